@@ -1,0 +1,83 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrLost is definite: the store says that the lease is not the caller's.
+	ErrLost = errors.New("the lease is not ours any more")
+	// ErrDone says that the candidate's tick has been served.
+	ErrDone = errors.New("the tick has been served")
+	// ErrReleased says that this holder id has released already; it will never
+	// be granted anything again.
+	ErrReleased = errors.New("this holder id has released its lease already")
+	// ErrNoWakeups says that the store cannot wake a standby now: poll instead.
+	ErrNoWakeups = errors.New("the store has no wake-ups")
+)
+
+// HeldError denies an acquire: somebody else has the key.
+type HeldError struct {
+	// Value is what stands at the key, cut to 256 bytes: a holder id in the
+	// usual case, anything at all when Why is HeldForeign. Treat it as hostile.
+	Value string
+	Why   HeldReason
+	Token int64
+	// Remaining is the time until the key expires if nobody renews it, TTL the
+	// holder's own.
+	Remaining, TTL time.Duration
+}
+
+// HeldReason says in which way a key is taken.
+type HeldReason string
+
+const (
+	HeldLeader   HeldReason = "held"     // a leader runs
+	HeldCooldown HeldReason = "cooldown" // the run is over, its minimum hold is not
+	HeldRevoked  HeldReason = "revoked"  // taken from its holder by an operator, still to stop
+	HeldForeign  HeldReason = "foreign"  // not written by leaderrun
+)
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("held by %q (%s) for at most %s", e.Value, e.Why, e.Remaining)
+}
+
+// SettlingError denies an acquire for a moment: the store has no memory of the
+// key, and a holder that is still alive gets time to re-assert its lease.
+type SettlingError struct {
+	Remaining time.Duration
+	Why       SettleReason
+}
+
+// SettleReason says why a key settles before it is granted.
+type SettleReason string
+
+const (
+	SettleFresh    SettleReason = "fresh"    // the store knows neither the key nor its counter
+	SettleRollback SettleReason = "rollback" // the counter is behind a token seen earlier
+	SettleVanished SettleReason = "vanished" // the key is gone before its recorded end
+)
+
+func (e *SettlingError) Error() string {
+	return fmt.Sprintf("the key settles for %s (%s)", e.Remaining, e.Why)
+}
+
+// StoreError is an answer that was none: the operation may or may not have
+// happened.
+type StoreError struct {
+	Op  string // acquire, renew, release, wait, pass
+	Err error
+	// Refused says that nothing listens at the address: asking more than a few
+	// times in a row is pointless.
+	Refused bool
+	// Permanent says that waiting does not help: rights, password, wrong type.
+	Permanent bool
+	// Cure is what a person can do about it, a short imperative sentence
+	// without a full stop; empty when the error says all.
+	Cure string
+}
+
+func (e *StoreError) Error() string { return e.Op + ": " + e.Err.Error() }
+func (e *StoreError) Unwrap() error { return e.Err }

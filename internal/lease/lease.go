@@ -1,0 +1,119 @@
+// Package lease names the things leaderrun deals in and states the contract
+// that every store keeps. It imports nothing but the standard library and
+// everything else may import it.
+//
+// The contract of a [Store]:
+//
+//   - At any instant, by the store's own clock, at most one holder has an
+//     unexpired lease on a key.
+//   - Acquire is idempotent for one holder: asking again while the lease lives
+//     (a lost reply, a retry) gives the same token and tick. After that holder
+//     has released, Acquire never grants to it again: every candidacy has a
+//     holder id of its own.
+//   - Each grant's token is larger than every token granted before on that key,
+//     for ever, also over expiry, deletion and a flushed store.
+//   - Renew and Release compare holder and token atomically in the store. Only
+//     the own lease is ever renewed or released.
+//   - [ErrLost] is definite. Every error that is not one of the sentinels or
+//     types below means "unknown: it may have happened".
+//   - Every call returns soon after its context ends.
+//   - The TTL runs on the store's clock; a candidate never compares its own
+//     clock with it.
+//
+// Not promised: a store that loses acknowledged writes (an asynchronous
+// failover, a wiped disk) can grant twice. The token covers that, when it is
+// claimed at the sink before the first write.
+package lease
+
+import (
+	"context"
+	"time"
+)
+
+// Store is one technology that can hold leases. Its methods may be called from
+// several goroutines. It keeps no state about candidacies: all of it travels in
+// Request and Lease.
+type Store interface {
+	// Acquire tries once to get the lease. Errors: *HeldError, *SettlingError,
+	// ErrDone, ErrReleased, *StoreError. With ErrDone it has handed the wake-up
+	// on, since a candidate that is done never asks again.
+	Acquire(ctx context.Context, r Request) (Lease, error)
+
+	// Renew extends the lease by its TTL from now on and returns it with what
+	// the store said. Errors: ErrLost, *StoreError.
+	Renew(ctx context.Context, l Lease) (Lease, error)
+
+	// Release ends the lease if it is still the caller's, files the run once
+	// however often it is called, and wakes one standby. Call it also after a
+	// loss: it frees a revoked key. Errors: ErrLost (another holder has the key,
+	// nothing of theirs was touched), *StoreError.
+	Release(ctx context.Context, l Lease, r Result) error
+
+	// Wait blocks until the key may have become free, or until atMost has
+	// passed. It is a hint: it may return early or late. Errors: ErrNoWakeups
+	// at once when this store cannot wake anybody, *StoreError.
+	Wait(ctx context.Context, key string, atMost time.Duration) error
+
+	// Pass hands a wake-up on that this candidate may have taken and will not
+	// use. Losing it costs the others at most the holder's expiry.
+	Pass(ctx context.Context, key string) error
+
+	// Close gives up connections. It does not release leases.
+	Close() error
+}
+
+// Request is one attempt of one candidacy. All durations have a resolution of
+// one millisecond.
+type Request struct {
+	Key    string
+	Holder Holder
+	TTL    time.Duration
+	// MinHold keeps the key taken for at least this long after the grant, also
+	// when the holder releases earlier or dies.
+	MinHold time.Duration
+	// Tick is the tick of the candidacy in the store's milliseconds; 0 asks the
+	// store to use its time now. Period is the distance of ticks (0: ticks are
+	// neither read nor written) and Tries the most starts per tick.
+	Tick   int64
+	Period time.Duration
+	Tries  int
+	// SeenToken and SeenTTL are the largest token this candidate has seen on the
+	// key and its holder's TTL: a store that shows less has lost data, and the
+	// candidate waits SeenTTL before it is granted anything.
+	SeenToken int64
+	SeenTTL   time.Duration
+	// Meta is stored with the grant for people to read: JSON, at most 4096 bytes.
+	Meta string
+}
+
+// Lease is a grant as its holder knows it, and all that the store needs to
+// rebuild its own state if it has lost the key but not the right to it. Times
+// are the store's, in milliseconds since its epoch.
+type Lease struct {
+	Key    string
+	Holder Holder
+	Token  int64
+	TTL    time.Duration
+	// AcquiredAt is when the lease was granted, MinHoldUntil when the minimum
+	// hold ends, and Until when the last positive reply lets it expire: a
+	// renewal that arrives later must not take a vanished key back.
+	AcquiredAt, MinHoldUntil, Until int64
+	Tick                            int64
+	Period                          time.Duration
+	Meta                            string
+	// HandOver says that somebody asked the holder to stop and hand over;
+	// Reasserted that the last renewal found the key gone and put it back.
+	HandOver, Reasserted bool
+}
+
+// Result is what the store files about a run when the lease is released.
+type Result struct {
+	// Ran is false when nothing was started: nothing is filed, the start is
+	// taken back from the tick's count and a minimum hold is not kept.
+	Ran bool
+	// Success is true when the command ended by itself with status 0.
+	Success bool
+	// Exit is the command's status as a shell shows it: 128+n when signal n
+	// ended it.
+	Exit int
+}
