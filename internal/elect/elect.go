@@ -1,0 +1,126 @@
+// Package elect decides. Step takes the state of one candidate and something
+// that happened and returns the new state and what is to be done. It has no
+// clock, no I/O and no goroutine: the same events give the same decisions.
+//
+// It promises, whatever the order of events:
+//
+//   - a command is started only while stop-by of an own lease lies ahead, and
+//     never a second one before the first one's tree is gone;
+//   - from kill-by on the answer to every event is a kill, until the tree is gone;
+//   - the lease is released only when the tree is gone, and with its own token;
+//   - lost and expired win over every other outcome.
+//
+// It does not promise that anybody carries the actions out: that is the work of
+// package campaign, its only user.
+package elect
+
+import "time"
+
+// Forever as Settings.Wait stands by without a limit.
+const Forever = time.Duration(1<<63 - 1)
+
+// Settings are the rules of one run; they never change while it lasts.
+type Settings struct {
+	Timing
+	// Retry is the pause between attempts while the store cannot wake a standby.
+	Retry time.Duration
+	// Wait is how long a candidate stands by: 0 not at all, or Forever.
+	Wait time.Duration
+	// KillAfter is the grace of an ordered stop, LostGrace of a lost lease.
+	KillAfter, LostGrace time.Duration
+	// StopSignal is the first signal of a stop. An order to stop sends the
+	// signal received instead, unless StopSignalNamed.
+	StopSignal      int
+	StopSignalNamed bool
+	// StopOnRenewError gives up leadership at the first failed renewal.
+	StopOnRenewError bool
+	Leftovers        Leftovers
+	// MaxRuntime stops the command after that time; 0 never.
+	MaxRuntime time.Duration
+	// Rejoin stands by again after a lost or expired lease.
+	Rejoin bool
+	// OncePer says that ticks are served: the record of a success is worth
+	// retrying for as long as the lease is valid.
+	OncePer bool
+}
+
+// Leftovers says what becomes of descendants that outlive the command.
+type Leftovers int
+
+const (
+	LeftoversStop  Leftovers = iota // stop them, and keep the lease until they are gone
+	LeftoversWait                   // keep the lease until they end by themselves
+	LeftoversLeave                  // let them be; the promise ends there
+)
+
+// leftoversSettle is how long descendants may outlive the command without
+// being called leftovers: a pipe's reader (`exec > >(tee log)`) ends a moment
+// after its writer.
+const leftoversSettle = 100 * time.Millisecond
+
+// refusedTries is how often a candidate that does not stand by asks an address
+// at which nothing listens.
+const refusedTries = 3
+
+// lastAttempt is how far the last attempt may reach past the limit of standing
+// by: limits are exact to half a second.
+const lastAttempt = 300 * time.Millisecond
+
+// quitPatience is how long a candidate that was told to stop waits for the
+// answer to its request, so that a grant is released and not left to expire.
+// A candidate in which nothing runs ends within a second.
+const quitPatience = 500 * time.Millisecond
+
+// releaseAttempts bounds the release. A release that fails costs the next
+// candidate at most the TTL.
+const releaseAttempts = 2
+
+// Phase is where a candidate stands.
+type Phase int
+
+const (
+	Campaigning Phase = iota // a request for the lease is on its way
+	Standby                  // somebody else holds, or nobody answers: waiting
+	Starting                 // granted, the command is being started
+	Leading                  // the command runs, the last renewal was answered
+	Doubtful                 // the command runs, renewals are unanswered
+	Stopping                 // the tree was signalled, its grace runs
+	Killing                  // the tree was sent SIGKILL
+	Releasing                // the tree is gone, the lease is being released
+	Done                     // over
+)
+
+// Outcome is why a run ended; its text is what the outcome file says.
+type Outcome string
+
+const (
+	Exited      Outcome = "exited"      // the command ran to its end
+	Ordered     Outcome = "ordered"     // told to stop
+	MaxRuntime  Outcome = "max-runtime" // ran too long
+	LeftBehind  Outcome = "leftovers"   // the command ended, descendants had to be stopped
+	Detached    Outcome = "detached"    // the command ended, descendants were left alive
+	Lost        Outcome = "lost"        // the store said that the lease is somebody else's
+	Expired     Outcome = "expired"     // renewals were unanswered until stop-by
+	GuardDied   Outcome = "guard-died"  // the guard ended before the command; the tree was killed
+	NotStarted  Outcome = "not-started" // the command could not be started
+	Denied      Outcome = "denied"      // somebody else leads
+	Skipped     Outcome = "skipped"     // the tick is served
+	Unavailable Outcome = "unavailable" // the store gave no answer that counts
+)
+
+// voids reports whether the outcome makes the command's result void.
+func (o Outcome) voids() bool { return o == Lost || o == Expired }
+
+// Exit is how the command ended.
+type Exit struct {
+	// Code is its exit code, or Signal the signal that ended it.
+	Code, Signal int
+}
+
+// Status is the exit as a shell shows it.
+func (e Exit) Status() int {
+	if e.Signal != 0 {
+		return 128 + e.Signal
+	}
+	return e.Code
+}

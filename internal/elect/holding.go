@@ -1,0 +1,195 @@
+package elect
+
+import (
+	"slices"
+	"time"
+)
+
+// holding decides while a tree may be alive.
+func (m *machine) holding(e Event) {
+	switch e.Kind {
+	case Started:
+		m.Ran = true
+		if m.Phase == Starting {
+			m.Phase = Leading
+		}
+		if m.running() && m.set.MaxRuntime > 0 {
+			m.MaxAt = m.now + m.set.MaxRuntime
+		}
+	case StartFailed:
+		m.Tree, m.Err = false, e.Err
+		m.release(m.orElse(NotStarted))
+		return
+	case Renewed:
+		m.renewed(e)
+	case NoAnswer:
+		m.unanswered(e.Err)
+	case Broken:
+		m.broken(e.Err)
+	case LeaseLost:
+		m.InFlight, m.Err = false, e.Err
+		m.stop(Lost, m.set.LostGrace)
+	case Order, PassOn:
+		m.signalled(e)
+	case CommandEnded:
+		m.commandEnded(e)
+	case TreeGone:
+		m.treeGone(e)
+		return
+	case Timer:
+		if m.keeping() && !m.InFlight && m.now >= m.RenewAt {
+			m.renew()
+		}
+	}
+	if m.Phase == Killing {
+		m.kill()
+	}
+}
+
+func (m *machine) renew() {
+	m.InFlight = true
+	m.do(Action{Kind: Renew, Timeout: min(m.set.Attempt, m.StopBy-m.now), Lease: m.Lease})
+}
+
+func (m *machine) renewed(e Event) {
+	m.InFlight = false
+	if !m.keeping() {
+		return
+	}
+	m.hold(e)
+	m.Err = nil
+	if m.Phase == Doubtful {
+		m.Phase = Leading
+	}
+	m.do(Action{Kind: Extend, KillBy: m.KillBy})
+	if m.Lease.HandOver && m.running() {
+		m.Orders++ // a hand-over does not rejoin
+		m.stop(Ordered, m.set.KillAfter)
+	}
+}
+
+func (m *machine) unanswered(err error) {
+	m.InFlight = false
+	if !m.keeping() {
+		return
+	}
+	if m.set.StopOnRenewError && m.running() {
+		m.Err = err
+		m.stop(Expired, m.set.Grace)
+		return
+	}
+	if m.Phase == Leading {
+		m.broken(err)
+		return
+	}
+	m.Err, m.RenewAt = err, m.now+m.set.Pause
+}
+
+// broken doubts the lease and renews at once, since nothing but the connection
+// may have died. The times of the lease stay.
+func (m *machine) broken(err error) {
+	m.Err = err
+	if m.Phase == Leading {
+		m.Phase = Doubtful
+	}
+	if m.keeping() && !m.InFlight {
+		m.renew()
+	}
+}
+
+// signalled stops the command when that is what the signal means, and passes it
+// on otherwise. A second order ends the grace. What the command has received
+// from the terminal is its own affair, as if it had been run directly.
+func (m *machine) signalled(e Event) {
+	if e.FromTerminal && m.Ran {
+		return
+	}
+	if e.Kind == PassOn {
+		m.do(Action{Kind: Signal, Signal: e.Signal})
+		return
+	}
+	m.ordered(e)
+	switch {
+	case m.running():
+		m.stop(Ordered, m.set.KillAfter)
+	case m.Orders > 1:
+		m.kill()
+	}
+}
+
+// stop signals the tree once and starts the grace. A reason that voids the
+// result wins over one that does not; a grace is never lengthened.
+func (m *machine) stop(why Outcome, grace time.Duration) {
+	if m.Outcome == "" || why.voids() && !m.Outcome.voids() {
+		m.Outcome = why
+	}
+	killAt := after(m.now, grace)
+	if why.voids() { // nobody renews any more
+		killAt = min(killAt, m.KillBy)
+	}
+	if m.running() {
+		m.Phase, m.KillAt = Stopping, killAt
+		m.MaxAt, m.LeftoversAt = 0, 0
+		if m.now < killAt {
+			m.do(Action{Kind: Signal, Signal: m.stopSignal()})
+		}
+	}
+	if m.Phase == Stopping {
+		if m.KillAt = min(m.KillAt, killAt); m.now >= m.KillAt {
+			m.kill()
+		}
+	}
+}
+
+// killAgain is when a kill is repeated: the tree may have been stopped, or
+// forked in between.
+const killAgain = time.Second
+
+func (m *machine) kill() {
+	m.Phase, m.KillAt = Killing, m.now+killAgain
+	if !slices.ContainsFunc(m.actions, func(a Action) bool { return a.Kind == Kill }) {
+		m.do(Action{Kind: Kill})
+	}
+}
+
+func (m *machine) commandEnded(e Event) {
+	m.Ran, m.Exit, m.Left = true, e.Exit, e.Left
+	switch {
+	case m.Phase == Stopping: // those that were not in its process group
+		m.do(Action{Kind: Signal, Signal: m.stopSignal()})
+	case !m.running() || m.set.Leftovers == LeftoversWait:
+	case m.set.Leftovers == LeftoversLeave:
+		m.do(Action{Kind: Leave})
+		m.Tree = false
+		m.release(Detached)
+	default:
+		m.LeftoversAt = m.now + leftoversSettle
+	}
+}
+
+// stopSignal is the signal that the present stop sends.
+func (m *machine) stopSignal() int {
+	if m.Outcome == Ordered && !m.set.StopSignalNamed && m.Signal != 0 {
+		return m.Signal
+	}
+	return m.set.StopSignal
+}
+
+func (m *machine) treeGone(e Event) {
+	m.Tree = false
+	why := Exited
+	if e.Err != nil {
+		why, m.Err = GuardDied, e.Err
+	} else {
+		m.Ran, m.Exit = true, e.Exit
+	}
+	m.release(m.orElse(why))
+}
+
+// orElse is the reason there is already, or else why.
+func (m *machine) orElse(why Outcome) Outcome {
+	if m.Outcome != "" {
+		return m.Outcome
+	}
+	return why
+}

@@ -1,0 +1,241 @@
+package elect
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// watch steps a state machine and checks after every step what must always hold.
+type watch struct {
+	t       testing.TB
+	state   State
+	lines   []string
+	killBy  time.Duration // the guard's
+	token   int64
+	tree    bool // between a start and the end of its tree
+	flying  bool // a request to the store is unanswered
+	voided  Outcome
+	dropped bool // the lease is lost or has expired, for this candidacy
+}
+
+func newWatch(t testing.TB, set Settings) *watch { return &watch{t: t, state: New(set)} }
+
+func (w *watch) step(e Event) string {
+	from := w.state
+	to, actions := Step(from, e)
+	line := strings.TrimSuffix(Line(from, e, to, actions), "")
+	w.lines = append(w.lines, fmt.Sprintf("%10s %s", e.At, line))
+	w.state = to
+
+	if from.Phase == Done {
+		w.require(to.Phase == Done && len(actions) == 0, "done is over")
+	}
+	switch e.Kind {
+	case TreeGone, StartFailed:
+		w.tree = false
+	case Granted:
+		w.token = e.Lease.Token
+	}
+	for _, a := range actions {
+		w.action(e, from, a)
+	}
+	if w.tree && e.At >= to.KillBy {
+		w.require(slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == Kill }), "from kill-by on every answer is a kill")
+	}
+	if w.tree {
+		w.require(w.killBy <= to.KillBy, "the guard's kill-by never passes the elector's")
+		w.require(to.Tree && to.Phase != Done && to.Phase != Releasing, "a tree is never forgotten")
+	}
+	if w.voided != "" && to.Phase != Standby && to.Phase != Campaigning {
+		w.require(to.Outcome.voids(), "lost and expired win")
+	}
+	if w.voided = ""; to.Outcome.voids() && to.Phase != Done {
+		w.voided = to.Outcome
+	}
+	if wake, ok := to.Wake(); ok && wake <= e.At && e.Kind == Timer {
+		again, actions := Step(to, e)
+		next, _ := again.Wake()
+		w.require(next > e.At || len(actions) > 0 && again.Phase != Killing, "a timer event is never asked for again at once")
+	}
+	return line
+}
+
+func (w *watch) action(e Event, from State, a Action) {
+	switch a.Kind {
+	case Start:
+		w.require(!w.tree, "one start between two ends of a tree")
+		w.require(e.At < w.state.StopBy, "a start only while stop-by lies ahead")
+		w.require(a.Lease.Token == w.token, "the command gets the token that was granted")
+		w.tree, w.killBy, w.dropped = true, a.KillBy, false
+	case Extend:
+		w.killBy = a.KillBy
+	case Leave:
+		w.tree = false
+	case Renew:
+		w.require(!from.InFlight || e.Kind != Timer, "one request at a time")
+		w.require(w.tree, "a renewal only for a tree")
+		w.require(e.At < from.StopBy, "no renewal from stop-by on")
+		w.require(!from.Outcome.voids(), "no renewal of a lost lease")
+	case Release:
+		w.require(!w.tree, "a release only when the tree is gone")
+		w.require(a.Lease.Token == w.token, "only the own lease is released")
+	}
+}
+
+func (w *watch) require(ok bool, rule string) {
+	if !ok {
+		w.t.Helper()
+		w.t.Fatalf("broken: %s\n%s", rule, strings.Join(w.lines, "\n"))
+	}
+}
+
+// live plays a history: a world that answers what the machine asks, in any way
+// and at any time, until the machine is done or the steps are used up.
+func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch {
+	w := newWatch(t, set)
+	now := time.Duration(0)
+	token := int64(0)
+	w.step(Event{Kind: Begin})
+	for range steps {
+		s := w.state
+		if s.Phase == Done {
+			break
+		}
+		e := Event{Kind: EventKind(1 + choose(int(ReleaseFailed))), Sent: now}
+		switch gap := choose(8); {
+		case gap == 0:
+			now += time.Duration(choose(int(2 * set.TTL))) // slept, or starved
+		case gap < 4:
+			now += time.Duration(choose(int(set.TTL / 20)))
+		default:
+			if wake, ok := s.Wake(); ok && wake > now {
+				now, e = wake, Event{Kind: Timer}
+			}
+		}
+		e.At = now
+		if !plausible(s, e.Kind) {
+			e = Event{Kind: Timer, At: now}
+		}
+		e.Sent = max(0, e.Sent)
+		e.Remaining = time.Duration(choose(int(set.TTL)))
+		e.Signal = []int{1, 2, 3, 10, 15}[choose(5)]
+		e.Exit.Code = choose(3)
+		e.Lease = s.Lease
+		if e.Kind == Granted {
+			token++
+			e.Lease = lease.Lease{Token: token}
+		}
+		e.Lease.HandOver = choose(40) == 0
+		if choose(3) == 0 && (e.Kind == NoAnswer || e.Kind == TreeGone) {
+			e.Err = &lease.StoreError{Refused: choose(2) == 0, Permanent: choose(30) == 0}
+		}
+		w.step(e)
+	}
+	return w
+}
+
+// plausible keeps the world to answers of questions that were asked.
+func plausible(s State, kind EventKind) bool {
+	switch kind {
+	case Granted, Held, Settling, TickDone:
+		return s.Phase == Campaigning && s.InFlight
+	case NoAnswer:
+		return s.InFlight && s.Phase != Releasing || s.Phase == Standby
+	case Renewed, LeaseLost:
+		return s.Tree && s.InFlight
+	case Started:
+		return s.Tree && !s.Ran
+	case StartFailed:
+		return s.Tree && !s.Ran
+	case CommandEnded, TreeGone, Broken:
+		return s.Tree
+	case Released, ReleaseFailed:
+		return s.Phase == Releasing && s.InFlight
+	case Woke, CannotWake:
+		return s.Phase == Standby
+	}
+	return true
+}
+
+func randomSettings(choose func(n int) int) Settings {
+	ttl := time.Second + time.Duration(choose(int(time.Minute)))
+	killAfter := time.Duration(choose(int(2 * ttl)))
+	if choose(4) == 0 {
+		killAfter = 0
+	}
+	return Settings{
+		Timing: NewTiming(ttl, ttl/time.Duration(3+choose(4)), killAfter),
+		Retry:  ttl / 6, Wait: []time.Duration{0, 0, ttl, Forever}[choose(4)],
+		KillAfter: killAfter, LostGrace: time.Duration(choose(int(3 * time.Second))), StopSignal: 15,
+		StopSignalNamed: choose(2) == 0, StopOnRenewError: choose(4) == 0, Leftovers: Leftovers(choose(3)),
+		MaxRuntime: time.Duration(choose(2) * choose(int(2*ttl))), Rejoin: choose(2) == 0, OncePer: choose(4) == 0,
+	}
+}
+
+func TestRandomHistories(t *testing.T) {
+	const histories = 20_000
+	outcomes := map[Outcome]int{}
+	for seed := range uint64(histories) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		w := live(t, randomSettings(r.IntN), r.IntN, 200)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+		outcomes[w.state.Outcome]++
+	}
+	for _, o := range []Outcome{Exited, Ordered, MaxRuntime, LeftBehind, Detached, Lost, Expired, GuardDied, NotStarted, Denied, Skipped, Unavailable} {
+		if outcomes[o] == 0 {
+			t.Errorf("no history ended as %q", o)
+		}
+	}
+}
+
+func FuzzHistory(f *testing.F) {
+	f.Add([]byte("a candidate that is granted, starts, renews and ends"))
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		choose := func(n int) int {
+			if len(data) == 0 || n <= 0 {
+				return 0
+			}
+			v := int(data[0])
+			data = data[1:]
+			if n > 256 {
+				return int(int64(n) * int64(v) / 256)
+			}
+			return v % n
+		}
+		live(t, randomSettings(choose), choose, len(data)+1)
+	})
+}
+
+// The inequalities of Timing for every TTL that is allowed.
+func TestTiming(t *testing.T) {
+	check := func(ttl, renew, killAfter time.Duration) {
+		x := NewTiming(ttl, renew, killAfter)
+		if sum := x.Renew + 2*(x.Attempt+x.Pause) + x.Grace + x.KillMargin + x.Margin; sum > ttl/1000*932 {
+			t.Errorf("ttl %s renew %s kill-after %s: two renewals, the grace and the margins take %s", ttl, renew, killAfter, sum)
+		}
+		stopBy, killBy, validUntil := x.StopBy(0), x.KillBy(0), x.ValidUntil(0)
+		if !(0 < x.Renew && x.Renew < stopBy && stopBy <= killBy && killBy < validUntil && validUntil < ttl) {
+			t.Errorf("ttl %s: renew %s stop-by %s kill-by %s valid-until %s", ttl, x.Renew, stopBy, killBy, validUntil)
+		}
+		if killBy-stopBy != min(killAfter, ttl/4) || validUntil-killBy < min(500*time.Millisecond, ttl/6) || ttl-validUntil < ttl/100 {
+			t.Errorf("ttl %s: stop-by %s kill-by %s valid-until %s", ttl, stopBy, killBy, validUntil)
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		ttl := MinTTL + time.Duration(r.Int64N(int64(time.Hour)>>r.IntN(14)))
+		check(ttl, 1+time.Duration(r.Int64N(int64(ttl/3))), time.Duration(r.Int64N(int64(time.Minute))))
+	}
+	check(MinTTL, MinTTL/3, time.Hour)
+	check(MinTTL, MinTTL/3, 0)
+	check(365*24*time.Hour, 365*8*time.Hour, time.Hour)
+}

@@ -1,0 +1,106 @@
+package elect
+
+import (
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// State is one candidate. States are values: Step returns a new one. The zero
+// State is of no use: see New. Instants are on the campaign's clock; 0 means
+// never.
+type State struct {
+	set *Settings
+
+	Phase Phase
+	// Outcome is why a standby would end now, why a tree is being stopped, or
+	// why the run is over.
+	Outcome Outcome
+	// Err is the last cause of Unavailable, NotStarted, Lost, Expired or
+	// GuardDied.
+	Err error
+
+	// InFlight: a request to the store is unanswered. Asked: one was made
+	// before; only the first pays for dialling. Retired: the holder id is used
+	// up, the next attempt takes a new one.
+	InFlight, Asked, Retired bool
+
+	// Began is when the candidacy began and WaitUntil when standing by ends.
+	// WakeAt is when a standby asks again by itself, StandUntil when it gives up.
+	Began, WaitUntil, WakeAt, StandUntil time.Duration
+	// SettleUntil is how long the candidate follows a settling store.
+	SettleUntil time.Duration
+	// Refused counts refused connections in a row.
+	Refused int
+	// Backoff is the pause before a rejoin.
+	Backoff time.Duration
+
+	// Lease is what the store last said; the instants count from when that was
+	// asked. AcquiredAt is when the grant arrived, RenewAt when to renew.
+	Lease                                           lease.Lease
+	AcquiredAt, RenewAt, StopBy, KillBy, ValidUntil time.Duration
+
+	// Tree: a start was ordered and its tree is not known to be gone. Ran: the
+	// command was running; Exit is how it ended and Left who outlived it.
+	Tree, Ran bool
+	Exit      Exit
+	Left      string
+	// MaxAt ends the maximum runtime, LeftoversAt makes survivors leftovers,
+	// KillAt ends the grace period.
+	MaxAt, LeftoversAt, KillAt time.Duration
+
+	// Orders counts orders to stop; Signal is the first one's. QuitAt ends the
+	// patience with an unanswered request after it.
+	Orders, Signal int
+	QuitAt         time.Duration
+
+	// Releases counts attempts to release; RetryAt is when to try once more.
+	Releases int
+	RetryAt  time.Duration
+}
+
+// New returns a candidate that has asked for nothing yet; its first event is
+// Begin.
+func New(set Settings) State { return State{set: &set} }
+
+// Wake is when the candidate wants a Timer event at the latest; ok is false
+// when it waits for something else. Earlier and later events do no harm.
+func (s State) Wake() (at time.Duration, ok bool) {
+	at = Forever
+	consider := func(ts ...time.Duration) {
+		for _, t := range ts {
+			if t != 0 {
+				at = min(at, t)
+			}
+		}
+	}
+	switch s.Phase {
+	case Campaigning:
+		consider(s.QuitAt)
+	case Standby:
+		consider(s.WakeAt)
+	case Starting, Leading, Doubtful, Stopping, Killing:
+		consider(s.MaxAt, s.LeftoversAt, s.KillAt)
+		if s.Phase != Killing {
+			consider(s.KillBy)
+		}
+		if s.keeping() {
+			consider(s.StopBy)
+			if !s.InFlight {
+				consider(s.RenewAt)
+			}
+		}
+	case Releasing:
+		consider(s.RetryAt)
+	}
+	return at, at != Forever
+}
+
+// keeping reports whether the lease is still ours to renew: a tree needs it
+// and it was neither lost nor has it expired.
+func (s State) keeping() bool { return s.Tree && !s.Outcome.voids() }
+
+// running reports whether the command runs and nobody is stopping it.
+func (s State) running() bool {
+	return s.Phase == Starting || s.Phase == Leading || s.Phase == Doubtful
+}

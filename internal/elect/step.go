@@ -1,0 +1,296 @@
+package elect
+
+import (
+	"errors"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Step decides what one event means. What the clock says counts before what
+// anybody says: a machine that slept kills an expired tree before it listens.
+// Only the end of the tree goes first while kill-by lies ahead, since the
+// command then ended under the lease.
+func Step(s State, e Event) (State, []Action) {
+	m := machine{State: s, now: e.At}
+	if e.Kind != TreeGone || e.At >= s.KillBy {
+		m.deadlines()
+	}
+	switch {
+	case m.Tree:
+		m.holding(e)
+	case m.Phase == Campaigning:
+		m.campaigning(e)
+	case m.Phase == Standby:
+		m.standby(e)
+	case m.Phase == Releasing:
+		m.releasing(e)
+	}
+	return m.State, m.actions
+}
+
+// machine is one step under way.
+type machine struct {
+	State
+	now     time.Duration
+	actions []Action
+}
+
+func (m *machine) do(a Action) { m.actions = append(m.actions, a) }
+
+// over reports whether the instant t, if any, has come.
+func (m *machine) over(t time.Duration) bool { return t != 0 && m.now >= t }
+
+// deadlines acts on the clock alone.
+func (m *machine) deadlines() {
+	if m.keeping() && m.now >= m.StopBy {
+		m.stop(Expired, m.set.Grace)
+	}
+	if !m.Tree {
+		return
+	}
+	if m.running() && m.over(m.MaxAt) {
+		m.stop(MaxRuntime, m.set.KillAfter)
+	}
+	if m.running() && m.over(m.LeftoversAt) {
+		m.stop(LeftBehind, m.set.KillAfter)
+	}
+	if m.Phase == Stopping && (m.now >= m.KillAt || m.now >= m.KillBy) {
+		m.kill()
+	}
+}
+
+func (m *machine) campaigning(e Event) {
+	switch e.Kind {
+	case Begin:
+		m.Began, m.WaitUntil = m.now, after(m.now, m.set.Wait)
+		m.Retired = true
+		m.acquire()
+	case Granted:
+		m.granted(e)
+	case Held:
+		m.InFlight, m.Refused = false, 0
+		m.standBy(Denied, m.WaitUntil, e.Remaining+time.Millisecond) // the store rounds down
+		m.awaitWakeup()
+	case Settling:
+		m.settling(e.Remaining)
+	case TickDone:
+		m.finish(Skipped)
+	case NoAnswer:
+		m.unavailable(e.Err)
+	case Order, PassOn:
+		if !m.ordered(e) {
+			return
+		}
+		if m.QuitAt = m.now + quitPatience; m.Orders > 1 {
+			m.finish(Ordered)
+		}
+	case Timer:
+		if m.over(m.QuitAt) {
+			m.finish(Ordered)
+		}
+	}
+}
+
+// granted starts the command, unless the grant came too late or the candidate
+// has been told to stop.
+func (m *machine) granted(e Event) {
+	m.InFlight, m.Refused, m.Err = false, 0, nil
+	m.hold(e)
+	switch {
+	case m.Orders > 0:
+		m.release(Ordered)
+	case m.now >= m.StopBy:
+		m.Err = errors.New("the lease was granted too late to be used")
+		m.release(Unavailable)
+	default:
+		m.AcquiredAt, m.Tree = m.now, true
+		m.Phase, m.Outcome = Starting, ""
+		m.do(Action{Kind: Start, KillBy: m.KillBy, Lease: m.Lease})
+	}
+}
+
+// hold takes over what a positive answer says. Every instant counts from before
+// the request was sent.
+func (m *machine) hold(e Event) {
+	m.Lease = e.Lease
+	m.StopBy, m.KillBy, m.ValidUntil = m.set.StopBy(e.Sent), m.set.KillBy(e.Sent), m.set.ValidUntil(e.Sent)
+	m.RenewAt = e.Sent + m.set.Renew
+}
+
+// settling follows a store that waits for a living holder, for a moment even
+// when the candidate does not stand by. A longer settling counts as held.
+func (m *machine) settling(remaining time.Duration) {
+	m.InFlight, m.Refused = false, 0
+	if m.SettleUntil == 0 {
+		m.SettleUntil = m.now + max(300*time.Millisecond, m.set.TTL/6)
+	}
+	if m.now+remaining > m.SettleUntil {
+		m.standBy(Denied, m.WaitUntil, remaining)
+		return
+	}
+	m.standBy(Denied, max(m.WaitUntil, m.SettleUntil), remaining)
+}
+
+// unavailable tries again for as long as the candidate stands by, and for a
+// moment when it does not.
+func (m *machine) unavailable(err error) {
+	m.InFlight, m.Err = false, err
+	if errors.Is(err, lease.ErrReleased) {
+		m.Retired = true
+	}
+	var store *lease.StoreError
+	if !errors.As(err, &store) {
+		store = &lease.StoreError{}
+	}
+	if store.Permanent {
+		m.finish(Unavailable)
+		return
+	}
+	if m.Refused++; !store.Refused {
+		m.Refused = 0
+	}
+	if m.set.Wait > 0 || m.WaitUntil == Forever {
+		m.standBy(Unavailable, m.WaitUntil, m.set.Retry)
+		return
+	}
+	until := m.Began + m.set.FirstAttempt
+	if m.Refused >= refusedTries {
+		until = m.now
+	}
+	m.standBy(Unavailable, until, m.set.Pause)
+}
+
+// standBy waits at most for pause, and asks a last time when the limit comes.
+func (m *machine) standBy(why Outcome, until, pause time.Duration) {
+	m.Outcome = why
+	switch {
+	case m.Orders > 0:
+		m.finish(Ordered)
+	case m.now >= until:
+		m.finish(why)
+	default:
+		m.Phase, m.StandUntil = Standby, until
+		m.WakeAt = min(after(m.now, pause), until)
+	}
+}
+
+func (m *machine) awaitWakeup() {
+	if m.Phase == Standby {
+		m.do(Action{Kind: Wait, Timeout: m.WakeAt - m.now})
+	}
+}
+
+func (m *machine) standby(e Event) {
+	switch e.Kind {
+	case Woke:
+		m.acquire()
+	case CannotWake, NoAnswer:
+		m.WakeAt = min(m.WakeAt, after(m.now, m.set.Retry))
+	case Order, PassOn:
+		if m.ordered(e) {
+			m.do(Action{Kind: Pass})
+			m.finish(Ordered)
+		}
+	case Timer:
+		if m.now >= m.WakeAt {
+			m.acquire()
+		}
+	}
+}
+
+// ordered notes an order to stop. While nothing runs there is nothing to pass a
+// signal on to, and those that end a program by default end this one.
+func (m *machine) ordered(e Event) bool {
+	const hangup, quit = 1, 3
+	if e.Kind == PassOn && e.Signal != hangup && e.Signal != quit {
+		return false
+	}
+	if m.Orders++; m.Orders == 1 {
+		m.Signal = e.Signal
+	}
+	return true
+}
+
+func (m *machine) acquire() {
+	timeout := m.set.Attempt
+	if !m.Asked {
+		timeout = m.set.FirstAttempt
+	}
+	if limit := max(m.WaitUntil, m.SettleUntil, m.Began+m.set.FirstAttempt); limit != Forever {
+		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
+	}
+	m.Phase, m.InFlight, m.Asked = Campaigning, true, true
+	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired})
+	m.Retired = false
+}
+
+// releasing waits for the release; nothing that it brings changes the outcome.
+func (m *machine) releasing(e Event) {
+	switch e.Kind {
+	case Released:
+		m.settle()
+	case ReleaseFailed:
+		m.InFlight = false
+		// The record of a served tick is worth the whole rest of the lease.
+		worth := m.set.OncePer && m.result().Success && m.now+m.set.Pause < m.ValidUntil
+		if m.Releases < releaseAttempts || worth {
+			m.RetryAt = m.now + m.set.Pause
+			return
+		}
+		m.settle()
+	case Timer:
+		if m.over(m.RetryAt) {
+			m.release(m.Outcome)
+		}
+	case Order:
+		if m.ordered(e); m.Orders > 1 {
+			m.settle()
+		}
+	}
+}
+
+// release orders an attempt to release: the tree is gone, or was never there.
+func (m *machine) release(why Outcome) {
+	m.Phase, m.Outcome = Releasing, why
+	m.Releases++
+	m.InFlight, m.RetryAt = true, 0
+	m.do(Action{Kind: Release, Timeout: m.set.Attempt, Lease: m.Lease, Result: m.result()})
+}
+
+func (m *machine) result() lease.Result {
+	byItself := m.Outcome == Exited || m.Outcome == LeftBehind || m.Outcome == Detached
+	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == Exit{}, Exit: m.Exit.Status()}
+}
+
+// settle ends the run after the release, or begins again where it may.
+func (m *machine) settle() {
+	again := m.set.Rejoin && m.Outcome.voids() && m.Orders == 0
+	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders == 0
+	if !again && !late {
+		m.finish(m.Outcome)
+		return
+	}
+	next := State{set: m.set, Asked: true, Retired: true, Err: m.Err, Began: m.Began, WaitUntil: m.WaitUntil, Backoff: m.Backoff}
+	pause := m.set.Pause
+	if again {
+		next.Began, next.WaitUntil = m.now, Forever
+		next.Backoff = min(max(m.set.Retry, 2*m.Backoff), m.set.TTL)
+		if m.now-m.AcquiredAt > 2*m.set.TTL { // it led for a while: a new trouble, not the same
+			next.Backoff = m.set.Retry
+		}
+		pause = next.Backoff
+	}
+	m.State = next
+	m.standBy(Unavailable, m.WaitUntil, pause)
+}
+
+func (m *machine) finish(why Outcome) { m.Phase, m.Outcome, m.InFlight = Done, why, false }
+
+// after adds without overflow: Forever stays Forever.
+func after(t, d time.Duration) time.Duration {
+	if d >= Forever-t {
+		return Forever
+	}
+	return t + d
+}

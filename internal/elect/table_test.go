@@ -1,0 +1,200 @@
+package elect
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// The instants of the tests: a TTL of 30 s with the default durations gives
+// renewals every 10 s, stop-by at 21.195 s, kill-by at 28.695 s.
+func settings() Settings {
+	return Settings{
+		Timing: NewTiming(30*time.Second, 10*time.Second, 10*time.Second),
+		Retry:  5 * time.Second, KillAfter: 10 * time.Second, LostGrace: time.Second, StopSignal: 15,
+	}
+}
+
+func at(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+func event(kind EventKind, seconds float64) Event { return Event{Kind: kind, At: at(seconds)} }
+
+func (e Event) sent(seconds float64) Event      { e.Sent = at(seconds); return e }
+func (e Event) remaining(seconds float64) Event { e.Remaining = at(seconds); return e }
+func (e Event) signal(n int) Event              { e.Signal = n; return e }
+func (e Event) terminal() Event                 { e.FromTerminal = true; return e }
+func (e Event) exit(code int) Event             { e.Exit.Code = code; return e }
+func (e Event) because(err error) Event         { e.Err = err; return e }
+
+var (
+	granted  = Event{Kind: Granted, At: at(0.01), Lease: lease.Lease{Token: 7, Holder: "h"}}
+	leading  = []Event{event(Begin, 0), granted, event(Started, 0.02)}
+	doubtful = append(slices.Clip(leading), event(Timer, 10), event(NoAnswer, 12))
+	ordered  = append(slices.Clip(leading), event(Order, 5).signal(15))
+	killing  = append(slices.Clip(ordered), event(Timer, 10), event(Renewed, 10.1).sent(10), event(Timer, 15))
+	lost     = append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1))
+	standby  = []Event{event(Begin, 0), event(Held, 0.01).remaining(20)}
+	unheard  = errors.New("no answer")
+	refused  = &lease.StoreError{Op: "acquire", Err: syscall.ECONNREFUSED, Refused: true}
+	rights   = &lease.StoreError{Op: "acquire", Err: errors.New("NOPERM"), Permanent: true}
+)
+
+func waits(d time.Duration) func(*Settings) { return func(s *Settings) { s.Wait = d } }
+func rejoins(s *Settings)                   { s.Rejoin = true }
+func leftovers(l Leftovers) func(*Settings) { return func(s *Settings) { s.Leftovers = l } }
+func maxRuntime(s *Settings)                { s.MaxRuntime = at(3) }
+
+// table is the state machine row by row: given these events, the next one means
+// what the line says. docs/architecture.md shows the lines.
+var table = []struct {
+	set   func(*Settings)
+	given []Event
+	event Event
+	want  string
+}{
+	{nil, nil, event(Begin, 0), "Campaigning | begin | Campaigning | acquire anew"},
+
+	{nil, leading[:1], granted, "Campaigning | granted | Starting | start"},
+	{nil, leading[:1], event(Granted, 21.195), "Campaigning | granted | Releasing(unavailable) | release"},
+	{nil, []Event{event(Begin, 0), event(Order, 1).signal(15)}, event(Granted, 1.1), "Campaigning | granted | Releasing(ordered) | release"},
+	{nil, leading[:1], event(Held, 0.01).remaining(20), "Campaigning | held | Done(denied) | "},
+	{waits(at(60)), leading[:1], event(Held, 0.01).remaining(20), "Campaigning | held | Standby(denied) | wait"},
+	{nil, leading[:1], event(Settling, 0.01).remaining(0.3), "Campaigning | settling | Standby(denied) | "},
+	{nil, leading[:1], event(Settling, 0.01).remaining(20), "Campaigning | settling | Done(denied) | "},
+	{nil, leading[:1], event(TickDone, 0.01), "Campaigning | tick done | Done(skipped) | "},
+	{nil, leading[:1], event(NoAnswer, 0.01).because(refused), "Campaigning | no answer | Standby(unavailable) | "},
+	{nil, leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Done(unavailable) | "},
+	{waits(Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},
+	{waits(Forever), leading[:1], event(NoAnswer, 0.01).because(rights), "Campaigning | no answer | Done(unavailable) | "},
+	{nil, leading[:1], event(Order, 0.1).signal(15), "Campaigning | order 15 | Campaigning | "},
+	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Timer, 0.6), "Campaigning | timer | Done(ordered) | "},
+	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Held, 0.2).remaining(9), "Campaigning | held | Done(ordered) | "},
+	{nil, leading[:1], event(PassOn, 0.1).signal(10), "Campaigning | pass on 10 | Campaigning | "},
+
+	{waits(at(60)), standby, event(Woke, 3), "Standby(denied) | woke | Campaigning(denied) | acquire"},
+	{waits(at(60)), standby, event(Timer, 20.011), "Standby(denied) | timer | Campaigning(denied) | acquire"},
+	{waits(at(60)), standby, event(CannotWake, 0.02), "Standby(denied) | cannot wake | Standby(denied) | "},
+	{waits(at(60)), standby, event(NoAnswer, 0.02), "Standby(denied) | no answer | Standby(denied) | "},
+	{waits(at(60)), standby, event(Order, 3).signal(15), "Standby(denied) | order 15 | Done(ordered) | pass"},
+	{waits(at(60)), standby, event(PassOn, 3).signal(1), "Standby(denied) | pass on 1 | Done(ordered) | pass"},
+	{waits(at(60)), standby, event(PassOn, 3).signal(10), "Standby(denied) | pass on 10 | Standby(denied) | "},
+	{waits(at(5)), append(slices.Clip(standby), event(Timer, 5)), event(Held, 5.01).remaining(15), "Campaigning(denied) | held | Done(denied) | "},
+
+	{nil, leading[:2], event(Started, 0.02), "Starting | started | Leading | "},
+	{nil, leading[:2], event(StartFailed, 0.02).because(syscall.ENOENT), "Starting | start failed | Releasing(not-started) | release"},
+	{nil, leading[:2], event(Order, 0.015).signal(2), "Starting | order 2 | Stopping(ordered) | signal 2"},
+	{nil, leading[:2], event(LeaseLost, 0.015), "Starting | lost | Stopping(lost) | signal 15"},
+	{nil, leading[:2], event(Timer, 21.195), "Starting | timer | Stopping(expired) | signal 15"},
+	{nil, append(slices.Clip(leading[:2]), event(Order, 0.015).signal(2)), event(StartFailed, 0.02), "Stopping(ordered) | start failed | Releasing(ordered) | release"},
+
+	{nil, leading, event(Timer, 10), "Leading | timer | Leading | renew"},
+	{nil, append(slices.Clip(leading), event(Timer, 10)), event(Renewed, 10.1).sent(10), "Leading | renewed | Leading | extend"},
+	{nil, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Doubtful | renew"},
+	{nil, leading, event(Broken, 5), "Leading | broken | Doubtful | renew"},
+	{func(s *Settings) { s.StopOnRenewError = true }, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Stopping(expired) | signal 15"},
+	{nil, append(slices.Clip(leading), event(Timer, 10)), Event{Kind: Renewed, At: at(10.1), Sent: at(10), Lease: lease.Lease{HandOver: true}}, "Leading | renewed | Stopping(ordered) | extend, signal 15"},
+	{nil, append(slices.Clip(leading), event(Timer, 10)), event(LeaseLost, 10.1), "Leading | lost | Stopping(lost) | signal 15"},
+	{nil, leading, event(Order, 5).signal(15), "Leading | order 15 | Stopping(ordered) | signal 15"},
+	{nil, leading, event(Order, 5).signal(2), "Leading | order 2 | Stopping(ordered) | signal 2"},
+	{func(s *Settings) { s.StopSignal, s.StopSignalNamed = 12, true }, leading, event(Order, 5).signal(2), "Leading | order 2 | Stopping(ordered) | signal 12"},
+	{func(s *Settings) { s.KillAfter = 0 }, leading, event(Order, 5).signal(15), "Leading | order 15 | Killing(ordered) | kill"},
+	{nil, leading, event(PassOn, 5).signal(1), "Leading | pass on 1 | Leading | signal 1"},
+	{nil, leading, event(Order, 5).signal(2).terminal(), "Leading | terminal's order 2 | Leading | "},
+	{nil, leading, event(PassOn, 5).signal(3).terminal(), "Leading | terminal's pass on 3 | Leading | "},
+	{nil, leading[:2], event(Order, 0.015).signal(2).terminal(), "Starting | terminal's order 2 | Stopping(ordered) | signal 2"},
+	{waits(at(60)), standby, event(Order, 3).signal(2).terminal(), "Standby(denied) | terminal's order 2 | Done(ordered) | pass"},
+	{maxRuntime, leading, event(Timer, 3.02), "Leading | timer | Stopping(max-runtime) | signal 15"},
+	{nil, leading, event(CommandEnded, 5).exit(3), "Leading | command ended 3 | Leading | "},
+	{nil, append(slices.Clip(leading), event(CommandEnded, 5).exit(3)), event(Timer, 5.1), "Leading | timer | Stopping(leftovers) | signal 15"},
+	{leftovers(LeftoversWait), append(slices.Clip(leading), event(CommandEnded, 5)), event(Timer, 10), "Leading | timer | Leading | renew"},
+	{leftovers(LeftoversLeave), leading, event(CommandEnded, 5), "Leading | command ended 0 | Releasing(detached) | leave, release"},
+	{nil, leading, event(TreeGone, 5).exit(3), "Leading | tree gone 3 | Releasing(exited) | release"},
+	{nil, leading, event(TreeGone, 5).because(unheard), "Leading | tree gone | Releasing(guard-died) | release"},
+	{nil, leading, event(TreeGone, 28).exit(3), "Leading | tree gone 3 | Releasing(exited) | release"},
+	{nil, leading, event(TreeGone, 28.7), "Leading | tree gone 0 | Releasing(expired) | kill, release"},
+	{nil, leading, event(Timer, 28.7), "Leading | timer | Killing(expired) | kill"},
+
+	{nil, doubtful, event(NoAnswer, 14), "Doubtful | no answer | Doubtful | "},
+	{nil, append(slices.Clip(doubtful), event(NoAnswer, 14)), event(Timer, 14.5), "Doubtful | timer | Doubtful | renew"},
+	{nil, doubtful, event(Renewed, 12.1).sent(12), "Doubtful | renewed | Leading | extend"},
+	{nil, doubtful, event(LeaseLost, 12.1), "Doubtful | lost | Stopping(lost) | signal 15"},
+	{nil, doubtful, event(Timer, 21.195), "Doubtful | timer | Stopping(expired) | signal 15"},
+	{nil, doubtful, event(Order, 13).signal(15), "Doubtful | order 15 | Stopping(ordered) | signal 15"},
+
+	{nil, ordered, event(Timer, 10), "Stopping(ordered) | timer | Stopping(ordered) | renew"},
+	{nil, append(slices.Clip(ordered), event(Timer, 10)), event(Renewed, 10.1).sent(10), "Stopping(ordered) | renewed | Stopping(ordered) | extend"},
+	{nil, append(slices.Clip(ordered), event(Timer, 10)), event(NoAnswer, 12), "Stopping(ordered) | no answer | Stopping(ordered) | "},
+	{nil, append(slices.Clip(ordered), event(Timer, 10)), event(LeaseLost, 10.1), "Stopping(ordered) | lost | Stopping(lost) | "},
+	{func(s *Settings) { s.KillAfter = time.Hour }, ordered, event(Timer, 21.195), "Stopping(ordered) | timer | Stopping(expired) | "},
+	{nil, killing[:len(killing)-1], event(Timer, 15), "Stopping(ordered) | timer | Killing(ordered) | kill"},
+	{nil, ordered, event(Order, 6).signal(15), "Stopping(ordered) | order 15 | Killing(ordered) | kill"},
+	{nil, ordered, event(CommandEnded, 6), "Stopping(ordered) | command ended 0 | Stopping(ordered) | signal 15"},
+	{nil, ordered, event(TreeGone, 6), "Stopping(ordered) | tree gone 0 | Releasing(ordered) | release"},
+	{nil, lost, event(Timer, 11.1), "Stopping(lost) | timer | Killing(lost) | kill"},
+	{nil, lost, event(Renewed, 10.2).sent(10), "Stopping(lost) | renewed | Stopping(lost) | "},
+	{nil, lost, event(TreeGone, 10.5), "Stopping(lost) | tree gone 0 | Releasing(lost) | release"},
+
+	{nil, killing, event(Timer, 20), "Killing(ordered) | timer | Killing(ordered) | renew, kill"},
+	{nil, killing, event(Timer, 31.2), "Killing(ordered) | timer | Killing(expired) | kill"},
+	{nil, append(slices.Clip(lost), event(Timer, 11.1)), event(TreeGone, 11.2), "Killing(lost) | tree gone 0 | Releasing(lost) | release"},
+
+	{nil, append(slices.Clip(leading), event(TreeGone, 5)), event(Released, 5.1), "Releasing(exited) | released | Done(exited) | "},
+	{nil, append(slices.Clip(leading), event(TreeGone, 5)), event(ReleaseFailed, 7), "Releasing(exited) | release failed | Releasing(exited) | "},
+	{nil, append(slices.Clip(leading), event(TreeGone, 5), event(ReleaseFailed, 7)), event(Timer, 7.5), "Releasing(exited) | timer | Releasing(exited) | release"},
+	{nil, append(slices.Clip(leading), event(TreeGone, 5), event(ReleaseFailed, 7), event(Timer, 7.5)), event(ReleaseFailed, 9.5), "Releasing(exited) | release failed | Done(exited) | "},
+	{func(s *Settings) { s.OncePer = true }, append(slices.Clip(leading), event(TreeGone, 5), event(ReleaseFailed, 7), event(Timer, 7.5)), event(ReleaseFailed, 9.5), "Releasing(exited) | release failed | Releasing(exited) | "},
+	{rejoins, append(slices.Clip(lost), event(TreeGone, 11)), event(Released, 11.1), "Releasing(lost) | released | Standby(unavailable) | "},
+	{rejoins, append(slices.Clip(ordered), event(TreeGone, 6)), event(Released, 6.1), "Releasing(ordered) | released | Done(ordered) | "},
+	{rejoins, append(slices.Clip(lost), event(TreeGone, 11), event(Released, 11.1)), event(Timer, 16.1), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire anew"},
+	{waits(at(60)), []Event{event(Begin, 0), event(Granted, 21.2)}, event(Released, 21.3), "Releasing(unavailable) | released | Standby(unavailable) | "},
+}
+
+func TestTable(t *testing.T) {
+	for _, row := range table {
+		t.Run(row.want, func(t *testing.T) {
+			set := settings()
+			if row.set != nil {
+				row.set(&set)
+			}
+			w := newWatch(t, set)
+			for _, e := range row.given {
+				w.step(e)
+			}
+			if got := w.step(row.event); got != row.want {
+				t.Errorf("\n got %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+// The picture of the machine in the documentation is this table.
+func TestDocumentedTable(t *testing.T) {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range table {
+		if line := "    " + strings.TrimSpace(row.want) + "\n"; !strings.Contains(string(text), line) {
+			t.Errorf("docs/architecture.md lacks the row\n%s", line)
+		}
+	}
+	for line := range strings.Lines(string(text)) {
+		known := slices.ContainsFunc(table, func(row struct {
+			set   func(*Settings)
+			given []Event
+			event Event
+			want  string
+		}) bool {
+			return "    "+strings.TrimSpace(row.want)+"\n" == line
+		})
+		if strings.HasPrefix(line, "    ") && strings.Count(line, " | ") >= 2 && !known {
+			t.Errorf("docs/architecture.md has a row that no test shows:\n%s", line)
+		}
+	}
+}
