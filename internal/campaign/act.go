@@ -1,0 +1,158 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// run is one Run under way. Its goroutine alone touches the fields; requests
+// run in goroutines of their own and come back as events.
+type run struct {
+	set     Settings
+	store   lease.Store
+	process Process
+	sink    Sink
+
+	ctx     context.Context
+	state   elect.State
+	request lease.Request
+	held    *lease.HeldError
+
+	// told carries what other goroutines tell, until over is closed.
+	told chan told
+	over chan struct{}
+	// requests numbers the requests to the store; cancel ends the last one.
+	requests int
+	cancel   context.CancelFunc
+	passing  sync.WaitGroup
+}
+
+// told is an event and the request that it answers; 0 is none.
+type told struct {
+	request int
+	event   elect.Event
+}
+
+func (r *run) act(a elect.Action) {
+	switch a.Kind {
+	case elect.Acquire:
+		if a.Fresh {
+			r.request.Holder = r.set.NewHolder()
+		}
+		request := r.request
+		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
+			l, err := r.store.Acquire(ctx, request)
+			return acquired(l, err)
+		})
+	case elect.Wait:
+		// The store is asked to return by itself; the limit is for one that hangs.
+		r.ask(a.Timeout+r.set.Attempt, func(ctx context.Context) elect.Event {
+			return waited(r.store.Wait(ctx, r.request.Key, a.Timeout))
+		})
+	case elect.Renew:
+		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
+			l, err := r.store.Renew(ctx, a.Lease)
+			return renewed(l, err)
+		})
+	case elect.Release:
+		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
+			return released(r.store.Release(ctx, a.Lease, a.Result))
+		})
+	case elect.Pass:
+		r.pass()
+	case elect.Start:
+		r.process.Start(a.KillBy, a.Lease, func(e elect.Event) { r.tell(told{event: e}) })
+	case elect.Extend:
+		r.process.Extend(a.KillBy)
+	case elect.Signal:
+		r.process.Signal(a.Signal)
+	case elect.Kill:
+		r.process.Kill()
+	case elect.Leave:
+		r.process.Leave()
+	}
+}
+
+// ask sends one request to the store. There is at most one at a time: a new one
+// cancels the one before, whose answer no longer counts.
+func (r *run) ask(timeout time.Duration, request func(context.Context) elect.Event) {
+	r.cancel()
+	ctx, cancel := context.WithTimeout(r.ctx, timeout)
+	r.cancel = cancel
+	r.requests++
+	number := r.requests
+	go func() {
+		defer cancel()
+		sent := r.set.Now() // before it leaves: the store may act at any time after this
+		e := request(ctx)
+		e.Sent = sent
+		r.tell(told{request: number, event: e})
+	}()
+}
+
+// tell hands what happened to the loop, until the run is over.
+func (r *run) tell(t told) {
+	select {
+	case r.told <- t:
+	case <-r.over:
+	}
+}
+
+// pass hands the wake-up on. It is a courtesy: a candidate that leaves does not
+// wait long for it.
+func (r *run) pass() {
+	r.cancel()
+	ctx, cancel := context.WithTimeout(r.ctx, min(r.set.Attempt, 500*time.Millisecond))
+	r.passing.Go(func() {
+		defer cancel()
+		_ = r.store.Pass(ctx, r.request.Key)
+	})
+}
+
+func acquired(l lease.Lease, err error) elect.Event {
+	var held *lease.HeldError
+	var settling *lease.SettlingError
+	switch {
+	case err == nil:
+		return elect.Event{Kind: elect.Granted, Lease: l}
+	case errors.As(err, &held):
+		return elect.Event{Kind: elect.Held, Remaining: held.Remaining, Err: err}
+	case errors.As(err, &settling):
+		return elect.Event{Kind: elect.Settling, Remaining: settling.Remaining, Err: err}
+	case errors.Is(err, lease.ErrDone):
+		return elect.Event{Kind: elect.TickDone, Err: err}
+	}
+	return elect.Event{Kind: elect.NoAnswer, Err: err}
+}
+
+func waited(err error) elect.Event {
+	switch {
+	case err == nil:
+		return elect.Event{Kind: elect.Woke}
+	case errors.Is(err, lease.ErrNoWakeups):
+		return elect.Event{Kind: elect.CannotWake}
+	}
+	return elect.Event{Kind: elect.NoAnswer, Err: err}
+}
+
+func renewed(l lease.Lease, err error) elect.Event {
+	switch {
+	case err == nil:
+		return elect.Event{Kind: elect.Renewed, Lease: l}
+	case errors.Is(err, lease.ErrLost):
+		return elect.Event{Kind: elect.LeaseLost, Err: err}
+	}
+	return elect.Event{Kind: elect.NoAnswer, Err: err}
+}
+
+func released(err error) elect.Event {
+	if err == nil || errors.Is(err, lease.ErrLost) {
+		return elect.Event{Kind: elect.Released, Err: err}
+	}
+	return elect.Event{Kind: elect.ReleaseFailed, Err: err}
+}

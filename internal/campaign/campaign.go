@@ -1,0 +1,146 @@
+// Package campaign carries out what package elect decides: it asks the store,
+// holds the command through a Process, keeps the time and tells a Sink. It
+// promises that every answer, signal and deadline reaches the state machine in
+// one order, one at a time, and that Run returns only when nothing of the run
+// is left to do. It decides nothing itself.
+package campaign
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Settings are the rules of a run and its ties to the world.
+type Settings struct {
+	elect.Settings
+	// Now is a clock that goes on while the machine sleeps.
+	Now func() time.Duration
+	// Request is what every attempt asks for; Run fills in the holder.
+	Request lease.Request
+	// NewHolder makes the id of the next candidacy.
+	NewHolder func() lease.Holder
+	// Signals are those that reach leaderrun.
+	Signals <-chan Received
+}
+
+// Received is a signal that reached leaderrun: an order to stop, or one that is
+// only passed on to the command.
+type Received struct {
+	Signal int
+	Order  bool
+	// FromTerminal: the command, once it runs, has received it as well.
+	FromTerminal bool
+}
+
+// Process holds the command and its whole tree. Its methods do not block.
+type Process interface {
+	// Start starts the command under the lease, its tree to be dead by killBy,
+	// and tells what becomes of it: Started or StartFailed, CommandEnded when
+	// descendants outlive the command, TreeGone last. It is called again only
+	// after TreeGone or StartFailed.
+	Start(killBy time.Duration, l lease.Lease, tell func(elect.Event))
+	// Extend moves the instant by which the tree is dead.
+	Extend(killBy time.Duration)
+	// Signal reaches the command, or what is left of its tree.
+	Signal(signal int)
+	// Kill sends SIGKILL to the whole tree, as often as it takes.
+	Kill()
+	// Leave lets the rest of the tree live on unguarded.
+	Leave()
+}
+
+// Sink is told every step. Observe must not block.
+type Sink interface {
+	Observe(Transition)
+}
+
+// Transition is one step of the state machine.
+type Transition struct {
+	From    elect.State
+	Event   elect.Event
+	To      elect.State
+	Actions []elect.Action
+}
+
+// Result is the end of a run.
+type Result struct {
+	elect.State
+	// Holder is what stood in the way at last, when the outcome is Denied.
+	Holder *lease.HeldError
+	// Led is the time from the grant to the end of the release.
+	Led time.Duration
+}
+
+// Run campaigns, and leads while the command runs. It returns when the state
+// machine is done. Cancelling ctx cuts requests to the store short and nothing
+// else: a run is ended by a signal.
+func Run(ctx context.Context, set Settings, store lease.Store, process Process, sink Sink) Result {
+	r := &run{
+		set: set, store: store, process: process, sink: sink,
+		ctx: ctx, state: elect.New(set.Settings), request: set.Request,
+		told: make(chan told, 16), over: make(chan struct{}),
+		cancel: func() {},
+	}
+	r.step(elect.Event{Kind: elect.Begin})
+	for r.state.Phase != elect.Done {
+		r.step(r.next())
+	}
+	r.cancel()
+	close(r.over)
+	r.passing.Wait()
+	result := Result{State: r.state, Holder: r.held}
+	if r.state.AcquiredAt != 0 {
+		result.Led = set.Now() - r.state.AcquiredAt
+	}
+	return result
+}
+
+// next is the next thing that happens.
+func (r *run) next() elect.Event {
+	var due <-chan time.Time
+	if at, ok := r.state.Wake(); ok {
+		timer := time.NewTimer(at - r.set.Now())
+		defer timer.Stop()
+		due = timer.C
+	}
+	for {
+		select {
+		case s := <-r.set.Signals:
+			kind := elect.PassOn
+			if s.Order {
+				kind = elect.Order
+			}
+			return elect.Event{Kind: kind, Signal: s.Signal, FromTerminal: s.FromTerminal}
+		case t := <-r.told:
+			if t.request == 0 || t.request == r.requests {
+				return t.event
+			}
+		case <-due:
+			return elect.Event{Kind: elect.Timer}
+		}
+	}
+}
+
+func (r *run) step(e elect.Event) {
+	e.At = r.set.Now()
+	r.learn(e)
+	from := r.state
+	var actions []elect.Action
+	r.state, actions = elect.Step(from, e)
+	for _, a := range actions {
+		r.act(a)
+	}
+	r.sink.Observe(Transition{From: from, Event: e, To: r.state, Actions: actions})
+}
+
+// learn keeps what a denial tells: who stands in the way, and the largest token
+// seen, which no store may fall behind.
+func (r *run) learn(e elect.Event) {
+	if errors.As(e.Err, &r.held) && r.held.Token > r.request.SeenToken {
+		r.request.SeenToken, r.request.SeenTTL = r.held.Token, r.held.TTL
+	}
+}

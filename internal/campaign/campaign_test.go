@@ -1,0 +1,408 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// world is a store, a command and a sink in memory, for one campaign in a
+// synctest bubble. The func fields replace what it does by default.
+type world struct {
+	t     *testing.T
+	start time.Time
+
+	acquire func(context.Context, lease.Request) (lease.Lease, error)
+	renew   func(context.Context, lease.Lease) (lease.Lease, error)
+	release func(context.Context) error
+	wait    func(context.Context) error
+	// command is the command's life: it returns how it ended, or is cut short by
+	// a signal (stubborn: only by a kill).
+	command  func(ctx context.Context) elect.Exit
+	stubborn bool
+
+	mu       sync.Mutex
+	log      []string
+	holders  []lease.Holder
+	tell     func(elect.Event)
+	end      context.CancelFunc
+	killBy   time.Duration
+	released lease.Result
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, start: time.Now()}
+	w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+		return lease.Lease{Key: r.Key, Holder: r.Holder, Token: 7, TTL: r.TTL}, nil
+	}
+	w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) { return l, nil }
+	w.release = func(context.Context) error { return nil }
+	w.wait = func(ctx context.Context) error { return lease.ErrNoWakeups }
+	w.command = func(ctx context.Context) elect.Exit { <-ctx.Done(); return elect.Exit{Signal: 15} }
+	return w
+}
+
+func (w *world) now() time.Duration { return time.Since(w.start) + time.Hour }
+
+// note writes down what happened, with the seconds since the start.
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, fmt.Sprintf("%.1f ", time.Since(w.start).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	w.holders = append(w.holders, r.Holder)
+	w.note("acquire")
+	return w.acquire(ctx, r)
+}
+func (w *world) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	w.note("renew")
+	return w.renew(ctx, l)
+}
+func (w *world) Release(ctx context.Context, _ lease.Lease, r lease.Result) error {
+	w.note("release")
+	w.released = r
+	return w.release(ctx)
+}
+func (w *world) Wait(ctx context.Context, _ string, _ time.Duration) error { return w.wait(ctx) }
+func (w *world) Pass(context.Context, string) error                        { w.note("pass"); return nil }
+func (w *world) Close() error                                              { return nil }
+
+func (w *world) Start(killBy time.Duration, _ lease.Lease, tell func(elect.Event)) {
+	w.note("start")
+	ctx, end := context.WithCancel(context.Background())
+	w.end, w.killBy = end, killBy
+	go func() {
+		tell(elect.Event{Kind: elect.Started})
+		exit := w.command(ctx)
+		w.note("gone")
+		tell(elect.Event{Kind: elect.TreeGone, Exit: exit})
+	}()
+}
+func (w *world) Extend(killBy time.Duration) { w.killBy = killBy }
+func (w *world) Signal(n int) {
+	w.note("signal %d", n)
+	if !w.stubborn {
+		w.end()
+	}
+}
+func (w *world) Kill()              { w.note("kill"); w.end() }
+func (w *world) Leave()             {}
+func (w *world) Observe(Transition) {}
+
+func (w *world) settings() Settings {
+	n := 0
+	return Settings{
+		Settings: elect.Settings{
+			Timing: elect.NewTiming(30*time.Second, 10*time.Second, 10*time.Second),
+			Retry:  5 * time.Second, KillAfter: 10 * time.Second, LostGrace: time.Second, StopSignal: 15,
+		},
+		Now:       w.now,
+		Request:   lease.Request{Key: "k", TTL: 30 * time.Second},
+		NewHolder: func() lease.Holder { n++; return lease.Holder(fmt.Sprint("holder ", n)) },
+	}
+}
+
+// expect fails the test unless exactly this happened.
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	if got := fmt.Sprintf("%q", w.log); got != fmt.Sprintf("%q", want) {
+		w.t.Errorf("happened\n%s\nwant\n%q", got, want)
+	}
+}
+
+// silent is a store in a black hole: it says nothing until the caller gives up.
+func silent(ctx context.Context) error {
+	<-ctx.Done()
+	return &lease.StoreError{Op: "test", Err: ctx.Err()}
+}
+
+func lasts(d time.Duration, code int) func(context.Context) elect.Exit {
+	return func(ctx context.Context) elect.Exit {
+		select {
+		case <-time.After(d):
+			return elect.Exit{Code: code}
+		case <-ctx.Done():
+			return elect.Exit{Signal: 9}
+		}
+	}
+}
+
+func TestRunRenewsAndReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(25*time.Second, 3)
+		r := Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "20.0 renew", "25.0 gone", "25.0 release")
+		if r.Outcome != elect.Exited || r.Exit.Code != 3 || r.Led != 25*time.Second {
+			t.Errorf("%s, exit %+v, led %s", r.Outcome, r.Exit, r.Led)
+		}
+		if want := (lease.Result{Ran: true, Exit: 3}); w.released != want {
+			t.Errorf("filed %+v", w.released)
+		}
+	})
+}
+
+func TestBlackHole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stubborn = true
+		w.renew = func(ctx context.Context, l lease.Lease) (lease.Lease, error) { return l, silent(ctx) }
+		w.release = silent
+		r := Run(t.Context(), w.settings(), w, w, w)
+		// Attempts of 2 s, pauses of 0.5 s; stop-by 21.195 s, kill-by 28.695 s.
+		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.5 renew", "17.0 renew", "19.5 renew",
+			"21.2 signal 15", "28.7 kill", "28.7 gone", "28.7 release", "31.2 release")
+		if r.Outcome != elect.Expired {
+			t.Error(r.Outcome)
+		}
+	})
+}
+
+func TestShortOutageCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(40*time.Second, 0)
+		w.renew = func(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+			if now := time.Since(w.start); now > 9*time.Second && now < 18*time.Second {
+				return l, silent(ctx)
+			}
+			return l, nil
+		}
+		r := Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.5 renew", "17.0 renew", "19.5 renew",
+			"29.5 renew", "39.5 renew", "40.0 gone", "40.0 release")
+		if r.Outcome != elect.Exited || w.released != (lease.Result{Ran: true, Success: true}) {
+			t.Errorf("%s %+v", r.Outcome, w.released)
+		}
+	})
+}
+
+// The lease counts from before the request, however late the answer is.
+func TestSlowAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.renew = func(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+			if time.Since(w.start) > 10*time.Second {
+				return l, silent(ctx)
+			}
+			time.Sleep(1900 * time.Millisecond)
+			return l, nil
+		}
+		Run(t.Context(), w.settings(), w, w, w)
+		if want := 10*time.Second + time.Hour + w.settings().KillBy(0); w.killBy != want {
+			t.Errorf("kill-by at %s, want %s: counted from the request at 10 s", w.killBy, want)
+		}
+	})
+}
+
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stubborn = true
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) { return l, fmt.Errorf("test: %w", lease.ErrLost) }
+		r := Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "10.0 signal 15", "11.0 kill", "11.0 gone", "11.0 release")
+		if r.Outcome != elect.Lost || !errors.Is(r.Err, lease.ErrLost) {
+			t.Error(r.Outcome, r.Err)
+		}
+	})
+}
+
+func TestGrantTooLateIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+			time.Sleep(22 * time.Second) // a store that answers after its context has ended
+			return lease.Lease{Token: 1}, nil
+		}
+		r := Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "22.0 release")
+		if r.Outcome != elect.Unavailable || w.released.Ran {
+			t.Errorf("%s %+v", r.Outcome, w.released)
+		}
+	})
+}
+
+func TestOrderWhileLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stubborn = true
+		signals := make(chan Received)
+		go func() {
+			time.Sleep(3 * time.Second)
+			signals <- Received{Signal: 1}
+			time.Sleep(time.Second)
+			signals <- Received{Signal: 15, Order: true}
+		}()
+		set := w.settings()
+		set.Signals = signals
+		r := Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "3.0 signal 1", "4.0 signal 15", "10.0 renew", "14.0 kill", "14.0 gone", "14.0 release")
+		if r.Outcome != elect.Ordered {
+			t.Error(r.Outcome)
+		}
+	})
+}
+
+func TestStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		free := w.start.Add(7 * time.Second)
+		woken := make(chan struct{}, 1)
+		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+			if time.Now().Before(free) {
+				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Token: 5, TTL: 30 * time.Second, Remaining: 20 * time.Second}
+			}
+			return lease.Lease{Token: r.SeenToken + 1}, nil
+		}
+		w.wait = func(ctx context.Context) error {
+			select {
+			case <-woken:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		go func() { time.Sleep(7 * time.Second); woken <- struct{}{} }()
+		w.command = lasts(time.Second, 0)
+		set := w.settings()
+		set.Wait = time.Minute
+		r := Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "7.0 acquire", "7.0 start", "8.0 gone", "8.0 release")
+		if r.Lease.Token != 6 {
+			t.Errorf("token %d: the one seen was not told to the store", r.Lease.Token)
+		}
+	})
+}
+
+// A wait that is cut off by the candidate's own timer must not count as the
+// answer to the request that follows it.
+func TestOwnTimerAtExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(ctx context.Context, r lease.Request) (lease.Lease, error) {
+			time.Sleep(50 * time.Millisecond)
+			if time.Since(w.start) < 20*time.Second {
+				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 20 * time.Second}
+			}
+			return lease.Lease{Token: 1}, nil
+		}
+		w.wait = silent
+		w.command = lasts(time.Second, 0)
+		set := w.settings()
+		set.Wait = time.Minute
+		Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "20.1 acquire", "20.1 start", "21.1 gone", "21.1 release")
+	})
+}
+
+func TestWaitRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
+			return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 30 * time.Second}
+		}
+		set := w.settings()
+		set.Wait = 12 * time.Second
+		r := Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire") // the store cannot wake: every --retry
+		if r.Outcome != elect.Denied || r.Holder == nil {
+			t.Error(r.Outcome, r.Holder)
+		}
+	})
+}
+
+func TestStoreAway(t *testing.T) {
+	away := func(ctx context.Context, _ lease.Request) (lease.Lease, error) { return lease.Lease{}, silent(ctx) }
+	refuse := func(context.Context, lease.Request) (lease.Lease, error) {
+		return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("connection refused"), Refused: true}
+	}
+	for _, test := range []struct {
+		name    string
+		wait    time.Duration
+		acquire func(context.Context, lease.Request) (lease.Lease, error)
+		want    []string
+		end     time.Duration
+	}{
+		{"black hole", 0, away, []string{"0.0 acquire"}, 5 * time.Second},
+		{"refused", 0, refuse, []string{"0.0 acquire", "0.5 acquire", "1.0 acquire"}, time.Second},
+		{"refused while standing by", 12 * time.Second, refuse, []string{"0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire"}, 12 * time.Second},
+		{"black hole while standing by", 7 * time.Second, away, []string{"0.0 acquire", "7.0 acquire"}, 7300 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.acquire = test.acquire
+				set := w.settings()
+				set.Wait = test.wait
+				r := Run(t.Context(), set, w, w, w)
+				w.expect(test.want...)
+				if r.Outcome != elect.Unavailable || time.Since(w.start) != test.end {
+					t.Errorf("%s after %s, want %s", r.Outcome, time.Since(w.start), test.end)
+				}
+			})
+		})
+	}
+}
+
+func TestRejoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		starts := 0
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) {
+			if starts++; starts <= 10 {
+				return l, lease.ErrLost
+			}
+			return l, nil
+		}
+		w.command = func(ctx context.Context) elect.Exit {
+			select {
+			case <-ctx.Done():
+				return elect.Exit{Signal: 15}
+			case <-time.After(35 * time.Second):
+				return elect.Exit{}
+			}
+		}
+		set := w.settings()
+		set.Rejoin = true
+		r := Run(t.Context(), set, w, w, w)
+		seen := map[lease.Holder]bool{}
+		for _, h := range w.holders {
+			if seen[h] {
+				t.Errorf("holder id %q was used for two candidacies", h)
+			}
+			seen[h] = true
+		}
+		if r.Outcome != elect.Exited || len(seen) != 11 {
+			t.Errorf("%s after %d candidacies, want exited after 11", r.Outcome, len(seen))
+		}
+	})
+}
+
+// The machine sleeps past kill-by: the tree is killed before anything is asked.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		set := w.settings()
+		set.Now = func() time.Duration {
+			if time.Since(w.start) > 5*time.Second {
+				return w.now() + time.Hour
+			}
+			return w.now()
+		}
+		r := Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "10.0 kill", "10.0 gone", "10.0 release")
+		if r.Outcome != elect.Expired {
+			t.Error(r.Outcome)
+		}
+	})
+}
