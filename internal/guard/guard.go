@@ -1,0 +1,263 @@
+// Package guard is the second process: it holds the command and outlives a sick
+// elector. It knows one number, kill-by, and one verb, kill.
+//
+// It promises: the command's whole tree is dead by kill-by, and at once when the
+// elector's end of the pipe closes; what it reports as gone is gone; it starts
+// nothing after kill-by. It does not know what a lease is, and it never talks to
+// a network.
+//
+// Not covered: guard and elector both killed with SIGKILL (the command itself
+// dies with the guard, its descendants may live), work handed to daemons outside
+// the tree, children that changed their user id, uninterruptible sleep. Outside
+// Linux there is no tree to hold, only the command's process group.
+//
+// On Linux the package imports nothing but syscall and internal/proc: package
+// early dispatches the guard before the rest of the program is initialised.
+package guard
+
+import (
+	"syscall"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// Dispatch makes this process a guard, and does not return, if Marker is set.
+func Dispatch() {
+	if _, ok := syscall.Getenv(Marker); !ok {
+		return
+	}
+	proc.SetName("leaderrun-guard")
+	syscall.Exit(run())
+}
+
+// The guard tells its elector by the pipe; these are for who looks at it from
+// outside.
+const (
+	exitDone    = 0
+	exitRefused = 125 // the system refused what it needs, or it was started by hand
+)
+
+// endings are the signals that end a process and may reach a whole group or a
+// whole service at once. The guard survives them: the elector decides.
+var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+
+// stops are the signals by which a terminal stops a process. A stopped guard
+// could not kill.
+var stops = [...]syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}
+
+// guard is the one guard of this process. Everything happens in one thread: the
+// kernel kills the command when the thread that started it dies, and nobody
+// else may reap while it signals.
+type guard struct {
+	alarm  *proc.Alarm
+	orders int // a file descriptor, -1 once the elector is gone
+	died   int // readable when a child may have died
+	reaped chan struct{}
+
+	command Command
+	pid     int // 0 before the start
+	killBy  int64
+
+	ended, told bool
+	status      syscall.WaitStatus
+	killing     bool
+	rounds      int
+}
+
+func run() int {
+	for _, sig := range endings {
+		proc.Ignore(sig)
+	}
+	for _, sig := range stops {
+		proc.Ignore(sig)
+	}
+	syscall.CloseOnExec(OrdersFD)
+	syscall.CloseOnExec(ReportsFD)
+	alarm, err := proc.NewAlarm()
+	if err != nil || proc.AdoptOrphans() != nil {
+		return exitRefused
+	}
+	g := &guard{alarm: alarm, orders: OrdersFD, died: -1, reaped: make(chan struct{})}
+	for !g.turn() {
+	}
+	return exitDone
+}
+
+// turn waits for something to happen and acts on it. It reports whether the
+// guard's work is done.
+func (g *guard) turn() (done bool) {
+	ready := g.alarm.Poll(g.orders, g.died)
+	if ready[0] {
+		// Orders come before the clock: a guard that was stopped may find its
+		// kill-by extended.
+		return g.order()
+	}
+	if ready[1] && g.reap() {
+		return true
+	}
+	if g.pid != 0 && proc.Now() >= g.killBy {
+		g.killing = true
+	}
+	if g.killing {
+		g.kill()
+	}
+	return false
+}
+
+// order takes one order. The end of the pipe means that the elector is dead.
+func (g *guard) order() (done bool) {
+	header := make([]byte, headerLen)
+	if !readFull(g.orders, header) {
+		return g.orphaned()
+	}
+	kind, value := OrderKind(get32(header)), int64(get64(header[8:]))
+	body := make([]byte, get32(header[4:]))
+	if !readFull(g.orders, body) {
+		return g.orphaned()
+	}
+	switch kind {
+	case OrderStart:
+		return g.start(value, body)
+	case OrderExtend:
+		g.killBy = value
+		if !g.killing {
+			g.alarm.Set(value)
+		}
+	case OrderSignal:
+		g.signal(syscall.Signal(value))
+	case OrderKill:
+		g.killing = g.pid != 0
+		g.kill()
+	case OrderLeave:
+		return true
+	}
+	return false
+}
+
+func (g *guard) orphaned() (done bool) {
+	g.orders = -1
+	g.killing = g.pid != 0
+	g.kill()
+	return g.pid == 0
+}
+
+// start starts the command, unless kill-by has passed on the way.
+func (g *guard) start(killBy int64, body []byte) (done bool) {
+	c, ok := decodeCommand(body)
+	if g.pid != 0 || !ok {
+		return false
+	}
+	if proc.Now() >= killBy {
+		return failed(syscall.ETIMEDOUT)
+	}
+	died, watch, err := g.watchChildren()
+	if err != nil {
+		return failed(err)
+	}
+	// The runtime gives the child the default actions of the signals that it
+	// handles; the stop signals it does not handle.
+	for _, sig := range stops {
+		proc.Default(sig)
+	}
+	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
+	for _, sig := range stops {
+		proc.Ignore(sig)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	g.command, g.pid, g.killBy, g.died = c, pid, killBy, died
+	report(ReportStarted, int64(pid))
+	g.alarm.Set(killBy)
+	go watch()
+	proc.Mute(0, 1, 2) // or the reader of the command's output would wait for the guard
+	return false
+}
+
+// watchChildren has deaths told by a pipe whose reading end it returns. The
+// goroutine behind it only looks: the reaping is left to the guard's thread.
+func (g *guard) watchChildren() (died int, watch func(), err error) {
+	var p [2]int
+	if err := syscall.Pipe(p[:]); err != nil {
+		return -1, nil, err
+	}
+	syscall.CloseOnExec(p[0])
+	syscall.CloseOnExec(p[1])
+	return p[0], func() {
+		for {
+			proc.WaitChild()
+			_, _ = syscall.Write(p[1], []byte{0})
+			<-g.reaped
+		}
+	}, nil
+}
+
+// reap takes the statuses of the dead and reports whether nobody is left.
+func (g *guard) reap() (gone bool) {
+	readFull(g.died, make([]byte, 1))
+	gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
+		if pid == g.pid {
+			g.ended, g.status = true, status
+		}
+	})
+	if gone {
+		g.bury()
+		report(ReportGone, int64(g.status))
+		return true
+	}
+	if g.ended && !g.told {
+		g.told = true
+		report(ReportEnded, int64(g.status))
+	}
+	g.reaped <- struct{}{}
+	return false
+}
+
+// signal passes a signal on: to the command's group, to the command alone where
+// the group is the terminal's, or to those that outlived it. A signal that ends
+// a process also continues it, or it would only be pending.
+func (g *guard) signal(sig syscall.Signal) {
+	if g.pid == 0 {
+		return
+	}
+	g.send(sig)
+	for _, ending := range endings[:4] {
+		if sig == ending {
+			g.send(syscall.SIGCONT)
+		}
+	}
+}
+
+func (g *guard) send(sig syscall.Signal) {
+	switch {
+	case g.ended:
+		g.signalRest(sig)
+	case g.command.OwnGroup:
+		_ = syscall.Kill(-g.pid, sig)
+	default:
+		_ = syscall.Kill(g.pid, sig)
+	}
+}
+
+// kill is one round: everybody who is a child now. Their children become ours as
+// they die, so the rounds go on until nobody is left.
+func (g *guard) kill() {
+	if !g.killing {
+		return
+	}
+	g.signalRest(syscall.SIGKILL)
+	const millisecond = 1_000_000
+	g.alarm.Set(proc.Now() + millisecond<<min(g.rounds, 5))
+	g.rounds++
+}
+
+func report(kind ReportKind, value int64) {
+	_, _ = syscall.Write(ReportsFD, encodeReport(Report{Kind: kind, Value: value})) // an elector that is gone needs none
+}
+
+// failed tells that nothing was started, after which a guard has no more to do.
+func failed(err error) (done bool) {
+	errno, _ := err.(syscall.Errno)
+	report(ReportFailed, int64(errno))
+	return true
+}

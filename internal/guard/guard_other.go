@@ -1,0 +1,27 @@
+//go:build !linux
+
+package guard
+
+import "syscall"
+
+func attributes(c Command) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: c.OwnGroup}
+}
+
+// signalRest signals the command's process group, or the command alone where
+// the group is the terminal's: orphans cannot be adopted here.
+func (g *guard) signalRest(sig syscall.Signal) {
+	switch {
+	case g.command.OwnGroup:
+		_ = syscall.Kill(-g.pid, sig)
+	case !g.ended:
+		_ = syscall.Kill(g.pid, sig)
+	}
+}
+
+// bury kills what is left of the process group when the command is gone.
+func (g *guard) bury() {
+	if g.command.OwnGroup {
+		_ = syscall.Kill(-g.pid, syscall.SIGKILL)
+	}
+}

@@ -1,0 +1,135 @@
+package guard
+
+import "syscall"
+
+// Marker is the environment variable that makes a process a guard. It never
+// reaches the command.
+const Marker = "LEADERRUN_GUARD"
+
+// OrdersFD and ReportsFD are the guard's ends of the two pipes.
+const (
+	OrdersFD  = 3
+	ReportsFD = 4
+)
+
+// OrderKind is what the elector wants.
+type OrderKind uint32
+
+const (
+	OrderStart  OrderKind = iota + 1 // Value: kill-by; with a Command
+	OrderExtend                      // Value: kill-by
+	OrderSignal                      // Value: the signal
+	OrderKill                        // SIGKILL to the whole tree
+	OrderLeave                       // end, and let the tree live
+)
+
+// Command is what the guard is to start.
+type Command struct {
+	Path string   // what is executed
+	Args []string // its argv, the name first
+	Env  []string
+	// OwnGroup gives it a process group of its own, to which signals are sent.
+	// Without, it stays in the caller's, for a terminal's sake, and signals
+	// reach the command alone.
+	OwnGroup bool
+}
+
+// ReportKind is what the guard tells.
+type ReportKind uint32
+
+const (
+	ReportStarted ReportKind = iota + 1 // Value: its process id
+	ReportFailed                        // Value: errno, nothing runs
+	ReportEnded                         // Value: wait status; descendants live
+	ReportGone                          // Value: wait status; nothing of the tree lives
+)
+
+// Report is one message of the guard.
+type Report struct {
+	Kind  ReportKind
+	Value int64
+}
+
+const headerLen = 16
+
+// EncodeOrder is an order as bytes. Orders without a command are shorter than
+// PIPE_BUF and so are written whole or not at all.
+func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
+	var body []byte
+	if c != nil {
+		own := uint32(0)
+		if c.OwnGroup {
+			own = 1
+		}
+		body = put32(put32(body, own), uint32(len(c.Args)))
+		for _, s := range append(append([]string{c.Path}, c.Args...), c.Env...) {
+			body = append(append(body, s...), 0) // no string of an exec contains NUL
+		}
+	}
+	b := put64(put32(put32(nil, uint32(kind)), uint32(len(body))), value)
+	return append(b, body...)
+}
+
+// decodeCommand is the inverse of EncodeOrder's body; ok is false for bytes
+// that no elector wrote.
+func decodeCommand(b []byte) (c Command, ok bool) {
+	if len(b) < 8 {
+		return c, false
+	}
+	c.OwnGroup = get32(b) != 0
+	n := int(get32(b[4:]))
+	var all []string
+	start := 8
+	for i := 8; i < len(b); i++ {
+		if b[i] == 0 {
+			all = append(all, string(b[start:i]))
+			start = i + 1
+		}
+	}
+	if start != len(b) || n < 1 || len(all) < n+1 {
+		return c, false
+	}
+	c.Path, c.Args, c.Env = all[0], all[1:n+1], all[n+1:]
+	return c, true
+}
+
+// ReportLen is the length of every report.
+const ReportLen = headerLen
+
+// DecodeReport is a report from its bytes, ReportLen of them.
+func DecodeReport(b []byte) Report {
+	return Report{Kind: ReportKind(get32(b)), Value: int64(get64(b[8:]))}
+}
+
+func encodeReport(r Report) []byte {
+	return put64(put32(put32(nil, uint32(r.Kind)), 0), r.Value)
+}
+
+func put32(b []byte, v uint32) []byte {
+	return append(b, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
+}
+
+func put64(b []byte, v int64) []byte {
+	return put32(put32(b, uint32(v)), uint32(uint64(v)>>32))
+}
+
+func get32(b []byte) uint32 {
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}
+
+func get64(b []byte) uint64 { return uint64(get32(b)) | uint64(get32(b[4:]))<<32 }
+
+// readFull fills b; false at the end of the pipe.
+func readFull(fd int, b []byte) bool {
+	for len(b) > 0 {
+		n, err := syscall.Read(fd, b)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil || n == 0:
+			return false
+		default:
+			b = b[n:]
+		}
+	}
+	return true
+}

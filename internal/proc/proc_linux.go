@@ -1,0 +1,151 @@
+package proc
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+const (
+	clockBoottime   = 7
+	prSetName       = 15
+	prSetSubreaper  = 36
+	waitAll         = 0
+	waitExited      = 0x4
+	waitNoReap      = 0x1000000
+	timerAbsolute   = 1
+	signalEvent     = 0
+	sigIgnore       = 1
+	sigDefault      = 0
+	kernelSigsetLen = 8
+)
+
+// Now is CLOCK_BOOTTIME in nanoseconds: it goes on while the machine sleeps.
+func Now() int64 {
+	var ts syscall.Timespec
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
+	if errno != 0 {
+		panic("clock_gettime(CLOCK_BOOTTIME): " + errno.Error()) // every Linux since 2.6.39 has it
+	}
+	return ts.Nano()
+}
+
+// AdoptOrphans makes this process inherit its orphaned descendants.
+func AdoptOrphans() error {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetSubreaper, 1, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// SetName sets the name that ps and killall see, at most 15 bytes.
+func SetName(name string) {
+	b, err := syscall.BytePtrFromString(name)
+	if err == nil {
+		syscall.RawSyscall(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(b)), 0)
+	}
+}
+
+// Ignore ignores the signal; Default gives it back its default action. A child
+// started by package syscall gets the default action for every signal that the
+// Go runtime handles, also when it is ignored here: all but HUP and INT ignored
+// by the caller, and the stop signals of a terminal.
+func Ignore(sig syscall.Signal)  { setAction(sig, sigIgnore) }
+func Default(sig syscall.Signal) { setAction(sig, sigDefault) }
+
+func setAction(sig syscall.Signal, handler uintptr) {
+	action := struct {
+		handler, flags, restorer uintptr
+		mask                     uint64
+	}{handler: handler}
+	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, kernelSigsetLen, 0, 0)
+}
+
+// WaitChild blocks until a child has ended, without reaping it, or until there
+// is none.
+func WaitChild() {
+	var info [128]byte // siginfo_t
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, waitAll, 0, uintptr(unsafe.Pointer(&info)), waitExited|waitNoReap, 0, 0)
+		if errno != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// SignalChildren sends the signal to every direct child but the excepted one.
+// The caller must not reap at the same time.
+func SignalChildren(sig syscall.Signal, except int) {
+	for _, pid := range ChildrenOf(syscall.Getpid()) {
+		if pid != except {
+			_ = syscall.Kill(pid, sig) // it may have ended: then it is a zombie still
+		}
+	}
+}
+
+// Alarm is a file descriptor that becomes readable at an instant, and a timer
+// of the kernel's that continues this process then if it is stopped.
+type Alarm struct {
+	fd    int
+	timer int32
+}
+
+// NewAlarm returns an alarm that is not set.
+func NewAlarm() (*Alarm, error) {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	event := struct {
+		value          uintptr
+		signal, notify int32
+		rest           [48]byte
+	}{signal: int32(syscall.SIGCONT), notify: signalEvent}
+	a := &Alarm{fd: int(fd)}
+	_, _, errno = syscall.RawSyscall(syscall.SYS_TIMER_CREATE, clockBoottime, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&a.timer)))
+	if errno != 0 {
+		_ = syscall.Close(a.fd)
+		return nil, errno
+	}
+	return a, nil
+}
+
+// Set moves the alarm to an instant of Now; one that has gone off is silent
+// again until then.
+func (a *Alarm) Set(at int64) {
+	spec := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(max(at, 1))}
+	syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(a.fd), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(a.timer), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+}
+
+// Poll waits until one of the file descriptors is readable or at its end, or
+// until the alarm goes off, and tells which descriptors are ready. One below 0
+// never is.
+func (a *Alarm) Poll(fds ...int) (ready []bool) {
+	type pollFD struct {
+		fd              int32
+		events, revents int16
+	}
+	const readable = 1 // POLLIN; the end and errors are always told
+	set := []pollFD{{fd: int32(a.fd), events: readable}}
+	for _, fd := range fds {
+		set = append(set, pollFD{fd: int32(fd), events: readable})
+	}
+	ready = make([]bool, len(fds))
+	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), 0, 0, 0, 0)
+	for i := range fds {
+		ready[i] = errno == 0 && set[i+1].revents != 0
+	}
+	return ready
+}
+
+// Mute makes the file descriptors lead nowhere.
+func Mute(fds ...int) {
+	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	for _, fd := range fds {
+		_ = syscall.Dup3(null, fd, 0)
+	}
+	_ = syscall.Close(null)
+}

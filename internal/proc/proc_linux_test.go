@@ -1,0 +1,48 @@
+package proc
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+func TestChildrenAreFoundBothWays(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	for name, list := range map[string][]int{"children": ChildrenOf(os.Getpid()), "stat": childrenByParent(os.Getpid())} {
+		if !slices.Contains(list, cmd.Process.Pid) {
+			t.Errorf("%s: %v lacks %d", name, list, cmd.Process.Pid)
+		}
+	}
+	if got := ChildrenOf(cmd.Process.Pid); len(got) != 0 {
+		t.Errorf("children of a childless process: %v", got)
+	}
+}
+
+func TestAlarm(t *testing.T) {
+	a, err := NewAlarm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p [2]int
+	if err := syscall.Pipe(p[:]); err != nil {
+		t.Fatal(err)
+	}
+	at := Now() + 20_000_000
+	a.Set(at)
+	if ready := a.Poll(p[0], -1); ready[0] || ready[1] || Now() < at {
+		t.Errorf("ready %v at %d ns after the alarm", ready, Now()-at)
+	}
+	a.Set(Now() + 60_000_000_000) // silent again
+	if _, err := syscall.Write(p[1], []byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	if ready := a.Poll(p[0], -1); !ready[0] {
+		t.Error("the pipe was not told as readable")
+	}
+}

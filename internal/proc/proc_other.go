@@ -1,0 +1,84 @@
+//go:build !linux
+
+package proc
+
+import (
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Now is CLOCK_MONOTONIC in nanoseconds: on darwin it goes on while the machine
+// sleeps.
+func Now() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("clock_gettime(CLOCK_MONOTONIC): " + err.Error())
+	}
+	return ts.Nano()
+}
+
+// AdoptOrphans does nothing: only Linux has subreapers.
+func AdoptOrphans() error { return nil }
+
+// SetName does nothing here.
+func SetName(string) {}
+
+// Ignore ignores the signal; Default gives it back its default action.
+func Ignore(sig syscall.Signal)  { signal.Ignore(sig) }
+func Default(sig syscall.Signal) { signal.Reset(sig) }
+
+// WaitChild waits a moment: there is no portable way to wait for a child
+// without reaping it.
+func WaitChild() { time.Sleep(5 * time.Millisecond) }
+
+// ChildrenOf knows none: children are not listed here.
+func ChildrenOf(int) []int { return nil }
+
+// SignalChildren does nothing, for the same reason.
+func SignalChildren(syscall.Signal, int) {}
+
+// Alarm is an instant at which Poll returns.
+type Alarm struct{ at int64 }
+
+// NewAlarm returns an alarm that is not set.
+func NewAlarm() (*Alarm, error) { return &Alarm{}, nil }
+
+// Set moves the alarm to an instant of Now.
+func (a *Alarm) Set(at int64) { a.at = at }
+
+// Poll waits until one of the file descriptors is readable or at its end, or
+// until the alarm goes off, and tells which descriptors are ready.
+func (a *Alarm) Poll(fds ...int) (ready []bool) {
+	set := make([]unix.PollFd, len(fds))
+	for i, fd := range fds {
+		set[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	atMost := -1
+	if a.at != 0 {
+		atMost = int(max(0, a.at-Now())/int64(time.Millisecond)) + 1
+	}
+	n, err := unix.Poll(set, atMost)
+	if err == nil && n == 0 {
+		a.at = 0
+	}
+	ready = make([]bool, len(fds))
+	for i := range fds {
+		ready[i] = err == nil && set[i].Revents != 0
+	}
+	return ready
+}
+
+// Mute makes the file descriptors lead nowhere.
+func Mute(fds ...int) {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	for _, fd := range fds {
+		_ = unix.Dup2(null, fd)
+	}
+	_ = unix.Close(null)
+}

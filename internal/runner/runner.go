@@ -1,0 +1,263 @@
+// Package runner holds the command from the elector's side: it starts a guard,
+// gives it orders and hears its reports. If the guard dies, the elector has
+// inherited the command's tree and the runner kills it.
+//
+// It promises that what it tells as gone is gone, and that Kill ends the tree
+// also when the guard is stopped or stuck. It knows nothing of leases.
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/guard"
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// Kind says what became of the command.
+type Kind int
+
+const (
+	Started Kind = iota // Pid
+	Failed              // Err: nothing runs; a syscall.Errno is the system's answer to the exec
+	Ended               // Status, Left: the command is over, descendants live
+	Gone                // Status, or Err when the guard died: nothing of the tree lives
+)
+
+// Report is one thing that became of the command.
+type Report struct {
+	Kind   Kind
+	Pid    int
+	Status syscall.WaitStatus
+	Left   string // one of the descendants, for people
+	Err    error
+}
+
+// Now is the clock of every kill-by.
+func Now() time.Duration { return time.Duration(proc.Now()) }
+
+// killPatience is how long the guard has for a kill before it is killed itself
+// and the elector does the rest. It lies below the smallest kill margin, 166 ms
+// at a TTL of 1 s.
+const killPatience = 100 * time.Millisecond
+
+// Runner runs one command at a time. Its methods do not block and may be called
+// from any goroutine; orders that find no command are dropped.
+type Runner struct {
+	path string
+	args []string
+
+	mu    sync.Mutex
+	alarm *proc.Alarm
+	now   *held // nil while nothing runs
+}
+
+// New returns a runner of the program at path with the argv args.
+func New(path string, args []string) *Runner { return &Runner{path: path, args: args} }
+
+// held is one command, held by one guard.
+type held struct {
+	guard  *os.Process
+	orders outbox
+	over   chan struct{} // closed when the guard is reaped
+	kill   sync.Once
+}
+
+// Start starts the command with the environment env under a guard of its own,
+// and tells what becomes of it, from another goroutine: Failed, or Started,
+// perhaps Ended, and Gone.
+func (r *Runner) Start(killBy time.Duration, env []string, tell func(Report)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h, reports, err := r.startGuard(killBy)
+	if err != nil {
+		go tell(Report{Kind: Failed, Err: fmt.Errorf("start the guard process: %w", err)})
+		return
+	}
+	r.now = h
+	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
+		Path: r.path, Args: r.args, Env: env, OwnGroup: !HasTerminal(),
+	}))
+	go h.listen(reports, tell)
+}
+
+// startGuard starts this program once more as the guard. The elector adopts
+// whom the guard would leave behind, and is woken at kill-by if it is stopped.
+func (r *Runner) startGuard(killBy time.Duration) (*held, *os.File, error) {
+	if err := proc.AdoptOrphans(); err != nil {
+		return nil, nil, err
+	}
+	if r.alarm == nil {
+		alarm, err := proc.NewAlarm()
+		if err != nil {
+			return nil, nil, err
+		}
+		r.alarm = alarm
+	}
+	r.alarm.Set(int64(killBy))
+	theirOrders, orders, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirOrders.Close()
+	reports, theirReports, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		return nil, nil, err
+	}
+	defer theirReports.Close()
+	// A guard that crashes shows nobody a stack trace: its death is told here.
+	env := []string{guard.Marker + "=1", "GOTRACEBACK=none"}
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr, guard.OrdersFD: theirOrders, guard.ReportsFD: theirReports}
+	process, err := os.StartProcess(self(), []string{"leaderrun-guard"}, &os.ProcAttr{Env: env, Files: files})
+	if err != nil {
+		orders.Close()
+		reports.Close()
+		return nil, nil, err
+	}
+	h := &held{guard: process, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	go h.orders.drain(h.over)
+	return h, reports, nil
+}
+
+// self is this program, also when its file has been replaced since it started.
+func self() string {
+	const running = "/proc/self/exe"
+	if _, err := os.Stat(running); err == nil {
+		return running
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+// listen hears the guard out.
+func (h *held) listen(reports *os.File, tell func(Report)) {
+	defer reports.Close()
+	defer close(h.over)
+	b := make([]byte, guard.ReportLen)
+	for {
+		if _, err := io.ReadFull(reports, b); err != nil {
+			h.bury(tell)
+			return
+		}
+		report := guard.DecodeReport(b)
+		switch report.Kind {
+		case guard.ReportStarted:
+			tell(Report{Kind: Started, Pid: int(report.Value)})
+		case guard.ReportEnded:
+			tell(Report{Kind: Ended, Status: syscall.WaitStatus(report.Value), Left: h.someChild()})
+		case guard.ReportFailed:
+			tell(Report{Kind: Failed, Err: syscall.Errno(report.Value)})
+			_, _ = h.guard.Wait()
+			return
+		case guard.ReportGone:
+			tell(Report{Kind: Gone, Status: syscall.WaitStatus(report.Value)})
+			_, _ = h.guard.Wait()
+			return
+		}
+	}
+}
+
+// someChild names a child of the guard.
+func (h *held) someChild() string {
+	for _, pid := range proc.ChildrenOf(h.guard.Pid) {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
+			return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(name)))
+		}
+	}
+	return "a process that has just ended"
+}
+
+// bury follows the death of the guard: the command died with it, and what it had
+// adopted is the elector's now.
+func (h *held) bury(tell func(Report)) {
+	state, err := h.guard.Wait()
+	how := "it vanished"
+	if err == nil {
+		how = state.String()
+	}
+	sweep()
+	tell(Report{Kind: Gone, Err: errors.New("the guard process died: " + how)})
+}
+
+// sweep kills every child of this process, and theirs as they are inherited.
+func sweep() {
+	for round := 0; ; round++ {
+		proc.SignalChildren(syscall.SIGKILL, 0)
+		if proc.Reap(func(int, syscall.WaitStatus) {}) {
+			return
+		}
+		time.Sleep(time.Millisecond << min(round, 5))
+	}
+}
+
+// Extend moves kill-by.
+func (r *Runner) Extend(killBy time.Duration) {
+	r.order(guard.OrderExtend, int64(killBy))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now != nil {
+		r.alarm.Set(int64(killBy))
+	}
+}
+
+// Signal sends the signal to the command's process group, to the command alone
+// when a terminal owns the group, or to what is left of the tree.
+func (r *Runner) Signal(signal int) { r.order(guard.OrderSignal, int64(signal)) }
+
+// Leave ends the guard and lets the tree live.
+func (r *Runner) Leave() { r.order(guard.OrderLeave, 0) }
+
+// Kill kills the whole tree: by the guard, and without it if it does not do so.
+func (r *Runner) Kill() {
+	h := r.order(guard.OrderKill, 0)
+	if h == nil {
+		return
+	}
+	_ = h.guard.Signal(syscall.SIGCONT) // it may have been stopped
+	h.kill.Do(func() {
+		time.AfterFunc(killPatience, func() { _ = h.guard.Kill() })
+	})
+}
+
+func (r *Runner) order(kind guard.OrderKind, value int64) *held {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now != nil {
+		r.now.orders.put(guard.EncodeOrder(kind, value, nil))
+	}
+	return r.now
+}
+
+// Wait returns when the guard, if there was one, has been reaped.
+func (r *Runner) Wait() {
+	r.mu.Lock()
+	h := r.now
+	r.mu.Unlock()
+	if h != nil {
+		<-h.over
+	}
+}
+
+// HasTerminal reports whether this process has a controlling terminal.
+func HasTerminal() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	_ = tty.Close()
+	return true
+}
+
+// LetGo ends this process's own hold on standard input and output, which are the
+// command's once it runs: a reader of its output must not wait for leaderrun.
+func LetGo() { proc.Mute(0, 1) }

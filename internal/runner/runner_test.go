@@ -1,0 +1,241 @@
+package runner
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/leaderrun/leaderrun/internal/early" // this test binary is the guard, too
+)
+
+// start runs a shell script under a guard and returns what it tells.
+func start(t *testing.T, killBy time.Duration, script string) (*Runner, <-chan Report) {
+	t.Helper()
+	r := New("/bin/sh", []string{"sh", "-c", script})
+	reports := make(chan Report, 8)
+	r.Start(killBy, append(os.Environ(), "DIR="+t.TempDir()), func(rep Report) { reports <- rep })
+	t.Cleanup(func() { r.Kill(); r.Wait() })
+	return r, reports
+}
+
+func far() time.Duration { return Now() + time.Minute }
+
+// next is the next report, which must be of that kind.
+func next(t *testing.T, reports <-chan Report, kind Kind) Report {
+	t.Helper()
+	select {
+	case r := <-reports:
+		if r.Kind != kind {
+			t.Fatalf("report %+v, want kind %d", r, kind)
+		}
+		return r
+	case <-time.After(20 * time.Second):
+		t.Fatalf("no report within 20 s, want kind %d", kind)
+		panic("unreachable")
+	}
+}
+
+// last is the last report. The command may end before its descendants do.
+func last(t *testing.T, reports <-chan Report) Report {
+	t.Helper()
+	select {
+	case r := <-reports:
+		if r.Kind == Ended {
+			return next(t, reports, Gone)
+		}
+		if r.Kind == Gone {
+			return r
+		}
+		t.Fatalf("report %+v, want the last one", r)
+	case <-time.After(20 * time.Second):
+		t.Fatal("no report within 20 s")
+	}
+	panic("unreachable")
+}
+
+// dead fails the test if the process lives; a zombie is dead.
+func dead(t *testing.T, pid int) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if fields[0] != "Z" && fields[0] != "X" {
+		t.Errorf("process %d lives, state %s", pid, fields[0])
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	for _, test := range []struct {
+		script       string
+		code, signal int
+	}{
+		{"exit 0", 0, 0}, {"exit 3", 3, 0}, {"exit 255", 255, 0},
+		{"kill -SEGV $$", 0, 11}, {"kill -KILL $$", 0, 9}, {"kill -TERM $$", 0, 15},
+	} {
+		t.Run(test.script, func(t *testing.T) {
+			_, reports := start(t, far(), test.script)
+			next(t, reports, Started)
+			gone := next(t, reports, Gone)
+			if test.signal != 0 {
+				if !gone.Status.Signaled() || int(gone.Status.Signal()) != test.signal {
+					t.Errorf("status %v, want signal %d", gone.Status, test.signal)
+				}
+			} else if !gone.Status.Exited() || gone.Status.ExitStatus() != test.code {
+				t.Errorf("status %v, want exit %d", gone.Status, test.code)
+			}
+		})
+	}
+}
+
+func TestNotExecutable(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no program\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{"/nonexistent": syscall.ENOENT, "/etc/passwd": syscall.EACCES, text: syscall.ENOEXEC} {
+		r := New(path, []string{path})
+		reports := make(chan Report, 1)
+		r.Start(far(), nil, func(rep Report) { reports <- rep })
+		if rep := next(t, reports, Failed); rep.Err != want {
+			t.Errorf("%s: %v, want %v", path, rep.Err, want)
+		}
+		r.Wait()
+	}
+}
+
+func TestNothingStartsAfterKillBy(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "ran")
+	_, reports := start(t, Now(), "touch "+mark)
+	if rep := next(t, reports, Failed); rep.Err != syscall.ETIMEDOUT {
+		t.Errorf("%v", rep.Err)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the command ran")
+	}
+}
+
+// tree is a script that leaves processes at every distance and writes their
+// process ids to a pipe that it inherits as its standard output.
+const tree = `
+trap '' TERM
+(trap '' TERM; echo $BASHPID; sleep 61) &
+setsid sh -c 'trap "" TERM; echo $$; sleep 62 & echo $!; wait' &
+sh -c '(setsid sh -c "echo \$\$; sleep 63" &) ; exit 0'
+sleep 64 | sleep 65 &
+echo ready
+wait
+`
+
+// startTree starts the tree and returns its process ids once it is complete.
+func startTree(t *testing.T, killBy time.Duration) (*Runner, <-chan Report, []int) {
+	t.Helper()
+	out, err := os.CreateTemp(t.TempDir(), "pids")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	r := New("/bin/bash", []string{"bash", "-c", "exec >" + out.Name() + "\n" + tree})
+	reports := make(chan Report, 8)
+	r.Start(killBy, os.Environ(), func(rep Report) { reports <- rep })
+	t.Cleanup(func() { r.Kill(); r.Wait() })
+	pids := []int{next(t, reports, Started).Pid}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		b, _ := os.ReadFile(out.Name())
+		lines := bufio.NewScanner(strings.NewReader(string(b)))
+		found, ready := pids[:1:1], false
+		for lines.Scan() {
+			if n, err := strconv.Atoi(lines.Text()); err == nil {
+				found = append(found, n)
+			} else {
+				ready = true
+			}
+		}
+		if ready && len(found) == 5 {
+			return r, reports, found
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the tree is not complete: %q", b)
+		}
+	}
+}
+
+func TestTreeIsDead(t *testing.T) {
+	for name, hit := range map[string]func(*Runner){
+		"kill":           func(r *Runner) { r.Kill() },
+		"deadline":       func(r *Runner) { r.Extend(Now() + 50*time.Millisecond) },
+		"elector gone":   func(r *Runner) { r.now.orders.file.Close() },
+		"guard killed":   func(r *Runner) { _ = r.now.guard.Kill() },
+		"guard stopped":  func(r *Runner) { _ = r.now.guard.Signal(syscall.SIGSTOP); r.Kill() },
+		"guard's wakeup": func(r *Runner) { r.Extend(Now() + 300*time.Millisecond); stopSoon(r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, reports, pids := startTree(t, far())
+			hit(r)
+			rep := last(t, reports)
+			for _, pid := range pids {
+				dead(t, pid)
+			}
+			if (rep.Err != nil) != (name == "guard killed" || name == "guard stopped" && rep.Err != nil) {
+				t.Errorf("told %+v", rep)
+			}
+		})
+	}
+}
+
+// stopSoon stops the guard once it has read the order before.
+func stopSoon(r *Runner) {
+	time.Sleep(100 * time.Millisecond)
+	_ = r.now.guard.Signal(syscall.SIGSTOP)
+}
+
+func TestLeftoversAreTold(t *testing.T) {
+	r, reports := start(t, far(), "setsid sleep 60 & exit 4")
+	next(t, reports, Started)
+	if ended := next(t, reports, Ended); ended.Status.ExitStatus() != 4 {
+		t.Errorf("%+v", ended)
+	}
+	r.Signal(15)
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 4 {
+		t.Errorf("%+v", gone)
+	}
+}
+
+func TestGuardSurvivesSignals(t *testing.T) {
+	r, reports := start(t, far(), "while [ ! -e $DIR/end ]; do sleep 0.01; done; exit 5")
+	next(t, reports, Started)
+	for _, sig := range []syscall.Signal{1, 2, 3, 10, 12, 15, 20, 21, 22} {
+		if err := r.now.guard.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Signal(15)
+	if gone := next(t, reports, Gone); !gone.Status.Signaled() || gone.Status.Signal() != syscall.SIGTERM {
+		t.Errorf("the command ended with %v", gone.Status)
+	}
+}
+
+func TestDispositions(t *testing.T) {
+	// The command must be able to stop and to be ended: nothing that the guard
+	// ignores may reach it ignored.
+	out, err := exec.Command("/bin/sh", "-c", "grep SigIgn /proc/self/status").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "status")
+	_, reports := start(t, far(), "grep SigIgn /proc/self/status >"+file)
+	next(t, reports, Started)
+	next(t, reports, Gone)
+	got, err := os.ReadFile(file)
+	if err != nil || string(got) != string(out) {
+		t.Errorf("ignored signals under the guard %q, without %q (%v)", got, out, err)
+	}
+}
