@@ -179,9 +179,12 @@ func (m *machine) treeGone(e Event) {
 	m.Tree = false
 	why := Exited
 	if e.Err != nil {
-		why, m.Err = GuardDied, e.Err
+		why = GuardDied
 	} else {
 		m.Ran, m.Exit = true, e.Exit
+	}
+	if m.Outcome == "" {
+		m.Err = e.Err
 	}
 	m.release(m.orElse(why))
 }
