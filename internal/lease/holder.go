@@ -3,7 +3,6 @@ package lease
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -13,31 +12,45 @@ import (
 // differ, and comparing it stands for comparing the token.
 type Holder string
 
-var holderForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}/[0-9]{1,10}/[0-9a-f]{32}$`)
-
 // NewHolder makes the id of a new candidacy. Characters of host that are not
-// allowed in an id become '-'; an empty host becomes "unknown".
+// allowed in an id become '-', what is longer than 63 bytes is cut, and an empty
+// host becomes "unknown".
 func NewHolder(host string, pid int) Holder {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
-			return r
+	host = strings.Map(func(r rune) rune {
+		if !inHost(r) {
+			return '-'
 		}
-		return '-'
+		return r
 	}, host)
-	if clean == "" {
-		clean = "unknown"
-	}
-	if len(clean) > 63 {
-		clean = clean[:63]
+	if host == "" {
+		host = "unknown"
 	}
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never returns an error
-	return Holder(clean + "/" + strconv.Itoa(pid) + "/" + hex.EncodeToString(b[:]))
+	return Holder(host[:min(len(host), maxHost)] + "/" + strconv.Itoa(pid) + "/" + hex.EncodeToString(b[:]))
 }
 
+const maxHost = 63
+
+func inHost(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || inDigits(r) || r == '.' || r == '_' || r == '-'
+}
+
+func inDigits(r rune) bool { return r >= '0' && r <= '9' }
+
+func inHex(r rune) bool { return inDigits(r) || r >= 'a' && r <= 'f' }
+
 // Valid reports whether h has the form of an id.
-func (h Holder) Valid() bool { return holderForm.MatchString(string(h)) }
+func (h Holder) Valid() bool {
+	parts := strings.Split(string(h), "/")
+	return len(parts) == 3 &&
+		made(parts[0], inHost, 1, maxHost) && made(parts[1], inDigits, 1, 10) && made(parts[2], inHex, 32, 32)
+}
+
+// made reports whether s has between least and most characters, all of a kind.
+func made(s string, of func(rune) bool, least, most int) bool {
+	return len(s) >= least && len(s) <= most && strings.IndexFunc(s, func(r rune) bool { return !of(r) }) < 0
+}
 
 // Host returns the host's part of the id.
 func (h Holder) Host() string {

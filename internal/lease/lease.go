@@ -44,9 +44,9 @@ type Store interface {
 	Renew(ctx context.Context, l Lease) (Lease, error)
 
 	// Release ends the lease if it is still the caller's, files the run once
-	// however often it is called, and wakes one standby. Call it also after a
-	// loss: it frees a revoked key. Errors: ErrLost (another holder has the key,
-	// nothing of theirs was touched), *StoreError.
+	// however often it is called, and wakes one standby. Repeating it is no
+	// error. Call it also after a loss: it frees a revoked key. Errors: ErrLost
+	// (another holder has the key, nothing of theirs was touched), *StoreError.
 	Release(ctx context.Context, l Lease, r Result) error
 
 	// Wait blocks until the key may have become free, or until atMost has
@@ -73,7 +73,7 @@ type Request struct {
 	MinHold time.Duration
 	// Tick is the tick of the candidacy in the store's milliseconds; 0 asks the
 	// store to use its time now. Period is the distance of ticks (0: ticks are
-	// neither read nor written) and Tries the most starts per tick.
+	// neither read nor written) and Tries the most starts per tick (0: no limit).
 	Tick   int64
 	Period time.Duration
 	Tries  int

@@ -1,0 +1,215 @@
+// Package leasetest is the contract of [lease.Store] as tests. Every store runs
+// it from its own tests; a store is done when it passes. Only tests may import
+// this package, and it knows no store: what differs between them is a field of
+// [Harness].
+//
+// It does not cover what only one technology has: how it connects, which of its
+// errors are permanent, what a failover does.
+package leasetest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Harness tells the suite how to reach one store, and what can be done to it.
+// The functions are called from the goroutine of a subtest and may end it.
+type Harness struct {
+	// Open returns one more client of the same backing data, and closes it at
+	// the end of t. Several clients live at a time, one per candidate.
+	Open func(t *testing.T) lease.Store
+
+	// Unit is the shortest TTL in use. In real time it is the slack that a busy
+	// machine gets (200 ms is fine); in simulated time it may be anything.
+	Unit time.Duration
+
+	// Advance lets the store's time pass. Nil means that the store runs in real
+	// time: the suite sleeps, and runs its subtests in parallel.
+	Advance func(d time.Duration)
+
+	// Wakes says that the store has wake-ups. Without it Wait must answer
+	// ErrNoWakeups.
+	Wakes bool
+
+	// Settles says that a store without any memory of a key lets it settle
+	// before it grants it.
+	Settles bool
+
+	// The rest hurts the backing data. A nil field is a notion that the store
+	// does not have, and its subtests do not exist.
+
+	// Forget deletes what says who holds key, but not the store's memory of it.
+	Forget func(t *testing.T, key string)
+
+	// Wipe deletes everything, of all keys.
+	Wipe func(t *testing.T)
+
+	// Put writes value, without an expiry, where key's holder stands, as a
+	// program that is not leaderrun would. Get reads it.
+	Put func(t *testing.T, key, value string)
+	Get func(t *testing.T, key string) string
+
+	// Damage makes key unusable, each entry in its own way. The store must
+	// answer a permanent *lease.StoreError with a cure until it is repaired.
+	Damage []Damage
+
+	// Stall makes the store stop answering for key until resume is called.
+	Stall func(t *testing.T, key string) (resume func())
+}
+
+// Damage is one way to make a key unusable.
+type Damage struct {
+	Name string
+	Do   func(t *testing.T, key string)
+}
+
+type test struct {
+	name string
+	run  func(t *testing.T, h Harness)
+}
+
+// Run runs the whole contract against the store of h. Every subtest has fresh
+// keys, so one backing store may serve all of them, also over many runs.
+func Run(t *testing.T, h Harness) {
+	if h.Wipe != nil { // a wipe hits the keys of others: before the parallel ones
+		run(t, h, wipeTests, false)
+	}
+	parallel := h.Advance == nil
+	run(t, h, leaseTests, parallel)
+	run(t, h, holdTests, parallel)
+	run(t, h, tickTests, parallel)
+	run(t, h, wakeTests(h), parallel)
+	run(t, h, hostileTests(h), parallel)
+}
+
+func run(t *testing.T, h Harness, tests []test, parallel bool) {
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			if parallel {
+				t.Parallel()
+			}
+			c.run(t, h)
+		})
+	}
+}
+
+// Grant acquires r, which must succeed once the key has settled.
+func (h Harness) Grant(t testing.TB, s lease.Store, r lease.Request) lease.Lease {
+	t.Helper()
+	for range 50 {
+		l, err := s.Acquire(bounded(t), r)
+		var settling *lease.SettlingError
+		if errors.As(err, &settling) {
+			h.pass(settling.Remaining + time.Millisecond)
+			continue
+		}
+		if err != nil {
+			t.Fatalf("acquire: %v, want a grant", err)
+		}
+		if l.Key != r.Key || l.Holder != r.Holder || l.TTL != r.TTL || l.Token <= 0 {
+			t.Fatalf("granted %+v to %+v", l, r)
+		}
+		return l
+	}
+	t.Fatal("the key settles for ever")
+	return lease.Lease{}
+}
+
+// pass lets the store's time pass.
+func (h Harness) pass(d time.Duration) {
+	if h.Advance != nil {
+		h.Advance(d)
+		return
+	}
+	time.Sleep(d)
+}
+
+// long is a TTL that no subtest outlives.
+func (h Harness) long() time.Duration { return max(300*h.Unit, time.Minute) }
+
+// request is the first attempt of a new candidacy on a new key.
+func (h Harness) request() lease.Request {
+	return rival(lease.Request{Key: "test:" + rand.Text(), TTL: h.long()})
+}
+
+// rival is what r would be as another candidacy.
+func rival(r lease.Request) lease.Request {
+	r.Holder = lease.NewHolder("leasetest", os.Getpid())
+	return r
+}
+
+// patience is how long a call may take on a machine that has other things to do.
+const patience = 10 * time.Second
+
+func bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Results of a run.
+var (
+	succeeded = lease.Result{Ran: true, Success: true}
+	failed    = lease.Result{Ran: true, Exit: 3}
+	notRun    = lease.Result{}
+)
+
+func renew(t *testing.T, s lease.Store, l lease.Lease) lease.Lease {
+	t.Helper()
+	renewed, err := s.Renew(bounded(t), l)
+	if err != nil {
+		t.Fatalf("renew: %v", err)
+	}
+	return renewed
+}
+
+func release(t *testing.T, s lease.Store, l lease.Lease, r lease.Result) {
+	t.Helper()
+	if err := s.Release(bounded(t), l, r); err != nil {
+		t.Fatalf("release: %v", err)
+	}
+}
+
+// refused wants the acquire to fail with exactly this error.
+func refused(t *testing.T, s lease.Store, r lease.Request, want error) {
+	t.Helper()
+	if l, err := s.Acquire(bounded(t), r); !errors.Is(err, want) {
+		t.Fatalf("acquire: %+v, error %v, want error %v", l, err, want)
+	}
+}
+
+// held wants the acquire to be denied for why.
+func held(t *testing.T, s lease.Store, r lease.Request, why lease.HeldReason) *lease.HeldError {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), r)
+	var denied *lease.HeldError
+	if !errors.As(err, &denied) || denied.Why != why {
+		t.Fatalf("acquire: %+v, error %v, want it to be denied (%s)", l, err, why)
+	}
+	return denied
+}
+
+// settles wants the acquire to be put off.
+func settles(t *testing.T, s lease.Store, r lease.Request) *lease.SettlingError {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), r)
+	var settling *lease.SettlingError
+	if !errors.As(err, &settling) || settling.Remaining <= 0 {
+		t.Fatalf("acquire: %+v, error %v, want the key to settle", l, err)
+	}
+	return settling
+}
+
+// lost wants a renewal to be refused for good.
+func lost(t *testing.T, s lease.Store, l lease.Lease) {
+	t.Helper()
+	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
+		t.Fatalf("renew: %v, want ErrLost", err)
+	}
+}

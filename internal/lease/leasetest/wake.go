@@ -1,0 +1,161 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// wakeTests: what a standby waits for, and that no call outlives its context.
+func wakeTests(h Harness) []test {
+	tests := []test{{"a call with a context that has ended returns", endedContext}}
+	if h.Stall != nil {
+		tests = append(tests, test{"a store that does not answer is left when the context ends", stalledStore})
+	}
+	if !h.Wakes {
+		return append(tests, test{"a store without wake-ups says so at once", noWakeups})
+	}
+	return append(tests,
+		test{"a release wakes a standby", releaseWakes},
+		test{"a wake-up passed on wakes a standby", passWakes},
+		test{"a candidate that finds its tick done passes the wake-up on", donePasses},
+		test{"a wait ends when its time is over", waitEnds},
+		test{"a wait ends with its context", waitIsCancelled},
+	)
+}
+
+// soon is how long after the end of its context a call may still take.
+const soon = 2 * time.Second
+
+func endedContext(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	l := h.Grant(t, s, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	everyCall(t, s, ctx, r, l, func(string, error) {})
+}
+
+func stalledStore(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	l := h.Grant(t, s, r)
+	resume := h.Stall(t, r.Key)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	everyCall(t, s, ctx, r, l, func(op string, err error) {
+		var unknown *lease.StoreError
+		if !errors.As(err, &unknown) || errors.Is(err, lease.ErrLost) {
+			t.Errorf("%s: error %v, want a *StoreError", op, err)
+		}
+	})
+	resume()
+	h.Grant(t, s, h.request())
+}
+
+// everyCall makes the calls that change something, all at the same time, and
+// hands their errors to check.
+func everyCall(t *testing.T, s lease.Store, ctx context.Context, r lease.Request, l lease.Lease, check func(op string, err error)) {
+	t.Helper()
+	calls := map[string]func() error{
+		"acquire": func() error { _, err := s.Acquire(ctx, rival(r)); return err },
+		"renew":   func() error { _, err := s.Renew(ctx, l); return err },
+		"release": func() error { return s.Release(ctx, l, lease.Result{}) },
+	}
+	type answer struct {
+		op  string
+		err error
+	}
+	answers := make(chan answer, len(calls))
+	for op, call := range calls {
+		go func() { answers <- answer{op, call()} }()
+	}
+	<-ctx.Done()
+	late := time.After(soon)
+	for range calls {
+		select {
+		case a := <-answers:
+			check(a.op, a.err)
+		case <-late:
+			t.Fatalf("a call has not returned %s after its context ended", soon)
+		}
+	}
+}
+
+func noWakeups(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	h.Grant(t, s, r)
+	if err := s.Wait(bounded(t), r.Key, time.Hour); !errors.Is(err, lease.ErrNoWakeups) {
+		t.Errorf("wait: %v, want ErrNoWakeups", err)
+	}
+	if err := s.Pass(bounded(t), r.Key); err != nil {
+		t.Errorf("pass: %v", err)
+	}
+}
+
+// wakes wants a wait that has begun to return because of what cause does.
+func wakes(t *testing.T, s lease.Store, key string, cause func()) {
+	t.Helper()
+	woke := make(chan error, 1)
+	go func() { woke <- s.Wait(bounded(t), key, 10*patience) }()
+	cause()
+	select {
+	case err := <-woke:
+		if err != nil {
+			t.Errorf("wait: %v", err)
+		}
+	case <-time.After(patience / 2):
+		t.Fatal("the wait was not woken")
+	}
+}
+
+func releaseWakes(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	for _, result := range []lease.Result{succeeded, failed, notRun} {
+		l := h.Grant(t, s, r)
+		wakes(t, h.Open(t), r.Key, func() { release(t, s, l, result) })
+		r = rival(r)
+	}
+}
+
+func passWakes(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	h.Grant(t, s, r)
+	wakes(t, h.Open(t), r.Key, func() {
+		if err := s.Pass(bounded(t), r.Key); err != nil {
+			t.Errorf("pass: %v", err)
+		}
+	})
+}
+
+func donePasses(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.ticking()
+	l := h.Grant(t, s, r)
+	wakes(t, h.Open(t), r.Key, func() { release(t, s, l, succeeded) })
+	wakes(t, h.Open(t), r.Key, func() { refused(t, s, rival(r), lease.ErrDone) })
+}
+
+func waitEnds(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	h.Grant(t, s, r)
+	began := time.Now()
+	if err := s.Wait(bounded(t), r.Key, 200*time.Millisecond); err != nil {
+		t.Errorf("wait: %v", err)
+	}
+	if took := time.Since(began); took < 100*time.Millisecond || took > soon {
+		t.Errorf("a wait of 200 ms took %s, and nobody woke it", took)
+	}
+}
+
+func waitIsCancelled(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	h.Grant(t, s, r)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_ = s.Wait(ctx, r.Key, 10*patience) // a hint: with or without an error
+	if took := time.Since(began); took > soon {
+		t.Errorf("a wait returned %s after it began, its context ended after 200 ms", took)
+	}
+}

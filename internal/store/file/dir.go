@@ -1,0 +1,49 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func makeDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// checkDir refuses a directory in which others could plant, swap or hold files,
+// or that another kernel may share. A sticky bit does not help: it keeps others
+// from removing files, not from being the first to create one.
+func checkDir(dir string) *lease.StoreError {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return &lease.StoreError{Err: err, Cure: "create the directory, for its user only (mode 0700)"}
+	}
+	refuse := func(cure, why string, args ...any) *lease.StoreError {
+		return &lease.StoreError{Err: fmt.Errorf("%s %s", dir, fmt.Sprintf(why, args...)), Permanent: true, Cure: cure}
+	}
+	switch owner, me := info.Sys().(*syscall.Stat_t).Uid, os.Geteuid(); {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return refuse("name the directory it points to", "is a symbolic link")
+	case !info.IsDir():
+		return refuse("choose another path", "is not a directory")
+	case int(owner) != me:
+		return refuse("use a directory of your own, for instance a new one below it", "belongs to user %d, and this is user %d", owner, me)
+	case info.Mode().Perm()&0o022 != 0:
+		return refuse("run `chmod go-w "+dir+"`, or use a new directory below it", "is writable by others (mode %04o)", info.Mode().Perm())
+	}
+	network, err := networkFS(dir)
+	if err != nil {
+		return &lease.StoreError{Err: fmt.Errorf("%s: file system unknown: %w", dir, err), Cure: "use a directory on a local disk"}
+	}
+	if network != "" {
+		return refuse("use a directory on a local disk, or a store for several hosts", "is on a file system that other hosts may share (%s)", network)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func TestOpenCreatesDirectoryForItsUserOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	s, err := Open(dir)
+	must(t, err)
+	acquire(t, s, request("k"))
+	for path, want := range map[string]os.FileMode{
+		dir:                          os.ModeDir | 0o700,
+		filepath.Join(dir, "k.json"): 0o600,
+		filepath.Join(dir, "k.lock"): 0o600,
+	} {
+		info, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != want {
+			t.Errorf("%s has mode %s, want %s", path, info.Mode(), want)
+		}
+	}
+}
+
+func TestRelativeDirectoryStaysWhereItWas(t *testing.T) {
+	base := t.TempDir()
+	t.Chdir(base)
+	s := open(t, "new")
+	t.Chdir(t.TempDir())
+	if _, err := s.Acquire(t.Context(), request("k")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(base, "new", "k.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// refusals are directories that are not fit, and a word of the reason.
+var refusals = []struct {
+	name, reason string
+	spoil        func(t *testing.T, dir string)
+}{
+	{"symbolic link", "symbolic link", func(t *testing.T, dir string) {
+		target := t.TempDir()
+		must(t, os.Remove(dir))
+		must(t, os.Symlink(target, dir))
+	}},
+	{"file", "not a directory", func(t *testing.T, dir string) {
+		must(t, os.Remove(dir))
+		write(t, dir, "")
+	}},
+	{"writable by the group", "writable by others", func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o770)) }},
+	{"writable by all", "writable by others", func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o707)) }},
+	{"sticky and writable by all", "writable by others", func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o777|os.ModeSticky)) }},
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUnfitDirectoryIsRefused(t *testing.T) {
+	for _, c := range refusals {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "d")
+			must(t, os.Mkdir(dir, 0o700))
+			c.spoil(t, dir)
+			refusedToOpen(t, dir, c.reason)
+		})
+	}
+	t.Run("no directory above", func(t *testing.T) {
+		refusedToOpen(t, filepath.Join(t.TempDir(), "missing", "d"), "no such file")
+	})
+	t.Run("of somebody else", func(t *testing.T) {
+		dir := "/usr" // belongs to root
+		if os.Geteuid() == 0 {
+			dir = t.TempDir()
+			must(t, os.Chmod(dir, 0o700))
+			must(t, os.Chown(dir, 12345, 12345))
+		}
+		refusedToOpen(t, dir, "belongs to user")
+	})
+}
+
+// refusedToOpen wants a message with the path, the reason and, after a
+// semicolon, what to do.
+func refusedToOpen(t *testing.T, dir, reason string) {
+	t.Helper()
+	_, err := Open(dir)
+	if err == nil {
+		t.Fatal("opened")
+	}
+	cause, cure, _ := strings.Cut(err.Error(), "; ")
+	if !strings.Contains(cause, reason) || !strings.Contains(cause, dir) || cure == "" {
+		t.Errorf("message %q", err)
+	}
+}
+
+// The directory may be swapped, opened up or mounted over while a leader runs.
+func TestDirectoryIsCheckedAtEveryUpdate(t *testing.T) {
+	for _, c := range refusals {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "d")
+			s := open(t, dir)
+			c.spoil(t, dir)
+			_, err := s.Acquire(t.Context(), request("k"))
+			var failure *lease.StoreError
+			if !errors.As(err, &failure) || !failure.Permanent || failure.Cure == "" || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("acquire: %v", err)
+			}
+		})
+	}
+	t.Run("deleted", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "d")
+		s := open(t, dir)
+		must(t, os.Remove(dir))
+		_, err := s.Acquire(t.Context(), request("k"))
+		var failure *lease.StoreError
+		if !errors.As(err, &failure) || failure.Permanent || failure.Cure == "" {
+			t.Errorf("acquire: %v", err)
+		}
+		must(t, os.Mkdir(dir, 0o700))
+		if _, err := s.Acquire(t.Context(), request("k")); err != nil {
+			t.Errorf("acquire in the new directory: %v", err)
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+const (
+	version = 1
+	// maxSize is far above what a state can grow to: 4 KiB of metadata, at
+	// worst six bytes for one, and a few hundred bytes for each remembered run.
+	maxSize = 256 << 10
+	// Others hold a key for one update: less than a millisecond, some
+	// milliseconds where the disk is slow.
+	firstPause, longestPause = time.Millisecond, 10 * time.Millisecond
+	// lastWord is how long a call waits after its context ended for the reason.
+	// It is longer than longestPause: only a disk that hangs has none by then.
+	lastWord = 10 * longestPause
+)
+
+// change is what one verb does to a key's state, and its answer.
+type change func(*state, instant) (lease.Lease, error)
+
+// update applies do to the state of key while no other process can, and
+// makes the result durable before it returns. The work runs on a goroutine of
+// its own because a disk that hangs cannot be interrupted, and no call may
+// outlive its context.
+func (s *Store) update(ctx context.Context, op, key string, do change) (lease.Lease, error) {
+	type answer struct {
+		lease lease.Lease
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		l, err := s.apply(ctx, key, do)
+		answers <- answer{l, err}
+	}()
+	var a answer
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		select {
+		case a = <-answers:
+		case <-time.After(lastWord):
+			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer: %w", s.dir, ctx.Err()), Cure: "look for a failing disk in the kernel's log"}
+		}
+	}
+	var unknown *lease.StoreError
+	if errors.As(a.err, &unknown) {
+		unknown.Op = op
+	}
+	return a.lease, a.err
+}
+
+func (s *Store) apply(ctx context.Context, key string, do change) (lease.Lease, error) {
+	name, err := fileName(key)
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	if bad := checkDir(s.dir); bad != nil { // the path may mean something else by now
+		return lease.Lease{}, bad
+	}
+	path := filepath.Join(s.dir, name)
+	turn, err := takeTurn(ctx, path+".lock")
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	defer turn.Close()
+
+	st, before, err := load(path+".json", key)
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	now, err := s.now()
+	if err != nil {
+		return lease.Lease{}, failure(err)
+	}
+	l, answer := do(&st, now)
+	after, err := json.Marshal(st)
+	if err != nil {
+		return lease.Lease{}, failure(err)
+	}
+	if bytes.Equal(before, after) {
+		return l, answer
+	}
+	if err := ctx.Err(); err != nil { // nobody waits for this any more
+		return lease.Lease{}, failure(err)
+	}
+	if err := replace(path, after); err != nil {
+		return lease.Lease{}, failure(err)
+	}
+	return l, answer
+}
+
+func (s *Store) now() (instant, error) {
+	up, err := upTime()
+	return instant{boot: s.boot, up: up.Milliseconds(), wall: time.Now().UnixMilli()}, err
+}
+
+// fileName maps every key to a name of its own: '+' is no character of keys, and
+// with an extension the names "." and ".." cannot arise. At most 205 bytes. A
+// file system that folds case gives two keys one file; load notices.
+func fileName(key string) (string, error) {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/-"
+	if key == "" || len(key) > 200 || strings.ContainsFunc(key, func(r rune) bool { return !strings.ContainsRune(allowed, r) }) {
+		return "", &lease.StoreError{Err: fmt.Errorf("key %q cannot be a file name", key), Permanent: true,
+			Cure: "use 1 to 200 of the characters A-Z a-z 0-9 . _ : / -"}
+	}
+	return strings.ReplaceAll(key, "/", "+"), nil
+}
+
+// takeTurn waits until no other update of the key is under way. Closing the file
+// ends the turn, and so does the end of the process, however it ends.
+func takeTurn(ctx context.Context, path string) (*os.File, error) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		f, err := tryTurn(path)
+		if f != nil || err != nil {
+			return f, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, &lease.StoreError{Err: fmt.Errorf("another process keeps %s busy: %w", path, ctx.Err()),
+				Cure: "find that process with `fuser " + path + "`: it may be stopped"}
+		}
+	}
+}
+
+// tryTurn returns nil without an error when it is somebody else's turn.
+func tryTurn(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, failure(err)
+	}
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		return f, nil
+	}
+	f.Close()
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+		return nil, nil
+	}
+	return nil, failure(err)
+}
+
+// load reads the state and the bytes that it was. A file that is not exactly
+// what replace leaves behind is never guessed at: a guess could grant twice.
+func load(path, key string) (st state, raw []byte, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return state{Version: version, Key: key}, nil, nil
+	}
+	if err != nil {
+		return st, nil, failure(err)
+	}
+	defer f.Close()
+	raw, err = io.ReadAll(io.LimitReader(f, maxSize))
+	if err != nil {
+		return st, nil, failure(err)
+	}
+	err = json.Unmarshal(raw, &st)
+	if err == nil {
+		err = st.check(key)
+	}
+	if err != nil {
+		return st, nil, &lease.StoreError{Err: fmt.Errorf("%s cannot be trusted: %w", path, err), Permanent: true,
+			Cure: "delete that file once no command of this key runs"}
+	}
+	return st, raw, nil
+}
+
+// check refuses what this package never writes.
+func (st *state) check(key string) error {
+	const maxToken = 1 << 53
+	g := st.Grant
+	switch {
+	case st.Version != version:
+		return fmt.Errorf("format version %d, this leaderrun writes %d", st.Version, version)
+	case st.Key != key:
+		return fmt.Errorf("it belongs to key %q", st.Key)
+	case st.Token < 0 || st.Token > maxToken:
+		return fmt.Errorf("token %d is out of range", st.Token)
+	case st.Starts < 0:
+		return fmt.Errorf("%d starts", st.Starts)
+	case g != nil && (!g.Holder.Valid() || g.Boot == "" || g.TTL <= 0 || st.Token == 0):
+		return errors.New("its grant is not a possible one")
+	}
+	return nil
+}
+
+// replace puts data into path.json. It is always one of two complete files: a
+// crash before the rename leaves the old one, and a remainder that the next
+// update overwrites. Syncing comes first because after a power cut a file system
+// may know the new name but not yet the bytes, and the key would be unusable. It
+// is most of the cost of an update; on a tmpfs such as /run it is nothing.
+// The directory is not synced: that can only bring the old file back, whose
+// lease the reboot has ended.
+func replace(path string, data []byte) error {
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path+".json")
+}
+
+// failure is an update that may have happened or not.
+func failure(err error) *lease.StoreError {
+	e := &lease.StoreError{Err: err}
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+		e.Permanent, e.Cure = true, "run as the user who owns the directory, or use another one"
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
+		e.Permanent, e.Cure = true, "something else stands in the place of a file: remove it"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		e.Cure = "make room on that file system"
+	}
+	return e
+}

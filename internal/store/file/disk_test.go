@@ -1,0 +1,202 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func request(key string) lease.Request {
+	return lease.Request{Key: key, Holder: lease.NewHolder("host", 1), TTL: time.Minute}
+}
+
+func acquire(t *testing.T, s *Store, r lease.Request) lease.Lease {
+	t.Helper()
+	l, err := s.Acquire(t.Context(), r)
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	return l
+}
+
+func TestFileNames(t *testing.T) {
+	s := open(t, t.TempDir())
+	names := map[string]string{}
+	for _, key := range []string{
+		".", "..", "...", "/", "//", "/.", "./", "/..", "../", "../x", "../../etc/x", "/etc/x", "-", "-rf", ":", "a", "A", "a/b", "a.b", "a:b",
+		"a-b", "a_b", "a//b", "a/b/", "a.json", "a.lock", "a.tmp", ".a", "a.json.lock", strings.Repeat("x", 200), strings.Repeat("/", 200),
+	} {
+		acquire(t, s, request(key))
+		name, err := fileName(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, taken := names[name]; taken {
+			t.Errorf("%q and %q are both %q", key, other, name)
+		}
+		names[name] = key
+		for _, extension := range []string{".json", ".lock", ".tmp"} {
+			if base := name + extension; filepath.Base(base) != base || base == "." || base == ".." || len(base) > 255 {
+				t.Errorf("%q becomes the file %q", key, base)
+			}
+		}
+	}
+	for _, key := range []string{"", strings.Repeat("x", 201), "a+b", "a b", "a\x00b", "a\n", "ä", "a\\b", "*"} {
+		_, err := s.Acquire(t.Context(), request(key))
+		var failure *lease.StoreError
+		if !errors.As(err, &failure) || !failure.Permanent || failure.Cure == "" {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+}
+
+// FuzzFileNames: what cannot be undone is not injective.
+func FuzzFileNames(f *testing.F) {
+	f.Add("a/b")
+	f.Add("../x")
+	f.Fuzz(func(t *testing.T, key string) {
+		name, err := fileName(key)
+		if err != nil {
+			return
+		}
+		if strings.ReplaceAll(name, "+", "/") != key || strings.Contains(name, "/") || len(name) > 200 {
+			t.Errorf("%q becomes %q", key, name)
+		}
+	})
+}
+
+// A file system that folds case opens the file of another key.
+func TestFileOfAnotherKeyIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	acquire(t, s, request("job"))
+	must(t, os.Link(filepath.Join(dir, "job.json"), filepath.Join(dir, "Job.json")))
+	if l, err := s.Acquire(t.Context(), request("Job")); err == nil || !strings.Contains(err.Error(), `belongs to key "job"`) {
+		t.Errorf("acquire: %+v, error %v", l, err)
+	}
+}
+
+// A process that died between writing and renaming leaves its new state behind.
+func TestRemainderOfACrashIsOverwritten(t *testing.T) {
+	for name, remainder := range map[string]string{
+		"empty":       "",
+		"torn":        `{"version":1,"key":"k","tok`,
+		"complete":    `{"version":1,"key":"k","token":9000000000000}`,
+		"much longer": strings.Repeat("x", 100_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			first := acquire(t, s, request("k"))
+			write(t, filepath.Join(dir, "k.tmp"), remainder)
+			if _, err := s.Acquire(t.Context(), request("k")); !errors.As(err, new(*lease.HeldError)) {
+				t.Errorf("acquire: %v, want a denial", err)
+			}
+			must(t, s.Release(t.Context(), first, lease.Result{Ran: true}))
+			next := acquire(t, s, request("k"))
+			if next.Token <= first.Token || next.Token > first.Token+60_000 {
+				t.Errorf("token %d after %d", next.Token, first.Token)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "k.tmp")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the remainder is still there: %v", err)
+			}
+		})
+	}
+}
+
+func TestNewStateIsNeverWrittenThroughALink(t *testing.T) {
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "precious")
+	s := open(t, dir)
+	write(t, elsewhere, "precious")
+	must(t, os.Symlink(elsewhere, filepath.Join(dir, "k.tmp")))
+	_, err := s.Acquire(t.Context(), request("k"))
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) || !failure.Permanent {
+		t.Errorf("acquire: %v", err)
+	}
+	if got, _ := os.ReadFile(elsewhere); string(got) != "precious" {
+		t.Errorf("the target became %q", got)
+	}
+}
+
+// A denial must cost no write: standbys poll.
+func TestDenialWritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	acquire(t, s, request("k"))
+	before, err := os.Stat(filepath.Join(dir, "k.json"))
+	must(t, err)
+	_, _ = s.Acquire(t.Context(), request("k"))
+	after, err := os.Stat(filepath.Join(dir, "k.json"))
+	must(t, err)
+	if !os.SameFile(before, after) {
+		t.Error("a denial replaced the file")
+	}
+}
+
+func TestBusyKeyNamesTheFileAndLeavesOtherKeysAlone(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	resume := keepBusy(t, dir, "k")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.Acquire(ctx, request("k"))
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) || failure.Permanent || failure.Op != "acquire" ||
+		!strings.Contains(err.Error(), "another process keeps") || !strings.Contains(failure.Cure, "k.lock") || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("acquire: %#v", err)
+	}
+	acquire(t, s, request("other"))
+
+	granted := make(chan error, 1)
+	go func() {
+		_, err := s.Acquire(t.Context(), request("k"))
+		granted <- err
+	}()
+	resume()
+	must(t, <-granted)
+}
+
+// Opening a fifo blocks for ever, as any call does on a disk that hangs.
+func TestHangingDiskIsLeftWhenTheContextEnds(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	fifo := filepath.Join(dir, "k.json")
+	must(t, unix.Mkfifo(fifo, 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := s.Acquire(ctx, request("k"))
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) || failure.Permanent || failure.Op != "acquire" || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("acquire: %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	end, err := os.OpenFile(fifo, os.O_WRONLY, 0) // lets the abandoned call go on
+	must(t, err)
+	must(t, end.Close())
+}
+
+// What an abandoned call would still do is not done.
+func TestNothingIsWrittenAfterTheContextEnded(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if l, err := s.Acquire(ctx, request("k")); !errors.As(err, new(*lease.StoreError)) {
+		t.Errorf("acquire: %+v, error %v", l, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "k.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("state after an acquire that failed: %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+// Package file keeps leases in a directory of this host: the `file:DIR` store,
+// for a first run without any server and as a flock(1) whose holder has a time
+// limit, a fencing token and ticks. It keeps the contract of [lease.Store].
+//
+// A key is one JSON file, replaced atomically by rename(2), and one empty file
+// beside it on which flock(2) makes updates exclusive for as long as one takes.
+// The directory is the store's memory, so a first grant need not settle.
+//
+// Clocks: a lease runs on the time since the boot, sleep included, and is valid
+// for that boot only; AcquiredAt, MinHoldUntil and Until are milliseconds of it.
+// No step of the wall clock can shorten or prolong a lease, and a reboot ends
+// it, since it ended the holder. Ticks must outlive a reboot and so are wall
+// time, as is the floor of the tokens: should the directory be lost, a new token
+// is still larger than the old ones. A token is never below the last one.
+//
+// Not promised: anything across hosts. Another kernel has another boot, so each
+// would take the leases of the other for expired. Network file systems are
+// refused for that reason; a disk attached to two hosts cannot be recognised,
+// nor can containers with a time namespace of their own. Whoever deletes or
+// moves the directory takes the leases out of the store.
+//
+// Only the wiring in cmd may import this package.
+package file
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Store keeps leases below one directory. Several goroutines and processes may
+// use it at a time.
+type Store struct {
+	dir  string
+	boot string
+}
+
+var _ lease.Store = (*Store)(nil)
+
+// Open makes a store of the directory dir and creates it, for its user only, if
+// it is missing. Its parent must exist. The directory must be the user's own,
+// on a local file system, no symbolic link and writable by nobody else.
+func Open(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("file store: %w; name the directory by an absolute path", err)
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, fmt.Errorf("file store: cannot tell this boot from another: %w; use another kind of store here", err)
+	}
+	if err := makeDir(dir); err != nil {
+		return nil, fmt.Errorf("file store: %w; create the directory above it first, or choose another", err)
+	}
+	if bad := checkDir(dir); bad != nil {
+		return nil, fmt.Errorf("file store: %w; %s", bad.Err, bad.Cure)
+	}
+	return &Store{dir: dir, boot: boot}, nil
+}
+
+// Acquire implements [lease.Store].
+func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	return s.update(ctx, "acquire", r.Key, func(st *state, now instant) (lease.Lease, error) {
+		return st.acquire(r, now)
+	})
+}
+
+// Renew implements [lease.Store].
+func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.update(ctx, "renew", l.Key, func(st *state, now instant) (lease.Lease, error) {
+		return st.renew(l, now)
+	})
+}
+
+// Release implements [lease.Store].
+func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
+	_, err := s.update(ctx, "release", l.Key, func(st *state, now instant) (lease.Lease, error) {
+		return lease.Lease{}, st.release(l, r, now)
+	})
+	return err
+}
+
+// Wait returns ErrNoWakeups: standbys poll.
+func (s *Store) Wait(context.Context, string, time.Duration) error { return lease.ErrNoWakeups }
+
+// Pass does nothing: there are no wake-ups.
+func (s *Store) Pass(context.Context, string) error { return nil }
+
+// Close does nothing: no file stays open between two calls.
+func (s *Store) Close() error { return nil }

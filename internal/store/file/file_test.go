@@ -1,0 +1,127 @@
+package file
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+)
+
+func TestContract(t *testing.T) {
+	dir := t.TempDir()
+	leasetest.Run(t, leasetest.Harness{
+		Open:   func(t *testing.T) lease.Store { return open(t, dir) },
+		Unit:   200 * time.Millisecond,
+		Wipe:   func(t *testing.T) { wipe(t, dir) },
+		Stall:  func(t *testing.T, key string) func() { return keepBusy(t, dir, key) },
+		Damage: damages(dir),
+	})
+}
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(private(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// private makes a directory of t.TempDir fit: what it allows depends on umask.
+func private(t *testing.T, dir string) string {
+	t.Helper()
+	if err := os.Chmod(dir, 0o700); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func wipe(t *testing.T, dir string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := os.RemoveAll(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// keepBusy holds the turn of key as a process would that was stopped in it.
+func keepBusy(t *testing.T, dir, key string) (resume func()) {
+	f, err := os.OpenFile(file(t, dir, key, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = f.Close() }
+}
+
+func file(t *testing.T, dir, key, extension string) string {
+	t.Helper()
+	name, err := fileName(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name+extension)
+}
+
+func damages(dir string) []leasetest.Damage {
+	holder := string(lease.NewHolder("h", 1))
+	contents := func(name, content string) leasetest.Damage {
+		return leasetest.Damage{Name: name, Do: func(t *testing.T, key string) {
+			write(t, file(t, dir, key, ".json"), strings.ReplaceAll(content, "KEY", key))
+		}}
+	}
+	instead := func(name, extension string, put func(path string) error) leasetest.Damage {
+		return leasetest.Damage{Name: name, Do: func(t *testing.T, key string) {
+			path := file(t, dir, key, extension)
+			_ = os.Remove(path)
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+		}}
+	}
+	link := func(path string) error { return os.Symlink(filepath.Join(dir, "elsewhere"), path) }
+	mkdir := func(path string) error { return os.Mkdir(path, 0o700) }
+	return []leasetest.Damage{
+		contents("empty", ""),
+		contents("zeros", strings.Repeat("\x00", 500)),
+		contents("torn", `{"version":1,"key":"KEY","token":12`),
+		contents("null", `null`),
+		contents("empty object", `{}`),
+		contents("array", `[1,2]`),
+		contents("two documents", `{"version":1,"key":"KEY","token":0}{"version":1,"key":"KEY","token":0}`),
+		contents("another version", `{"version":2,"key":"KEY","token":0}`),
+		contents("another key", `{"version":1,"key":"KEYX","token":0}`),
+		contents("a negative token", `{"version":1,"key":"KEY","token":-1}`),
+		contents("a token out of range", `{"version":1,"key":"KEY","token":9223372036854775807}`),
+		contents("a token that is no number", `{"version":1,"key":"KEY","token":"1"}`),
+		contents("a grant without a holder", `{"version":1,"key":"KEY","token":5,"grant":{"ttl_ms":5,"boot":"b"}}`),
+		contents("a grant without a ttl", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","boot":"b"}}`),
+		contents("a grant without a boot", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","ttl_ms":5}}`),
+		contents("a grant without a token", `{"version":1,"key":"KEY","grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"b"}}`),
+		contents("negative starts", `{"version":1,"key":"KEY","token":5,"starts":-1}`),
+		contents("too large", `{"version":1,"key":"KEY","token":5,"x":"`+strings.Repeat("x", maxSize)+`"}`),
+		instead("a symbolic link for the state", ".json", link),
+		instead("a symbolic link for the turns", ".lock", link),
+		instead("a directory for the state", ".json", mkdir),
+		instead("a directory for the turns", ".lock", mkdir),
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,51 @@
+package file
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func bootID() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id)), err
+}
+
+func upTime() (time.Duration, error) {
+	var ts unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return time.Duration(ts.Nano()), err
+}
+
+// sharedFS are the file systems behind which another kernel may stand, by their
+// magic number in statfs(2). FUSE and 9p are among them although they can be
+// local: sshfs, virtiofs and the shared folders of virtual machines are these.
+var sharedFS = map[uint32]string{
+	unix.NFS_SUPER_MAGIC:   "nfs",
+	unix.SMB_SUPER_MAGIC:   "smb",
+	unix.SMB2_SUPER_MAGIC:  "smb2",
+	unix.CIFS_SUPER_MAGIC:  "cifs",
+	unix.NCP_SUPER_MAGIC:   "ncp",
+	unix.AFS_SUPER_MAGIC:   "afs",
+	unix.AFS_FS_MAGIC:      "afs",
+	unix.CODA_SUPER_MAGIC:  "coda",
+	unix.CEPH_SUPER_MAGIC:  "ceph",
+	unix.OCFS2_SUPER_MAGIC: "ocfs2",
+	unix.V9FS_MAGIC:        "9p",
+	unix.FUSE_SUPER_MAGIC:  "fuse",
+	0x01161970:             "gfs2",
+	0x0bd00bd0:             "lustre",
+	0x19830326:             "beegfs",
+	0x47504653:             "gpfs",
+	0x786f4256:             "vboxsf",
+	0xbacbacbc:             "vmhgfs",
+}
+
+// networkFS names the file system of dir if other hosts may share it.
+func networkFS(dir string) (string, error) {
+	var st unix.Statfs_t
+	err := unix.Statfs(dir, &st)
+	return sharedFS[uint32(st.Type)], err
+}

@@ -1,0 +1,193 @@
+package file
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// The test binary runs itself as another process in one of these roles, with
+// the directory as its argument.
+var roles = map[string]func(dir string) error{"runs": runRounds, "updates": updateAndUpdate}
+
+const roleVariable = "FILE_STORE_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	role, ok := roles[os.Getenv(roleVariable)]
+	if !ok {
+		os.Exit(m.Run())
+	}
+	if err := role(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func inRole(t *testing.T, role, dir string) *exec.Cmd {
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), self, dir)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+const processes, rounds = 8, 50
+
+func TestProcessesExcludeEachOther(t *testing.T) {
+	dir := private(t, t.TempDir())
+	var running []*exec.Cmd
+	for range processes {
+		cmd := inRole(t, "runs", dir)
+		must(t, cmd.Start())
+		running = append(running, cmd)
+	}
+	for _, cmd := range running {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "runs.log"))
+	must(t, err)
+	tokens := strings.Fields(string(log))
+	if len(tokens) != processes*rounds {
+		t.Fatalf("%d runs, want %d", len(tokens), processes*rounds)
+	}
+	var last int64
+	for _, field := range tokens {
+		token, err := strconv.ParseInt(field, 10, 64)
+		must(t, err)
+		if token <= last {
+			t.Errorf("token %d after %d", token, last)
+		}
+		last = token
+	}
+}
+
+// runRounds appends its token to a log in each of its rounds, in a way that
+// loses entries or fails when somebody else does so at the same time.
+func runRounds(dir string) error {
+	s, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	for range rounds {
+		l, err := poll(s)
+		if err != nil {
+			return err
+		}
+		inside := filepath.Join(dir, "inside")
+		f, err := os.OpenFile(inside, os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("two holders at a time: %w", err)
+		}
+		_ = f.Close()
+		path := filepath.Join(dir, "runs.log")
+		log, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(path, fmt.Appendf(log, "%d\n", l.Token), 0o600); err != nil {
+			return err
+		}
+		if err := os.Remove(inside); err != nil {
+			return err
+		}
+		if err := s.Release(context.Background(), l, lease.Result{Ran: true, Success: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func poll(s *Store) (lease.Lease, error) {
+	r := request("k")
+	for {
+		l, err := s.Acquire(context.Background(), r)
+		if !errors.As(err, new(*lease.HeldError)) {
+			return l, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A process that is killed at any moment of an update leaves a key that works.
+func TestKilledAtAnyMoment(t *testing.T) {
+	dir := private(t, t.TempDir())
+	s := open(t, dir)
+	var last int64
+	for round := range 40 {
+		cmd := inRole(t, "updates", dir)
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it is at work
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(round) * 137 * time.Microsecond) // the moment, not a wait
+		must(t, cmd.Process.Kill())
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait()
+
+		r := request("k")
+		var l lease.Lease
+		for {
+			l, err = s.Acquire(t.Context(), r)
+			var denied *lease.HeldError
+			if !errors.As(err, &denied) {
+				break
+			}
+			if denied.Remaining > victimTTL {
+				t.Fatalf("denied for %s, the victim's ttl is %s", denied.Remaining, victimTTL)
+			}
+			time.Sleep(denied.Remaining)
+		}
+		must(t, err)
+		if l.Token <= last {
+			t.Fatalf("token %d after %d", l.Token, last)
+		}
+		last = l.Token
+		must(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
+	}
+}
+
+const victimTTL = 20 * time.Millisecond
+
+// updateAndUpdate says so on its standard output once it has begun. It would end
+// by itself, should nobody be left to kill it.
+func updateAndUpdate(dir string) error {
+	s, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	began := false
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); began = true {
+		r := request("k")
+		r.TTL = victimTTL
+		l, err := s.Acquire(context.Background(), r)
+		if err != nil {
+			return err
+		}
+		if !began {
+			fmt.Println("began")
+		}
+		if _, err := s.Renew(context.Background(), l); err != nil && !errors.Is(err, lease.ErrLost) {
+			return err
+		}
+		if err := s.Release(context.Background(), l, lease.Result{Ran: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
