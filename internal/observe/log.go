@@ -1,0 +1,119 @@
+// Package observe tells people and machines what a run does: log records on
+// standard error. It promises never to hold a run up: what nobody reads is
+// dropped. It decides nothing and imports no store.
+package observe
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Keys of attributes that the text form shows; JSON shows all.
+const (
+	KeyAttr  = "key"  // of the lease: stands before the message
+	CureAttr = "cure" // what to do about it: a line of its own
+)
+
+// NewLogger writes records of at least the level to w: in text
+// "leaderrun: key: message" with the cure on a second line, or JSON. Records
+// below warnings carry a time of day in text, since those who ask for them look
+// for delays.
+func NewLogger(w io.Writer, level slog.Level, json bool) *slog.Logger {
+	if json {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	}
+	return slog.New(&textHandler{w: w, level: level})
+}
+
+type textHandler struct {
+	w     io.Writer
+	level slog.Level
+	key   string
+}
+
+func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	for _, a := range attrs {
+		if a.Key == KeyAttr {
+			next.key = a.Value.String() + ": "
+		}
+	}
+	return &next
+}
+
+func (h *textHandler) WithGroup(string) slog.Handler { return h }
+
+// Handle writes the whole record with one Write, so that lines of several
+// processes on one terminal do not mix.
+func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString("leaderrun: ")
+	if h.level < slog.LevelWarn {
+		b.WriteString(r.Time.Format("15:04:05.000 "))
+	}
+	b.WriteString(h.key)
+	b.WriteString(printable(r.Message))
+	b.WriteByte('\n')
+	r.Attrs(func(a slog.Attr) bool {
+		if cure := a.Value.String(); a.Key == CureAttr && cure != "" {
+			fmt.Fprintf(&b, "  %s\n", printable(cure))
+		}
+		return true
+	})
+	_, err := io.WriteString(h.w, b.String())
+	return err
+}
+
+// printable keeps what a store or a network said from moving the cursor or
+// starting a line of its own.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Writer hands what is written to w from a goroutine of its own. It never
+// blocks: when w does not take what it was given, later writes are dropped.
+type Writer struct {
+	queue chan []byte
+	done  chan struct{}
+}
+
+// NewWriter starts a Writer; Close ends it.
+func NewWriter(w io.Writer) *Writer {
+	q := &Writer{queue: make(chan []byte, 256), done: make(chan struct{})}
+	go func() {
+		defer close(q.done)
+		for b := range q.queue {
+			_, _ = w.Write(b)
+		}
+	}()
+	return q
+}
+
+func (q *Writer) Write(b []byte) (int, error) {
+	select {
+	case q.queue <- append([]byte(nil), b...):
+	default:
+	}
+	return len(b), nil
+}
+
+// Close waits until all is written, but no longer than a second: a reader that
+// is stuck must not keep the program from ending. Nothing may be written after.
+func (q *Writer) Close() {
+	close(q.queue)
+	select {
+	case <-q.done:
+	case <-time.After(time.Second):
+	}
+}

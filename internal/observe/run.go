@@ -1,0 +1,105 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Run is a campaign.Sink that logs what somebody has to know while a run lasts:
+// trouble, and its end. Every step is logged at debug level. How the run ended
+// is for the caller to say.
+type Run struct {
+	log *slog.Logger
+	// away: it was said that the store does not answer a standby.
+	away bool
+}
+
+// NewRun logs to log.
+func NewRun(log *slog.Logger) *Run { return &Run{log: log} }
+
+// Observe logs one step.
+func (r *Run) Observe(t campaign.Transition) {
+	if r.log.Enabled(context.Background(), slog.LevelDebug) {
+		r.log.Debug(elect.Line(t.From, t.Event, t.To, t.Actions))
+	}
+	switch t.Event.Kind {
+	case elect.Renewed:
+		r.renewed(t)
+	case elect.NoAnswer, elect.Broken:
+		r.unanswered(t)
+	case elect.ReleaseFailed:
+		if t.To.Phase != elect.Releasing {
+			r.log.Warn("the lease could not be released: others wait until it expires")
+		}
+	}
+	if t.From.Outcome != t.To.Outcome && t.To.Tree {
+		r.stopping(t)
+	}
+	if t.From.Phase != t.To.Phase {
+		r.entered(t)
+	}
+}
+
+func (r *Run) renewed(t campaign.Transition) {
+	if t.From.Phase == elect.Doubtful && t.To.Phase == elect.Leading {
+		r.log.Warn("the store answers again; the lease is renewed")
+	}
+	if t.To.Lease.Reasserted {
+		r.log.Warn("the lease key had vanished from the store and was put back",
+			CureAttr, "look for a DEL, or an eviction policy other than noeviction")
+	}
+}
+
+func (r *Run) unanswered(t campaign.Transition) {
+	switch {
+	case t.From.Phase == elect.Leading && t.To.Phase == elect.Doubtful:
+		left := (t.To.StopBy - t.Event.At).Round(100 * time.Millisecond)
+		r.warn(fmt.Sprintf("renewal unanswered, the command is stopped in %s unless the store answers", left), t.Event.Err)
+	case t.To.Phase == elect.Standby && t.To.WaitUntil > t.Event.At && !r.away:
+		r.away = true
+		r.warn("standing by without an answer from the store", t.Event.Err)
+	}
+}
+
+// entered tells of a new phase.
+func (r *Run) entered(t campaign.Transition) {
+	if r.away && (t.To.Phase == elect.Starting || t.To.Phase == elect.Standby && t.To.Outcome == elect.Denied) {
+		r.away = false
+		r.log.Warn("the store answers again")
+	}
+	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {
+		r.log.Warn("the command did not end within its grace, killing it")
+	}
+}
+
+// stopping tells why a tree is being stopped.
+func (r *Run) stopping(t campaign.Transition) {
+	switch t.To.Outcome {
+	case elect.Lost:
+		r.log.Warn("lease lost, stopping the command")
+	case elect.Expired:
+		r.log.Warn("no renewal was answered in time, stopping the command before the lease can expire")
+	case elect.LeftBehind:
+		r.log.Warn("the command ended but left descendants alive, stopping them: " + t.To.Left)
+	}
+}
+
+// warn logs the cause behind the message, and the cure that a store knows.
+func (r *Run) warn(message string, cause error) {
+	var attrs []any
+	if cause != nil {
+		message += ": " + cause.Error()
+	}
+	var store *lease.StoreError
+	if errors.As(cause, &store) {
+		attrs = append(attrs, CureAttr, store.Cure)
+	}
+	r.log.Warn(message, attrs...)
+}
