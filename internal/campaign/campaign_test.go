@@ -208,7 +208,9 @@ func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.stubborn = true
-		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) { return l, fmt.Errorf("test: %w", lease.ErrLost) }
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) {
+			return l, fmt.Errorf("test: %w", lease.ErrLost)
+		}
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "10.0 signal 15", "11.0 kill", "11.0 gone", "11.0 release")
 		if r.Outcome != elect.Lost || !errors.Is(r.Err, lease.ErrLost) {

@@ -51,7 +51,7 @@ var stops = [...]syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTO
 type guard struct {
 	alarm  *proc.Alarm
 	orders int // a file descriptor, -1 once the elector is gone
-	died   int // readable when a child may have died
+	died   int // readable when a child may have died or been stopped
 	reaped chan struct{}
 
 	command Command
@@ -196,7 +196,11 @@ func (g *guard) watchChildren() (died int, watch func(), err error) {
 func (g *guard) reap() (gone bool) {
 	readFull(g.died, make([]byte, 1))
 	gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
-		if pid == g.pid {
+		switch {
+		case pid != g.pid:
+		case status.Stopped():
+			report(ReportStopped, int64(status.StopSignal()))
+		default:
 			g.ended, g.status = true, status
 		}
 	})

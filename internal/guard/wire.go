@@ -42,6 +42,7 @@ const (
 	ReportFailed                        // Value: errno, nothing runs
 	ReportEnded                         // Value: wait status; descendants live
 	ReportGone                          // Value: wait status; nothing of the tree lives
+	ReportStopped                       // Value: the signal that stopped the command
 )
 
 // Report is one message of the guard.

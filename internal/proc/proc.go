@@ -14,12 +14,12 @@ package proc
 
 import "syscall"
 
-// Reap takes the exit statuses of all children that have ended, without
-// waiting, and reports whether no child is left.
-func Reap(ended func(pid int, status syscall.WaitStatus)) (none bool) {
+// Reap takes the statuses of all children that have ended or been stopped,
+// without waiting, and reports whether no child is left.
+func Reap(told func(pid int, status syscall.WaitStatus)) (none bool) {
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil: // ECHILD
@@ -27,7 +27,7 @@ func Reap(ended func(pid int, status syscall.WaitStatus)) (none bool) {
 		case pid == 0:
 			return false
 		default:
-			ended(pid, status)
+			told(pid, status)
 		}
 	}
 }

@@ -10,6 +10,7 @@ const (
 	prSetName       = 15
 	prSetSubreaper  = 36
 	waitAll         = 0
+	waitStopped     = 0x2
 	waitExited      = 0x4
 	waitNoReap      = 0x1000000
 	timerAbsolute   = 1
@@ -60,16 +61,46 @@ func setAction(sig syscall.Signal, handler uintptr) {
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, kernelSigsetLen, 0, 0)
 }
 
-// WaitChild blocks until a child has ended, without reaping it, or until there
-// is none.
-func WaitChild() {
-	var info [128]byte // siginfo_t
+// WaitChild blocks until there is a status for Reap, and returns the child's
+// process id, or 0 when there is no child.
+func WaitChild() (pid int) {
+	return waitChild(waitExited | waitStopped)
+}
+
+// waitChild leaves the status where it is. The process id stands in siginfo_t
+// behind three words, and one of padding where pointers are two words long.
+func waitChild(events uintptr) (pid int) {
+	var info [32]int32
 	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, waitAll, 0, uintptr(unsafe.Pointer(&info)), waitExited|waitNoReap, 0, 0)
-		if errno != syscall.EINTR {
-			return
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, waitAll, 0, uintptr(unsafe.Pointer(&info)), events|waitNoReap, 0, 0)
+		switch {
+		case errno == syscall.EINTR:
+		case errno != 0:
+			return 0
+		default:
+			return int(info[2+unsafe.Sizeof(uintptr(0))/unsafe.Sizeof(info[0])])
 		}
 	}
+}
+
+// ReapOrphans reaps, for ever, whatever child ends that is not own: a process
+// with the id 1 inherits every orphan of its container, not only those of its
+// command.
+func ReapOrphans(own func(pid int) bool) {
+	for {
+		pid := waitChild(waitExited)
+		switch {
+		case pid == 0 || own(pid): // somebody else waits for it, or none is there yet
+			pause()
+		default:
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		}
+	}
+}
+
+func pause() {
+	ts := syscall.NsecToTimespec(10_000_000)
+	_ = syscall.Nanosleep(&ts, nil)
 }
 
 // SignalChildren sends the signal to every direct child but the excepted one.

@@ -32,7 +32,13 @@ func Default(sig syscall.Signal) { signal.Reset(sig) }
 
 // WaitChild waits a moment: there is no portable way to wait for a child
 // without reaping it.
-func WaitChild() { time.Sleep(5 * time.Millisecond) }
+func WaitChild() (pid int) {
+	time.Sleep(5 * time.Millisecond)
+	return 0
+}
+
+// ReapOrphans does nothing: containers are Linux.
+func ReapOrphans(func(pid int) bool) {}
 
 // ChildrenOf knows none: children are not listed here.
 func ChildrenOf(int) []int { return nil }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ type Kind int
 const (
 	Started Kind = iota // Pid
 	Failed              // Err: nothing runs; a syscall.Errno is the system's answer to the exec
+	Stopped             // the command was stopped, by a terminal or somebody else
 	Ended               // Status, Left: the command is over, descendants live
 	Gone                // Status, or Err when the guard died: nothing of the tree lives
 )
@@ -61,55 +63,70 @@ type Runner struct {
 // New returns a runner of the program at path with the argv args.
 func New(path string, args []string) *Runner { return &Runner{path: path, args: args} }
 
-// held is one command, held by one guard.
+// held is one command, or the place for one, held by one guard.
 type held struct {
-	guard  *os.Process
-	orders outbox
-	over   chan struct{} // closed when the guard is reaped
-	kill   sync.Once
+	guard   *os.Process
+	orders  outbox
+	reports *os.File
+	started bool
+	over    chan struct{} // closed when the guard is reaped
+	kill    sync.Once
+	burying atomic.Bool
+}
+
+// Prepare starts the guard ahead of the command, so that a start costs less when
+// it comes. What is wrong will be told by Start.
+func (r *Runner) Prepare() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = r.prepared()
+}
+
+// prepared is a guard that holds no command yet.
+func (r *Runner) prepared() (*held, error) {
+	if r.now != nil && !r.now.started {
+		return r.now, nil
+	}
+	h, err := r.startGuard()
+	if err == nil {
+		r.now = h
+	}
+	return h, err
 }
 
 // Start starts the command with the environment env under a guard of its own,
 // and tells what becomes of it, from another goroutine: Failed, or Started,
-// perhaps Ended, and Gone.
+// perhaps Stopped and Ended, and Gone.
 func (r *Runner) Start(killBy time.Duration, env []string, tell func(Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h, reports, err := r.startGuard(killBy)
+	h, err := r.prepared()
 	if err != nil {
 		go tell(Report{Kind: Failed, Err: fmt.Errorf("start the guard process: %w", err)})
 		return
 	}
-	r.now = h
+	h.started = true
+	r.alarm.Set(int64(killBy))
 	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
 		Path: r.path, Args: r.args, Env: env, OwnGroup: !HasTerminal(),
 	}))
-	go h.listen(reports, tell)
+	go h.listen(tell)
 }
 
-// startGuard starts this program once more as the guard. The elector adopts
-// whom the guard would leave behind, and is woken at kill-by if it is stopped.
-func (r *Runner) startGuard(killBy time.Duration) (*held, *os.File, error) {
-	if err := proc.AdoptOrphans(); err != nil {
-		return nil, nil, err
+// startGuard starts this program once more as the guard.
+func (r *Runner) startGuard() (*held, error) {
+	if err := r.settleIn(); err != nil {
+		return nil, err
 	}
-	if r.alarm == nil {
-		alarm, err := proc.NewAlarm()
-		if err != nil {
-			return nil, nil, err
-		}
-		r.alarm = alarm
-	}
-	r.alarm.Set(int64(killBy))
 	theirOrders, orders, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer theirOrders.Close()
 	reports, theirReports, err := os.Pipe()
 	if err != nil {
 		orders.Close()
-		return nil, nil, err
+		return nil, err
 	}
 	defer theirReports.Close()
 	// A guard that crashes shows nobody a stack trace: its death is told here.
@@ -119,11 +136,39 @@ func (r *Runner) startGuard(killBy time.Duration) (*held, *os.File, error) {
 	if err != nil {
 		orders.Close()
 		reports.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	h := &held{guard: process, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	h := &held{guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
-	return h, reports, nil
+	return h, nil
+}
+
+// settleIn prepares this process, once, for what a guard may leave behind: it
+// adopts the tree of a guard that dies, is woken at kill-by if it is stopped, and
+// reaps for the whole container where it is the container's first process.
+func (r *Runner) settleIn() error {
+	if r.alarm != nil {
+		return nil
+	}
+	if err := proc.AdoptOrphans(); err != nil {
+		return err
+	}
+	alarm, err := proc.NewAlarm()
+	if err != nil {
+		return err
+	}
+	r.alarm = alarm
+	if os.Getpid() == 1 {
+		go proc.ReapOrphans(r.waitsFor)
+	}
+	return nil
+}
+
+// waitsFor reports whether the runner itself waits for the child.
+func (r *Runner) waitsFor(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now != nil && (r.now.guard.Pid == pid || r.now.burying.Load())
 }
 
 // self is this program, also when its file has been replaced since it started.
@@ -140,12 +185,12 @@ func self() string {
 }
 
 // listen hears the guard out.
-func (h *held) listen(reports *os.File, tell func(Report)) {
-	defer reports.Close()
+func (h *held) listen(tell func(Report)) {
+	defer h.reports.Close()
 	defer close(h.over)
 	b := make([]byte, guard.ReportLen)
 	for {
-		if _, err := io.ReadFull(reports, b); err != nil {
+		if _, err := io.ReadFull(h.reports, b); err != nil {
 			h.bury(tell)
 			return
 		}
@@ -153,6 +198,8 @@ func (h *held) listen(reports *os.File, tell func(Report)) {
 		switch report.Kind {
 		case guard.ReportStarted:
 			tell(Report{Kind: Started, Pid: int(report.Value)})
+		case guard.ReportStopped:
+			tell(Report{Kind: Stopped})
 		case guard.ReportEnded:
 			tell(Report{Kind: Ended, Status: syscall.WaitStatus(report.Value), Left: h.someChild()})
 		case guard.ReportFailed:
@@ -180,6 +227,7 @@ func (h *held) someChild() string {
 // bury follows the death of the guard: the command died with it, and what it had
 // adopted is the elector's now.
 func (h *held) bury(tell func(Report)) {
+	h.burying.Store(true)
 	state, err := h.guard.Wait()
 	how := "it vanished"
 	if err == nil {
@@ -238,13 +286,21 @@ func (r *Runner) order(kind guard.OrderKind, value int64) *held {
 	return r.now
 }
 
-// Wait returns when the guard, if there was one, has been reaped.
-func (r *Runner) Wait() {
+// Close ends a guard that holds no command and returns when the last guard, if
+// there was one, has been reaped.
+func (r *Runner) Close() {
 	r.mu.Lock()
 	h := r.now
 	r.mu.Unlock()
-	if h != nil {
+	switch {
+	case h == nil:
+	case h.started:
 		<-h.over
+	default:
+		close(h.over)
+		h.orders.file.Close() // which is its sign to end
+		_, _ = h.guard.Wait()
+		h.reports.Close()
 	}
 }
 
@@ -257,6 +313,11 @@ func HasTerminal() bool {
 	_ = tty.Close()
 	return true
 }
+
+// StopSelf stops this process as the terminal has stopped the command, so that
+// the shell sees a stopped job. Nobody renews meanwhile: unless the job goes on
+// in time, the lease runs out, and the alarm of kill-by wakes this process up.
+func StopSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 // LetGo ends this process's own hold on standard input and output, which are the
 // command's once it runs: a reader of its output must not wait for leaderrun.

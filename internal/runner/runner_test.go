@@ -21,7 +21,7 @@ func start(t *testing.T, killBy time.Duration, script string) (*Runner, <-chan R
 	r := New("/bin/sh", []string{"sh", "-c", script})
 	reports := make(chan Report, 8)
 	r.Start(killBy, append(os.Environ(), "DIR="+t.TempDir()), func(rep Report) { reports <- rep })
-	t.Cleanup(func() { r.Kill(); r.Wait() })
+	t.Cleanup(func() { r.Kill(); r.Close() })
 	return r, reports
 }
 
@@ -108,7 +108,7 @@ func TestNotExecutable(t *testing.T) {
 		if rep := next(t, reports, Failed); rep.Err != want {
 			t.Errorf("%s: %v, want %v", path, rep.Err, want)
 		}
-		r.Wait()
+		r.Close()
 	}
 }
 
@@ -146,7 +146,7 @@ func startTree(t *testing.T, killBy time.Duration) (*Runner, <-chan Report, []in
 	r := New("/bin/bash", []string{"bash", "-c", "exec >" + out.Name() + "\n" + tree})
 	reports := make(chan Report, 8)
 	r.Start(killBy, os.Environ(), func(rep Report) { reports <- rep })
-	t.Cleanup(func() { r.Kill(); r.Wait() })
+	t.Cleanup(func() { r.Kill(); r.Close() })
 	pids := []int{next(t, reports, Started).Pid}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		b, _ := os.ReadFile(out.Name())
@@ -218,8 +218,40 @@ func TestGuardSurvivesSignals(t *testing.T) {
 		}
 	}
 	r.Signal(15)
-	if gone := next(t, reports, Gone); !gone.Status.Signaled() || gone.Status.Signal() != syscall.SIGTERM {
+	if gone := last(t, reports); !gone.Status.Signaled() || gone.Status.Signal() != syscall.SIGTERM {
 		t.Errorf("the command ended with %v", gone.Status)
+	}
+}
+
+func TestPreparedGuard(t *testing.T) {
+	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
+	r.Prepare()
+	prepared := r.now.guard.Pid
+	reports := make(chan Report, 8)
+	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	if r.now.guard.Pid != prepared {
+		t.Error("the prepared guard was not used")
+	}
+	next(t, reports, Started)
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
+		t.Errorf("%+v", gone)
+	}
+	r.Close()
+
+	idle := New("/bin/true", []string{"true"})
+	idle.Prepare()
+	pid := idle.now.guard.Pid
+	idle.Close()
+	dead(t, pid)
+}
+
+func TestStoppedIsTold(t *testing.T) {
+	r, reports := start(t, far(), "kill -STOP $$; exit 7")
+	next(t, reports, Started)
+	next(t, reports, Stopped)
+	r.Signal(int(syscall.SIGCONT))
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 7 {
+		t.Errorf("%+v", gone)
 	}
 }
 
