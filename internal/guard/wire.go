@@ -6,7 +6,8 @@ import "syscall"
 // reaches the command.
 const Marker = "LEADERRUN_GUARD"
 
-// OrdersFD and ReportsFD are the guard's ends of the two pipes.
+// OrdersFD and ReportsFD are the guard's ends of the two pipes: the first
+// descriptors behind the standard ones, in this order.
 const (
 	OrdersFD  = 3
 	ReportsFD = 4

@@ -10,6 +10,7 @@ const (
 	prSetName       = 15
 	prSetSubreaper  = 36
 	waitAll         = 0
+	waitPid         = 1
 	waitStopped     = 0x2
 	waitExited      = 0x4
 	waitNoReap      = 0x1000000
@@ -64,15 +65,15 @@ func setAction(sig syscall.Signal, handler uintptr) {
 // WaitChild blocks until there is a status for Reap, and returns the child's
 // process id, or 0 when there is no child.
 func WaitChild() (pid int) {
-	return waitChild(waitExited | waitStopped)
+	return waitID(waitAll, 0, waitExited|waitStopped)
 }
 
-// waitChild leaves the status where it is. The process id stands in siginfo_t
+// waitID leaves the status where it is. The process id stands in siginfo_t
 // behind three words, and one of padding where pointers are two words long.
-func waitChild(events uintptr) (pid int) {
+func waitID(kind uintptr, id int, events uintptr) (pid int) {
 	var info [32]int32
 	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, waitAll, 0, uintptr(unsafe.Pointer(&info)), events|waitNoReap, 0, 0)
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, kind, uintptr(id), uintptr(unsafe.Pointer(&info)), events|waitNoReap, 0, 0)
 		switch {
 		case errno == syscall.EINTR:
 		case errno != 0:
@@ -83,12 +84,15 @@ func waitChild(events uintptr) (pid int) {
 	}
 }
 
+// AwaitEnd blocks until the child has ended, without reaping it.
+func AwaitEnd(pid int) { waitID(waitPid, pid, waitExited) }
+
 // ReapOrphans reaps, for ever, whatever child ends that is not own: a process
 // with the id 1 inherits every orphan of its container, not only those of its
 // command.
 func ReapOrphans(own func(pid int) bool) {
 	for {
-		pid := waitChild(waitExited)
+		pid := waitID(waitAll, 0, waitExited)
 		switch {
 		case pid == 0 || own(pid): // somebody else waits for it, or none is there yet
 			pause()

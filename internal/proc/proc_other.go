@@ -37,6 +37,9 @@ func WaitChild() (pid int) {
 	return 0
 }
 
+// AwaitEnd does not wait: see WaitChild.
+func AwaitEnd(int) {}
+
 // ReapOrphans does nothing: containers are Linux.
 func ReapOrphans(func(pid int) bool) {}
 

@@ -65,7 +65,7 @@ func New(path string, args []string) *Runner { return &Runner{path: path, args: 
 
 // held is one command, or the place for one, held by one guard.
 type held struct {
-	guard   *os.Process
+	guard   *process
 	orders  outbox
 	reports *os.File
 	started bool
@@ -131,8 +131,7 @@ func (r *Runner) startGuard() (*held, error) {
 	defer theirReports.Close()
 	// A guard that crashes shows nobody a stack trace: its death is told here.
 	env := []string{guard.Marker + "=1", "GOTRACEBACK=none"}
-	files := []*os.File{os.Stdin, os.Stdout, os.Stderr, guard.OrdersFD: theirOrders, guard.ReportsFD: theirReports}
-	process, err := os.StartProcess(self(), []string{"leaderrun-guard"}, &os.ProcAttr{Env: env, Files: files})
+	process, err := startProcess(self(), "leaderrun-guard", env, theirOrders, theirReports)
 	if err != nil {
 		orders.Close()
 		reports.Close()
@@ -168,7 +167,7 @@ func (r *Runner) settleIn() error {
 func (r *Runner) waitsFor(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.now != nil && (r.now.guard.Pid == pid || r.now.burying.Load())
+	return r.now != nil && (r.now.guard.pid == pid || r.now.burying.Load())
 }
 
 // self is this program, also when its file has been replaced since it started.
@@ -204,11 +203,11 @@ func (h *held) listen(tell func(Report)) {
 			tell(Report{Kind: Ended, Status: syscall.WaitStatus(report.Value), Left: h.someChild()})
 		case guard.ReportFailed:
 			tell(Report{Kind: Failed, Err: syscall.Errno(report.Value)})
-			_, _ = h.guard.Wait()
+			h.guard.wait()
 			return
 		case guard.ReportGone:
 			tell(Report{Kind: Gone, Status: syscall.WaitStatus(report.Value)})
-			_, _ = h.guard.Wait()
+			h.guard.wait()
 			return
 		}
 	}
@@ -216,7 +215,7 @@ func (h *held) listen(tell func(Report)) {
 
 // someChild names a child of the guard.
 func (h *held) someChild() string {
-	for _, pid := range proc.ChildrenOf(h.guard.Pid) {
+	for _, pid := range proc.ChildrenOf(h.guard.pid) {
 		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
 			return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(name)))
 		}
@@ -228,10 +227,10 @@ func (h *held) someChild() string {
 // adopted is the elector's now.
 func (h *held) bury(tell func(Report)) {
 	h.burying.Store(true)
-	state, err := h.guard.Wait()
-	how := "it vanished"
-	if err == nil {
-		how = state.String()
+	status := h.guard.wait()
+	how := fmt.Sprintf("exit status %d", status.ExitStatus())
+	if status.Signaled() {
+		how = status.Signal().String()
 	}
 	sweep()
 	tell(Report{Kind: Gone, Err: errors.New("the guard process died: " + how)})
@@ -271,9 +270,9 @@ func (r *Runner) Kill() {
 	if h == nil {
 		return
 	}
-	_ = h.guard.Signal(syscall.SIGCONT) // it may have been stopped
+	h.guard.signal(syscall.SIGCONT) // it may have been stopped
 	h.kill.Do(func() {
-		time.AfterFunc(killPatience, func() { _ = h.guard.Kill() })
+		time.AfterFunc(killPatience, func() { h.guard.signal(syscall.SIGKILL) })
 	})
 }
 
@@ -299,7 +298,7 @@ func (r *Runner) Close() {
 	default:
 		close(h.over)
 		h.orders.file.Close() // which is its sign to end
-		_, _ = h.guard.Wait()
+		h.guard.wait()
 		h.reports.Close()
 	}
 }

@@ -173,8 +173,8 @@ func TestTreeIsDead(t *testing.T) {
 		"kill":           func(r *Runner) { r.Kill() },
 		"deadline":       func(r *Runner) { r.Extend(Now() + 50*time.Millisecond) },
 		"elector gone":   func(r *Runner) { r.now.orders.file.Close() },
-		"guard killed":   func(r *Runner) { _ = r.now.guard.Kill() },
-		"guard stopped":  func(r *Runner) { _ = r.now.guard.Signal(syscall.SIGSTOP); r.Kill() },
+		"guard killed":   func(r *Runner) { r.now.guard.signal(syscall.SIGKILL) },
+		"guard stopped":  func(r *Runner) { r.now.guard.signal(syscall.SIGSTOP); r.Kill() },
 		"guard's wakeup": func(r *Runner) { r.Extend(Now() + 300*time.Millisecond); stopSoon(r) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestTreeIsDead(t *testing.T) {
 // stopSoon stops the guard once it has read the order before.
 func stopSoon(r *Runner) {
 	time.Sleep(100 * time.Millisecond)
-	_ = r.now.guard.Signal(syscall.SIGSTOP)
+	r.now.guard.signal(syscall.SIGSTOP)
 }
 
 func TestLeftoversAreTold(t *testing.T) {
@@ -213,9 +213,7 @@ func TestGuardSurvivesSignals(t *testing.T) {
 	r, reports := start(t, far(), "while [ ! -e $DIR/end ]; do sleep 0.01; done; exit 5")
 	next(t, reports, Started)
 	for _, sig := range []syscall.Signal{1, 2, 3, 10, 12, 15, 20, 21, 22} {
-		if err := r.now.guard.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		r.now.guard.signal(sig)
 	}
 	r.Signal(15)
 	if gone := last(t, reports); !gone.Status.Signaled() || gone.Status.Signal() != syscall.SIGTERM {
@@ -226,10 +224,10 @@ func TestGuardSurvivesSignals(t *testing.T) {
 func TestPreparedGuard(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
-	prepared := r.now.guard.Pid
+	prepared := r.now.guard.pid
 	reports := make(chan Report, 8)
 	r.Start(far(), nil, func(rep Report) { reports <- rep })
-	if r.now.guard.Pid != prepared {
+	if r.now.guard.pid != prepared {
 		t.Error("the prepared guard was not used")
 	}
 	next(t, reports, Started)
@@ -240,9 +238,25 @@ func TestPreparedGuard(t *testing.T) {
 
 	idle := New("/bin/true", []string{"true"})
 	idle.Prepare()
-	pid := idle.now.guard.Pid
+	pid := idle.now.guard.pid
 	idle.Close()
 	dead(t, pid)
+}
+
+// An environment that no pipe holds at once arrives whole.
+func TestLargeEnvironment(t *testing.T) {
+	env := []string{"PATH=" + os.Getenv("PATH")}
+	for i := range 10 {
+		env = append(env, fmt.Sprintf("BIG%d=%s", i, strings.Repeat("x", 100_000)))
+	}
+	r := New("/bin/sh", []string{"sh", "-c", "[ ${#BIG9} = 100000 ]"})
+	reports := make(chan Report, 8)
+	r.Start(far(), env, func(rep Report) { reports <- rep })
+	defer r.Close()
+	next(t, reports, Started)
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 0 {
+		t.Errorf("%+v", gone)
+	}
 }
 
 func TestStoppedIsTold(t *testing.T) {
