@@ -31,7 +31,6 @@ type world struct {
 	mu       sync.Mutex
 	log      []string
 	holders  []lease.Holder
-	tell     func(elect.Event)
 	end      context.CancelFunc
 	killBy   time.Duration
 	released lease.Result

@@ -13,15 +13,13 @@ import (
 
 // watch steps a state machine and checks after every step what must always hold.
 type watch struct {
-	t       testing.TB
-	state   State
-	lines   []string
-	killBy  time.Duration // the guard's
-	token   int64
-	tree    bool // between a start and the end of its tree
-	flying  bool // a request to the store is unanswered
-	voided  Outcome
-	dropped bool // the lease is lost or has expired, for this candidacy
+	t      testing.TB
+	state  State
+	lines  []string
+	killBy time.Duration // the guard's
+	token  int64
+	tree   bool // between a start and the end of its tree
+	voided Outcome
 }
 
 func newWatch(t testing.TB, set Settings) *watch { return &watch{t: t, state: New(set)} }
@@ -72,7 +70,7 @@ func (w *watch) action(e Event, from State, a Action) {
 		w.require(!w.tree, "one start between two ends of a tree")
 		w.require(e.At < w.state.StopBy, "a start only while stop-by lies ahead")
 		w.require(a.Lease.Token == w.token, "the command gets the token that was granted")
-		w.tree, w.killBy, w.dropped = true, a.KillBy, false
+		w.tree, w.killBy = true, a.KillBy
 	case Extend:
 		w.killBy = a.KillBy
 	case Leave:

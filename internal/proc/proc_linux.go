@@ -47,11 +47,12 @@ func SetName(name string) {
 	}
 }
 
-// Ignore ignores the signal; Default gives it back its default action. A child
-// started by package syscall gets the default action for every signal that the
-// Go runtime handles, also when it is ignored here: all but HUP and INT ignored
-// by the caller, and the stop signals of a terminal.
-func Ignore(sig syscall.Signal)  { setAction(sig, sigIgnore) }
+// Ignore ignores the signal. A child started by package syscall gets the default
+// action all the same for every signal that the Go runtime handles: all but HUP
+// and INT ignored by the caller, and the stop signals of a terminal.
+func Ignore(sig syscall.Signal) { setAction(sig, sigIgnore) }
+
+// Default gives the signal back its default action.
 func Default(sig syscall.Signal) { setAction(sig, sigDefault) }
 
 func setAction(sig syscall.Signal, handler uintptr) {

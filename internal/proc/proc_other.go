@@ -26,8 +26,10 @@ func AdoptOrphans() error { return nil }
 // SetName does nothing here.
 func SetName(string) {}
 
-// Ignore ignores the signal; Default gives it back its default action.
-func Ignore(sig syscall.Signal)  { signal.Ignore(sig) }
+// Ignore ignores the signal.
+func Ignore(sig syscall.Signal) { signal.Ignore(sig) }
+
+// Default gives the signal back its default action.
 func Default(sig syscall.Signal) { signal.Reset(sig) }
 
 // WaitChild waits a moment: there is no portable way to wait for a child

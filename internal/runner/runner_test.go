@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -105,7 +106,7 @@ func TestNotExecutable(t *testing.T) {
 		r := New(path, []string{path})
 		reports := make(chan Report, 1)
 		r.Start(far(), nil, func(rep Report) { reports <- rep })
-		if rep := next(t, reports, Failed); rep.Err != want {
+		if rep := next(t, reports, Failed); !errors.Is(rep.Err, want) {
 			t.Errorf("%s: %v, want %v", path, rep.Err, want)
 		}
 		r.Close()
@@ -115,7 +116,7 @@ func TestNotExecutable(t *testing.T) {
 func TestNothingStartsAfterKillBy(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "ran")
 	_, reports := start(t, Now(), "touch "+mark)
-	if rep := next(t, reports, Failed); rep.Err != syscall.ETIMEDOUT {
+	if rep := next(t, reports, Failed); !errors.Is(rep.Err, syscall.ETIMEDOUT) {
 		t.Errorf("%v", rep.Err)
 	}
 	if _, err := os.Stat(mark); err == nil {

@@ -24,6 +24,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -42,23 +43,31 @@ var _ lease.Store = (*Store)(nil)
 
 // Open makes a store of the directory dir and creates it, for its user only, if
 // it is missing. Its parent must exist. The directory must be the user's own,
-// on a local file system, no symbolic link and writable by nobody else.
+// on a local file system, no symbolic link and writable by nobody else. Errors:
+// *lease.StoreError.
 func Open(dir string) (*Store, error) {
+	if dir == "" {
+		return nil, refusal(errors.New("it names no directory"), "write file:DIR")
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("file store: %w; name the directory by an absolute path", err)
+		return nil, refusal(err, "name the directory by an absolute path")
 	}
 	boot, err := bootID()
 	if err != nil {
-		return nil, fmt.Errorf("file store: cannot tell this boot from another: %w; use another kind of store here", err)
+		return nil, refusal(fmt.Errorf("cannot tell this boot from another: %w", err), "use another kind of store here")
 	}
 	if err := makeDir(dir); err != nil {
-		return nil, fmt.Errorf("file store: %w; create the directory above it first, or choose another", err)
+		return nil, refusal(err, "create the directory above it first, or choose another")
 	}
 	if bad := checkDir(dir); bad != nil {
-		return nil, fmt.Errorf("file store: %w; %s", bad.Err, bad.Cure)
+		return nil, refusal(bad.Err, bad.Cure)
 	}
 	return &Store{dir: dir, boot: boot}, nil
+}
+
+func refusal(err error, cure string) *lease.StoreError {
+	return &lease.StoreError{Op: "file store", Err: err, Permanent: true, Cure: cure}
 }
 
 // Acquire implements [lease.Store].
