@@ -29,6 +29,8 @@ func Step(s State, e Event) (State, []Action) {
 	return m.State, m.actions
 }
 
+var errAsleep = errors.New("leaderrun itself was stopped, starved, or asleep with the machine")
+
 // machine is one step under way.
 type machine struct {
 	State
@@ -44,6 +46,9 @@ func (m *machine) over(t time.Duration) bool { return t != 0 && m.now >= t }
 // deadlines acts on the clock alone.
 func (m *machine) deadlines() {
 	if m.keeping() && m.now >= m.StopBy {
+		if m.Err == nil { // no renewal failed: none was sent in time
+			m.Err = errAsleep
+		}
 		m.stop(Expired, m.set.Grace)
 	}
 	if !m.Tree {

@@ -37,13 +37,10 @@ const (
 	exitRefused = 125 // the system refused what it needs, or it was started by hand
 )
 
-// endings are the signals that end a process and may reach a whole group or a
-// whole service at once. The guard survives them: the elector decides.
+// endings are the signals that end a process and may reach a whole service at
+// once. The guard survives them: the elector decides. Those that stop a process
+// come from terminals, and the guard is in a process group of its own.
 var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
-
-// stops are the signals by which a terminal stops a process. A stopped guard
-// could not kill.
-var stops = [...]syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}
 
 // guard is the one guard of this process. Everything happens in one thread: the
 // kernel kills the command when the thread that started it dies, and nobody
@@ -66,9 +63,6 @@ type guard struct {
 
 func run() int {
 	for _, sig := range endings {
-		proc.Ignore(sig)
-	}
-	for _, sig := range stops {
 		proc.Ignore(sig)
 	}
 	syscall.CloseOnExec(OrdersFD)
@@ -155,14 +149,8 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 		return failed(err)
 	}
 	// The runtime gives the child the default actions of the signals that it
-	// handles; the stop signals it does not handle.
-	for _, sig := range stops {
-		proc.Default(sig)
-	}
+	// handles, although they are ignored here.
 	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
-	for _, sig := range stops {
-		proc.Ignore(sig)
-	}
 	if err != nil {
 		return failed(err)
 	}
@@ -236,7 +224,7 @@ func (g *guard) send(sig syscall.Signal) {
 	switch {
 	case g.ended:
 		g.signalRest(sig)
-	case g.command.OwnGroup:
+	case g.command.Group == 0:
 		_ = syscall.Kill(-g.pid, sig)
 	default:
 		_ = syscall.Kill(g.pid, sig)

@@ -8,7 +8,7 @@ import (
 
 // attributes makes the kernel kill the command when the guard dies.
 func attributes(c Command) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: c.OwnGroup}
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Pgid: c.Group}
 }
 
 // signalRest signals every child of the guard: the command and all that it has

@@ -5,14 +5,14 @@ package guard
 import "syscall"
 
 func attributes(c Command) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: c.OwnGroup}
+	return &syscall.SysProcAttr{Setpgid: true, Pgid: c.Group}
 }
 
 // signalRest signals the command's process group, or the command alone where
 // the group is the terminal's: orphans cannot be adopted here.
 func (g *guard) signalRest(sig syscall.Signal) {
 	switch {
-	case g.command.OwnGroup:
+	case g.command.Group == 0:
 		_ = syscall.Kill(-g.pid, sig)
 	case !g.ended:
 		_ = syscall.Kill(g.pid, sig)
@@ -21,7 +21,7 @@ func (g *guard) signalRest(sig syscall.Signal) {
 
 // bury kills what is left of the process group when the command is gone.
 func (g *guard) bury() {
-	if g.command.OwnGroup {
+	if g.command.Group == 0 {
 		_ = syscall.Kill(-g.pid, syscall.SIGKILL)
 	}
 }

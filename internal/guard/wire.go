@@ -29,10 +29,10 @@ type Command struct {
 	Path string   // what is executed
 	Args []string // its argv, the name first
 	Env  []string
-	// OwnGroup gives it a process group of its own, to which signals are sent.
-	// Without, it stays in the caller's, for a terminal's sake, and signals
-	// reach the command alone.
-	OwnGroup bool
+	// Group is the process group it joins, for a terminal's sake: signals then
+	// reach the command alone. 0 gives it a group of its own, to which they are
+	// sent.
+	Group int
 }
 
 // ReportKind is what the guard tells.
@@ -59,11 +59,7 @@ const headerLen = 16
 func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
 	var body []byte
 	if c != nil {
-		own := uint32(0)
-		if c.OwnGroup {
-			own = 1
-		}
-		body = put32(put32(body, own), uint32(len(c.Args)))
+		body = put32(put32(body, uint32(c.Group)), uint32(len(c.Args)))
 		for _, s := range append(append([]string{c.Path}, c.Args...), c.Env...) {
 			body = append(append(body, s...), 0) // no string of an exec contains NUL
 		}
@@ -78,7 +74,7 @@ func decodeCommand(b []byte) (c Command, ok bool) {
 	if len(b) < 8 {
 		return c, false
 	}
-	c.OwnGroup = get32(b) != 0
+	c.Group = int(get32(b))
 	n := int(get32(b[4:]))
 	var all []string
 	start := 8

@@ -17,7 +17,6 @@ const (
 	timerAbsolute   = 1
 	signalEvent     = 0
 	sigIgnore       = 1
-	sigDefault      = 0
 	kernelSigsetLen = 8
 )
 
@@ -50,16 +49,11 @@ func SetName(name string) {
 // Ignore ignores the signal. A child started by package syscall gets the default
 // action all the same for every signal that the Go runtime handles: all but HUP
 // and INT ignored by the caller, and the stop signals of a terminal.
-func Ignore(sig syscall.Signal) { setAction(sig, sigIgnore) }
-
-// Default gives the signal back its default action.
-func Default(sig syscall.Signal) { setAction(sig, sigDefault) }
-
-func setAction(sig syscall.Signal, handler uintptr) {
+func Ignore(sig syscall.Signal) {
 	action := struct {
 		handler, flags, restorer uintptr
 		mask                     uint64
-	}{handler: handler}
+	}{handler: sigIgnore}
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, kernelSigsetLen, 0, 0)
 }
 

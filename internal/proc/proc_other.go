@@ -29,9 +29,6 @@ func SetName(string) {}
 // Ignore ignores the signal.
 func Ignore(sig syscall.Signal) { signal.Ignore(sig) }
 
-// Default gives the signal back its default action.
-func Default(sig syscall.Signal) { signal.Reset(sig) }
-
 // WaitChild waits a moment: there is no portable way to wait for a child
 // without reaping it.
 func WaitChild() (pid int) {

@@ -20,9 +20,10 @@ type process struct {
 }
 
 // startProcess runs the program at path with this process's standard files and
-// the pipes as its descriptors 0, 1, 2, 3, …
+// the pipes as its descriptors 0, 1, 2, 3, … It gets a process group of its own:
+// what a terminal or a kill sends to the caller's group does not reach it.
 func startProcess(path, name string, env []string, pipes ...*os.File) (*process, error) {
-	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}}
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	for _, f := range pipes {
 		fd := f.Fd()
 		_ = syscall.SetNonblock(int(fd), false) // the child reads and writes without a poller

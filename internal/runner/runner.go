@@ -106,9 +106,13 @@ func (r *Runner) Start(killBy time.Duration, env []string, tell func(Report)) {
 		return
 	}
 	h.started = true
+	group := 0
+	if HasTerminal() {
+		group = syscall.Getpgrp()
+	}
 	r.alarm.Set(int64(killBy))
 	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
-		Path: r.path, Args: r.args, Env: env, OwnGroup: !HasTerminal(),
+		Path: r.path, Args: r.args, Env: env, Group: group,
 	}))
 	go h.listen(tell)
 }
