@@ -153,7 +153,7 @@ func (m *machine) kill() {
 }
 
 func (m *machine) commandEnded(e Event) {
-	m.Ran, m.Exit, m.Left = true, e.Exit, e.Left
+	m.Ran, m.Ended, m.Exit, m.Left = true, true, e.Exit, e.Left
 	switch {
 	case m.Phase == Stopping: // those that were not in its process group
 		m.do(Action{Kind: Signal, Signal: m.stopSignal()})
@@ -175,14 +175,19 @@ func (m *machine) stopSignal() int {
 	return m.set.StopSignal
 }
 
+// treeGone releases. When the guard died nobody saw the command end: it was
+// killed, unless its end had been told before.
 func (m *machine) treeGone(e Event) {
 	m.Tree = false
-	why := Exited
+	why, exit := Exited, e.Exit
 	if e.Err != nil {
-		why = GuardDied
-	} else {
-		m.Ran, m.Exit = true, e.Exit
+		const sigkill = 9
+		why, exit = GuardDied, Exit{Signal: sigkill}
 	}
+	if e.Err == nil || !m.Ended {
+		m.Exit = exit
+	}
+	m.Ran, m.Ended = true, true
 	if m.Outcome == "" {
 		m.Err = e.Err
 	}

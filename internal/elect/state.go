@@ -41,10 +41,11 @@ type State struct {
 	AcquiredAt, RenewAt, StopBy, KillBy, ValidUntil time.Duration
 
 	// Tree: a start was ordered and its tree is not known to be gone. Ran: the
-	// command was running; Exit is how it ended and Left who outlived it.
-	Tree, Ran bool
-	Exit      Exit
-	Left      string
+	// command was running. Ended: it is over, Exit says how and Left who
+	// outlived it.
+	Tree, Ran, Ended bool
+	Exit             Exit
+	Left             string
 	// MaxAt ends the maximum runtime, LeftoversAt makes survivors leftovers,
 	// KillAt ends the grace period.
 	MaxAt, LeftoversAt, KillAt time.Duration

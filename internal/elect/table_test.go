@@ -198,3 +198,22 @@ func TestDocumentedTable(t *testing.T) {
 		}
 	}
 }
+
+// A guard that dies while the command is being stopped tells nobody how the
+// command ended: that must not look like a success.
+func TestGuardDeathIsNoSuccess(t *testing.T) {
+	w := newWatch(t, settings())
+	for _, e := range append(slices.Clip(ordered), event(TreeGone, 6).because(unheard)) {
+		w.step(e)
+	}
+	if got := w.state.Exit; got != (Exit{Signal: 9}) || w.state.Outcome != Ordered {
+		t.Errorf("%s, exit %+v", w.state, got)
+	}
+	w = newWatch(t, settings())
+	for _, e := range append(slices.Clip(ordered), event(CommandEnded, 5.5).exit(3), event(TreeGone, 6).because(unheard)) {
+		w.step(e)
+	}
+	if got := w.state.Exit; got != (Exit{Code: 3}) {
+		t.Errorf("exit %+v: the end that was told is forgotten", got)
+	}
+}
