@@ -1,0 +1,146 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// longest is the longest duration that makes sense, and short enough for sums
+// of several never to overflow.
+const longest = 10 * 365 * 24 * time.Hour
+
+// longestName bounds keys and prefixes: together with what is put around them
+// they stay far below every store's limits.
+const longestName = 200
+
+// parseName reads a key or a prefix.
+func parseName(value string) (string, *Error) {
+	if _, e := parseText(value); e != nil {
+		return "", e
+	}
+	const cure = "use 1 to 200 of the characters A-Z a-z 0-9 . _ : / -"
+	for _, r := range value {
+		if !nameRune(r) {
+			return "", &Error{Problem: "the character " + strconv.QuoteRune(r) + " is not allowed", Cure: cure}
+		}
+	}
+	if len(value) > longestName {
+		return "", &Error{Problem: strconv.Itoa(len(value)) + " characters are too long", Cure: cure}
+	}
+	return value, nil
+}
+
+func nameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/-", r)
+}
+
+// parseText reads what may be any text but a flag: in `--key $KEY -- job` with
+// KEY unset the key would be "--", and the job would run under it.
+func parseText(value string) (string, *Error) {
+	if strings.HasPrefix(value, "-") {
+		return "", &Error{Problem: "begins like a flag", Cure: "is the value itself missing? a variable in front of it may be empty"}
+	}
+	return value, nil
+}
+
+// parseDuration reads a duration with a unit, from 0 to ten years, in whole
+// milliseconds, which is what the stores count in. Only 0 needs no unit.
+func parseDuration(value string) (time.Duration, *Error) {
+	const cure = "write it like 500ms, 30s, 5m or 24h"
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil && value == "forever":
+		return 0, &Error{Problem: "only --wait can be forever", Cure: cure}
+	case err != nil && strings.Trim(value, "0123456789.") == "":
+		return 0, &Error{Problem: "a duration needs a unit", Cure: cure}
+	case err != nil:
+		return 0, &Error{Problem: "is not a duration", Cure: cure}
+	case d < 0:
+		return 0, &Error{Problem: "a duration cannot be negative", Cure: cure}
+	case d > longest:
+		return 0, &Error{Problem: "is longer than ten years", Cure: cure}
+	case d%time.Millisecond != 0:
+		return 0, &Error{Problem: "is finer than a millisecond", Cure: cure}
+	}
+	return d, nil
+}
+
+func parsePositive(value string) (time.Duration, *Error) {
+	d, e := parseDuration(value)
+	if e == nil && d == 0 {
+		e = &Error{Problem: "must be longer than 0", Cure: "write it like 500ms, 30s or 5m, or leave it out"}
+	}
+	return d, e
+}
+
+func parseWait(value string) (time.Duration, *Error) {
+	if value == "forever" {
+		return Forever, nil
+	}
+	d, e := parseDuration(value)
+	if e != nil {
+		e.Cure = "write it like 30s, 5m or 24h, or forever"
+	}
+	return d, e
+}
+
+// parseExitCode reads a status that a process can end with.
+func parseExitCode(value string) (int, *Error) {
+	n, err := strconv.ParseUint(value, 10, 8)
+	if err != nil {
+		return 0, &Error{Problem: "is not an exit status", Cure: "use a number from 0 to 255"}
+	}
+	return int(n), nil
+}
+
+func parseBool(value string) (bool, *Error) {
+	b, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, &Error{Problem: "is neither true nor false", Cure: "use true or false"}
+	}
+	return b, nil
+}
+
+// parseChoice reads one of two words and tells whether it is the second.
+func parseChoice(value, first, second string) (bool, *Error) {
+	if value != first && value != second {
+		return false, &Error{Problem: "is neither " + first + " nor " + second, Cure: "use " + first + " or " + second}
+	}
+	return value == second, nil
+}
+
+// parseSignal reads a signal as kill(1) and timeout(1) do: TERM, SIGTERM, term
+// or 15. KILL is allowed and means no grace at all. Refused are 0, which sends
+// nothing, and the job control signals: a stopped command cannot end, and one
+// that was told to go on does not, so that every stop would last until SIGKILL.
+func parseSignal(value string) (syscall.Signal, *Error) {
+	const highest = 64 // the last real-time signal of Linux
+	s, known := signalNamed(strings.TrimPrefix(strings.ToUpper(value), "SIG"))
+	if n, err := strconv.ParseUint(value, 10, 8); err == nil && n <= highest {
+		s, known = syscall.Signal(n), true
+	}
+	const cure = "use TERM, INT, HUP, QUIT, USR1, USR2, KILL, another name of kill -l, or its number"
+	switch {
+	case !known:
+		return 0, &Error{Problem: "is not a signal", Cure: cure}
+	case s == 0, s == syscall.SIGSTOP, s == syscall.SIGTSTP, s == syscall.SIGTTIN, s == syscall.SIGTTOU, s == syscall.SIGCONT:
+		return 0, &Error{Problem: "is not a signal that asks a command to end", Cure: cure}
+	}
+	return s, nil
+}
+
+func signalNamed(name string) (s syscall.Signal, known bool) {
+	s, known = map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "ILL": syscall.SIGILL,
+		"TRAP": syscall.SIGTRAP, "ABRT": syscall.SIGABRT, "IOT": syscall.SIGABRT, "BUS": syscall.SIGBUS,
+		"FPE": syscall.SIGFPE, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "SEGV": syscall.SIGSEGV,
+		"USR2": syscall.SIGUSR2, "PIPE": syscall.SIGPIPE, "ALRM": syscall.SIGALRM, "TERM": syscall.SIGTERM,
+		"CHLD": syscall.SIGCHLD, "CONT": syscall.SIGCONT, "STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP,
+		"TTIN": syscall.SIGTTIN, "TTOU": syscall.SIGTTOU, "URG": syscall.SIGURG, "XCPU": syscall.SIGXCPU,
+		"XFSZ": syscall.SIGXFSZ, "VTALRM": syscall.SIGVTALRM, "PROF": syscall.SIGPROF, "WINCH": syscall.SIGWINCH,
+		"IO": syscall.SIGIO, "POLL": syscall.SIGIO, "SYS": syscall.SIGSYS,
+	}[name]
+	return s, known
+}
