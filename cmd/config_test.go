@@ -1,0 +1,228 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+// values are three different ones for every setting but config.
+var values = map[string][3]string{
+	"key":            {"flag", "variable", "file"},
+	"store":          {"redis://flag", "redis://variable", "redis://file"},
+	"prefix":         {"flag", "variable", "file"},
+	"ttl":            {"31s", "32s", "33s"},
+	"renew":          {"1s", "2s", "3s"},
+	"retry":          {"1s", "2s", "3s"},
+	"profile":        {"fast", "unreliable", "normal"},
+	"wait":           {"forever", "2s", "3s"},
+	"skip-exit-code": {"1", "2", "0"},
+	"signal":         {"INT", "2", "15"},
+	"kill-after":     {"1s", "0", "3s"},
+	"lost-grace":     {"0", "2s", "3s"},
+	"on-renew-error": {"stop", "retry", "stop"},
+	"outcome-file":   {"flag", "variable", "file"},
+	"verbose":        {"true", "false", "true"},
+	"quiet":          {"true", "false", "true"},
+	"log-format":     {"json", "text", "json"},
+}
+
+// Every setting can be given in every place, and a flag wins over a variable,
+// that over the file, that over the default, whichever of them are there.
+func TestPrecedence(t *testing.T) {
+	names := settingNames(leadCommand().Flags())
+	for _, name := range names {
+		if _, ok := values[name]; !ok && name != "config" {
+			t.Errorf("no values for %s", name)
+		}
+	}
+	for name, value := range values {
+		for places := range 8 {
+			noSettings(t)
+			var args []string
+			file, want := "", ""
+			if places&4 != 0 {
+				file, want = name+": "+value[2]+"\n", value[2]
+			}
+			if places&2 != 0 {
+				setVariables(t, variable(name)+"="+value[1])
+				want = value[1]
+			}
+			if places&1 != 0 {
+				args, want = append(args, "--"+name+"="+value[0]), value[0]
+			}
+			if name != "key" {
+				args = append(args, "--key=k")
+			}
+			got, err := loaded(t, append(args, "job"), writeFile(t, file))
+			if name == "key" && want == "" {
+				if err == nil {
+					t.Error("no key, no error")
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			expected := config.Default()
+			expected.Key, expected.Command, expected.StoreSource = "k", []string{"job"}, got.StoreSource
+			if want != "" {
+				if err := expected.Set(name, want); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := expected.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, expected) {
+				t.Errorf("%s given in places %03b:\n got %+v\nwant %+v", name, places, got, expected)
+			}
+			if err := os.Unsetenv(variable(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestStorePrecedence(t *testing.T) {
+	tests := []struct {
+		args, env, file       string
+		store, prefix, source string
+	}{
+		{"--store redis://flag", "LEADERRUN_STORE=redis://variable REDIS_HOST=set", "store: redis://file", "redis://flag", "leaderrun", "--store"},
+		{"", "LEADERRUN_STORE=redis://variable REDIS_HOST=set", "store: redis://file", "redis://variable", "leaderrun", "LEADERRUN_STORE"},
+		{"", "REDIS_HOST=set REDIS_PREFIX=set", "store: redis://file", "redis://file", "leaderrun", "FILE: store"},
+		{"", "REDIS_HOST=set REDIS_PREFIX=set", "ttl: 9s", "redis://set:6379/0", "set", "REDIS_HOST"},
+		{"", "REDIS_HOST=set REDIS_PREFIX=set", "prefix: file", "redis://set:6379/0", "file", "REDIS_HOST"},
+		{"", "REDIS_HOST=set REDIS_PREFIX=set LEADERRUN_PREFIX=variable", "prefix: file", "redis://set:6379/0", "variable", "REDIS_HOST"},
+		{"--prefix flag", "REDIS_HOST=set REDIS_PREFIX=set LEADERRUN_PREFIX=variable", "", "redis://set:6379/0", "flag", "REDIS_HOST"},
+		{"", "", "", "redis://127.0.0.1:6379/0", "leaderrun", ""},
+	}
+	for _, tt := range tests {
+		t.Run("", func(t *testing.T) {
+			noSettings(t)
+			setVariables(t, strings.Fields(tt.env)...)
+			file := writeFile(t, tt.file)
+			c, err := loaded(t, append(strings.Fields(tt.args), "--key", "k", "job"), file)
+			source := strings.ReplaceAll(tt.source, "FILE", file)
+			if err != nil || c.Store != tt.store || c.Prefix != tt.prefix || c.StoreSource != source {
+				t.Errorf("%+v:\nstore %q, prefix %q from %q, %v", tt, c.Store, c.Prefix, c.StoreSource, err)
+			}
+		})
+	}
+}
+
+func TestFileIsTheFirstThatExists(t *testing.T) {
+	noSettings(t)
+	first, second := writeFile(t, "key: first"), writeFile(t, "key: second\nttl: 9s")
+	absent := filepath.Join(t.TempDir(), "absent.yaml")
+	tests := []struct {
+		args  []string
+		files []string
+		key   string
+	}{
+		{nil, []string{first, second}, "first"},
+		{nil, []string{absent, second}, "second"},
+		{[]string{"--config", second}, []string{first}, "second"},
+	}
+	for _, tt := range tests {
+		c, err := loaded(t, append(tt.args, "job"), tt.files...)
+		if err != nil || c.Key != tt.key {
+			t.Errorf("%q, %q: key %q, %v", tt.args, tt.files, c.Key, err)
+		}
+	}
+	if c, err := loaded(t, []string{"job"}, first, second); err != nil || c.TTL.String() != "30s" {
+		t.Errorf("files were mixed: ttl %s, %v", c.TTL, err)
+	}
+
+	t.Setenv("LEADERRUN_CONFIG", second)
+	if c, err := loaded(t, []string{"job"}, first); err != nil || c.Key != "second" {
+		t.Errorf("LEADERRUN_CONFIG: key %q, %v", c.Key, err)
+	}
+	if c, err := loaded(t, []string{"--config", first, "job"}, second); err != nil || c.Key != "first" {
+		t.Errorf("--config over LEADERRUN_CONFIG: key %q, %v", c.Key, err)
+	}
+}
+
+// A default file that is there but cannot be read is an error: its settings were
+// meant to hold.
+func TestUnreadableDefaultFile(t *testing.T) {
+	noSettings(t)
+	dir := t.TempDir()
+	_, err := loaded(t, []string{"--key", "k", "job"}, dir, writeFile(t, "ttl: 9s"))
+	if err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDefaultFiles(t *testing.T) {
+	dir := noSettings(t)
+	want := []string{"/etc/leaderrun/leaderrun.yaml", filepath.Join(dir, "leaderrun", "leaderrun.yaml")}
+	if got := defaultFiles(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	if got := defaultFiles(); !slices.Equal(got, want[:1]) {
+		t.Errorf("without a home: %q", got)
+	}
+}
+
+func TestWaitZero(t *testing.T) {
+	noSettings(t)
+	t.Setenv("LEADERRUN_WAIT", "5m")
+	if c, err := loaded(t, []string{"-n", "--key", "k", "job"}); err != nil || c.Wait != 0 {
+		t.Errorf("-n over LEADERRUN_WAIT: %s, %v", c.Wait, err)
+	}
+	if c, err := loaded(t, []string{"-n", "-w", "0s", "--key", "k", "job"}); err != nil || c.Wait != 0 {
+		t.Errorf("-n with --wait 0s: %s, %v", c.Wait, err)
+	}
+}
+
+// Forever has to mean the same to those who read it and those who obey it.
+func TestForever(t *testing.T) {
+	if config.Forever != elect.Forever {
+		t.Errorf("%d, %d", config.Forever, elect.Forever)
+	}
+}
+
+func TestVariablesThatAreNoSettings(t *testing.T) {
+	noSettings(t)
+	setVariables(t, "LEADERRUN_HOLDER=h/1/x", "LEADERRUN_TOKEN=7", "LEADERRUN_LEASE_FILE=/run/x", "LEADERRUN_KEY=outer", "LEADERRUN_STORE=redis://h",
+		"LEADERRUN_SERVICE_HOST=10.0.0.1", "LEADERRUN_SERVICE_PORT=80", "LEADERRUN_SERVICE_PORT_HTTP=80", "LEADERRUN_PORT=tcp://10.0.0.1:80",
+		"LEADERRUN_PORT_80_TCP=tcp://10.0.0.1:80", "LEADERRUN_PORT_80_TCP_PROTO=tcp", "LEADERRUN_PORT_53_UDP_ADDR=10.0.0.1",
+		"LEADERRUN_METRICS_PORT_9090_SCTP_PORT=9090", "LEADERRUN_METRICS_SERVICE_HOST=10.0.0.2")
+	if c, err := loaded(t, []string{"--key", "inner", "job"}); err != nil || c.Key != "inner" {
+		t.Errorf("key %q, %v", c.Key, err)
+	}
+}
+
+func TestEveryUnknownVariableIsAnError(t *testing.T) {
+	for _, name := range []string{"LEADERRUN_", "LEADERRUN_HELP", "LEADERRUN_N", "LEADERRUN_COMMAND", "LEADERRUN_STORE_URL", "LEADERRUN_PORT_HTTP_TCP",
+		"LEADERRUN_PORT_80", "LEADERRUN_PORT_80_QUIC", "LEADERRUN_key"} {
+		t.Run(name, func(t *testing.T) {
+			noSettings(t)
+			t.Setenv(name, "x")
+			if _, err := loaded(t, []string{"--key", "k", "job"}); err == nil || !strings.Contains(err.Error(), name+" is set") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestNear(t *testing.T) {
+	names := []string{"key", "ttl", "renew", "retry", "outcome-file"}
+	tests := map[string]string{"kye": "key", "keys": "key", "tlt": "ttl", "renwe": "renew", "retries": "", "outcomefile": "outcome-file", "x": "", "": "", "abc": ""}
+	for word, want := range tests {
+		if got := near(word, names); got != want {
+			t.Errorf("near(%q) = %q, want %q", word, got, want)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+// The statuses that are leaderrun's own. Everything else is the command's, or
+// the skip code.
+const (
+	exitUnavailable   = 69  // EX_UNAVAILABLE of sysexits.h: the store is away or refuses, nothing ran
+	exitWaitRanOut    = 75  // EX_TEMPFAIL: somebody else led for all of --wait, nothing ran
+	exitVoid          = 76  // EX_PROTOCOL: the lease was lost or expired, the command's result is void
+	exitMaxRuntime    = 124 // as timeout(1): ran too long
+	exitUsage         = 125 // as timeout(1) and env(1): usage, configuration, or leaderrun itself failed
+	exitCannotExecute = 126 // as a shell: found, but not executable
+	exitNotFound      = 127 // as a shell: COMMAND does not exist
+	exitSignalled     = 128 // plus the signal, as a shell
+)
+
+// status is the exit status of a run.
+func status(result campaign.Result, c config.Config) int {
+	switch result.Outcome {
+	case elect.Lost, elect.Expired: // this always wins
+		return exitVoid
+	case elect.Exited, elect.LeftBehind, elect.Detached:
+		return result.Exit.Status()
+	case elect.Ordered:
+		if !result.Ran { // what the signal would have done to leaderrun itself
+			return exitSignalled + result.Signal
+		}
+		return result.Exit.Status()
+	case elect.Denied:
+		if ranOut(result, c) {
+			return exitWaitRanOut
+		}
+		return c.SkipExitCode
+	case elect.Skipped:
+		return c.SkipExitCode
+	case elect.Unavailable:
+		return exitUnavailable
+	case elect.MaxRuntime:
+		return exitMaxRuntime
+	case elect.NotStarted:
+		return notStarted(result.Err)
+	case elect.GuardDied: // nobody knows how the command ended
+		return exitUsage
+	}
+	return exitUsage
+}
+
+// ranOut reports whether a candidate waited in vain, and the skip code does not
+// stand for that too.
+func ranOut(result campaign.Result, c config.Config) bool {
+	return result.Outcome == elect.Denied && c.Wait > 0 && !c.SkipExitCodeNamed
+}
+
+func notStarted(err error) int {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return exitNotFound
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EISDIR):
+		return exitCannotExecute
+	}
+	return exitUsage
+}

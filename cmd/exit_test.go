@@ -1,0 +1,183 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+func result(outcome elect.Outcome, with ...func(*campaign.Result)) campaign.Result {
+	r := campaign.Result{State: elect.State{Outcome: outcome}}
+	for _, f := range with {
+		f(&r)
+	}
+	return r
+}
+
+func exited(code, signal int) func(*campaign.Result) {
+	return func(r *campaign.Result) { r.Ran, r.Exit = true, elect.Exit{Code: code, Signal: signal} }
+}
+
+func failed(err error) func(*campaign.Result) {
+	return func(r *campaign.Result) { r.Err = err }
+}
+
+func told(signal int) func(*campaign.Result) {
+	return func(r *campaign.Result) { r.Orders, r.Signal = 1, signal }
+}
+
+// exitTable is the contract, outcome by outcome.
+var exitTable = []struct {
+	result campaign.Result
+	set    string // settings that matter: "name=value name=value"
+	want   int
+}{
+	{result(elect.Exited, exited(0, 0)), "", 0},
+	{result(elect.Exited, exited(3, 0)), "", 3},
+	{result(elect.Exited, exited(255, 0)), "", 255},
+	{result(elect.Exited, exited(76, 0)), "", 76},
+	{result(elect.Exited, exited(0, 11)), "", 139},
+	{result(elect.Exited, exited(3, 0)), "skip-exit-code=9 wait=5s", 3},
+	{result(elect.LeftBehind, exited(4, 0)), "", 4},
+	{result(elect.Detached, exited(5, 0)), "", 5},
+
+	{result(elect.Ordered, exited(0, 15), told(15)), "", 143},
+	{result(elect.Ordered, exited(0, 9), told(15)), "", 137},
+	{result(elect.Ordered, exited(0, 0), told(15)), "", 0},
+	{result(elect.Ordered, exited(7, 0), told(2)), "", 7},
+	{result(elect.Ordered, told(15)), "", 143},
+	{result(elect.Ordered, told(2)), "skip-exit-code=9 wait=forever", 130},
+
+	{result(elect.Denied), "", 0},
+	{result(elect.Denied), "skip-exit-code=75", 75},
+	{result(elect.Denied), "wait=2s", 75},
+	{result(elect.Denied), "wait=2s skip-exit-code=0", 0},
+	{result(elect.Denied), "wait=2s skip-exit-code=9", 9},
+	{result(elect.Skipped), "", 0},
+	{result(elect.Skipped), "skip-exit-code=9", 9},
+	{result(elect.Skipped), "wait=1h", 0},
+
+	{result(elect.Unavailable), "", 69},
+	{result(elect.Unavailable), "skip-exit-code=9 wait=5s", 69},
+
+	{result(elect.Lost, exited(0, 0)), "", 76},
+	{result(elect.Lost, exited(3, 0), told(15)), "skip-exit-code=9", 76},
+	{result(elect.Lost), "", 76},
+	{result(elect.Expired, exited(0, 9)), "", 76},
+	{result(elect.Expired), "skip-exit-code=9", 76},
+
+	{result(elect.MaxRuntime, exited(0, 15)), "", 124},
+	{result(elect.MaxRuntime, exited(0, 0)), "", 124},
+
+	{result(elect.NotStarted, failed(&fs.PathError{Op: "exec", Path: "x", Err: syscall.ENOENT})), "", 127},
+	{result(elect.NotStarted, failed(fmt.Errorf("start: %w", fs.ErrNotExist))), "", 127},
+	{result(elect.NotStarted, failed(syscall.ENOTDIR)), "", 127},
+	{result(elect.NotStarted, failed(syscall.EACCES)), "", 126},
+	{result(elect.NotStarted, failed(syscall.EPERM)), "", 126},
+	{result(elect.NotStarted, failed(syscall.ENOEXEC)), "", 126},
+	{result(elect.NotStarted, failed(syscall.EISDIR)), "", 126},
+	{result(elect.NotStarted, failed(syscall.EAGAIN)), "skip-exit-code=9", 125},
+	{result(elect.NotStarted, failed(errors.New("start the guard process"))), "", 125},
+	{result(elect.NotStarted), "", 125},
+	{result(elect.GuardDied, failed(errors.New("killed"))), "", 125},
+}
+
+func TestStatus(t *testing.T) {
+	for _, tt := range exitTable {
+		if got := status(tt.result, configured(t, tt.set)); got != tt.want {
+			t.Errorf("%s, %+v, %v with %q: status %d, want %d", tt.result.Outcome, tt.result.Exit, tt.result.Err, tt.set, got, tt.want)
+		}
+	}
+}
+
+func configured(t *testing.T, settings string) config.Config {
+	t.Helper()
+	c := config.Default()
+	for _, setting := range strings.Fields("key=k " + settings) {
+		name, value, _ := strings.Cut(setting, "=")
+		if err := c.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Command = []string{"job"}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A new outcome needs rows here and in status.
+func TestEveryOutcomeHasAStatus(t *testing.T) {
+	for _, value := range constants(t, "../internal/elect/elect.go", func(spec *ast.ValueSpec) bool {
+		name, ok := spec.Type.(*ast.Ident)
+		return ok && name.Name == "Outcome"
+	}) {
+		outcome, err := strconv.Unquote(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(exitTable, func(row struct {
+			result campaign.Result
+			set    string
+			want   int
+		}) bool {
+			return row.result.Outcome == elect.Outcome(outcome)
+		}) {
+			t.Errorf("outcome %q has no row", outcome)
+		}
+	}
+}
+
+// The help lists every status that is leaderrun's own, and no other.
+func TestHelpListsTheStatuses(t *testing.T) {
+	own := constants(t, "exit.go", func(spec *ast.ValueSpec) bool {
+		return strings.HasPrefix(spec.Names[0].Name, "exit") && spec.Names[0].Name != "exitSignalled"
+	})
+	_, section, _ := strings.Cut(help, "Exit status")
+	section, _, _ = strings.Cut(section, "Environment")
+	var told []string
+	for _, row := range regexp.MustCompile(`(?m)^  (\d+)  `).FindAllStringSubmatch(section, -1) {
+		told = append(told, row[1])
+	}
+	if want := append([]string{strconv.Itoa(config.Default().SkipExitCode)}, own...); !slices.Equal(told, want) {
+		t.Errorf("the help tells of %q, the table has %q", told, want)
+	}
+	if !strings.Contains(section, strconv.Itoa(exitSignalled)+"+n") {
+		t.Error("the help does not tell of signals")
+	}
+}
+
+// constants are the values of those constants of a source file that are meant.
+func constants(t *testing.T, file string, meant func(*ast.ValueSpec) bool) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 && meant(spec) {
+			if value, ok := spec.Values[0].(*ast.BasicLit); ok {
+				values = append(values, value.Value)
+			}
+		}
+		return true
+	})
+	if len(values) == 0 {
+		t.Fatalf("no constants found in %s", file)
+	}
+	return values
+}

@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/config"
+)
+
+const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
+       leaderrun help | version
+`
+
+// help is written by hand and held against the flags and the statuses by tests.
+const help = `leaderrun runs a command only while this host is the leader.
+
+` + usage + `
+  */5 * * * * leaderrun --store redis://HOST:6379/0 --key nightly -- /opt/job.sh
+            the same crontab line on every host: one of them runs the job
+  leaderrun --store redis://HOST:6379/0 --key queue --wait forever -- /opt/consumer
+            a service that must run once: the others stand by and take over
+  leaderrun --store file:/var/lib/leaderrun --key backup -- /opt/backup
+            one host, no server
+
+The lease (D is a duration with a unit: 500ms, 30s, 24h)
+      --key NAME             what only one may run at a time: [A-Za-z0-9._:/-]{1,200}
+      --store URL            redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or file:DIR
+                             (default redis://127.0.0.1:6379/0); PASSWORD may be file:PATH
+      --prefix NAME          the key in Redis is NAME:leader:KEY (default leaderrun)
+      --ttl D, --renew D     life of a lease and renewal interval (default 30s, ttl/3)
+      --profile NAME         fast, normal or unreliable: a TTL of 15s, 30s or 90s
+      --on-renew-error WHAT  retry, or stop at the first failed renewal (default retry)
+If somebody else leads
+  -w, --wait D               stand by for D, or forever; -n is --wait 0 (default 0)
+      --retry D              pause between attempts, if nothing wakes it (default ttl/6)
+  -E, --skip-exit-code N     the exit status then (default 0)
+Stopping the command
+  -s, --signal SIGNAL        first signal (default TERM, or the one leaderrun was sent)
+  -k, --kill-after D         time from there to SIGKILL, 0: at once (default 10s)
+      --lost-grace D         the same when the lease is somebody else's (default 1s)
+Telling
+      --outcome-file FILE    write how it ended, as JSON
+  -v, --verbose, -q, --quiet every step on stderr, or errors only
+      --log-format FORMAT    text or json (default text)
+      --config FILE          settings as YAML (default /etc/leaderrun/leaderrun.yaml, or
+                             leaderrun/leaderrun.yaml where users have settings)
+
+Exit status: the command's own, 128+n if signal n ended it, or
+  0    somebody else leads; -E N makes that N
+  69   the store is away or refuses; nothing ran
+  75   --wait ran out; nothing ran
+  76   the lease was lost or expired; the command was stopped, its result is void
+  124  the command ran too long
+  125  usage, configuration, or leaderrun itself failed
+  126  the command cannot be executed
+  127  the command was not found
+
+Environment: --skip-exit-code is also LEADERRUN_SKIP_EXIT_CODE, and so on. A flag wins
+over a variable, that over the file, that over one set of Redis variables: MUTEX_REDIS_
+HOST, PORT, USERNAME, PASSWORD, DB, PREFIX; else REDIS_URL; else the same with REDIS_.
+An empty value is an error. COMMAND gets LEADERRUN_KEY, LEADERRUN_HOLDER and
+LEADERRUN_TOKEN, a number that grows with every leader.
+`
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "help",
+		Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			printHelp()
+			return nil
+		},
+	}
+}
+
+func printHelp() { fmt.Print(help) }
+
+// noArguments refuses what follows a verb that needs nothing.
+func noArguments(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return &config.Error{
+		Problem: command.Name() + " takes no arguments",
+		Cure:    "to run a command of that name: leaderrun --key NAME -- " + command.Name() + " ARG",
+	}
+}

@@ -1,0 +1,109 @@
+package cmd
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// One set is used, alone: no part of another set ever joins it.
+func TestRedisSets(t *testing.T) {
+	const none = "redis://127.0.0.1:6379/0"
+	tests := []struct{ env, store, prefix, source string }{
+		{"REDIS_HOST=r", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"REDIS_HOST=r REDIS_PORT=7 REDIS_USERNAME=u REDIS_PASSWORD=p REDIS_DB=3 REDIS_PREFIX=x", "redis://u:p@r:7/3", "x", "REDIS_HOST"},
+		{"REDIS_HOST=r REDIS_PASSWORD=p", "redis://:p@r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"REDIS_HOST=r REDIS_USERNAME=u", "redis://u@r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"REDIS_HOST=::1", "redis://[::1]:6379/0", "leaderrun", "REDIS_HOST"},
+		{"REDIS_HOST=r REDIS_PORT= REDIS_DB= REDIS_PASSWORD= REDIS_PREFIX= REDIS_SENTINEL_HOST=", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"REDIS_URL=rediss://u:p@r:1/2?x=y", "rediss://u:p@r:1/2?x=y", "leaderrun", "REDIS_URL"},
+
+		{"REDIS_URL=redis://u REDIS_HOST=r REDIS_PASSWORD=p REDIS_PREFIX=x", "redis://u", "leaderrun", "REDIS_URL"},
+		{"REDIS_URL=redis://u REDIS_SENTINEL_HOST=s", "redis://u", "leaderrun", "REDIS_URL"},
+		{"MUTEX_REDIS_HOST=m REDIS_URL=redis://u REDIS_HOST=r REDIS_PORT=7 REDIS_PASSWORD=p REDIS_DB=3 REDIS_PREFIX=x", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
+		{"MUTEX_REDIS_HOST=m MUTEX_REDIS_PORT=8 MUTEX_REDIS_PREFIX=y REDIS_PASSWORD=p REDIS_SENTINEL_HOST=s", "redis://m:8/0", "y", "MUTEX_REDIS_HOST"},
+
+		// the application's, without a host: no set
+		{"REDIS_PASSWORD=p REDIS_PORT=7 REDIS_DB=3 REDIS_PREFIX=x REDIS_TIMEOUT=5", none, "leaderrun", ""},
+		// what Kubernetes sets for services that are called redis and mutex-redis
+		{"REDIS_SERVICE_HOST=10.0.0.1 REDIS_SERVICE_PORT=6379 REDIS_PORT=tcp://10.0.0.1:6379 REDIS_PORT_6379_TCP_ADDR=10.0.0.1", none, "leaderrun", ""},
+		{"MUTEX_REDIS_SERVICE_HOST=10.0.0.1 MUTEX_REDIS_PORT=tcp://10.0.0.1:6379 MUTEX_REDIS_PORT_6379_TCP=tcp://10.0.0.1:6379 REDIS_HOST=r", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"REDIS_SENTINEL_SERVICE_HOST=10.0.0.1 REDIS_SENTINEL_PORT=tcp://10.0.0.1:26379 REDIS_SENTINEL_PORT_26379_TCP_PORT=26379", none, "leaderrun", ""},
+		{"REDIS_HOST=r REDIS_PORT=tcp://10.0.0.1:6379", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"MUTEX_REDIS_HOST=m MUTEX_REDIS_PORT=tcp://10.0.0.1:6379", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.env, func(t *testing.T) {
+			noSettings(t)
+			setVariables(t, strings.Fields(tt.env)...)
+			c, err := loaded(t, []string{"--key", "k", "job"})
+			if err != nil || c.Store != tt.store || c.Prefix != tt.prefix || c.StoreSource != tt.source {
+				t.Errorf("store %q, prefix %q from %q, %v", c.Store, c.Prefix, c.StoreSource, err)
+			}
+		})
+	}
+}
+
+// A store that is named makes every set the application's, right or wrong.
+func TestNamedStoreIgnoresSets(t *testing.T) {
+	noSettings(t)
+	setVariables(t, "MUTEX_REDIS_SENTINEL_HOST=s", "REDIS_URL=", "REDIS_PORT=http")
+	if c, err := loaded(t, []string{"--key", "k", "--store", "redis://h", "job"}); err != nil || c.Store != "redis://h" {
+		t.Errorf("store %q, %v", c.Store, err)
+	}
+}
+
+func TestPasswordsSurviveTheAddress(t *testing.T) {
+	for _, password := range []string{"p", "a:b@c/d?e#f", "100%", "sp ace", "ünï", "'\"\\", "+&=", "%41"} {
+		noSettings(t)
+		setVariables(t, "REDIS_HOST=h", "REDIS_USERNAME=us:er", "REDIS_PASSWORD="+password)
+		c, err := loaded(t, []string{"--key", "k", "job"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(c.Store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := u.User.Password(); got != password || u.User.Username() != "us:er" || u.Host != "h:6379" || u.Path != "/0" {
+			t.Errorf("password %q, user %q at %s%s; want %q", got, u.User.Username(), u.Host, u.Path, password)
+		}
+	}
+}
+
+func TestPasswordFromFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pass word")
+	if err := os.WriteFile(file, []byte("s3:cr/t@%\r\nsecond line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []string{
+		"REDIS_URL=redis://u:file:" + url.PathEscape(file) + "@h:6379/0",
+		"LEADERRUN_STORE=redis://u:file:" + url.PathEscape(file) + "@h:6379/0",
+	} {
+		noSettings(t)
+		setVariables(t, env)
+		checkPassword(t, env)
+	}
+	noSettings(t)
+	setVariables(t, "REDIS_HOST=h", "REDIS_USERNAME=u", "REDIS_PASSWORD=file:"+file)
+	checkPassword(t, "REDIS_PASSWORD")
+}
+
+func checkPassword(t *testing.T, what string) {
+	t.Helper()
+	c, err := loaded(t, []string{"--key", "k", "job"})
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	u, err := url.Parse(c.Store)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	if got, _ := u.User.Password(); got != "s3:cr/t@%" || u.User.Username() != "u" || u.Host != "h:6379" {
+		t.Errorf("%s: %q", what, c.Store)
+	}
+}

@@ -1,0 +1,313 @@
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestHelpGoesToStdout(t *testing.T) {
+	noSettings(t)
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"--key", "k", "--help", "x"}, {"version", "--help"}} {
+		if status, stdout, stderr := ran(t, args...); status != 0 || stdout != help || stderr != "" {
+			t.Errorf("%q: status %d, %d bytes on stdout, stderr %q", args, status, len(stdout), stderr)
+		}
+	}
+}
+
+func TestWithoutArguments(t *testing.T) {
+	noSettings(t)
+	if status, stdout, stderr := ran(t); status != 125 || stdout != "" || stderr != usage {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+}
+
+// A verb is one only as the first word: any command can be run after a flag, and
+// the first word that is no verb is a command, too.
+func TestVerbsAreFirstWords(t *testing.T) {
+	noSettings(t)
+	t.Setenv("PATH", t.TempDir())
+	for _, args := range [][]string{{"--key", "k", "version"}, {"--key", "k", "--", "help"}, {"--key=k", "version", "--help"}} {
+		if status, stdout, stderr := ran(t, args...); status != 127 || stdout != "" || !strings.Contains(stderr, "command not found") {
+			t.Errorf("%q: status %d, stdout %q, stderr %q", args, status, stdout, stderr)
+		}
+	}
+	t.Setenv("LEADERRUN_KEY", "k")
+	if status, _, stderr := ran(t, "status"); status != 127 || !strings.Contains(stderr, `command not found: "status"`) {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+}
+
+// What follows COMMAND is the command's, also what looks like a flag.
+func TestFlagParsingStopsAtTheCommand(t *testing.T) {
+	noSettings(t)
+	tests := []struct{ args, command []string }{
+		{[]string{"--key", "k", "job", "--ttl", "nonsense", "-n"}, []string{"job", "--ttl", "nonsense", "-n"}},
+		{[]string{"--key", "k", "--", "--job", "-v"}, []string{"--job", "-v"}},
+		{[]string{"-nv", "--key=k", "job", "--", "a b", "", "*"}, []string{"job", "--", "a b", "", "*"}},
+		{[]string{"-w5s", "-E75", "-sINT", "-k1s", "--key", "k", "job"}, []string{"job"}},
+	}
+	for _, tt := range tests {
+		c, err := loaded(t, tt.args)
+		if err != nil || strings.Join(c.Command, "\x00") != strings.Join(tt.command, "\x00") {
+			t.Errorf("%q: command %q, %v", tt.args, c.Command, err)
+		}
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	long := strings.Repeat("k", 201)
+	tests := []struct {
+		env  string // "NAME=value NAME=value"
+		file string // the user's file of settings
+		args string // JOB stands for a command that leaves a trace, FIFO for a named pipe
+		want string
+	}{
+		// what is missing
+		{args: "JOB", want: "--key is missing"},
+		{args: "-- JOB", want: "--key is missing"},
+		{args: "--key k", want: "no command"},
+		{args: "--key k --", want: "no command"},
+		{args: "--key", want: "--key: needs a value"},
+		{args: "--key k -w", want: "--wait: needs a value"},
+		{env: "LEADERRUN_KEY=k", args: "-n", want: "no command"},
+		{file: "store: redis://h", args: "JOB", want: "--key is missing"},
+		// keys
+		{args: "--key= JOB", want: "--key: is empty"},
+		{env: "LEADERRUN_KEY=", args: "JOB", want: "LEADERRUN_KEY: is empty"},
+		{env: "LEADERRUN_KEY=", file: "key: k", args: "JOB", want: "LEADERRUN_KEY: is empty"},
+		{file: "key: ''", args: "JOB", want: "key: is empty"},
+		{file: "key:", args: "JOB", want: "key: has no value"},
+		{file: "key: 0123", args: "JOB", want: "key: is a number"},
+		{file: "key: true", args: "JOB", want: "truth value"},
+		{file: "key: [a, b]", args: "JOB", want: "not a single value"},
+		{file: "prefix: 7", args: "--key k JOB", want: "prefix: is a number"},
+		{args: "--key -- JOB", want: `--key "--": begins like a flag`},
+		{args: "--key --ttl 30s JOB", want: `--key "--ttl": begins like a flag`},
+		{args: "--key a*b JOB", want: `--key "a*b": the character '*'`},
+		{args: "--key " + long + " JOB", want: "201 characters"},
+		{args: "--key k --prefix a,b JOB", want: `--prefix "a,b"`},
+		// durations
+		{args: "--key k --ttl 30 JOB", want: `--ttl "30": a duration needs a unit`},
+		{args: "--key k --ttl 999ms JOB", want: "shorter than 1s"},
+		{args: "--key k --ttl -1s JOB", want: "negative"},
+		{args: "--key k --ttl 1d JOB", want: "not a duration"},
+		{args: "--key k --ttl 200000h JOB", want: "ten years"},
+		{args: "--key k --ttl 0 JOB", want: "--ttl"},
+		{args: "--key k --ttl= JOB", want: "--ttl: is empty"},
+		{args: "--key k --renew 0s JOB", want: "--renew"},
+		{args: "--key k --renew 11s JOB", want: `--renew "11s": is more than a third`},
+		{args: "--key k --profile fast --renew 6s JOB", want: "TTL of 15s"},
+		{args: "--key k --retry 0 JOB", want: "--retry"},
+		{args: "--key k --wait 5 JOB", want: "--wait"},
+		{args: "--key k -w never JOB", want: "--wait"},
+		{args: "--key k -n -w 5s JOB", want: "contradict"},
+		{args: "--key k -n --wait forever JOB", want: "contradict"},
+		{args: "--key k -k 10 JOB", want: "--kill-after"},
+		{args: "--key k --lost-grace -1s JOB", want: "--lost-grace"},
+		{env: "LEADERRUN_TTL=30", args: "--key k JOB", want: `LEADERRUN_TTL "30": a duration needs a unit`},
+		{env: "LEADERRUN_RENEW=20s", args: "--key k JOB", want: `LEADERRUN_RENEW "20s": is more than a third`},
+		{file: "ttl: 30", args: "--key k JOB", want: `leaderrun.yaml: ttl "30": a duration needs a unit`},
+		{file: "ttl: 500ms", args: "--key k JOB", want: `leaderrun.yaml: ttl "500ms": is shorter`},
+		{file: "wait: 1.5", args: "--key k JOB", want: "needs a unit"},
+		{file: "wait: {a: 1s}", args: "--key k JOB", want: "wait.a: no such setting"},
+		// the rest of the flags
+		{args: "--key k --profile turbo JOB", want: "--profile"},
+		{args: "--key k -E 256 JOB", want: "--skip-exit-code"},
+		{args: "--key k -E -1 JOB", want: "--skip-exit-code"},
+		{args: "--key k -s NOPE JOB", want: "--signal"},
+		{args: "--key k -s 0 JOB", want: "--signal"},
+		{args: "--key k -s STOP JOB", want: "--signal"},
+		{args: "--key k --on-renew-error ignore JOB", want: "--on-renew-error"},
+		{args: "--key k --log-format xml JOB", want: "--log-format"},
+		{args: "--key k -v -q JOB", want: "contradict"},
+		{args: "--key k --verbose=loud JOB", want: "--verbose: is a switch"},
+		{args: "--key k --outcome-file /nonexistent/dir/f JOB", want: "--outcome-file"},
+		{env: "LEADERRUN_OUTCOME_FILE=/nonexistent/dir/f", args: "--key k JOB", want: "LEADERRUN_OUTCOME_FILE"},
+		{args: "--key k --outcome-file / JOB", want: "is a directory"},
+		{args: "--key k --outcome-file FIFO JOB", want: "not a regular file"},
+		{args: "--key k --outcome-file= JOB", want: "--outcome-file: is empty"},
+		{args: "--key k --store= JOB", want: "--store: is empty"},
+		{env: "LEADERRUN_STORE=", args: "--key k JOB", want: "LEADERRUN_STORE: is empty"},
+		{env: "LEADERRUN_SKIP_EXIT_CODE=skip", args: "--key k JOB", want: `LEADERRUN_SKIP_EXIT_CODE "skip"`},
+		{env: "LEADERRUN_VERBOSE=loud", args: "--key k JOB", want: `LEADERRUN_VERBOSE "loud"`},
+		// what does not exist
+		{args: "--kye k JOB", want: "unknown flag --kye\n  did you mean --key?"},
+		{args: "--key k --max-hold 1h JOB", want: "unknown flag --max-hold"},
+		{args: "--key k -x JOB", want: "unknown flag -x"},
+		{args: "--key k -nx JOB", want: "unknown flag -x"},
+		{args: "--key k --n JOB", want: "unknown flag --n"},
+		{args: "--key k ---n JOB", want: "a flag is not written as one"},
+		{args: "version 1", want: "version takes no arguments"},
+		{args: "help key", want: "help takes no arguments"},
+		{args: "version --json", want: "unknown flag --json"},
+		{env: "LEADERRUN_TLL=1s", args: "--key k JOB", want: "LEADERRUN_TLL is set, but is no setting\n  did you mean LEADERRUN_TTL?"},
+		{env: "LEADERRUN_PASSWORD=x", args: "--key k JOB", want: "LEADERRUN_PASSWORD is set, but is no setting"},
+		{env: "LEADERRUN_PORT=8080", args: "--key k JOB", want: "LEADERRUN_PORT"},
+		{file: "tll: 1s", args: "--key k JOB", want: "tll: no such setting\n  did you mean ttl?"},
+		{file: "command: x", args: "--key k JOB", want: "command: no such setting"},
+		{file: "config: x", args: "--key k JOB", want: "config: no such setting"},
+		{file: "skip_exit_code: 3", args: "--key k JOB", want: "did you mean skip-exit-code?"},
+		// files
+		{args: "--key k --config /nonexistent.yaml JOB", want: `--config "/nonexistent.yaml": cannot be read: no such file`},
+		{args: "--key k --config / JOB", want: "is a directory"},
+		{args: "--key k --config= JOB", want: "--config: cannot be read"},
+		{env: "LEADERRUN_CONFIG=/nonexistent.yaml", args: "--key k JOB", want: "LEADERRUN_CONFIG"},
+		{file: "a: b: c", args: "--key k JOB", want: "is not valid YAML"},
+		{file: "- key", args: "--key k JOB", want: "is not valid YAML"},
+		{file: "ttl: 5s\nttl: 6s", args: "--key k JOB", want: "is not valid YAML (line 2)"},
+		// places
+		{env: "KUBERNETES_SERVICE_HOST=10.0.0.1", args: "--key k JOB", want: "no store named, and in Kubernetes"},
+		{env: "LEADERRUN_HOLDER=h/1/x LEADERRUN_KEY=other", args: "--key k JOB", want: "no store named, and inside another leaderrun"},
+		{env: "LEADERRUN_HOLDER=h/1/x LEADERRUN_KEY=k LEADERRUN_STORE=redis://h", args: "--wait forever JOB", want: `LEADERRUN_KEY "k": this command already runs under leaderrun`},
+		{env: "LEADERRUN_HOLDER=h/1/x LEADERRUN_KEY=k LEADERRUN_STORE=redis://h", args: "--key k JOB", want: `--key "k": this command already runs under leaderrun`},
+		// Redis variables
+		{env: "REDIS_URL=", args: "--key k JOB", want: "REDIS_URL is set, but empty"},
+		{env: "REDIS_HOST=", args: "--key k JOB", want: "REDIS_HOST is set, but empty"},
+		{env: "REDIS_HOST=h:6379", args: "--key k JOB", want: "REDIS_HOST is not a host name"},
+		{env: "REDIS_HOST=h REDIS_PORT=http", args: "--key k JOB", want: `REDIS_PORT "http": is not a number from 1 to 65535`},
+		{env: "REDIS_HOST=h REDIS_PORT=65536", args: "--key k JOB", want: "REDIS_PORT"},
+		{env: "REDIS_HOST=h REDIS_DB=-1", args: "--key k JOB", want: "REDIS_DB"},
+		{env: "REDIS_HOST=h REDIS_PREFIX={x}", args: "--key k JOB", want: `REDIS_PREFIX "{x}"`},
+		{env: "REDIS_HOST=h REDIS_SENTINEL_HOST=s", args: "--key k JOB", want: "REDIS_SENTINEL_HOST is set, but Redis Sentinel is not supported"},
+		{env: "REDIS_SENTINEL_NAME=s", args: "--key k JOB", want: "REDIS_SENTINEL_NAME is set, but Redis Sentinel is not supported"},
+		{env: "MUTEX_REDIS_SENTINEL_HOST=s REDIS_URL=redis://h", args: "--key k JOB", want: "MUTEX_REDIS_SENTINEL_HOST is set, but Redis Sentinel is not supported"},
+		{env: "MUTEX_REDIS_PORT=1 REDIS_HOST=h", args: "--key k JOB", want: "MUTEX_REDIS_HOST is missing"},
+		{env: "MUTEX_REDIS_HOST=", args: "--key k JOB", want: "MUTEX_REDIS_HOST is set, but empty"},
+		{env: "REDIS_URL=redis://:file:%2Fnonexistent@h", args: "--key k JOB", want: `REDIS_URL: the password file "/nonexistent" cannot be read`},
+		{env: "REDIS_HOST=h REDIS_PASSWORD=file:/dev/null", args: "--key k JOB", want: `REDIS_HOST: the password file "/dev/null" is empty`},
+	}
+	for _, tt := range tests {
+		t.Run(strings.TrimSpace(tt.env+" "+tt.file+" "+tt.args), func(t *testing.T) {
+			dir := noSettings(t)
+			setVariables(t, strings.Fields(tt.env)...)
+			if tt.file != "" {
+				if err := os.MkdirAll(filepath.Join(dir, "leaderrun"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, "leaderrun", "leaderrun.yaml"), []byte(tt.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			trace := filepath.Join(t.TempDir(), "ran")
+			args := strings.Fields(strings.NewReplacer("JOB", "touch "+trace, "FIFO", fifo(t)).Replace(tt.args))
+			status, stdout, stderr := ran(t, args...)
+			if status != 125 || stdout != "" {
+				t.Errorf("status %d, stdout %q", status, stdout)
+			}
+			if !strings.Contains(stderr, tt.want) {
+				t.Errorf("stderr %q, want %q", stderr, tt.want)
+			}
+			checkForm(t, stderr)
+			if _, err := os.Stat(trace); err == nil {
+				t.Error("the command ran")
+			}
+		})
+	}
+}
+
+// checkForm checks that an error has the form of all: one line, and a cure.
+func checkForm(t *testing.T, stderr string) {
+	t.Helper()
+	lines := strings.Split(stderr, "\n")
+	if len(lines) != 3 || lines[2] != "" {
+		t.Fatalf("not two lines: %q", stderr)
+	}
+	if !strings.HasPrefix(lines[0], "leaderrun: ") || !strings.HasPrefix(lines[1], "  ") || len(strings.TrimSpace(lines[1])) < 8 {
+		t.Errorf("not a message and a cure: %q", stderr)
+	}
+	if strings.HasSuffix(lines[0], ".") || strings.HasSuffix(lines[1], ".") {
+		t.Errorf("full stop: %q", stderr)
+	}
+}
+
+// No error shows a password, wherever an address was put, rightly or not.
+func TestNoErrorShowsAPassword(t *testing.T) {
+	const canary = "canary-7f3a"
+	const address = "redis://user:" + canary + "@127.0.0.1:1/0"
+	tests := []struct{ env, file, args string }{
+		{args: "--key " + address + " true"},
+		{args: "--key k --prefix " + address + " true"},
+		{args: "--key k --ttl " + address + " true"},
+		{args: "--key k -s " + address + " true"},
+		{args: "--key k --verbose=" + address + " true"},
+		{args: "--key k --config " + address + " true"},
+		{args: "--key k --outcome-file " + address + "/f true"},
+		{args: "--key k --sotre=" + address + " true"},
+		{args: "--key k --" + address + " true"},
+		{args: "--key k --=" + address + " true"},
+		{args: "--key k " + address},
+		{args: "help " + address},
+		{args: "--key k -- " + address + " true"},
+		{args: "--key k --store " + address + "?bogus=1 true"},
+		{args: "--key k --store redis://user:" + canary + "@127.0.0.1:notaport true"},
+		{args: "--key k --store redis://user:" + canary + "@[::1 true"},
+		{args: "--key k --store redis://user:" + canary + "%zz@127.0.0.1 true"},
+		{args: "--key k --store redis://user:" + canary + "@127.0.0.1/db true"},
+		{args: "--key k --store nonsense://user:" + canary + "@127.0.0.1 true"},
+		{args: "--key k --store user:" + canary + "@127.0.0.1 true"},
+		{args: "--key k --ttl 1s --store " + address + " true"},
+		{env: "LEADERRUN_STORE=" + address, args: "--key k --ttl 1s true"},
+		{env: "LEADERRUN_STRE=" + address, args: "--key k true"},
+		{env: "LEADERRUN_TTL=" + address, args: "--key k true"},
+		{env: "REDIS_HOST=" + address, args: "--key k true"},
+		{env: "REDIS_HOST=user:" + canary + "@h", args: "--key k true"},
+		{env: "REDIS_HOST=127.0.0.1 REDIS_PORT=1 REDIS_PASSWORD=" + canary, args: "--key k --ttl 1s true"},
+		{env: "REDIS_HOST=127.0.0.1 REDIS_PORT=0 REDIS_PASSWORD=" + canary, args: "--key k true"},
+		{env: "MUTEX_REDIS_PASSWORD=" + canary, args: "--key k true"},
+		{env: "REDIS_URL=redis://:" + canary + "@h:x", args: "--key k true"},
+		{file: "store: " + address + "\nttl: 5", args: "--key k true"},
+		{file: "store " + address, args: "--key k true"},
+		{file: canary, args: "--key k true"},
+		{file: "store: *" + canary, args: "--key k true"},
+		{file: "store: !!int " + canary, args: "--key k true"},
+		{file: "store: {" + canary, args: "--key k true"},
+		{file: "store: [" + address + "]", args: "--key k true"},
+		{file: address + ": store", args: "--key k true"},
+	}
+	for i, tt := range tests {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			noSettings(t)
+			setVariables(t, strings.Fields(tt.env)...)
+			args := strings.Fields(tt.args)
+			if tt.file != "" {
+				args = append([]string{"--config", writeFile(t, tt.file)}, args...)
+			}
+			status, stdout, stderr := ran(t, args...)
+			if strings.Contains(stdout+stderr, canary) {
+				t.Errorf("%+v: stderr %q", tt, stderr)
+			}
+			if status == 0 || stderr == "" {
+				t.Errorf("status %d, stderr %q: no error, nothing tested", status, stderr)
+			}
+		})
+	}
+}
+
+func TestErrorsInJSON(t *testing.T) {
+	noSettings(t)
+	for _, args := range [][]string{
+		{"--log-format", "json", "--key", "k", "--ttl", "5", "true"},
+		{"--log-format", "json", "--key", "k", "--config", "/nonexistent", "true"},
+		{"--log-format", "json", "--key", "k", "nonexistent-command"},
+	} {
+		_, _, stderr := ran(t, args...)
+		var record struct{ Level, Msg, Cure string }
+		if err := json.Unmarshal([]byte(stderr), &record); err != nil {
+			t.Fatalf("%v: %q", err, stderr)
+		}
+		if record.Level != "ERROR" || record.Msg == "" || record.Cure == "" {
+			t.Errorf("%q", stderr)
+		}
+	}
+}
+
+func TestQuietKeepsErrors(t *testing.T) {
+	noSettings(t)
+	if status, _, stderr := ran(t, "-q", "--key", "k", "--ttl", "1s", "nonexistent-command"); status != 127 || !strings.HasPrefix(stderr, "leaderrun: ") {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+}

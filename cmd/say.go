@@ -1,0 +1,132 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+)
+
+// What is said to people goes to stderr, since stdout belongs to the command:
+// one line that begins with "leaderrun: ", without a capital and a full stop,
+// and where there is something to do about it, a second one that says what. A
+// run that succeeds or is skipped says nothing, so that cron sends no mail.
+
+// newLogger is where all messages of a run go. --quiet keeps errors only.
+func newLogger(w io.Writer, c config.Config) *slog.Logger {
+	level := slog.LevelWarn
+	switch {
+	case c.Quiet:
+		level = slog.LevelError
+	case c.Verbose:
+		level = slog.LevelDebug
+	}
+	return observe.NewLogger(w, level, c.JSONLog)
+}
+
+func fail(log *slog.Logger, err error) { log.Error(err.Error(), cure(err)...) }
+
+// cure is what to do about an error, as an attribute, if anybody knows.
+func cure(err error) []any {
+	var setting *config.Error
+	var store *lease.StoreError
+	switch {
+	case errors.As(err, &setting) && setting.Cure != "":
+		return []any{observe.CureAttr, setting.Cure}
+	case errors.As(err, &store) && store.Cure != "":
+		return []any{observe.CureAttr, store.Cure}
+	}
+	return nil
+}
+
+// warnAbout says what is allowed but probably not meant.
+func warnAbout(log *slog.Logger, c config.Config) {
+	if c.StoreSource == "" {
+		log.Warn("no store named: using Redis on THIS host; other hosts are not excluded",
+			observe.CureAttr, "name it with --store redis://HOST:6379/0, LEADERRUN_STORE or store: in "+defaultFiles()[0])
+	}
+	if c.TTL < config.ShortTTL {
+		log.Warn(fmt.Sprintf("a TTL of %s is short: a brief pause of the store or of this host costs the lease", config.Text(c.TTL)),
+			observe.CureAttr, "use --ttl 3s or more")
+	}
+}
+
+// explain says why a run ended, unless it went as it should.
+func explain(log *slog.Logger, c config.Config, r campaign.Result) {
+	log = log.With(observe.KeyAttr, c.Key, "outcome", string(r.Outcome))
+	switch {
+	case r.Outcome == elect.Lost:
+		log.Error(fmt.Sprintf("lease lost (%s): the command was stopped, its result is void", reason(r.Err)),
+			observe.CureAttr, "find out who removed or replaced it in the store: nothing but leaderrun may write to its keys")
+	case r.Outcome == elect.Expired:
+		log.Error(fmt.Sprintf("lease expired, renewals were unanswered (%s): the command was stopped, its result is void", reason(r.Err)), cure(r.Err)...)
+	case r.Outcome == elect.Unavailable:
+		log.Error(fmt.Sprintf("nothing ran: %s", reason(r.Err)), cure(r.Err)...)
+	case r.Outcome == elect.NotStarted:
+		explainStart(log, c.Command[0], r.Err)
+	case r.Outcome == elect.GuardDied:
+		log.Error(fmt.Sprintf("the guard process died before the command (%s): the command was killed", reason(r.Err)),
+			observe.CureAttr, "look for who killed it: a person, or the kernel for lack of memory")
+	case ranOut(r, c):
+		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", config.Text(c.Wait), whoLeads(r.Holder)),
+			observe.CureAttr, "wait longer, or choose the status of this case with -E")
+	case r.Outcome == elect.Denied && isTerminal(os.Stderr):
+		log.Warn("nothing ran: " + whoLeads(r.Holder))
+	}
+}
+
+func explainStart(log *slog.Logger, name string, err error) {
+	shown := config.Shown(name)
+	switch notStarted(err) {
+	case exitNotFound:
+		hint := "check its path and, for a script, the interpreter in its first line"
+		if !strings.Contains(name, "/") {
+			hint = "give its full path: the PATH of cron and of services is short"
+		}
+		log.Error(fmt.Sprintf("command not found: %q", shown), observe.CureAttr, hint)
+	case exitCannotExecute:
+		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, cause(err)), observe.CureAttr, "it must be an executable file: chmod +x, and #! in a script's first line")
+	default:
+		log.Error(fmt.Sprintf("cannot start %q: %s", shown, reason(err)), cure(err)...)
+	}
+}
+
+func reason(err error) string {
+	if err == nil {
+		return "no reason known"
+	}
+	return err.Error()
+}
+
+// whoLeads tells what stands in the way. What it quotes comes from the store and
+// may be anything.
+func whoLeads(held *lease.HeldError) string {
+	if held == nil {
+		return "the key is taken"
+	}
+	rest := held.Remaining.Round(time.Second)
+	switch held.Why {
+	case lease.HeldCooldown:
+		return fmt.Sprintf("the minimum hold of the last run lasts for another %s", rest)
+	case lease.HeldRevoked:
+		return fmt.Sprintf("the lease was revoked and its holder has %s left to stop", rest)
+	case lease.HeldForeign:
+		return fmt.Sprintf("the key holds %q, which leaderrun did not write", held.Value)
+	}
+	return fmt.Sprintf("%q leads", held.Value)
+}
+
+// isTerminal reports whether somebody may be watching.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,38 @@
+package cmd
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "version",
+		Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				info = &debug.BuildInfo{Main: debug.Module{Version: "(unknown)"}}
+			}
+			fmt.Println(versionText(info))
+			return nil
+		},
+	}
+}
+
+// versionText names the build: module version, source revision, Go, platform.
+func versionText(info *debug.BuildInfo) string {
+	revision, modified := "unknown revision", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = ", modified"
+		}
+	}
+	return fmt.Sprintf("leaderrun %s (%s%s)\n%s %s/%s", info.Main.Version, revision, modified, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,136 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/store/file"
+	"github.com/leaderrun/leaderrun/internal/store/redis"
+)
+
+// run builds what a run needs, the only place that knows the concrete types,
+// and runs it. An error means that the store's address is no good.
+func run(c config.Config, log *slog.Logger) (campaign.Result, error) {
+	store, err := openStore(c)
+	if err != nil {
+		return campaign.Result{}, err
+	}
+	defer func() { _ = store.Close() }()
+	commands := runner.New(c.Path, c.Command)
+	defer commands.Close()
+	if c.Wait > 0 {
+		commands.Prepare() // a candidate that does not stand by is likely to be skipped
+	}
+
+	result := campaign.Run(context.Background(), campaign.Settings{
+		Settings:  rules(c),
+		Now:       runner.Now,
+		Request:   lease.Request{Key: c.Key, TTL: c.TTL, Meta: meta(c)},
+		NewHolder: newHolder,
+		Signals:   listen(runner.HasTerminal()),
+	}, store, process{commands, c.Key}, observe.NewRun(log.With(observe.KeyAttr, c.Key)))
+	return result, nil
+}
+
+// openStore makes the store of the address's scheme. Nothing is asked yet.
+func openStore(c config.Config) (lease.Store, error) {
+	if dir, ok := strings.CutPrefix(c.Store, "file:"); ok {
+		return file.Open(dir)
+	}
+	if strings.HasPrefix(c.Store, "redis://") {
+		return redis.New(redis.Options{URL: c.Store, Prefix: c.Prefix})
+	}
+	return nil, &config.Error{
+		Problem: "the store's address must begin with redis:// or file:",
+		Cure:    "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or file:DIR for this host alone",
+	}
+}
+
+func rules(c config.Config) elect.Settings {
+	return elect.Settings{
+		Timing:           elect.NewTiming(c.TTL, c.Renew, c.KillAfter),
+		Retry:            c.Retry,
+		Wait:             c.Wait,
+		KillAfter:        c.KillAfter,
+		LostGrace:        c.LostGrace,
+		StopSignal:       int(c.Signal),
+		StopSignalNamed:  c.SignalNamed,
+		StopOnRenewError: c.StopOnRenewError,
+	}
+}
+
+func newHolder() lease.Holder {
+	host, _ := os.Hostname() // the random part of the id tells hosts without a name apart
+	return lease.NewHolder(host, os.Getpid())
+}
+
+// meta tells whoever looks at the lease what runs under it; not the arguments,
+// which may hold secrets.
+func meta(c config.Config) string {
+	text, err := json.Marshal(map[string]string{"command": c.Command[0]})
+	const most = 4096
+	if err != nil || len(text) > most {
+		return "{}"
+	}
+	return string(text)
+}
+
+// process is the command as a campaign sees it.
+type process struct {
+	*runner.Runner
+	key string
+}
+
+func (p process) Start(killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
+	p.Runner.Start(killBy, environment(os.Environ(), p.key, l), func(r runner.Report) {
+		switch r.Kind {
+		case runner.Started:
+			runner.LetGo()
+			tell(elect.Event{Kind: elect.Started})
+		case runner.Failed:
+			tell(elect.Event{Kind: elect.StartFailed, Err: r.Err})
+		case runner.Stopped:
+			if runner.HasTerminal() {
+				runner.StopSelf()
+			}
+		case runner.Ended:
+			tell(elect.Event{Kind: elect.CommandEnded, Exit: exit(r), Left: r.Left})
+		case runner.Gone:
+			tell(elect.Event{Kind: elect.TreeGone, Exit: exit(r), Err: r.Err})
+		}
+	})
+}
+
+func exit(r runner.Report) elect.Exit {
+	switch {
+	case r.Err != nil:
+		return elect.Exit{}
+	case r.Status.Signaled():
+		return elect.Exit{Signal: int(r.Status.Signal())}
+	}
+	return elect.Exit{Code: r.Status.ExitStatus()}
+}
+
+// environment is the command's: all that is leaderrun's own is taken out, since
+// a setting may hold the store's password, and what the command needs to know
+// about its lease is put in.
+func environment(environ []string, key string, l lease.Lease) []string {
+	env := make([]string, 0, len(environ)+3)
+	for _, v := range environ {
+		if !strings.HasPrefix(v, "LEADERRUN_") {
+			env = append(env, v)
+		}
+	}
+	return append(env, "LEADERRUN_KEY="+key, "LEADERRUN_HOLDER="+string(l.Holder), "LEADERRUN_TOKEN="+strconv.FormatInt(l.Token, 10))
+}
