@@ -27,6 +27,8 @@ var values = map[string][3]string{
 	"kill-after":     {"1s", "0", "3s"},
 	"lost-grace":     {"0", "2s", "3s"},
 	"on-renew-error": {"stop", "retry", "stop"},
+	"leftovers":      {"wait", "leave", "stop"},
+	"max-runtime":    {"1s", "2m", "3h"},
 	"outcome-file":   {"flag", "variable", "file"},
 	"verbose":        {"true", "false", "true"},
 	"quiet":          {"true", "false", "true"},

@@ -39,6 +39,9 @@ Stopping the command
   -s, --signal SIGNAL        first signal (default TERM, or the one leaderrun was sent)
   -k, --kill-after D         time from there to SIGKILL, 0: at once (default 10s)
       --lost-grace D         the same when the lease is somebody else's (default 1s)
+      --max-runtime D        stop it after D, with status 124 (default never)
+      --leftovers WHAT       descendants that outlive it: stop, wait for, or leave them
+                             alive without any promise (default stop)
 Telling
       --outcome-file FILE    write how it ended, as JSON
   -v, --verbose, -q, --quiet every step on stderr, or errors only
@@ -51,7 +54,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
   69   the store is away or refuses; nothing ran
   75   --wait ran out; nothing ran
   76   the lease was lost or expired; the command was stopped, its result is void
-  124  the command ran too long
+  124  --max-runtime was over; the command was stopped
   125  usage, configuration, or leaderrun itself failed
   126  the command cannot be executed
   127  the command was not found

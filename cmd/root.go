@@ -93,7 +93,7 @@ func defineFlags(f *pflag.FlagSet) {
 	f.SetInterspersed(false) // what follows COMMAND is the command's
 	for _, name := range []string{
 		"key", "store", "prefix", "ttl", "renew", "retry", "profile",
-		"lost-grace", "on-renew-error", "outcome-file", "config", "log-format",
+		"lost-grace", "on-renew-error", "leftovers", "max-runtime", "outcome-file", "config", "log-format",
 	} {
 		f.String(name, "", "")
 	}

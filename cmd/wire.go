@@ -67,7 +67,19 @@ func rules(c config.Config) elect.Settings {
 		StopSignal:       int(c.Signal),
 		StopSignalNamed:  c.SignalNamed,
 		StopOnRenewError: c.StopOnRenewError,
+		Leftovers:        leftovers(c.Leftovers),
+		MaxRuntime:       c.MaxRuntime,
 	}
+}
+
+func leftovers(l config.Leftovers) elect.Leftovers {
+	switch l {
+	case config.Wait:
+		return elect.LeftoversWait
+	case config.Leave:
+		return elect.LeftoversLeave
+	}
+	return elect.LeftoversStop
 }
 
 func newHolder() lease.Holder {

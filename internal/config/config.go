@@ -56,6 +56,10 @@ type Config struct {
 	KillAfter, LostGrace time.Duration
 	// StopOnRenewError gives up leadership at the first failed renewal.
 	StopOnRenewError bool
+	// Leftovers says what becomes of descendants that outlive the command, and
+	// MaxRuntime how long the command may run; 0: as long as it likes.
+	Leftovers  Leftovers
+	MaxRuntime time.Duration
 
 	// OutcomeFile is written at the end of the run; empty: none.
 	OutcomeFile    string
@@ -73,6 +77,7 @@ func Default() Config {
 		Store:     "redis://127.0.0.1:6379/0",
 		Prefix:    "leaderrun",
 		Profile:   Normal,
+		Leftovers: Stop,
 		Signal:    syscall.SIGTERM,
 		KillAfter: 10 * time.Second,
 		LostGrace: time.Second,
@@ -127,6 +132,10 @@ func (c *Config) set(name, value string) (e *Error) {
 		c.LostGrace, e = parseDuration(value)
 	case "on-renew-error":
 		c.StopOnRenewError, e = parseChoice(value, "retry", "stop")
+	case "leftovers":
+		c.Leftovers, e = parseLeftovers(value)
+	case "max-runtime":
+		c.MaxRuntime, e = parsePositive(value)
 	case "outcome-file":
 		c.OutcomeFile, e = parseText(value)
 	case "verbose":

@@ -32,6 +32,23 @@ func parseProfile(value string) (Profile, *Error) {
 	return "", &Error{Problem: "is not a profile", Cure: "use fast, normal or unreliable"}
 }
 
+// Leftovers is what to do about descendants that outlive the command.
+type Leftovers string
+
+const (
+	Stop  Leftovers = "stop"  // stop them, with a warning
+	Wait  Leftovers = "wait"  // keep the lease until they end
+	Leave Leftovers = "leave" // release and let them be: the promise ends there
+)
+
+func parseLeftovers(value string) (Leftovers, *Error) {
+	switch l := Leftovers(value); l {
+	case Stop, Wait, Leave:
+		return l, nil
+	}
+	return "", &Error{Problem: "is neither stop, wait nor leave", Cure: "use stop, wait or leave"}
+}
+
 // shortestTTL leaves a tree 160 ms to die in, which is the least that real
 // machines can be trusted with.
 const shortestTTL = time.Second

@@ -71,7 +71,9 @@ type held struct {
 	started bool
 	over    chan struct{} // closed when the guard is reaped
 	kill    sync.Once
-	burying atomic.Bool
+	// burying: the guard died and its tree is being killed; left: its tree lives
+	// on, as it was told to.
+	burying, left atomic.Bool
 }
 
 // Prepare starts the guard ahead of the command, so that a start costs less when
@@ -230,6 +232,10 @@ func (h *held) someChild() string {
 // bury follows the death of the guard: the command died with it, and what it had
 // adopted is the elector's now.
 func (h *held) bury(tell func(Report)) {
+	if h.left.Load() {
+		h.guard.wait()
+		return
+	}
 	h.burying.Store(true)
 	status := h.guard.wait()
 	how := fmt.Sprintf("exit status %d", status.ExitStatus())
@@ -265,8 +271,15 @@ func (r *Runner) Extend(killBy time.Duration) {
 // when a terminal owns the group, or to what is left of the tree.
 func (r *Runner) Signal(signal int) { r.order(guard.OrderSignal, int64(signal)) }
 
-// Leave ends the guard and lets the tree live.
-func (r *Runner) Leave() { r.order(guard.OrderLeave, 0) }
+// Leave ends the guard and lets the tree live. Nothing more is told.
+func (r *Runner) Leave() {
+	r.mu.Lock()
+	if r.now != nil {
+		r.now.left.Store(true)
+	}
+	r.mu.Unlock()
+	r.order(guard.OrderLeave, 0)
+}
 
 // Kill kills the whole tree: by the guard, and without it if it does not do so.
 func (r *Runner) Kill() {

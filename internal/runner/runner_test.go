@@ -210,6 +210,27 @@ func TestLeftoversAreTold(t *testing.T) {
 	}
 }
 
+func TestLeftAlive(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	r, reports := start(t, far(), "setsid sleep 60 & echo $! >"+file)
+	next(t, reports, Started)
+	next(t, reports, Ended)
+	r.Leave()
+	r.Close() // the guard is gone
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("the descendant that was to be left alive: %v", err)
+	}
+	sweep()
+}
+
 func TestGuardSurvivesSignals(t *testing.T) {
 	r, reports := start(t, far(), "while [ ! -e $DIR/end ]; do sleep 0.01; done; exit 5")
 	next(t, reports, Started)
