@@ -65,16 +65,16 @@ func explain(log *slog.Logger, c config.Config, r campaign.Result) {
 	log = log.With(observe.KeyAttr, c.Key, "outcome", string(r.Outcome))
 	switch {
 	case r.Outcome == elect.Lost:
-		log.Error("lease lost, the command was stopped, its result is void: " + reason(r.Err),
+		log.Error("lease lost, the command was stopped, its result is void: "+reason(r.Err),
 			observe.CureAttr, "find out who removed or replaced it in the store: nothing but leaderrun may write to its keys")
 	case r.Outcome == elect.Expired:
-		log.Error("lease expired, the command was stopped, its result is void: " + reason(r.Err), cure(r.Err)...)
+		log.Error("lease expired, the command was stopped, its result is void: "+reason(r.Err), cure(r.Err)...)
 	case r.Outcome == elect.Unavailable:
-		log.Error("nothing ran: " + reason(r.Err), cure(r.Err)...)
+		log.Error("nothing ran: "+reason(r.Err), cure(r.Err)...)
 	case r.Outcome == elect.NotStarted:
 		explainStart(log, c.Command[0], r.Err)
 	case r.Outcome == elect.GuardDied:
-		log.Error("the command was killed: " + reason(r.Err),
+		log.Error("the command was killed: "+reason(r.Err),
 			observe.CureAttr, "look for who killed it: a person, or the kernel for lack of memory")
 	case r.Outcome == elect.MaxRuntime:
 		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", config.Text(c.MaxRuntime)))

@@ -1,0 +1,72 @@
+package redis
+
+import (
+	"math"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// answer reads what a script returned. It trusts nothing: whoever answers may
+// not be our script, or no Redis at all. The first item that is missing, of
+// another type or out of range makes the answer bad, and a bad answer grants
+// nothing.
+type answer struct {
+	items []any
+	bad   bool
+}
+
+// maxInt is the largest number a script can mean: Lua numbers are doubles.
+const maxInt = 1 << 53
+
+func newAnswer(v any) *answer {
+	items, _ := v.([]any)
+	a := &answer{items: items}
+	a.int(0) // code
+	a.int(1) // now
+	return a
+}
+
+func (a *answer) int(i int) int64 {
+	if i < len(a.items) {
+		if n, ok := a.items[i].(int64); ok && 0 <= n && n <= maxInt {
+			return n
+		}
+	}
+	a.bad = true
+	return -1
+}
+
+func (a *answer) str(i int) string {
+	if i < len(a.items) {
+		if s, ok := a.items[i].(string); ok {
+			return s
+		}
+	}
+	a.bad = true
+	return ""
+}
+
+func (a *answer) duration(i int) time.Duration {
+	return time.Duration(min(a.int(i), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
+
+func (a *answer) heldReason(i int) lease.HeldReason {
+	why := lease.HeldReason(a.str(i))
+	switch why {
+	case lease.HeldLeader, lease.HeldCooldown, lease.HeldRevoked, lease.HeldForeign:
+		return why
+	}
+	a.bad = true
+	return ""
+}
+
+func (a *answer) settleReason(i int) lease.SettleReason {
+	why := lease.SettleReason(a.str(i))
+	switch why {
+	case lease.SettleFresh, lease.SettleRollback, lease.SettleVanished:
+		return why
+	}
+	a.bad = true
+	return ""
+}

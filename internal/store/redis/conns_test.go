@@ -1,0 +1,358 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// A round trip begins where something is sent after something was received. The
+// handshake of TCP is not counted.
+func TestRoundTrips(t *testing.T) {
+	for _, c := range []struct {
+		name, user, path string
+		args             []string
+		first            int
+	}{
+		{"plain", "", "", nil, 2},
+		{"password", ":sesame@", "/0", []string{"--requirepass", "sesame"}, 2},
+		{"user", "cron:sesame@", "", user("cron on >sesame ~* +@all"), 2},
+		{"database", "", "/3", nil, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := scripttest.StartRedis(t, c.args...)
+			var w wire
+			s := openWith(t, Options{URL: "redis://" + c.user + server.Addr + c.path, Prefix: prefix, Dialer: w.dial})
+			l := grant(t, s, request("k")) // settles: at least two acquires
+			if got := w.trips(); w.dials != 1 || got != c.first+1 {
+				t.Errorf("%d round trips on %d connections, want %d for the first acquire and 1 for the second", got, w.dials, c.first)
+			}
+			before := w.trips()
+			if _, err := s.Renew(bounded(t), l); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.trips() - before; got != 2 || w.dials != 1 {
+				t.Errorf("%d round trips for a renewal and a release on a warm connection, %d connections", got, w.dials)
+			}
+			for _, word := range []string{"CLIENT", "client", "PING", "ping", "evalsha"} {
+				if bytes.Contains(w.sent(), []byte(word+"\r\n")) {
+					t.Errorf("%s was sent", word)
+				}
+			}
+		})
+	}
+}
+
+// wire counts what goes over a store's connections.
+type wire struct {
+	mu        sync.Mutex
+	dials     int
+	turns     int
+	receiving bool
+	out       bytes.Buffer
+}
+
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	w.mu.Lock()
+	w.dials++
+	w.receiving = true
+	w.mu.Unlock()
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	return wireConn{c, w}, err
+}
+
+func (w *wire) trips() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.turns
+}
+
+func (w *wire) sent() []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Clone(w.out.Bytes())
+}
+
+type wireConn struct {
+	net.Conn
+	w *wire
+}
+
+func (c wireConn) Write(p []byte) (int, error) {
+	c.w.mu.Lock()
+	if c.w.receiving {
+		c.w.turns++
+		c.w.receiving = false
+	}
+	c.w.out.Write(p)
+	c.w.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+func (c wireConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.w.mu.Lock()
+	c.w.receiving = true
+	c.w.mu.Unlock()
+	return n, err
+}
+
+// Trying again is the caller's decision: it knows whether it may.
+func TestEveryCallTriesOnce(t *testing.T) {
+	var hangsUp wire
+	s := openWith(t, Options{URL: "redis://" + answering(t, greeting, ""), Prefix: prefix, Dialer: hangsUp.dial})
+	refusals := 0
+	refused := openWith(t, Options{URL: "redis://h", Prefix: prefix, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		refusals++
+		return nil, syscall.ECONNREFUSED
+	}})
+	for range 3 {
+		for op, call := range calls(s) {
+			before := hangsUp.dials
+			if err := call(bounded(t)); err == nil || hangsUp.dials != before+1 {
+				t.Errorf("%s: error %v, %d connections", op, err, hangsUp.dials-before)
+			}
+		}
+		for op, call := range calls(refused) {
+			before := refusals
+			if err := call(bounded(t)); err == nil || refusals != before+1 {
+				t.Errorf("%s: error %v, %d attempts to connect", op, err, refusals-before)
+			}
+		}
+	}
+}
+
+func TestEveryCallEndsWithItsContext(t *testing.T) {
+	frozen := scripttest.StartRedis(t)
+	warm := open(t, frozen.Addr)
+	grant(t, warm, request("warm"))
+	frozen.Stop()
+	t.Cleanup(frozen.Cont)
+
+	for name, s := range map[string]*Store{
+		"accepts and never answers": open(t, neverAnswers(t)),
+		"packets vanish":            open(t, packetsVanish(t)),
+		"frozen, new connection":    open(t, frozen.Addr),
+		"frozen, warm connection":   warm,
+	} {
+		for op, call := range calls(s) {
+			t.Run(name+"/"+op+"/deadline", func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				endsWith(t, ctx, op, call, "no answer in time")
+			})
+			t.Run(name+"/"+op+"/cancel", func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(100*time.Millisecond, cancel)
+				endsWith(t, ctx, op, call, "given up before an answer came")
+			})
+		}
+	}
+}
+
+func endsWith(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
+	t.Helper()
+	began := time.Now()
+	err := call(ctx)
+	if took := time.Since(began); took < 90*time.Millisecond || took > 2*time.Second {
+		t.Errorf("returned after %s, the context ended after 100ms", took)
+	}
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) || failure.Permanent || failure.Refused || failure.Op != op || !strings.HasSuffix(err.Error(), ": "+says) {
+		t.Errorf("error %v, want %q", err, says)
+	}
+}
+
+func calls(s *Store) map[string]func(context.Context) error {
+	l := lease.Lease{Key: "k", Holder: lease.NewHolder("test", 1), Token: 1, TTL: 30 * time.Second}
+	return map[string]func(context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, request("k")); return err },
+		"renew":   func(ctx context.Context) error { _, err := s.Renew(ctx, l); return err },
+		"release": func(ctx context.Context) error { return s.Release(ctx, l, lease.Result{}) },
+		"wait":    func(ctx context.Context) error { return s.Wait(ctx, "k", time.Minute) },
+		"pass":    func(ctx context.Context) error { return s.Pass(ctx, "k") },
+	}
+}
+
+func neverAnswers(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String() // the kernel accepts
+}
+
+// packetsVanish returns an address at which the kernel drops every SYN: a
+// listener whose queue is full.
+func packetsVanish(t *testing.T) string {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+	for range 16 {
+		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
+		if errors.Is(err, os.ErrDeadlineExceeded) || isTimeout(err) {
+			return addr
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Fatal("the queue of the listener does not fill")
+	return ""
+}
+
+func TestWaitDoesNotHoldOthersUp(t *testing.T) {
+	b := realBackend(t)
+	var w wire
+	s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.dial})
+	l := grant(t, s, request("k"))
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() { waited <- s.Wait(ctx, "k", time.Minute) }()
+	for !bytes.Contains(w.sent(), []byte("BLPOP")) {
+		time.Sleep(time.Millisecond)
+	}
+	for range 3 {
+		renewing, done := context.WithTimeout(t.Context(), 5*time.Second)
+		if _, err := s.Renew(renewing, l); err != nil {
+			t.Errorf("renew while a wait blocks: %v", err)
+		}
+		done()
+	}
+	cancel()
+	<-waited
+	if w.dials != 2 {
+		t.Errorf("%d connections, want 2", w.dials)
+	}
+}
+
+// The next call after an outage works at once, whatever failed before it.
+func TestServerComesBack(t *testing.T) {
+	server := scripttest.StartRedis(t)
+	s := open(t, server.Addr)
+	l := grant(t, s, request("k"))
+	server.Kill()
+	for range 5 {
+		if _, err := s.Renew(bounded(t), l); err == nil {
+			t.Fatal("renewed on a dead server")
+		}
+	}
+	server.Restart()
+	renewed, err := s.Renew(bounded(t), l)
+	if err != nil || !renewed.Reasserted || renewed.Token != l.Token {
+		t.Errorf("renew on an empty server: %+v, %v", renewed, err)
+	}
+}
+
+// The client's own log would go to standard error, which belongs to the command
+// line. What it says at its start and at a failure is looked at from outside.
+func TestNothingIsLogged(t *testing.T) {
+	var stderr bytes.Buffer
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEveryCallTriesOnce$")
+	again.Stderr = &stderr
+	if err := again.Run(); err != nil || stderr.Len() > 0 {
+		t.Errorf("error %v, standard error:\n%s", err, &stderr)
+	}
+}
+
+func TestClose(t *testing.T) {
+	b := realBackend(t)
+	s := open(t, b.addr)
+	grant(t, s, request("k"))
+	waited := make(chan error)
+	go func() { waited <- s.Wait(bounded(t), "k", 300*time.Millisecond) }()
+	for !strings.Contains(b.do(t, "CLIENT", "LIST").(string), "cmd=blpop") {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; err != nil {
+		t.Errorf("the wait that was under way: %v", err)
+	}
+	for op, call := range calls(s) {
+		var failure *lease.StoreError
+		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, errClosed) {
+			t.Errorf("%s after close: %v", op, err)
+		}
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("closed again: %v", err)
+		}
+	}()
+	clients := ""
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if clients = b.do(t, "CLIENT", "LIST").(string); strings.Count(clients, "\n") == 1 {
+			return // the test's own
+		}
+	}
+	t.Errorf("connections are left:\n%s", clients)
+}
+
+// Two hours in simulated time; the bubble ends only when no goroutine is left over.
+func TestHoursOfRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := miniredis.NewMiniRedis()
+		m.ClockTTL(true)
+		defer m.Close()
+		s := openWith(t, Options{URL: "redis://192.0.2.1", Prefix: prefix, Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return m.Dial()
+		}})
+		l := grant(t, s, request("k"))
+		for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); {
+			time.Sleep(10 * time.Second)
+			renewed, err := s.Renew(t.Context(), l)
+			if err != nil || renewed.Token != l.Token || renewed.Until != l.Until+10_000 || renewed.Reasserted {
+				t.Fatalf("renewed %+v as %+v, %v", l, renewed, err)
+			}
+			l = renewed
+		}
+		time.Sleep(29 * time.Second)
+		var denied *lease.HeldError
+		if _, err := s.Acquire(t.Context(), request("k")); !errors.As(err, &denied) || denied.Remaining != time.Second {
+			t.Errorf("29 s after the last renewal: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), denied.Remaining)
+		defer cancel()
+		_ = s.Wait(ctx, "k", time.Hour)
+		next := grant(t, s, request("k"))
+		if next.Token <= l.Token {
+			t.Errorf("token %d after %d", next.Token, l.Token)
+		}
+		if _, err := s.Renew(t.Context(), l); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("renew after the expiry: %v", err)
+		}
+		_ = s.Close()
+	})
+}

@@ -1,0 +1,84 @@
+package redis
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+)
+
+func TestContractOnMiniredis(t *testing.T) {
+	b := miniBackend(t)
+	h := harness(b)
+	h.Unit = 10 * time.Second
+	h.Advance = b.advance
+	leasetest.Run(t, h)
+}
+
+func TestContractOnRedis(t *testing.T) {
+	b := realBackend(t)
+	h := harness(b)
+	h.Unit = 200 * time.Millisecond
+	// The subtests run in parallel on one server, so the network of one stalls.
+	var stalls sync.Map // of *atomic.Bool by test name
+	h.Open = func(t *testing.T) lease.Store {
+		stalled, _ := stalls.LoadOrStore(t.Name(), new(atomic.Bool))
+		return openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: swallowing(stalled.(*atomic.Bool))})
+	}
+	h.Stall = func(t *testing.T, _ string) func() {
+		v, _ := stalls.Load(t.Name())
+		stalled := v.(*atomic.Bool)
+		stalled.Store(true)
+		return func() { stalled.Store(false) }
+	}
+	leasetest.Run(t, h)
+}
+
+// swallowing returns a dialer whose connections lose what is sent while stalled.
+func swallowing(stalled *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return swallowConn{c, stalled}, err
+	}
+}
+
+type swallowConn struct {
+	net.Conn
+	stalled *atomic.Bool
+}
+
+func (c swallowConn) Write(p []byte) (int, error) {
+	if c.stalled.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func harness(b backend) leasetest.Harness {
+	leaseKey := (&Store{prefix: prefix}).leaseKey
+	stateKey := func(key string) string { return (&Store{prefix: prefix}).companion("state", key) }
+	return leasetest.Harness{
+		Open:    func(t *testing.T) lease.Store { return open(t, b.addr) },
+		Wakes:   true,
+		Settles: true,
+		Forget:  func(t *testing.T, key string) { b.do(t, "DEL", leaseKey(key)) },
+		Wipe:    func(t *testing.T) { b.do(t, "FLUSHALL") },
+		Put:     func(t *testing.T, key, value string) { b.do(t, "SET", leaseKey(key), value) },
+		Get:     func(t *testing.T, key string) string { v, _ := b.do(t, "GET", leaseKey(key)).(string); return v },
+		Damage: []leasetest.Damage{
+			{Name: "the lease is a list", Do: func(t *testing.T, key string) {
+				b.do(t, "DEL", leaseKey(key))
+				b.do(t, "RPUSH", leaseKey(key), "x")
+			}},
+			{Name: "the state is a string", Do: func(t *testing.T, key string) { b.do(t, "SET", stateKey(key), "x") }},
+			{Name: "the token is out of range", Do: func(t *testing.T, key string) {
+				b.do(t, "HSET", stateKey(key), "tok", "9999999999999999")
+			}},
+		},
+	}
+}

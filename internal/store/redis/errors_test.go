@@ -1,0 +1,287 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// wantError checks what a person and the elector get to know.
+func wantError(t *testing.T, err error, permanent bool, says, cure string) {
+	t.Helper()
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) {
+		t.Fatalf("error %v, want a *StoreError: %s", err, says)
+	}
+	if failure.Permanent != permanent {
+		t.Errorf("%v: permanent %t, want %t", err, failure.Permanent, permanent)
+	}
+	if !strings.Contains(err.Error(), says) || !strings.Contains(failure.Cure, cure) {
+		t.Errorf("says %q, cure %q; want %q and %q", err, failure.Cure, says, cure)
+	}
+	if line := err.Error() + failure.Cure; len(err.Error()) > 300 || strings.Contains(line, "sesame") ||
+		strings.Contains(line, "script:") || strings.ContainsFunc(line, unicode.IsControl) {
+		t.Errorf("not for people: %q", line)
+	}
+}
+
+func acquire(t *testing.T, s *Store) error {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), request("k"))
+	if err == nil {
+		t.Fatalf("granted %+v", l)
+	}
+	return err
+}
+
+func TestNobodyListens(t *testing.T) {
+	server := scripttest.StartRedis(t)
+	server.Kill()
+	s := open(t, ":sesame@"+server.Addr)
+	for range 3 {
+		for op, call := range calls(s) {
+			err := call(bounded(t))
+			wantError(t, err, false, op+": redis at "+server.Addr+": connection refused", "start it, or name the store with --store")
+			var failure *lease.StoreError
+			if errors.As(err, &failure) && !failure.Refused {
+				t.Errorf("%v: not refused", err)
+			}
+		}
+	}
+}
+
+func TestNameLookups(t *testing.T) {
+	for says, dns := range map[string]*net.DNSError{
+		"no such host": {Err: "no such host", Name: "h", Server: "192.0.2.1:53", IsNotFound: true},
+		"the name of the host cannot be looked up now": {Err: "server misbehaving", Name: "h", Server: "192.0.2.1:53"},
+	} {
+		s := openWith(t, Options{URL: "redis://:sesame@h", Prefix: prefix, Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: dns}
+		}})
+		err := acquire(t, s)
+		wantError(t, err, false, "acquire: redis at h:6379: "+says, "check the host in the store's URL")
+		if strings.Contains(err.Error(), "dial") {
+			t.Errorf("not for people: %v", err)
+		}
+	}
+}
+
+// What a real server refuses, and what is made of it.
+func TestServerRefuses(t *testing.T) {
+	const acl = "cron on >sesame ~leaderrun:* -@all "
+	for _, c := range []struct {
+		name       string
+		args       []string
+		user, path string
+		prepare    []string // commands, run by the default user
+		permanent  bool
+		says, cure string
+	}{
+		{name: "no password", args: []string{"--requirepass", "sesame"}, permanent: true, says: "NOAUTH Authentication required", cure: "redis://:PASSWORD@HOST"},
+		{name: "wrong password", args: []string{"--requirepass", "sesame"}, user: ":sesame2@", permanent: true, says: "WRONGPASS", cure: "password"},
+		{name: "unknown user", user: "nobody:sesame@", permanent: true, says: "WRONGPASS", cure: "user"},
+		{name: "no eval", args: user(acl + strings.Replace(rights, "+eval ", "", 1)), user: "cron:sesame@", permanent: true, says: "NOPERM", cure: "+eval"},
+		{name: "no get", args: user(acl + strings.Replace(rights, "+get ", "", 1)), user: "cron:sesame@", permanent: true, says: "can't run this command", cure: "+get"},
+		{name: "no set", args: user(acl + strings.Replace(rights, "+hset ", "", 1)), user: "cron:sesame@", permanent: true, says: "can't run this command", cure: "+hset"},
+		{name: "other keys", args: user("cron on >sesame ~x:* +@all"), user: "cron:sesame@", permanent: true, says: "NOPERM", cure: "~PREFIX:*"},
+		{name: "no such database", path: "/99", permanent: true, says: "DB index is out of range", cure: "smaller database number"},
+		{name: "the lease is a list", prepare: []string{"RPUSH leaderrun:leader:k x"}, permanent: true, says: ": leaderrun:leader:k: WRONGTYPE", cure: "--prefix"},
+		{name: "the state is a string", prepare: []string{"SET leaderrun:state:{leaderrun:leader:k} x"}, permanent: true, says: "WRONGTYPE", cure: "--prefix"},
+		{name: "no scripts", args: []string{"--rename-command", "EVAL", ""}, permanent: true, says: "unknown command", cure: "version 6"},
+		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, prepare: []string{"CLUSTER ADDSLOTSRANGE 0 16383"}, permanent: true, says: "CROSSSLOT", cure: "single Redis"},
+		{name: "replica", prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "READONLY", cure: "replica"},
+		{name: "replica cut off", args: []string{"--replica-serve-stale-data", "no"}, prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "MASTERDOWN", cure: "replica"},
+		{name: "too few replicas", args: []string{"--min-replicas-to-write", "1"}, says: "NOREPLICAS", cure: "replicas"},
+		{name: "memory full", prepare: []string{"CONFIG SET maxmemory 1"}, says: "OOM", cure: "maxmemory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := scripttest.StartRedis(t, c.args...)
+			b := backend{raw: rawClient(t, server.Addr)}
+			for _, line := range c.prepare {
+				var args []any
+				for _, word := range strings.Fields(line) {
+					args = append(args, word)
+				}
+				b.do(t, args...)
+			}
+			s := open(t, c.user+server.Addr+c.path)
+			for range 2 {
+				err := acquire(t, s)
+				wantError(t, err, c.permanent, c.says, c.cure)
+				if !strings.HasPrefix(err.Error(), "acquire: redis at "+server.Addr+": ") {
+					t.Errorf("does not begin with what failed: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// user is an ACL user as an argument of redis-server.
+func user(rules string) []string { return append([]string{"--user"}, strings.Fields(rules)...) }
+
+// What a real server says only in states that are hard to bring about.
+func TestServerIsUnwell(t *testing.T) {
+	for _, c := range []struct {
+		answer    string
+		permanent bool
+		says      string
+		cure      string
+	}{
+		{"-LOADING Redis is loading the dataset in memory", false, "LOADING", "wait until"},
+		{"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", false, "BUSY", "SCRIPT KILL"},
+		{"-CLUSTERDOWN The cluster is down", false, "CLUSTERDOWN", "CLUSTER INFO"},
+		{"-MOVED 3999 127.0.0.1:6381", true, "MOVED", "single Redis"},
+		{"-ERR max number of clients reached", false, "max number of clients", "maxclients"},
+		{"-DENIED Redis is running in protected mode because protected mode is enabled", true, "DENIED", "password"},
+		{"-NOAUTH Authentication required.", true, "NOAUTH", "redis://:PASSWORD@HOST"},
+		{"-ERR Error running script (call to f_0123): @user_script:47: READONLY You can't write against a read only replica.", false, ": READONLY", "replica"},
+		{"-ERR something new", false, "something new", ""},
+		{"HTTP/1.1 400 Bad Request", false, "HTTP/1.1", "names a Redis"},
+		{"*1\r\n:1", false, "something else than leaderrun's script", "names a Redis"},
+		{"", false, "closed the connection", "look at its log"},
+	} {
+		t.Run(fmt.Sprintf("%.20q", c.answer), func(t *testing.T) {
+			answer := c.answer
+			if answer != "" {
+				answer += "\r\n"
+			}
+			wantError(t, acquire(t, open(t, answering(t, greeting, answer))), c.permanent, c.says, c.cure)
+		})
+	}
+}
+
+func TestDiskFull(t *testing.T) {
+	server := scripttest.StartRedis(t, "--save", "3600 1", "--dbfilename", "is-a-directory.rdb")
+	b := backend{raw: rawClient(t, server.Addr)}
+	dir := b.do(t, "CONFIG", "GET", "dir").([]any)[1].(string)
+	if err := os.MkdirAll(filepath.Join(dir, "is-a-directory.rdb", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, "SET", "x", "1")
+	b.do(t, "BGSAVE")
+	for !strings.Contains(b.do(t, "INFO", "persistence").(string), "rdb_last_bgsave_status:err") {
+		time.Sleep(5 * time.Millisecond)
+	}
+	wantError(t, acquire(t, open(t, server.Addr)), false, "MISCONF", "its disk")
+}
+
+// The rights that the cure names are enough for all verbs.
+func TestLeastRights(t *testing.T) {
+	server := scripttest.StartRedis(t, user("cron on >sesame ~leaderrun:* -@all "+rights)...)
+	s := open(t, "cron:sesame@"+server.Addr)
+	r := request("k")
+	r.MinHold, r.Period, r.Tries = time.Second, time.Hour, 3
+	l := grant(t, s, r)
+	l, err := s.Renew(bounded(t), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(bounded(t), "k", 20*time.Millisecond); err != nil {
+		t.Errorf("wait: %v", err)
+	}
+	for range 2 {
+		if err := s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	}
+	if err := s.Pass(bounded(t), "k"); err != nil {
+		t.Errorf("pass: %v", err)
+	}
+	b := backend{raw: rawClient(t, server.Addr)}
+	state := s.companion("state", "k")
+	if got := b.do(t, "GET", s.leaseKey("k")); got != "cooldown:"+string(l.Holder) {
+		t.Errorf("%v stands at the key", got)
+	}
+	for _, key := range []string{s.companion("runs", "k"), s.companion("wake", "k")} {
+		if b.do(t, "LLEN", key) != int64(1) || b.do(t, "PTTL", key).(int64) <= 0 {
+			t.Errorf("%s was not written with an expiry", key)
+		}
+	}
+	if got := b.do(t, "HGET", state, "starts"); got != "1" {
+		t.Errorf("%v starts", got)
+	}
+	if log := b.do(t, "ACL", "LOG").([]any); len(log) > 0 {
+		t.Errorf("denied: %v", log)
+	}
+}
+
+// Whoever answers, nothing is granted, nothing panics, and the password stays
+// out of the message.
+func TestHostileAnswers(t *testing.T) {
+	for _, answer := range []string{
+		"", "\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\x00\xff\xfe\r\n", "\x1b[31mred\r\n",
+		"+OK\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", ":1\r\n", ":99999999999999999999\r\n", "$5\r\n1\r\n", "*0\r\n", "*1\r\n:1\r\n",
+		"$9223372036854775807\r\nx", "*9223372036854775807\r\nx", "$-9223372036854775808\r\n", "%1\r\n*0\r\n+x\r\n", "=1\r\nx\r\n", ">1\r\n+x\r\n",
+		"*6\r\n+1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n",                   // the code is a string
+		"*6\r\n:1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:1\r\n",                   // token 0
+		"*6\r\n:1\r\n:1\r\n:-5\r\n:1\r\n:1\r\n:1\r\n",                  // a negative token
+		"*6\r\n:1\r\n:9223372036854775807\r\n:1\r\n:1\r\n:1\r\n:1\r\n", // beyond Lua's integers
+		"*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n",                         // one item short
+		"*6\r\n:1\r\n:1\r\n:1\r\n$-1\r\n:1\r\n:1\r\n",
+		"*6\r\n:1\r\n:1\r\n:1\r\n-ERR x\r\n:1\r\n:1\r\n",
+		"*2\r\n:5\r\n:1\r\n",
+		"*1\r\n:3\r\n", "*1\r\n:4\r\n",
+		"*4\r\n:2\r\n:1\r\n:1\r\n+because\r\n",
+		"*7\r\n:0\r\n:1\r\n:1\r\n+because\r\n+x\r\n:1\r\n:1\r\n",
+		"*7\r\n:0\r\n:1\r\n:-1\r\n+held\r\n+x\r\n:1\r\n:1\r\n",
+		"-\r\n", "-ERR\r\n", "-ERR unknown command 'HELLO', with args beginning with: '2' 'AUTH' 'default' 'sesame'\r\n",
+		"-" + strings.Repeat("sesame ", 1000) + "\r\n", "-LEADERRUN \x1b[2J\r\n",
+	} {
+		t.Run(fmt.Sprintf("%.30q", answer), func(t *testing.T) {
+			for _, hello := range []string{greeting, answer} {
+				s := open(t, ":sesame@"+answering(t, hello, answer))
+				for op, call := range calls(s) {
+					err := call(bounded(t))
+					var failure *lease.StoreError
+					if op == "acquire" && !errors.As(err, &failure) {
+						t.Errorf("%s: error %#v, want a *StoreError", op, err)
+					}
+					if text := fmt.Sprint(err); strings.Contains(text, "sesame") || strings.ContainsFunc(text, unicode.IsControl) || len(text) > 300 {
+						t.Errorf("%s: not for people: %q", op, text)
+					}
+				}
+			}
+		})
+	}
+}
+
+const greeting = "*0\r\n"
+
+// answering is a server that answers the greeting and everything after it with
+// two texts, and hangs up.
+func answering(t *testing.T, hello, answer string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				buf := make([]byte, 64<<10)
+				for _, text := range []string{hello, answer} {
+					if _, err := c.Read(buf); err != nil || text == "" {
+						return
+					}
+					_, _ = c.Write([]byte(text))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}

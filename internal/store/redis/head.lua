@@ -1,0 +1,99 @@
+-- The common head of every script: it stands before the text of each verb.
+-- KEYS 1 lease (string) 2 state (hash) 3 wake (list) 4 ctl (list) 5 runs (list) 6 settled (string)
+-- Times are milliseconds of this server's clock, durations milliseconds. Every answer begins with {code, now, ...}.
+-- Steps that a verb can do without go through pcall: one that is denied must not undo what was written before it.
+local LEASE, STATE, WAKE, CTL, RUNS, SETTLED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local MAXINT = 9007199254740000 -- beyond it a Lua number skips integers
+local WAKE_LIFE = 5000          -- a wake-up that nobody takes is forgotten
+local RUNS_KEPT = 20
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+
+-- tostring() would round numbers of this size
+local function str(n) return string.format('%.0f', n) end
+
+-- anything but a plain number counts as missing
+local function int(v)
+  if type(v) == 'string' and #v < 17 and string.find(v, '^%d+$') then return tonumber(v) end
+end
+
+local function bad(key, why)
+  return redis.error_reply('LEADERRUN ' .. key .. ': ' .. (type(why) == 'table' and why.err or why))
+end
+
+-- ping leaves exactly one element for whoever blocks on the list, now or soon
+local function ping(list)
+  redis.pcall('DEL', list)
+  redis.pcall('RPUSH', list, '1')
+  redis.pcall('PEXPIRE', list, WAKE_LIFE)
+end
+
+-- host returns the first part of a holder id host/pid/32 hex, nothing for any other text
+local function host(id)
+  if #id > 107 then return nil end
+  local name, pid, random = string.match(id, '^([%w._-]+)/(%d+)/([0-9a-f]+)$')
+  if name and #name <= 63 and #pid <= 10 and #random == 32 then return name end
+end
+
+-- kind says what stands at the lease key: held, cooldown or revoked, or foreign when leaderrun did not write it
+local function kind(value)
+  local id, why = value, 'held'
+  for _, mark in ipairs({'cooldown', 'revoked'}) do
+    if string.sub(value, 1, #mark + 1) == mark .. ':' then id, why = string.sub(value, #mark + 2), mark end
+  end
+  return host(id) and why or 'foreign'
+end
+
+-- record is one run as JSON; exit -1 says that it vanished: nobody told how it ended
+local function record(token, tick, from, to, exit, holder)
+  return string.format('{"token":%s,"tick":%s,"start":%s,"end":%s,"exit":%s,"host":"%s","holder":"%s"}',
+    str(token), str(tick), str(from), str(to), exit, host(holder) or '', holder)
+end
+
+-- file puts a record among the last runs, newest token first. A token has one record, however often its release is
+-- repeated; only "vanished" gives way to the truth.
+local function file(token, entry, keep)
+  local old = redis.pcall('LRANGE', RUNS, 0, RUNS_KEPT - 1)
+  if old.err then -- no list; the name is ours, so it is ours to replace
+    if not string.find(old.err, 'WRONGTYPE', 1, true) then return end
+    redis.pcall('DEL', RUNS)
+    old = {}
+  end
+  local push, placed = {}, false -- oldest first: LPUSH turns the order round
+  for _, e in ipairs(old) do
+    local t = int(string.match(e, '^{"token":(%d+),'))
+    if t == token and not string.find(e, '"exit":-1,', 1, true) then return end
+    if t and t <= token and not placed then
+      table.insert(push, 1, entry)
+      placed = true
+    end
+    if t and t ~= token then table.insert(push, 1, e) end
+  end
+  if not placed then table.insert(push, 1, entry) end
+  -- in front of the old list, which is cut off afterwards: a denied push leaves the old list whole
+  if type(redis.pcall('LPUSH', RUNS, unpack(push))) == 'number' then
+    redis.pcall('LTRIM', RUNS, 0, math.min(#push, RUNS_KEPT) - 1)
+    redis.pcall('PEXPIRE', RUNS, keep)
+  end
+end
+
+-- settled notes once when this store began to remember leases of this prefix: acquire reads it
+local function settled(keep) redis.pcall('SET', SETTLED, str(now), 'PX', keep, 'NX') end
+
+local value = redis.pcall('GET', LEASE)
+if type(value) == 'table' then return bad(LEASE, value) end
+
+local FIELDS = {'tok', 'id', 'at', 'nb', 'tick', 'ttl', 'exp', 'req', 'rel', 'since', 'due', 'ok', 'anchor', 'starts'}
+-- tok     token of the last grant                 id      its holder, '' after the release
+-- at, nb  when it was granted, its min hold ends  tick    its tick
+-- ttl     of its holder                           exp     when the lease runs out as far as known
+-- req     token that was asked to hand over       rel     ' id ' of the last few holders that have released
+-- since   a settling began                        due     it ends
+-- ok      last tick that was served               anchor, starts  first tick of a series, starts since
+local st = {}
+local raw = redis.pcall('HMGET', STATE, unpack(FIELDS))
+if raw.err then return bad(STATE, raw) end
+for i, name in ipairs(FIELDS) do st[name] = raw[i] or '' end
+local token = int(st.tok)
+if token and token > MAXINT then return bad(STATE, 'field tok is out of range') end

@@ -1,0 +1,124 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+const prefix = "leaderrun"
+
+// backend is a server under test with a second, independent client to look into
+// it and to hurt it.
+type backend struct {
+	addr    string
+	raw     *goredis.Client
+	advance func(time.Duration)
+}
+
+// onBoth runs a test on miniredis, whose clock the test moves, and on a real
+// server.
+func onBoth(t *testing.T, test func(t *testing.T, b backend)) {
+	t.Run("miniredis", func(t *testing.T) { test(t, miniBackend(t)) })
+	t.Run("redis-server", func(t *testing.T) { test(t, realBackend(t)) })
+}
+
+func miniBackend(t *testing.T) backend {
+	m := miniredis.NewMiniRedis()
+	now := time.Now()
+	m.SetTime(now)
+	m.ClockTTL(true)
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return backend{addr: m.Addr(), raw: rawClient(t, m.Addr()), advance: func(d time.Duration) {
+		now = now.Add(d)
+		m.SetTime(now)
+	}}
+}
+
+func realBackend(t *testing.T) backend {
+	s := scripttest.StartRedis(t)
+	return backend{addr: s.Addr, raw: rawClient(t, s.Addr), advance: time.Sleep}
+}
+
+func rawClient(t *testing.T, addr string) *goredis.Client {
+	c := goredis.NewClient(&goredis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// open returns a store on addr, which may carry a user, as in ":secret@HOST:1".
+func open(t *testing.T, addr string) *Store {
+	t.Helper()
+	return openWith(t, Options{URL: "redis://" + addr, Prefix: prefix})
+}
+
+func openWith(t *testing.T, o Options) *Store {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func request(key string) lease.Request {
+	return lease.Request{Key: key, Holder: lease.NewHolder("test", os.Getpid()), TTL: 30 * time.Second}
+}
+
+// grant acquires r and waits out a settling.
+func grant(t *testing.T, s *Store, r lease.Request) lease.Lease {
+	t.Helper()
+	for {
+		l, err := s.Acquire(bounded(t), r)
+		if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
+			time.Sleep(settling.Remaining)
+			continue
+		}
+		if err != nil {
+			t.Fatalf("acquire: %v", err)
+		}
+		return l
+	}
+}
+
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// do sends one command, which must not fail, and returns what came.
+func (b backend) do(t *testing.T, args ...any) any {
+	t.Helper()
+	v, err := b.raw.Do(t.Context(), args...).Result()
+	if errors.Is(err, goredis.Nil) {
+		return nil
+	}
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return v
+}
+
+// now is the server's clock in milliseconds.
+func (b backend) now(t *testing.T) int64 {
+	t.Helper()
+	parts := b.do(t, "TIME").([]any)
+	seconds, _ := strconv.ParseInt(fmt.Sprint(parts[0]), 10, 64)
+	micros, _ := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
+	return seconds*1000 + micros/1000
+}

@@ -1,0 +1,248 @@
+// Package redis keeps leases in one Redis server, version 6 or later.
+//
+// Promise: the contract of [lease.Store], by one script per verb that runs
+// atomically on the server and trusts no clock but the server's. A grant costs
+// two round trips on a new connection (greeting and script) and one on a warm
+// one. Nothing is asked twice behind the caller's back: a lost answer is an
+// error, and the caller repeats it under the same holder id.
+//
+// Not promised: a server that loses acknowledged writes can grant twice. An
+// eviction policy other than noeviction, and a failover to a replica that lags,
+// are such losses; the scripts notice most of them (see acquire.lua, settling).
+//
+// The lease of a key is a string with the holder id, set with an expiry, so
+// that GET shows who leads and other tools that use SET NX PX with
+// compare-and-delete exclude leaderrun and are excluded. Values that leaderrun
+// did not write are never written to.
+//
+// Only the command line's wiring and tests may import it.
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Options says where the leases are.
+type Options struct {
+	// URL is redis://[[user]:password@]host[:port][/database].
+	URL string
+	// Prefix begins the name of every key.
+	Prefix string
+	// Dialer opens connections; nil means TCP.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Store is a [lease.Store] on one Redis server. The context is the only bound
+// of a call: one without a deadline may take as long as the network lets it.
+type Store struct {
+	prefix string
+	conns  *conns
+}
+
+var _ lease.Store = (*Store)(nil)
+
+// New makes a store and opens no connection: the first call does. An error
+// names what is wrong in the URL and never repeats any part of it that may be a
+// password.
+func New(o Options) (*Store, error) {
+	opt, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Prefix == "" {
+		return nil, errors.New("the prefix of the Redis keys is empty")
+	}
+	return &Store{prefix: o.Prefix, conns: newConns(opt, o.Dialer)}, nil
+}
+
+const (
+	// settle is how long a key that the server does not know waits for a holder
+	// that does: longer than a living holder on the same network needs to be told
+	// and to put its lease back, short enough for a first run.
+	settle = 300 * time.Millisecond
+
+	// minKeep is the shortest life of what is remembered about a key between
+	// leases. It must outlast a monthly job's silence.
+	minKeep = 35 * 24 * time.Hour
+
+	// answerSlack is what Wait gives the server to tell that nothing came: it
+	// looks at its waiting clients about every 100 ms only.
+	answerSlack = time.Second
+)
+
+var (
+	//go:embed head.lua
+	headLua string
+	//go:embed acquire.lua
+	acquireLua string
+	//go:embed renew.lua
+	renewLua string
+	//go:embed release.lua
+	releaseLua string
+	//go:embed pass.lua
+	passLua string
+)
+
+// keep returns how long a key's companions live after the last write: no tick
+// and no lease may outlive the memory of it.
+func keep(ttl, period time.Duration) int64 {
+	return max(minKeep, 3*period, 2*ttl).Milliseconds()
+}
+
+// Acquire implements [lease.Store].
+func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	const op = "acquire"
+	if !r.Holder.Valid() {
+		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
+	}
+	a, err := s.eval(ctx, op, acquireLua, r.Key,
+		string(r.Holder), r.TTL.Milliseconds(), r.MinHold.Milliseconds(), r.Tick, r.Period.Milliseconds(), r.Tries,
+		settle.Milliseconds(), r.SeenToken, r.SeenTTL.Milliseconds(), keep(r.TTL, r.Period), r.Meta)
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	switch a.int(0) {
+	case 0:
+		err = &lease.HeldError{Remaining: a.duration(2), Why: a.heldReason(3), Value: a.str(4), Token: a.int(5), TTL: a.duration(6)}
+	case 1:
+		l := lease.Lease{
+			Key: r.Key, Holder: r.Holder, TTL: r.TTL, Period: r.Period, Meta: r.Meta,
+			Until: a.int(1) + r.TTL.Milliseconds(), Token: a.int(2), Tick: a.int(3), AcquiredAt: a.int(4), MinHoldUntil: a.int(5),
+		}
+		if !a.bad && l.Token > 0 {
+			return l, nil
+		}
+		a.bad = true
+	case 2:
+		err = &lease.SettlingError{Remaining: a.duration(2), Why: a.settleReason(3)}
+	case 3:
+		err = lease.ErrDone
+	case 4:
+		err = lease.ErrReleased
+	default:
+		a.bad = true
+	}
+	if a.bad {
+		return lease.Lease{}, s.conns.noAnswer(op)
+	}
+	return lease.Lease{}, err
+}
+
+// Renew implements [lease.Store].
+func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	const op = "renew"
+	a, err := s.eval(ctx, op, renewLua, l.Key,
+		string(l.Holder), l.Token, l.TTL.Milliseconds(), l.AcquiredAt, l.MinHoldUntil, l.Tick, l.Until,
+		keep(l.TTL, l.Period), l.Meta)
+	if err != nil {
+		return l, err
+	}
+	switch code := a.int(0); code {
+	case 0:
+		err = fmt.Errorf("%w (%s)", lease.ErrLost, a.str(2))
+	case 1, 2:
+		renewed := l
+		renewed.Until = a.int(1) + l.TTL.Milliseconds()
+		renewed.HandOver = a.int(2) == 1
+		renewed.Reasserted = code == 2
+		if !a.bad {
+			return renewed, nil
+		}
+	default:
+		a.bad = true
+	}
+	if a.bad {
+		return l, s.conns.noAnswer(op)
+	}
+	return l, err
+}
+
+// Release implements [lease.Store].
+func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
+	const op = "release"
+	a, err := s.eval(ctx, op, releaseLua, l.Key,
+		string(l.Holder), l.Token, bit(r.Ran), bit(r.Success), r.Exit, l.Tick, l.AcquiredAt, l.MinHoldUntil,
+		l.Period.Milliseconds(), keep(l.TTL, l.Period))
+	if err != nil {
+		return err
+	}
+	switch code := a.int(0); {
+	case a.bad || code > 1:
+		return s.conns.noAnswer(op)
+	case code == 0 && a.str(2) == "other":
+		return lease.ErrLost
+	}
+	return nil
+}
+
+// Pass implements [lease.Store].
+func (s *Store) Pass(ctx context.Context, key string) error {
+	const op = "pass"
+	a, err := s.eval(ctx, op, passLua, key)
+	if err == nil && a.bad {
+		err = s.conns.noAnswer(op)
+	}
+	return err
+}
+
+// Wait implements [lease.Store].
+func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	atMost = max(atMost, 10*time.Millisecond) // 0 would wait for ever
+	ctx, cancel := context.WithTimeout(ctx, atMost+answerSlack)
+	defer cancel()
+	// Not by BLPop: the client rounds its timeout to whole seconds.
+	seconds := strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64)
+	_, err := s.conns.do(ctx, "wait", func(c *redis.Client) (any, error) {
+		return c.Do(ctx, "BLPOP", s.companion("wake", key), seconds).Result()
+	})
+	if se, ok := errors.AsType[*lease.StoreError](err); ok && se.Permanent {
+		return lease.ErrNoWakeups // no right to wait, say: the next acquire tells what else is wrong
+	}
+	return err
+}
+
+// Close implements [lease.Store]. Calls that are under way end by themselves.
+func (s *Store) Close() error {
+	s.conns.close()
+	return nil
+}
+
+func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (*answer, error) {
+	keys := []string{
+		s.leaseKey(key), s.companion("state", key), s.companion("wake", key), s.companion("ctl", key),
+		s.companion("runs", key), s.prefix + ":settled",
+	}
+	v, err := s.conns.do(ctx, op, func(c *redis.Client) (any, error) {
+		// EVAL, not EVALSHA: after a restart of the server the latter costs a round
+		// trip more, just when many want to know at once.
+		return c.Eval(ctx, headLua+script, keys, args...).Result()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newAnswer(v), nil
+}
+
+func (s *Store) leaseKey(key string) string { return s.prefix + ":leader:" + key }
+
+// companion names a key that hashes to the same slot as the lease key.
+func (s *Store) companion(kind, key string) string {
+	return s.prefix + ":" + kind + ":{" + s.leaseKey(key) + "}"
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

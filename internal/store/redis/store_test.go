@@ -1,0 +1,100 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+func TestRenewTellsOfAHandOver(t *testing.T) {
+	b := miniBackend(t)
+	s := open(t, b.addr)
+	l := grantAt(t, s, b)
+	for _, c := range []struct {
+		asked int64
+		want  bool
+	}{{l.Token - 1, false}, {l.Token, true}} {
+		b.do(t, "HSET", s.companion("state", "k"), "req", c.asked)
+		if renewed, err := s.Renew(bounded(t), l); err != nil || renewed.HandOver != c.want {
+			t.Errorf("asked for token %d: %+v, %v", c.asked, renewed, err)
+		}
+	}
+}
+
+// grantAt acquires on a server whose clock the test moves.
+func grantAt(t *testing.T, s *Store, b backend) lease.Lease {
+	t.Helper()
+	r := request("k")
+	_, _ = s.Acquire(bounded(t), r) // settles
+	b.advance(settle)
+	l, err := s.Acquire(bounded(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestMemoryOutlastsTicksAndLeases(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct{ ttl, period, want time.Duration }{
+		{30 * time.Second, 0, 35 * day},
+		{30 * time.Second, 30 * day, 90 * day},
+		{40 * day, 0, 80 * day},
+	} {
+		if got := keep(c.ttl, c.period); got != c.want.Milliseconds() {
+			t.Errorf("ttl %s, period %s: %d ms, want %s", c.ttl, c.period, got, c.want)
+		}
+	}
+}
+
+func TestHolderMustHaveTheForm(t *testing.T) {
+	b := miniBackend(t)
+	r := request("k")
+	r.Holder = "somebody"
+	_, err := open(t, b.addr).Acquire(bounded(t), r)
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) || !failure.Permanent || b.do(t, "DBSIZE") != int64(0) {
+		t.Errorf("acquire: %v", err)
+	}
+}
+
+// A cancelled wait must not go on in the server and eat the next wake-up.
+func TestCancelledWaitTakesNoWakeUp(t *testing.T) {
+	b := realBackend(t)
+	s := open(t, b.addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_ = s.Wait(ctx, "k", time.Minute)
+	for strings.Contains(b.do(t, "CLIENT", "LIST").(string), "cmd=blpop") {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Pass(bounded(t), "k"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := s.Wait(bounded(t), "k", 8*time.Second); err != nil || time.Since(began) > 4*time.Second {
+		t.Errorf("wait: %v after %s", err, time.Since(began))
+	}
+}
+
+func TestWaitForNoTime(t *testing.T) {
+	for _, b := range []backend{miniBackend(t), realBackend(t)} {
+		for _, atMost := range []time.Duration{0, -time.Second, time.Nanosecond} {
+			if err := open(t, b.addr).Wait(bounded(t), "k", atMost); err != nil {
+				t.Errorf("wait for %s: %v", atMost, err)
+			}
+		}
+	}
+}
+
+func TestWaitWithoutTheRightToWait(t *testing.T) {
+	server := scripttest.StartRedis(t, user("default on nopass ~* +@all -blpop")...)
+	if err := open(t, server.Addr).Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
+		t.Errorf("wait: %v, want ErrNoWakeups", err)
+	}
+}

@@ -1,0 +1,118 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRenewScript(t *testing.T) {
+	runScriptCases(t, []scriptCase{
+		{name: "renewed", before: leads, call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s; PTTL STATE = 100s; HMGET STATE exp tok id = now+30s now-10s me; EXISTS SETTLED = 0"},
+		{name: "not shorter than the minimum hold", before: leads, call: "renew nb=now+80s", want: "1 now 0", after: "PTTL LEASE = 80s; HGET STATE exp = now+80s"},
+		{name: "asked to hand over", before: leads + "HSET STATE req now-10s", call: "renew", want: "1 now 1"},
+		{name: "an older holder was asked", before: leads + "HSET STATE req now-20s", call: "renew", want: "1 now 0"},
+		{
+			name: "the state was lost", before: "SET LEASE me PX 20s", call: "renew", want: "1 now 0",
+			after: "HMGET STATE tok id at nb tick ttl exp meta = now-10s me now-10s now-10s now-20s 30000 now+30s {}; PTTL STATE = 100s",
+		},
+		{name: "a lease without an expiry heals", before: leads + "PERSIST LEASE", call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s"},
+		{
+			name: "gone with its state: back", call: "renew nb=now+80s", want: "2 now 0",
+			after: "GET LEASE = me; PTTL LEASE = 80s; HMGET STATE tok id at nb tick ttl exp = now-10s me now-10s now+80s now-20s 30000 now+80s; GET SETTLED = now; PTTL SETTLED = 100s",
+		},
+		{name: "gone: back", before: leads + "DEL LEASE; HSET STATE req now-10s since now due now+10s", call: "renew", want: "2 now 1", after: "GET LEASE = me; HMGET STATE since due = _ _"},
+		{name: "gone, an older counter: back", before: "HSET STATE tok now-50s id other", call: "renew", want: "2 now 0", after: "HMGET STATE tok id = now-10s me"},
+		{name: "gone, and too late", call: "renew until=now-1s", want: "0 now expired _", after: "EXISTS LEASE STATE = 0"},
+		{name: "gone, granted since", before: "HSET STATE tok now-1s id other", call: "renew", want: "0 now newer _", after: "EXISTS LEASE = 0"},
+		{name: "gone, released", before: ended, call: "renew", want: "0 now released _", after: "EXISTS LEASE = 0"},
+		{name: "another has it", before: rival, call: "renew", want: "0 now other other", after: "GET LEASE = other; PTTL LEASE = 20s"},
+		{name: "a stranger has it", before: "SET LEASE somebody", call: "renew", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
+		{name: "it cools down", before: "SET LEASE cooldown:me PX 20s", call: "renew", want: "0 now cooldown cooldown:me"},
+		{name: "it was revoked", before: "SET LEASE revoked:me PX 20s", call: "renew", want: "0 now revoked revoked:me", after: "PTTL LEASE = 20s"},
+		{name: "an older token of the same holder", before: leads, call: "renew token=now-30s", want: "0 now newer me", after: "PTTL LEASE = 20s"},
+	})
+}
+
+const mine = `{"token":now-10s,"tick":now-20s,"start":now-10s,"end":now,"exit":3,"host":"host-a","holder":"me"}`
+
+func TestReleaseScript(t *testing.T) {
+	runScriptCases(t, []scriptCase{
+		{
+			name: "released", before: leads, call: "release", want: "1 now",
+			after: "GET LEASE = nil; HMGET STATE id tok req = _ now-10s _; LLEN WAKE = 1; PTTL WAKE = 5s; PTTL STATE = 100s; HGET STATE rel = ~me~;" +
+				"LRANGE RUNS 0 -1 = " + mine + "; PTTL RUNS = 100s; HMGET STATE ok starts = nil nil",
+		},
+		{name: "the minimum hold goes on", before: leads, call: "release nb=now+40s", want: "1 now", after: "GET LEASE = cooldown:me; PTTL LEASE = 40s; LLEN WAKE = 1"},
+		{name: "repeated while it cools down", before: ended + "SET LEASE cooldown:me PX 40s", call: "release nb=now+40s", want: "1 now", after: "PTTL LEASE = 40s; EXISTS WAKE = 0"},
+		{name: "nothing ran: nothing is held or filed", before: leads, call: "release nb=now+40s ran=0", want: "1 now", after: "GET LEASE = nil; EXISTS RUNS = 0; LLEN WAKE = 1"},
+		{name: "revoked: the key is free at once", before: "SET LEASE revoked:me PX 20s; HSET STATE tok now id me", call: "release nb=now+40s", want: "1 now", after: "GET LEASE = nil; HMGET STATE id tok = _ now"},
+		{name: "the key was gone already", before: leads + "DEL LEASE", call: "release", want: "0 now gone _", after: "HGET STATE id = _; HGET STATE rel = ~me~; LLEN WAKE = 1; LRANGE RUNS 0 -1 = " + mine},
+		{name: "everything was gone already", call: "release", want: "0 now gone _", after: "EXISTS STATE WAKE = 0; LRANGE RUNS 0 -1 = " + mine},
+		{name: "the state was lost", before: "SET LEASE me PX 20s", call: "release", want: "1 now", after: "GET LEASE = nil; HGET STATE tok = now-10s"},
+		{name: "another has it", before: rival, call: "release", want: "0 now other other", after: "GET LEASE = other; PTTL LEASE = 20s; HGET STATE id = other; HGET STATE rel = nil; EXISTS WAKE = 0; LRANGE RUNS 0 -1 = " + mine},
+		{name: "a stranger has it", before: "SET LEASE somebody", call: "release", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
+		{name: "an older token of the same holder", before: leads, call: "release token=now-30s", want: "0 now other me", after: "GET LEASE = me; HGET STATE id = me"},
+		{name: "without a period no tick is written", before: leads, call: "release success=1", want: "1 now", after: "HGET STATE ok = nil"},
+		{name: "a run of a stranger's list", before: leads + "SET RUNS x", call: "release", want: "1 now", after: "LRANGE RUNS 0 -1 = " + mine},
+	})
+}
+
+// Gap 2, the other half: a start after which nothing ran is taken back once.
+func TestReleaseTakesAStartBack(t *testing.T) {
+	const call = "release period=100s ran=0"
+	const two = "HSET STATE anchor now-20s starts 2;"
+	runScriptCases(t, []scriptCase{
+		{name: "taken back", before: leads + two, call: call, want: "1 now", after: "HMGET STATE anchor starts = now-20s 1"},
+		{name: "taken back after the expiry", before: leads + two + "DEL LEASE", call: call, want: "0 now gone _", after: "HGET STATE starts = 1"},
+		{name: "once", before: ended + two, call: call, want: "0 now gone _", after: "HGET STATE starts = 2"},
+		{name: "not when it ran", before: leads + two, call: call + " ran=1", want: "1 now", after: "HGET STATE starts = 2"},
+		{name: "not below none", before: leads + "HSET STATE anchor now-20s starts 0", call: call, want: "1 now", after: "HGET STATE starts = 0"},
+		{name: "not of an earlier round", before: leads + "HSET STATE anchor now-90s starts 2", call: call, want: "1 now", after: "HGET STATE starts = 2"},
+		{name: "not another's", before: rival + two, call: call, want: "0 now other other", after: "HGET STATE starts = 2"},
+		{name: "not without a period", before: leads + two, call: call + " period=0", want: "1 now", after: "HGET STATE starts = 2"},
+	})
+}
+
+// Gap 4: the last served tick.
+func TestReleaseServesTheTick(t *testing.T) {
+	const call = "release period=100s success=1 exit=0"
+	runScriptCases(t, []scriptCase{
+		{name: "the first", before: leads, call: call, want: "1 now", after: "HGET STATE ok = now-20s"},
+		{name: "a later one", before: leads + "HSET STATE ok now-50s", call: call, want: "1 now", after: "HGET STATE ok = now-20s"},
+		{name: "never back", before: leads + "HSET STATE ok now", call: call, want: "1 now", after: "HGET STATE ok = now"},
+		{name: "a period ahead is no garbage", before: leads + "HSET STATE ok now+90s", call: call, want: "1 now", after: "HGET STATE ok = now+90s"},
+		{name: "the far future is", before: leads + "HSET STATE ok now+120s", call: call, want: "1 now", after: "HGET STATE ok = now-20s"},
+		{name: "a failure serves nothing", before: leads, call: call + " success=0", want: "1 now", after: "HGET STATE ok = nil"},
+		{name: "also after the loss", before: rival, call: call, want: "0 now other other", after: "HGET STATE ok = now-20s"},
+	})
+}
+
+// Gap 3, the other half: the record of a run replaces "vanished", and only that.
+func TestReleaseFilesOnce(t *testing.T) {
+	const older = `{"token":now-50s,"rest":1}`
+	const newer = `{"token":now,"rest":1}`
+	const vanished = `{"token":now-10s,"exit":-1,"rest":1}`
+	var twenty []string
+	for range 20 {
+		twenty = append(twenty, newer)
+	}
+	full := strings.Join(twenty, " ")
+	runScriptCases(t, []scriptCase{
+		{name: "among others, newest first", before: leads + "RPUSH RUNS " + newer + " " + older, call: "release", want: "1 now", after: "LRANGE RUNS 0 -1 = " + newer + " " + mine + " " + older},
+		{name: "instead of vanished", before: rival + "RPUSH RUNS " + newer + " " + vanished + " " + older, call: "release", want: "0 now other other", after: "LRANGE RUNS 0 -1 = " + newer + " " + mine + " " + older},
+		{name: "never twice", before: ended + `RPUSH RUNS {"token":now-10s,"exit":0,"rest":1}`, call: "release", want: "0 now gone _", after: `LRANGE RUNS 0 -1 = {"token":now-10s,"exit":0,"rest":1}`},
+		{name: "garbage goes", before: leads + "RPUSH RUNS x {} " + older, call: "release", want: "1 now", after: "LRANGE RUNS 0 -1 = " + mine + " " + older},
+		{name: "twenty at the most", before: leads + "RPUSH RUNS" + strings.Repeat(" "+older, 20), call: "release", want: "1 now", after: "LLEN RUNS = 20; LINDEX RUNS 0 = " + mine},
+		{name: "none that is older than twenty", before: leads + "RPUSH RUNS " + full, call: "release", want: "1 now", after: "LLEN RUNS = 20; LINDEX RUNS 19 = " + newer},
+	})
+}
+
+// Gap 6: handing a wake-up on.
+func TestPassScript(t *testing.T) {
+	runScriptCases(t, []scriptCase{
+		{name: "free", call: "pass", want: "1 now", after: "LLEN WAKE = 1; PTTL WAKE = 5s; EXISTS LEASE STATE RUNS SETTLED CTL = 0"},
+		{name: "held", before: rival, call: "pass", want: "1 now", after: "LLEN WAKE = 1; GET LEASE = other"},
+		{name: "one element at the most", before: "RPUSH WAKE 1 2 3", call: "pass", want: "1 now", after: "LLEN WAKE = 1; PTTL WAKE = 5s"},
+		{name: "a wrong type is replaced", before: "SET WAKE x", call: "pass", want: "1 now", after: "LLEN WAKE = 1"},
+	})
+}
