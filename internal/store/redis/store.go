@@ -51,16 +51,16 @@ type Store struct {
 
 var _ lease.Store = (*Store)(nil)
 
-// New makes a store and opens no connection: the first call does. An error
-// names what is wrong in the URL and never repeats any part of it that may be a
-// password.
+// New makes a store and opens no connection: the first call does. An error is a
+// *lease.StoreError that names what is wrong in the URL and never repeats any
+// part of it that may be a password.
 func New(o Options) (*Store, error) {
 	opt, err := parseURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
 	if o.Prefix == "" {
-		return nil, errors.New("the prefix of the Redis keys is empty")
+		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
 	return &Store{prefix: o.Prefix, conns: newConns(opt, o.Dialer)}, nil
 }
@@ -149,7 +149,7 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	}
 	switch code := a.int(0); code {
 	case 0:
-		err = fmt.Errorf("%w (%s)", lease.ErrLost, a.str(2))
+		err = fmt.Errorf("%w: %s", lease.ErrLost, lostBecause(a.str(2)))
 	case 1, 2:
 		renewed := l
 		renewed.Until = a.int(1) + l.TTL.Milliseconds()
@@ -165,6 +165,21 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 		return l, s.conns.noAnswer(op)
 	}
 	return l, err
+}
+
+// lostBecause puts renew.lua's reason into words.
+func lostBecause(why string) string {
+	switch why {
+	case "other":
+		return "the key holds another value"
+	case "revoked":
+		return "it was revoked"
+	case "newer":
+		return "somebody else was granted it"
+	case "expired":
+		return "it had expired when the renewal arrived"
+	}
+	return "it has been released"
 }
 
 // Release implements [lease.Store].
