@@ -25,32 +25,47 @@ var meanings = []struct {
 	{syscall.SIGCONT, campaign.Received{}},
 }
 
-// listen catches the signals and tells what they mean. Without a terminal none
-// comes from it. Signals that leaderrun's caller ignores stay ignored: that is
-// how nohup works.
-//
+// listener catches the signals of a run.
+type listener struct {
+	received chan campaign.Received
+	// ready is closed when all signals are caught. Until then they have their
+	// default action, which is the right one while nothing runs.
+	ready chan struct{}
+}
+
+// listen begins to catch the signals, and tells what they mean. Without a
+// terminal none comes from it. It works beside its caller: the runtime takes half
+// a millisecond, in which the store can be asked.
+func listen(terminal bool) *listener {
+	l := &listener{received: make(chan campaign.Received), ready: make(chan struct{})}
+	go l.catch(terminal)
+	return l
+}
+
+// catch leaves alone what leaderrun's caller ignores: that is how nohup works.
 // The stop signals of background terminal access are caught and dropped, since a
 // stopped elector cannot renew; so is SIGPIPE, since a reader of stderr that has
 // gone away is no reason to end.
-func listen(terminal bool) <-chan campaign.Received {
-	caught := make(chan os.Signal, 16)
-	signal.Notify(caught, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)
+func (l *listener) catch(terminal bool) {
+	signals := []os.Signal{syscall.SIGPIPE}
+	if terminal {
+		signals = append(signals, syscall.SIGTTIN, syscall.SIGTTOU)
+	}
 	for _, m := range meanings {
 		if !signal.Ignored(m.signal) {
-			signal.Notify(caught, m.signal)
+			signals = append(signals, m.signal)
 		}
 	}
-	received := make(chan campaign.Received)
-	go func() {
-		for s := range caught {
-			for _, m := range meanings {
-				if s == m.signal {
-					r := m.Received
-					r.Signal, r.FromTerminal = int(m.signal), r.FromTerminal && terminal
-					received <- r
-				}
+	caught := make(chan os.Signal, 16)
+	signal.Notify(caught, signals...)
+	close(l.ready)
+	for s := range caught {
+		for _, m := range meanings {
+			if s == m.signal {
+				r := m.Received
+				r.Signal, r.FromTerminal = int(m.signal), r.FromTerminal && terminal
+				l.received <- r
 			}
 		}
-	}()
-	return received
+	}
 }

@@ -29,8 +29,9 @@ func run(c config.Config, log *slog.Logger) (campaign.Result, error) {
 	defer func() { _ = store.Close() }()
 	commands := runner.New(c.Path, c.Command)
 	defer commands.Close()
-	if c.Wait > 0 {
-		commands.Prepare() // a candidate that does not stand by is likely to be skipped
+	signals := listen(runner.HasTerminal())
+	if c.Wait > 0 { // a candidate that does not stand by is likely to be skipped
+		go commands.Prepare()
 	}
 
 	result := campaign.Run(context.Background(), campaign.Settings{
@@ -38,8 +39,8 @@ func run(c config.Config, log *slog.Logger) (campaign.Result, error) {
 		Now:       runner.Now,
 		Request:   lease.Request{Key: c.Key, TTL: c.TTL, Meta: meta(c)},
 		NewHolder: newHolder,
-		Signals:   listen(runner.HasTerminal()),
-	}, store, process{commands, c.Key}, observe.NewRun(log.With(observe.KeyAttr, c.Key)))
+		Signals:   signals.received,
+	}, store, process{commands, c.Key, signals.ready}, observe.NewRun(log.With(observe.KeyAttr, c.Key)))
 	return result, nil
 }
 
@@ -101,10 +102,12 @@ func meta(c config.Config) string {
 // process is the command as a campaign sees it.
 type process struct {
 	*runner.Runner
-	key string
+	key       string
+	listening <-chan struct{}
 }
 
 func (p process) Start(killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
+	<-p.listening // or an order to stop would end leaderrun and not the command
 	p.Runner.Start(killBy, environment(os.Environ(), p.key, l), func(r runner.Report) {
 		switch r.Kind {
 		case runner.Started:

@@ -49,15 +49,17 @@ func Now() time.Duration { return time.Duration(proc.Now()) }
 // at a TTL of 1 s.
 const killPatience = 100 * time.Millisecond
 
-// Runner runs one command at a time. Its methods do not block and may be called
-// from any goroutine; orders that find no command are dropped.
+// Runner runs one command at a time. Its methods may be called from any
+// goroutine, and none but Close waits for anything but a fork; orders that find
+// no command are dropped.
 type Runner struct {
 	path string
 	args []string
 
-	mu    sync.Mutex
-	alarm *proc.Alarm
-	now   *held // nil while nothing runs
+	mu     sync.Mutex
+	alarm  *proc.Alarm
+	now    *held // nil while there is none
+	closed bool
 }
 
 // New returns a runner of the program at path with the argv args.
@@ -77,7 +79,7 @@ type held struct {
 }
 
 // Prepare starts the guard ahead of the command, so that a start costs less when
-// it comes. What is wrong will be told by Start.
+// it comes. What is wrong will be told by Start. It takes as long as a fork does.
 func (r *Runner) Prepare() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,6 +88,9 @@ func (r *Runner) Prepare() {
 
 // prepared is a guard that holds no command yet.
 func (r *Runner) prepared() (*held, error) {
+	if r.closed {
+		return nil, os.ErrClosed
+	}
 	if r.now != nil && !r.now.started {
 		return r.now, nil
 	}
@@ -307,6 +312,7 @@ func (r *Runner) order(kind guard.OrderKind, value int64) *held {
 func (r *Runner) Close() {
 	r.mu.Lock()
 	h := r.now
+	r.closed = true
 	r.mu.Unlock()
 	switch {
 	case h == nil:
