@@ -26,15 +26,24 @@ func Dispatch() {
 	if _, ok := syscall.Getenv(Marker); !ok {
 		return
 	}
+	if !isPipe(OrdersFD) || !isPipe(ReportsFD) {
+		_, _ = syscall.Write(2, []byte("leaderrun: "+Marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
+		syscall.Exit(exitRefused)
+	}
 	proc.SetName("leaderrun-guard")
 	syscall.Exit(run())
+}
+
+func isPipe(fd int) bool {
+	var st syscall.Stat_t
+	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
 }
 
 // The guard tells its elector by the pipe; these are for who looks at it from
 // outside.
 const (
 	exitDone    = 0
-	exitRefused = 125 // the system refused what it needs, or it was started by hand
+	exitRefused = 125 // the system refused what it needs, or nobody started it as a guard
 )
 
 // endings are the signals that end a process and may reach a whole service at

@@ -1,0 +1,155 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/guard"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// direct runs leaderrun as a caller would and returns its output and status.
+func direct(t *testing.T, through []string, command ...string) (string, int) {
+	t.Helper()
+	args := append(through, "leaderrun", "--store=file:"+filepath.Join(t.TempDir(), "store"), "--key=k", "--")
+	args = append(args, command...)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stderr = os.Stderr
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	code := status(t, cmd)
+	return out.String(), code
+}
+
+// inBatches runs f for 0 … n-1, some at a time.
+func inBatches(n int, f func(i int)) {
+	var all sync.WaitGroup
+	gate := make(chan struct{}, 4)
+	for i := range n {
+		gate <- struct{}{}
+		all.Go(func() { f(i); <-gate })
+	}
+	all.Wait()
+}
+
+func TestEveryExitCode(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	inBatches(256, func(code int) {
+		if _, got := direct(t, nil, "sh", "-c", fmt.Sprint("exit ", code)); got != code {
+			t.Errorf("exit %d became %d", code, got)
+		}
+	})
+}
+
+func TestEverySignal(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	harmless := map[syscall.Signal]bool{ // those that end nobody by default
+		syscall.SIGCHLD: true, syscall.SIGCONT: true, syscall.SIGSTOP: true, syscall.SIGTSTP: true,
+		syscall.SIGTTIN: true, syscall.SIGTTOU: true, syscall.SIGURG: true, syscall.SIGWINCH: true,
+	}
+	inBatches(31, func(i int) {
+		sig := i + 1
+		if harmless[syscall.Signal(sig)] {
+			return
+		}
+		if _, got := direct(t, nil, "sh", "-c", fmt.Sprintf("ulimit -c 0; kill -%d $$; exit 99", sig)); got != 128+sig {
+			t.Errorf("death by signal %d became %d", sig, got)
+		}
+	})
+}
+
+// What the caller ignores or blocks reaches the command as it would directly.
+// Go programs forget that a signal was ignored, but for HUP and INT: those are
+// what nohup and background jobs of shells without job control ignore.
+func TestDispositionsPass(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	show := []string{"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"}
+	for _, caller := range []string{`exec "$@"`, `trap "" HUP; exec "$@"`, `trap "" INT; exec "$@"`, `trap "" HUP INT; exec "$@"`} {
+		through := []string{"sh", "-c", caller, "sh"}
+		want, err := exec.Command(through[0], append(through[1:], show...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := direct(t, through, show...); got != string(want) {
+			t.Errorf("%s\n%s directly\n%s under leaderrun", caller, want, got)
+		}
+	}
+}
+
+// As the first process of a container leaderrun reaps whatever its command
+// leaves behind, and keeps the command's status.
+func TestFirstProcess(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"}
+	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	orphans := `for i in $(seq 1000); do (true &); done
+		for i in $(seq 100); do ps -eo stat= | grep -q Z || break; sleep 0.05; done
+		ps -eo ppid=,stat=,comm= | grep " Z"; echo zombies above; exit 7`
+	out, code := direct(t, namespace, "bash", "-c", orphans)
+	if code != 7 || out != "zombies above\n" {
+		t.Errorf("status %d, want 7; zombies:\n%s", code, out)
+	}
+}
+
+// An orphan that is not of the command's tree: somebody's `exec` into the
+// container left it behind.
+func TestFirstProcessReapsStrangers(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(namespace[0], append(namespace[1:], "leaderrun", "--store=file:"+filepath.Join(dir, "store"), "--key=k", "--",
+		"sh", "-c", `echo up >up; while [ ! -e end ]; do sleep 0.05; done`)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
+	first := childOf(t, cmd.Process.Pid)
+	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
+	if out, err := exec.Command(enter[0], append(enter[1:], "sh", "-c", "(sleep 0.1 &)")...).CombinedOutput(); err != nil {
+		t.Fatalf("nsenter: %v\n%s", err, out)
+	}
+	eventually(t, "the stranger is reaped", func() bool {
+		out, err := exec.Command(enter[0], append(enter[1:], "ps", "-eo", "ppid=,stat=,comm=")...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !strings.Contains(string(out), "Z") && !strings.Contains(string(out), "sleep 0.1")
+	})
+	if err := os.WriteFile(filepath.Join(dir, "end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, cmd); got != 0 {
+		t.Errorf("status %d", got)
+	}
+}
+
+// The guard runs before the packages are initialised that only the elector
+// needs. One import too many in proc, guard or early undoes that.
+func TestGuardStartsEarly(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	cmd := exec.Command("leaderrun")
+	cmd.Env = append(os.Environ(), guard.Marker+"=1", "GODEBUG=inittrace=1")
+	trace, _ := cmd.CombinedOutput() // a guard without pipes refuses to work
+	const most = 14                  // 13 with Go 1.26, of more than a hundred
+	inits := strings.Count(string(trace), "init ")
+	if code := cmd.ProcessState.ExitCode(); inits == 0 || inits > most || code != 125 {
+		t.Errorf("%d packages were initialised before the guard ended with %d, want at most %d and 125:\n%s", inits, code, most, trace)
+	}
+}

@@ -1,0 +1,219 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// terminal is an interactive shell on a pseudo-terminal.
+type terminal struct {
+	t    *testing.T
+	keys *os.File
+	fd   int // of keys; asking keys for it would make its reads block a Close
+	mu   sync.Mutex
+	seen bytes.Buffer
+	read int // up to here expect has looked
+}
+
+func openTerminal(t *testing.T) *terminal {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master := os.NewFile(uintptr(fd), "/dev/ptmx")
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}); err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
+	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	shell.Env = append(os.Environ(), "PS1=prompt> ", "TERM=dumb", "HISTFILE=", "LEADERRUN_STORE=file:"+filepath.Join(t.TempDir(), "store"), "LEADERRUN_KEY=k")
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &terminal{t: t, keys: master, fd: fd}
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.seen.Write(b[:n])
+			s.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		master.Close() // hangs up, and the shell hangs its jobs up
+		_ = shell.Wait()
+		eventually(t, "everybody on the terminal is gone", func() bool {
+			return exec.Command("ps", "--sid", fmt.Sprint(shell.Process.Pid)).Run() != nil
+		})
+	})
+	s.expect("prompt> ")
+	return s
+}
+
+func (s *terminal) enter(keys string) {
+	s.t.Helper()
+	if _, err := s.keys.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expect waits until the pattern appears behind what was expected before, and
+// returns its group.
+func (s *terminal) expect(pattern string) (group string) {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	eventually(s.t, "the terminal shows "+pattern, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		rest := s.seen.Bytes()[s.read:]
+		at := re.FindSubmatchIndex(rest)
+		if len(at) > 2 {
+			group = string(rest[at[2]:at[3]])
+		}
+		if at != nil {
+			s.read += at[1]
+		}
+		return at != nil
+	})
+	return group
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlD = "\x04"
+	ctrlZ = "\x1a"
+)
+
+// run enters a command line and waits until the command behind it says "up".
+func (s *terminal) run(line string) {
+	s.t.Helper()
+	s.enter(line + "\n")
+	s.expect(`[^"]up\r\n`)
+}
+
+func (s *terminal) status(want int) {
+	s.t.Helper()
+	s.enter("echo status $?\n")
+	s.expect(fmt.Sprintf(`status %d\r\n`, want))
+}
+
+// Under leaderrun a command has the terminal as if it had been run directly.
+func TestTerminal(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	tests := map[string]func(*terminal){
+		"ctrl-c": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60'`)
+			s.enter(ctrlC)
+			s.expect("prompt> ")
+			s.status(130)
+		},
+		"ctrl-c is the command's to handle": func(s *terminal) {
+			s.run(`leaderrun sh -c 'trap "echo caught; exit 3" INT; echo up; while :; do sleep 0.1; done'`)
+			s.enter(ctrlC)
+			s.expect("caught")
+			s.expect("prompt> ")
+			s.status(3)
+		},
+		"ctrl-c while standing by": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
+			s.enter("leaderrun -v --wait forever true\n")
+			s.expect("Standby")
+			s.enter(ctrlC)
+			s.expect("prompt> ")
+			s.status(130)
+		},
+		"ctrl-z, jobs, fg": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; read line; echo got $line'`)
+			s.enter(ctrlZ)
+			s.expect("Stopped.*leaderrun")
+			s.enter("jobs\n")
+			s.expect(`\[1\]\+ +Stopped`)
+			s.enter("fg\n")
+			s.expect("leaderrun")
+			s.enter("word\n")
+			s.expect("got word")
+			s.status(0)
+		},
+		"a stopped job does not keep its lease": func(s *terminal) {
+			s.run(`leaderrun --ttl 1s sh -c 'echo up; exec sleep 60'`)
+			s.enter(ctrlZ)
+			s.expect("Stopped.*leaderrun")
+			s.enter("leaderrun --wait forever --retry 10ms echo the next one leads\n")
+			s.expect(`\nthe next one leads`)
+			s.expect(`Exit 76.*leaderrun`) // the shell tells before its next prompt
+		},
+		"background read": func(s *terminal) {
+			s.enter("leaderrun cat &\n")
+			s.expect("prompt> ")
+			s.enter("\n")
+			eventually(s.t, "the job stops", func() bool {
+				s.enter("jobs\n")
+				return s.expect(`(Running|Stopped).*leaderrun`) == "Stopped"
+			})
+			s.enter("fg\n")
+			s.expect("leaderrun cat")
+			s.enter("word\n" + ctrlD)
+			s.expect("word\r\nword\r\n")
+			s.status(0)
+		},
+		"window size": func(s *terminal) {
+			s.enter("leaderrun stty size\n")
+			s.expect("33 77")
+		},
+		"window size changes": func(s *terminal) {
+			s.run(`leaderrun bash -c 'trap "stty size; exit" WINCH; echo up; while :; do sleep 0.1; done'`)
+			if err := unix.IoctlSetWinsize(s.fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 22, Col: 66}); err != nil {
+				s.t.Fatal(err)
+			}
+			s.expect("22 66")
+		},
+		"pager": func(s *terminal) {
+			s.enter("seq 1000 | leaderrun more\n")
+			s.expect(`\n20\r`)
+			s.enter("q")
+			s.expect("prompt> ")
+			s.status(0)
+		},
+		"hang-up": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60'`)
+			s.keys.Close() // and all are gone, the test says at its end
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			test(openTerminal(t))
+		})
+	}
+}
