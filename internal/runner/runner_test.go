@@ -170,32 +170,31 @@ func startTree(t *testing.T, killBy time.Duration) (*Runner, <-chan Report, []in
 }
 
 func TestTreeIsDead(t *testing.T) {
-	for name, hit := range map[string]func(*Runner){
-		"kill":           func(r *Runner) { r.Kill() },
-		"deadline":       func(r *Runner) { r.Extend(Now() + 50*time.Millisecond) },
-		"elector gone":   func(r *Runner) { r.now.orders.file.Close() },
-		"guard killed":   func(r *Runner) { r.now.guard.signal(syscall.SIGKILL) },
-		"guard stopped":  func(r *Runner) { r.now.guard.signal(syscall.SIGSTOP); r.Kill() },
-		"guard's wakeup": func(r *Runner) { r.Extend(Now() + 300*time.Millisecond); stopSoon(r) },
+	soon := 3 * time.Second // long enough for the tree to stand
+	for name, test := range map[string]struct {
+		killBy time.Duration
+		hit    func(*Runner)
+	}{
+		"kill":              {time.Minute, func(r *Runner) { r.Kill() }},
+		"deadline":          {soon, func(*Runner) {}},
+		"deadline moved":    {time.Minute, func(r *Runner) { r.Extend(Now() + 50*time.Millisecond) }},
+		"elector gone":      {time.Minute, func(r *Runner) { r.now.orders.file.Close() }},
+		"guard killed":      {time.Minute, func(r *Runner) { r.now.guard.signal(syscall.SIGKILL) }},
+		"guard stopped":     {time.Minute, func(r *Runner) { r.now.guard.signal(syscall.SIGSTOP); r.Kill() }},
+		"stopped, deadline": {soon, func(r *Runner) { r.now.guard.signal(syscall.SIGSTOP) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, reports, pids := startTree(t, far())
-			hit(r)
+			r, reports, pids := startTree(t, Now()+test.killBy)
+			test.hit(r)
 			rep := last(t, reports)
 			for _, pid := range pids {
 				dead(t, pid)
 			}
-			if (rep.Err != nil) != (name == "guard killed" || name == "guard stopped" && rep.Err != nil) {
-				t.Errorf("told %+v", rep)
+			if name == "guard killed" && rep.Err == nil {
+				t.Errorf("told %+v: the guard's death is not told", rep)
 			}
 		})
 	}
-}
-
-// stopSoon stops the guard once it has read the order before.
-func stopSoon(r *Runner) {
-	time.Sleep(100 * time.Millisecond)
-	r.now.guard.signal(syscall.SIGSTOP)
 }
 
 func TestLeftoversAreTold(t *testing.T) {
