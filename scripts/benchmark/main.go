@@ -41,7 +41,7 @@ func run(rounds int) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	stop, address, err := startRedis(dir)
 	if err != nil {
 		return err
