@@ -337,6 +337,7 @@ func TestStoreAway(t *testing.T) {
 		{"black hole", 0, away, []string{"0.0 acquire"}, 5 * time.Second},
 		{"refused", 0, refuse, []string{"0.0 acquire", "0.5 acquire", "1.0 acquire"}, time.Second},
 		{"refused while standing by", 12 * time.Second, refuse, []string{"0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire"}, 12 * time.Second},
+		{"black hole, short wait", 2 * time.Second, away, []string{"0.0 acquire"}, 2300 * time.Millisecond},
 		{"black hole while standing by", 7 * time.Second, away, []string{"0.0 acquire", "7.0 acquire"}, 7300 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -155,15 +155,23 @@ func (m *machine) unavailable(err error) {
 	if m.Refused++; !store.Refused {
 		m.Refused = 0
 	}
-	if m.set.Wait > 0 || m.WaitUntil == Forever {
+	switch {
+	case m.WaitUntil > m.Began:
 		m.standBy(Unavailable, m.WaitUntil, m.set.Retry)
-		return
+	case m.Refused >= refusedTries:
+		m.standBy(Unavailable, m.now, 0)
+	default:
+		m.standBy(Unavailable, m.patience(), m.set.Pause)
 	}
-	until := m.Began + m.set.FirstAttempt
-	if m.Refused >= refusedTries {
-		until = m.now
+}
+
+// patience is how long the candidate asks a store that does not answer: as long
+// as it stands by, or for a moment when it does not.
+func (m *machine) patience() time.Duration {
+	if m.WaitUntil > m.Began {
+		return m.WaitUntil
 	}
-	m.standBy(Unavailable, until, m.set.Pause)
+	return m.Began + m.set.FirstAttempt
 }
 
 // standBy waits at most for pause, and asks a last time when the limit comes.
@@ -222,7 +230,8 @@ func (m *machine) acquire() {
 	if !m.Asked {
 		timeout = m.set.FirstAttempt
 	}
-	if limit := max(m.WaitUntil, m.SettleUntil, m.Began+m.set.FirstAttempt); limit != Forever {
+	if m.WaitUntil != Forever {
+		limit := max(m.patience(), m.SettleUntil)
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
 	m.Phase, m.InFlight, m.Asked = Campaigning, true, true

@@ -65,8 +65,8 @@ func run(rounds int) error {
 	compare("wall time of true, ms", variants, rounds, func(v variant) time.Duration {
 		return wall(append(v.args, "true"))
 	})
-	compare("100 MB through stdout, ms", variants[:3], max(3, rounds/40), func(v variant) time.Duration {
-		return wall(append(v.args, "head", "-c", "100000000", "/dev/zero"))
+	compare("1 GB through stdout, ms", variants[:3], max(3, rounds/40), func(v variant) time.Duration {
+		return wall(append(v.args, "head", "-c", "1000000000", "/dev/zero"))
 	})
 
 	holder := exec.Command(leaderrun[0], append(leaderrun[1:], "flock", filepath.Join(dir, "flock"), "sleep", "600")...)
