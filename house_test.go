@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/leaderrun/leaderrun"
+
+// std in a room's list stands for the whole standard library.
+const std = "std"
+
+// room is one package and what its non-test files may import directly.
+type room struct {
+	path  string // below the module
+	only  []string
+	never []string // exceptions from std
+	why   string
+}
+
+// house is the import table of docs/architecture.md. A package that is not in
+// it fails the test: a new room states its walls first.
+var house = []room{
+	{path: ".", only: []string{"os", "cmd", "internal/early"},
+		why: "main turns arguments into an exit status and nothing else"},
+	{path: "cmd", only: []string{std, "internal/campaign", "internal/config", "internal/elect", "internal/guard",
+		"internal/lease", "internal/observe", "internal/proc", "internal/runner", "internal/store/file", "internal/store/redis",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/spf13/viper"},
+		why: "cmd puts the parts together; a store's client stays inside the store"},
+	{path: "internal/config", only: []string{std},
+		why: "values and rules must not depend on where they come from or go to"},
+	{path: "internal/lease", only: []string{std},
+		why: "everything imports the nouns, so they import nothing"},
+	{path: "internal/lease/leasetest", only: []string{std, "internal/lease"},
+		why: "one suite judges all stores, so it knows none of them"},
+	{path: "internal/elect", only: []string{"errors", "fmt", "slices", "strings", "time", "internal/lease"},
+		why: "decisions are pure: no clock, no I/O, no goroutine"},
+	{path: "internal/campaign", only: []string{std, "internal/elect", "internal/lease"},
+		never: []string{"os/exec", "syscall", "net"},
+		why:   "it acts through its interfaces, so tests run it in simulated time"},
+	{path: "internal/proc", only: []string{"syscall", "unsafe"}, why: early},
+	{path: "internal/guard", only: []string{"syscall", "unsafe", "internal/proc"}, why: early},
+	{path: "internal/early", only: []string{"internal/guard"}, why: early},
+	{path: "internal/runner", only: []string{std, "golang.org/x/sys/unix", "internal/guard", "internal/proc"},
+		why: "it holds the command and knows nothing of leases"},
+	{path: "internal/observe", only: []string{std, "internal/campaign", "internal/elect", "internal/lease"},
+		why: "it tells what happened and never takes part"},
+	{path: "internal/store/file", only: []string{std, "golang.org/x/sys/unix", "internal/lease"}, why: oneStore},
+	{path: "internal/store/redis", only: []string{std, "github.com/redis/go-redis/v9", "internal/lease"}, why: oneStore},
+	{path: "internal/faultnet", only: []string{std},
+		why: "it hurts connections, whatever runs over them"},
+	{path: "internal/scripttest", only: []string{std, "golang.org/x/sys/unix", "github.com/redis/go-redis/v9",
+		"github.com/rogpeppe/go-internal/testscript", "internal/faultnet"},
+		why: "scripts judge the program from outside, so the harness shares no code with it"},
+	{path: "scripts/benchmark", only: []string{std, "internal/proc"},
+		why: "it measures the binary from outside, on the clock of the deadlines"},
+	{path: "scripts/benchmark", only: []string{std, "internal/proc"},
+		why: "it measures the program from outside"},
+}
+
+const (
+	early    = "the guard starts before the rest of the program is initialised; every import delays it"
+	oneStore = "a store is one technology behind lease.Store and knows neither its users nor other stores"
+)
+
+func TestEveryPackageKeepsToItsRoom(t *testing.T) {
+	for _, pkg := range packages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(pkg.ImportPath, module), "/")
+		if name == "" {
+			name = "."
+		}
+		i := slices.IndexFunc(house, func(r room) bool { return r.path == name })
+		if i < 0 {
+			t.Errorf("%s has no row in the table: say what it may import and why", name)
+			continue
+		}
+		for _, imported := range pkg.Imports {
+			if r := house[i]; !r.allows(strings.TrimPrefix(imported, module+"/")) {
+				t.Errorf("%s imports %s, it may import %s only: %s", name, imported, r.list(), r.why)
+			}
+		}
+	}
+}
+
+func TestViperIsKnownToOneFile(t *testing.T) {
+	for name, file := range parse(t, "cmd") {
+		for _, spec := range file.Imports {
+			if spec.Path.Value == `"github.com/spf13/viper"` && name != "config.go" {
+				t.Errorf("cmd/%s imports viper, cmd/config.go alone may: where settings come from is decided in one place", name)
+			}
+		}
+	}
+}
+
+func TestElectHasNoClock(t *testing.T) {
+	measures := []string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}
+	for name, file := range parse(t, "internal/elect") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && !slices.Contains(measures, sel.Sel.Name) {
+					t.Errorf("internal/elect/%s uses time.%s, it may use durations only: every time comes with an event", name, sel.Sel.Name)
+				}
+			}
+			if g, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("internal/elect/%s starts a goroutine at offset %d: a step is one call", name, g.Go)
+			}
+			return true
+		})
+	}
+}
+
+func (r room) allows(imported string) bool {
+	if slices.Contains(r.only, imported) {
+		return true
+	}
+	// The first element of a path outside the standard library is a host name.
+	first, _, _ := strings.Cut(imported, "/")
+	standard := !strings.Contains(first, ".") && first != "internal" && first != "cmd"
+	return standard && slices.Contains(r.only, std) && !slices.Contains(r.never, imported)
+}
+
+func (r room) list() string {
+	list := strings.Join(r.only, ", ")
+	if len(r.never) > 0 {
+		list += " without " + strings.Join(r.never, ", ")
+	}
+	return list
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// packages lists the module as it is built for Linux, where the guard's rules
+// apply.
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	list := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	list.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var pkg goPackage
+		if err := d.Decode(&pkg); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, pkg)
+	}
+}
+
+// parse returns the non-test files of a folder by name.
+func parse(t *testing.T, dir string) map[string]*ast.File {
+	t.Helper()
+	names, err := filepath.Glob(path.Join(dir, "*.go"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no Go files in %s (%v)", dir, err)
+	}
+	files := map[string]*ast.File{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(name)] = file
+	}
+	return files
+}

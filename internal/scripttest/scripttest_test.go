@@ -1,0 +1,50 @@
+//go:build linux
+
+package scripttest
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestCommands(t *testing.T) {
+	Run(t, "testdata/works", Redis)
+}
+
+// TestFailuresAreSeen runs this test binary on scripts that are wrong in one
+// way each: a harness that cannot fail proves nothing.
+func TestFailuresAreSeen(t *testing.T) {
+	want := map[string]string{
+		"background": "alive at the end of the script",
+		"lease":      "the store has files",
+		"noise":      "more than a message and a cure",
+		"nomessage":  "does not begin with the program's name",
+		"orphan":     "alive at the end of the script",
+		"password":   "shows a password",
+		"ran":        "the command ran",
+		"status":     "ended with 1, want 0",
+		"survivor":   "left behind",
+	}
+	for name, message := range want {
+		t.Run(name, func(t *testing.T) {
+			again := exec.Command(os.Args[0], "-test.run=^TestBroken$/^"+name+"$")
+			again.Env = append(os.Environ(), broken+"=1")
+			out, err := again.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), message) {
+				t.Errorf("want a failure with %q, got %v:\n%s", message, err, out)
+			}
+		})
+	}
+}
+
+// broken asks for TestBroken, which fails whenever it runs.
+const broken = "SCRIPTTEST_BROKEN"
+
+func TestBroken(t *testing.T) {
+	if os.Getenv(broken) == "" {
+		t.Skip("only run by TestFailuresAreSeen")
+	}
+	Run(t, "testdata/fails", File)
+}
