@@ -8,6 +8,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/runner"
 )
 
 // The statuses that are leaderrun's own. Everything else is the command's, or
@@ -60,12 +61,17 @@ func ranOut(result campaign.Result, c config.Config) bool {
 	return result.Outcome == elect.Denied && c.Wait > 0 && !c.SkipExitCodeNamed
 }
 
+// notStarted tells a command that is not there and one that cannot be executed
+// from a system that cannot start anything.
 func notStarted(err error) int {
+	var errno syscall.Errno
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, runner.ErrGuard), !errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist):
+		return exitUsage
+	case errors.Is(err, fs.ErrNotExist), errno == syscall.ENOTDIR:
 		return exitNotFound
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EISDIR):
-		return exitCannotExecute
+	case errno == syscall.EAGAIN, errno == syscall.ENOMEM, errno == syscall.ETIMEDOUT:
+		return exitUsage
 	}
-	return exitUsage
+	return exitCannotExecute
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
@@ -116,7 +117,8 @@ func (p process) Start(killBy time.Duration, l lease.Lease, tell func(elect.Even
 		case runner.Failed:
 			tell(elect.Event{Kind: elect.StartFailed, Err: r.Err})
 		case runner.Stopped:
-			if runner.HasTerminal() {
+			switch r.Signal {
+			case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU: // the shell waits for leaderrun to stop
 				runner.StopSelf()
 			}
 		case runner.Ended:

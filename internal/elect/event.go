@@ -25,7 +25,7 @@ const (
 	StartFailed                    // Err: the command could not be started, nothing runs
 	Renewed                        // Sent, Lease
 	LeaseLost                      // Err: the store says that the lease is not ours
-	Broken                         // Err: the holder's connection broke
+	Broken                         // Err: a store that watches its connection has lost it
 	Order                          // Signal: leaderrun is told to stop
 	PassOn                         // Signal: for the command
 	CommandEnded                   // Exit, Left: the command is over, descendants live

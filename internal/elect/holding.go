@@ -101,7 +101,7 @@ func (m *machine) broken(err error) {
 // on otherwise. A second order ends the grace. What the command has received
 // from the terminal is its own affair, as if it had been run directly.
 func (m *machine) signalled(e Event) {
-	if e.FromTerminal && m.Ran {
+	if e.FromTerminal && m.Ran && !m.Ended {
 		return
 	}
 	if e.Kind == PassOn {

@@ -26,8 +26,8 @@ type State struct {
 	InFlight, Asked, Retired bool
 
 	// Began is when the candidacy began and WaitUntil when standing by ends.
-	// WakeAt is when a standby asks again by itself, StandUntil when it gives up.
-	Began, WaitUntil, WakeAt, StandUntil time.Duration
+	// WakeAt is when a standby asks again by itself.
+	Began, WaitUntil, WakeAt time.Duration
 	// SettleUntil is how long the candidate follows a settling store.
 	SettleUntil time.Duration
 	// Refused counts refused connections in a row.

@@ -75,7 +75,7 @@ func (m *machine) campaigning(e Event) {
 		m.granted(e)
 	case Held:
 		m.InFlight, m.Refused = false, 0
-		m.standBy(Denied, m.WaitUntil, e.Remaining+time.Millisecond) // the store rounds down
+		m.standBy(Denied, m.WaitUntil, after(e.Remaining, time.Millisecond)) // the store rounds down
 		m.awaitWakeup()
 	case Settling:
 		m.settling(e.Remaining)
@@ -132,6 +132,7 @@ func (m *machine) settling(remaining time.Duration) {
 	}
 	if m.now+remaining > m.SettleUntil {
 		m.standBy(Denied, m.WaitUntil, remaining)
+		m.awaitWakeup()
 		return
 	}
 	m.standBy(Denied, max(m.WaitUntil, m.SettleUntil), remaining)
@@ -183,7 +184,7 @@ func (m *machine) standBy(why Outcome, until, pause time.Duration) {
 	case m.now >= until:
 		m.finish(why)
 	default:
-		m.Phase, m.StandUntil = Standby, until
+		m.Phase = Standby
 		m.WakeAt = min(after(m.now, pause), until)
 	}
 }
@@ -258,7 +259,11 @@ func (m *machine) releasing(e Event) {
 			m.release(m.Outcome)
 		}
 	case Order:
-		if m.ordered(e); m.Orders > 1 {
+		m.ordered(e)
+		if m.Outcome == Unavailable { // the grant came too late, and nothing ran
+			m.Outcome = Ordered
+		}
+		if m.Orders > 1 {
 			m.settle()
 		}
 	}

@@ -66,6 +66,7 @@ type guard struct {
 
 	ended, told bool
 	status      syscall.WaitStatus
+	groupTold   uint64 // the signals that were sent to the command's group, by bit
 	killing     bool
 	rounds      int
 }
@@ -76,6 +77,7 @@ func run() int {
 	}
 	syscall.CloseOnExec(OrdersFD)
 	syscall.CloseOnExec(ReportsFD)
+	_ = syscall.SetNonblock(ReportsFD, true) // nobody may have to read for a kill to happen
 	alarm, err := proc.NewAlarm()
 	if err != nil || proc.AdoptOrphans() != nil {
 		return exitRefused
@@ -157,6 +159,7 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	if err != nil {
 		return failed(err)
 	}
+	g.alarm.Set(killBy) // first: a guard that is stopped from here on is woken
 	// The runtime gives the child the default actions of the signals that it
 	// handles, although they are ignored here.
 	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
@@ -165,7 +168,6 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	}
 	g.command, g.pid, g.killBy, g.died = c, pid, killBy, died
 	report(ReportStarted, int64(pid))
-	g.alarm.Set(killBy)
 	go watch()
 	proc.Mute(0, 1, 2) // or the reader of the command's output would wait for the guard
 	return false
@@ -195,6 +197,7 @@ func (g *guard) reap() (gone bool) {
 	gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
 		switch {
 		case pid != g.pid:
+		case status.Stopped() && g.command.Group == 0: // not a terminal's doing
 		case status.Stopped():
 			report(ReportStopped, int64(status.StopSignal()))
 		default:
@@ -222,10 +225,9 @@ func (g *guard) signal(sig syscall.Signal) {
 		return
 	}
 	g.send(sig)
-	for _, ending := range endings[:4] {
-		if sig == ending {
-			g.send(syscall.SIGCONT)
-		}
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
+		g.send(syscall.SIGCONT)
 	}
 }
 
@@ -234,6 +236,7 @@ func (g *guard) send(sig syscall.Signal) {
 	case g.ended:
 		g.signalRest(sig)
 	case g.command.Group == 0:
+		g.groupTold |= 1 << uint(sig)
 		_ = syscall.Kill(-g.pid, sig)
 	default:
 		_ = syscall.Kill(g.pid, sig)

@@ -12,8 +12,14 @@ func attributes(c Command) *syscall.SysProcAttr {
 }
 
 // signalRest signals every child of the guard: the command and all that it has
-// adopted.
-func (g *guard) signalRest(sig syscall.Signal) { proc.SignalChildren(sig, 0) }
+// adopted. A signal that went to the command's group is not sent to a member of
+// it again; SIGKILL does no harm twice.
+func (g *guard) signalRest(sig syscall.Signal) {
+	proc.SignalChildren(sig, func(pid int) bool {
+		group, err := syscall.Getpgid(pid)
+		return sig != syscall.SIGKILL && g.groupTold&(1<<uint(sig)) != 0 && err == nil && group == g.pid
+	})
+}
 
 // bury does nothing: when no child is left, nobody is.
 func (g *guard) bury() {}

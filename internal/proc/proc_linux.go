@@ -13,6 +13,7 @@ const (
 	waitPid         = 1
 	waitStopped     = 0x2
 	waitExited      = 0x4
+	waitNot         = 0x1 // WNOHANG
 	waitNoReap      = 0x1000000
 	timerAbsolute   = 1
 	signalEvent     = 0
@@ -57,11 +58,8 @@ func Ignore(sig syscall.Signal) {
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, kernelSigsetLen, 0, 0)
 }
 
-// WaitChild blocks until there is a status for Reap, and returns the child's
-// process id, or 0 when there is no child.
-func WaitChild() (pid int) {
-	return waitID(waitAll, 0, waitExited|waitStopped)
-}
+// WaitChild blocks until there is a status for Reap, or no child.
+func WaitChild() { waitID(waitAll, 0, waitExited|waitStopped) }
 
 // waitID leaves the status where it is. The process id stands in siginfo_t
 // behind three words, and one of padding where pointers are two words long.
@@ -81,6 +79,9 @@ func waitID(kind uintptr, id int, events uintptr) (pid int) {
 
 // AwaitEnd blocks until the child has ended, without reaping it.
 func AwaitEnd(pid int) { waitID(waitPid, pid, waitExited) }
+
+// Ended reports whether the child has ended, without reaping it.
+func Ended(pid int) bool { return waitID(waitPid, pid, waitExited|waitNot) == pid }
 
 // ReapOrphans reaps, for ever, whatever child ends that is not own: a process
 // with the id 1 inherits every orphan of its container, not only those of its
@@ -102,11 +103,19 @@ func pause() {
 	_ = syscall.Nanosleep(&ts, nil)
 }
 
-// SignalChildren sends the signal to every direct child but the excepted one.
-// The caller must not reap at the same time.
-func SignalChildren(sig syscall.Signal, except int) {
+// ChildrenKnown reports whether /proc shows this process and its children: it
+// may be missing, or that of another namespace.
+func ChildrenKnown() bool {
+	var link [20]byte
+	n, err := syscall.Readlink("/proc/self", link[:])
+	return err == nil && string(link[:n]) == itoa(syscall.Getpid())
+}
+
+// SignalChildren sends the signal to every direct child that spare does not
+// name. The caller must not reap at the same time.
+func SignalChildren(sig syscall.Signal, spare func(pid int) bool) {
 	for _, pid := range ChildrenOf(syscall.Getpid()) {
-		if pid != except {
+		if !spare(pid) {
 			_ = syscall.Kill(pid, sig) // it may have ended: then it is a zombie still
 		}
 	}
@@ -161,11 +170,16 @@ func (a *Alarm) Poll(fds ...int) (ready []bool) {
 		set = append(set, pollFD{fd: int32(fd), events: readable})
 	}
 	ready = make([]bool, len(fds))
-	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), 0, 0, 0, 0)
-	for i := range fds {
-		ready[i] = errno == 0 && set[i+1].revents != 0
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), 0, 0, 0, 0)
+		if errno == syscall.EINTR { // it says nothing about the descriptors
+			continue
+		}
+		for i := range fds {
+			ready[i] = errno == 0 && set[i+1].revents != 0
+		}
+		return ready
 	}
-	return ready
 }
 
 // Mute makes the file descriptors lead nowhere.

@@ -31,13 +31,16 @@ func Ignore(sig syscall.Signal) { signal.Ignore(sig) }
 
 // WaitChild waits a moment: there is no portable way to wait for a child
 // without reaping it.
-func WaitChild() (pid int) {
-	time.Sleep(5 * time.Millisecond)
-	return 0
-}
+func WaitChild() { time.Sleep(5 * time.Millisecond) }
 
 // AwaitEnd does not wait: see WaitChild.
 func AwaitEnd(int) {}
+
+// Ended knows nothing: see WaitChild.
+func Ended(int) bool { return false }
+
+// ChildrenKnown reports true: nothing here depends on them.
+func ChildrenKnown() bool { return true }
 
 // ReapOrphans does nothing: containers are Linux.
 func ReapOrphans(func(pid int) bool) {}
@@ -46,7 +49,7 @@ func ReapOrphans(func(pid int) bool) {}
 func ChildrenOf(int) []int { return nil }
 
 // SignalChildren does nothing, for the same reason.
-func SignalChildren(syscall.Signal, int) {}
+func SignalChildren(syscall.Signal, func(pid int) bool) {}
 
 // Alarm is an instant at which Poll returns.
 type Alarm struct{ at int64 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,16 +27,21 @@ type Kind int
 
 const (
 	Started Kind = iota // Pid
-	Failed              // Err: nothing runs; a syscall.Errno is the system's answer to the exec
-	Stopped             // the command was stopped, by a terminal or somebody else
+	Failed              // Err: nothing runs; ErrGuard, or a syscall.Errno that is the system's answer to the exec
+	Stopped             // Signal: the command, which has a terminal, was stopped
 	Ended               // Status, Left: the command is over, descendants live
 	Gone                // Status, or Err when the guard died: nothing of the tree lives
 )
+
+// ErrGuard says that there is no guard: nothing was started, and the command is
+// not to blame.
+var ErrGuard = errors.New("cannot start the guard process")
 
 // Report is one thing that became of the command.
 type Report struct {
 	Kind   Kind
 	Pid    int
+	Signal syscall.Signal
 	Status syscall.WaitStatus
 	Left   string // one of the descendants, for people
 	Err    error
@@ -50,16 +56,18 @@ func Now() time.Duration { return time.Duration(proc.Now()) }
 const killPatience = 100 * time.Millisecond
 
 // Runner runs one command at a time. Its methods may be called from any
-// goroutine, and none but Close waits for anything but a fork; orders that find
-// no command are dropped.
+// goroutine, and none but Close waits for anything but a fork. Orders before the
+// first start are dropped, those after the end of a tree are not read.
 type Runner struct {
 	path string
 	args []string
 
 	mu     sync.Mutex
 	alarm  *proc.Alarm
-	now    *held // nil while there is none
+	now    *held // the last one; nil before the first
 	closed bool
+	// strangers were children of this process before it was leaderrun.
+	strangers []int
 }
 
 // New returns a runner of the program at path with the argv args.
@@ -67,12 +75,14 @@ func New(path string, args []string) *Runner { return &Runner{path: path, args: 
 
 // held is one command, or the place for one, held by one guard.
 type held struct {
-	guard   *process
-	orders  outbox
-	reports *os.File
-	started bool
-	over    chan struct{} // closed when the guard is reaped
-	kill    sync.Once
+	guard     *process
+	strangers []int
+	pid       int // of the command, 0 until it has started
+	orders    outbox
+	reports   *os.File
+	started   bool
+	over      chan struct{} // closed when the guard is reaped
+	kill      sync.Once
 	// burying: the guard died and its tree is being killed; left: its tree lives
 	// on, as it was told to.
 	burying, left atomic.Bool
@@ -91,8 +101,11 @@ func (r *Runner) prepared() (*held, error) {
 	if r.closed {
 		return nil, os.ErrClosed
 	}
-	if r.now != nil && !r.now.started {
-		return r.now, nil
+	if h := r.now; h != nil && !h.started {
+		if !proc.Ended(h.guard.pid) {
+			return h, nil
+		}
+		h.dismiss()
 	}
 	h, err := r.startGuard()
 	if err == nil {
@@ -109,7 +122,7 @@ func (r *Runner) Start(killBy time.Duration, env []string, tell func(Report)) {
 	defer r.mu.Unlock()
 	h, err := r.prepared()
 	if err != nil {
-		go tell(Report{Kind: Failed, Err: fmt.Errorf("start the guard process: %w", err)})
+		go tell(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, err)})
 		return
 	}
 	h.started = true
@@ -148,7 +161,7 @@ func (r *Runner) startGuard() (*held, error) {
 		reports.Close()
 		return nil, err
 	}
-	h := &held{guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	h := &held{strangers: r.strangers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	return h, nil
 }
@@ -160,9 +173,13 @@ func (r *Runner) settleIn() error {
 	if r.alarm != nil {
 		return nil
 	}
+	if !proc.ChildrenKnown() {
+		return errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed; mount it")
+	}
 	if err := proc.AdoptOrphans(); err != nil {
 		return err
 	}
+	r.strangers = proc.ChildrenOf(os.Getpid())
 	alarm, err := proc.NewAlarm()
 	if err != nil {
 		return err
@@ -207,9 +224,10 @@ func (h *held) listen(tell func(Report)) {
 		report := guard.DecodeReport(b)
 		switch report.Kind {
 		case guard.ReportStarted:
-			tell(Report{Kind: Started, Pid: int(report.Value)})
+			h.pid = int(report.Value)
+			tell(Report{Kind: Started, Pid: h.pid})
 		case guard.ReportStopped:
-			tell(Report{Kind: Stopped})
+			tell(Report{Kind: Stopped, Signal: syscall.Signal(report.Value)})
 		case guard.ReportEnded:
 			tell(Report{Kind: Ended, Status: syscall.WaitStatus(report.Value), Left: h.someChild()})
 		case guard.ReportFailed:
@@ -247,15 +265,23 @@ func (h *held) bury(tell func(Report)) {
 	if status.Signaled() {
 		how = status.Signal().String()
 	}
-	sweep()
-	tell(Report{Kind: Gone, Err: errors.New("the guard process died: " + how)})
+	h.killLeftBehind()
+	died := errors.New("the guard process died: " + how)
+	if h.pid == 0 {
+		tell(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, died)})
+		return
+	}
+	tell(Report{Kind: Gone, Err: died})
 }
 
-// sweep kills every child of this process, and theirs as they are inherited.
-func sweep() {
+// sweep kills every child of this process but the strangers, and theirs as they
+// are inherited.
+func sweep(strangers []int) {
+	stranger := func(pid int) bool { return slices.Contains(strangers, pid) }
 	for round := 0; ; round++ {
-		proc.SignalChildren(syscall.SIGKILL, 0)
-		if proc.Reap(func(int, syscall.WaitStatus) {}) {
+		proc.SignalChildren(syscall.SIGKILL, stranger)
+		none := proc.Reap(func(int, syscall.WaitStatus) {})
+		if none || !slices.ContainsFunc(proc.ChildrenOf(os.Getpid()), func(pid int) bool { return !stranger(pid) }) {
 			return
 		}
 		time.Sleep(time.Millisecond << min(round, 5))
@@ -319,11 +345,17 @@ func (r *Runner) Close() {
 	case h.started:
 		<-h.over
 	default:
-		close(h.over)
-		h.orders.file.Close() // which is its sign to end
-		h.guard.wait()
-		h.reports.Close()
+		h.dismiss()
 	}
+}
+
+// dismiss ends a guard that holds nothing.
+func (h *held) dismiss() {
+	close(h.over)
+	h.guard.signal(syscall.SIGKILL) // it may be stopped
+	h.guard.wait()
+	h.orders.file.Close()
+	h.reports.Close()
 }
 
 // HasTerminal reports whether this process has a controlling terminal.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	_ "github.com/leaderrun/leaderrun/internal/early" // this test binary is the guard, too
+	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
 // start runs a shell script under a guard and returns what it tells.
@@ -227,7 +228,7 @@ func TestLeftAlive(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("the descendant that was to be left alive: %v", err)
 	}
-	sweep()
+	sweep(nil)
 }
 
 func TestGuardSurvivesSignals(t *testing.T) {
@@ -280,13 +281,77 @@ func TestLargeEnvironment(t *testing.T) {
 	}
 }
 
-func TestStoppedIsTold(t *testing.T) {
-	r, reports := start(t, far(), "kill -STOP $$; exit 7")
+// A guard that waits for its command may meet anything meanwhile.
+func TestPreparedGuardIsHit(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
+		t.Run(name+", then closed", func(t *testing.T) {
+			r := New("/bin/true", []string{"true"})
+			r.Prepare()
+			r.now.guard.signal(sig)
+			r.Close() // returns
+		})
+	}
+	t.Run("killed, then needed", func(t *testing.T) {
+		r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
+		r.Prepare()
+		r.now.guard.signal(syscall.SIGKILL)
+		proc.AwaitEnd(r.now.guard.pid)
+		reports := make(chan Report, 8)
+		r.Start(far(), nil, func(rep Report) { reports <- rep })
+		defer r.Close()
+		next(t, reports, Started)
+		if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
+			t.Errorf("%+v", gone)
+		}
+	})
+}
+
+// Children that this process had before it was leaderrun are not the command's.
+func TestStrangersAreSpared(t *testing.T) {
+	stranger := exec.Command("sleep", "60")
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Process.Kill() }()
+	r, reports := start(t, far(), "setsid sleep 60 & wait")
 	next(t, reports, Started)
-	next(t, reports, Stopped)
-	r.Signal(int(syscall.SIGCONT))
-	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 7 {
-		t.Errorf("%+v", gone)
+	r.now.guard.signal(syscall.SIGKILL)
+	if rep := last(t, reports); rep.Err == nil {
+		t.Errorf("told %+v", rep)
+	}
+	if proc.Ended(stranger.Process.Pid) {
+		t.Error("the stranger was killed")
+	}
+}
+
+// A process that the command's group has been sent a signal with is not sent it
+// again when its parent is gone.
+func TestSignalledOnce(t *testing.T) {
+	heard := filepath.Join(t.TempDir(), "heard")
+	worker := `trap "echo TERM >>` + heard + `" TERM; echo up >>` + heard + `; while ! [ -e ` + heard + `.end ]; do sleep 0.01; done`
+	r, reports := start(t, far(), "bash -c '"+worker+"' & wait")
+	next(t, reports, Started)
+	content := func() string { b, _ := os.ReadFile(heard); return string(b) }
+	await(t, func() bool { return content() == "up\n" })
+	r.Signal(15)
+	next(t, reports, Ended)
+	r.Signal(15)
+	await(t, func() bool { return content() != "up\n" })
+	if err := os.WriteFile(heard+".end", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next(t, reports, Gone)
+	if content() != "up\nTERM\n" {
+		t.Errorf("the worker heard %q", content())
+	}
+}
+
+func await(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within 20 s")
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"math"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -47,8 +46,11 @@ func (a *answer) str(i int) string {
 	return ""
 }
 
+// duration is at most ten years, so that sums of it stay in range whatever a key
+// that leaderrun did not write may say.
 func (a *answer) duration(i int) time.Duration {
-	return time.Duration(min(a.int(i), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	const most = 10 * 365 * 24 * time.Hour
+	return time.Duration(min(a.int(i), most.Milliseconds())) * time.Millisecond
 }
 
 func (a *answer) heldReason(i int) lease.HeldReason {
