@@ -54,7 +54,7 @@ func writeFile(t *testing.T, text string) string {
 // loaded is what load finds with these arguments and default files.
 func loaded(t *testing.T, args []string, files ...string) (config.Config, error) {
 	t.Helper()
-	flags := leadCommand().Flags()
+	flags := newFlags()
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}

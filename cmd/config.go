@@ -72,7 +72,7 @@ func checkSurroundings(c *config.Config) error {
 		return &config.Error{
 			Setting: "key", Value: c.Key,
 			Problem: "this command already runs under leaderrun with that key, and would wait for itself",
-			Cure:    "run the command directly, or use another --key",
+			Cure:    "run the command directly, or give another key with --key",
 		}
 	}
 	if c.StoreSource == "" && (inLeaderrun || inKubernetes) {

@@ -38,7 +38,7 @@ var values = map[string][3]string{
 // Every setting can be given in every place, and a flag wins over a variable,
 // that over the file, that over the default, whichever of them are there.
 func TestPrecedence(t *testing.T) {
-	names := settingNames(leadCommand().Flags())
+	names := settingNames(newFlags())
 	for _, name := range names {
 		if _, ok := values[name]; !ok && name != "config" {
 			t.Errorf("no values for %s", name)

@@ -52,7 +52,7 @@ Telling
 Exit status: the command's own, 128+n if signal n ended it, or
   0    somebody else leads; -E N makes that N
   69   the store is away or refuses; nothing ran
-  75   --wait ran out; nothing ran
+  75   --wait ran out; nothing ran; -E N makes that N
   76   the lease was lost or expired; the command was stopped, its result is void
   124  --max-runtime was over; the command was stopped
   125  usage, configuration, or leaderrun itself failed

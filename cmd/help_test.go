@@ -16,7 +16,7 @@ import (
 
 func TestHelpListsTheFlags(t *testing.T) {
 	var flags []string
-	leadCommand().Flags().VisitAll(func(f *pflag.Flag) {
+	newFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != nowFlag {
 			flags = append(flags, "--"+f.Name)
 		}

@@ -29,28 +29,32 @@ func Main(args []string) int {
 		fmt.Fprint(os.Stderr, usage)
 		return exitUsage
 	}
-	command := verb(args[0])
-	if command != nil {
-		args = args[1:]
-	} else {
-		command = leadCommand()
+	if command := verb(args[0]); command != nil {
+		return runVerb(command, args[1:])
 	}
+	flags := newFlags()
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		printHelp()
+		return 0
+	case err != nil:
+		fail(newLogger(os.Stderr, config.Default()), flagError(flags, err))
+		return exitUsage
+	}
+	return lead(flags, flags.Args())
+}
+
+func runVerb(command *cobra.Command, args []string) int {
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.CompletionOptions.DisableDefaultCmd = true
-	command.SetFlagErrorFunc(flagError)
+	command.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c.Flags(), err) })
 	command.SetHelpFunc(func(*cobra.Command, []string) { printHelp() })
 	command.SetArgs(args)
-
-	var status exitStatus
-	switch err := command.Execute(); {
-	case err == nil:
-		return 0
-	case errors.As(err, &status):
-		return int(status)
-	default:
+	if err := command.Execute(); err != nil {
 		fail(newLogger(os.Stderr, config.Default()), err)
 		return exitUsage
 	}
+	return 0
 }
 
 func verb(name string) *cobra.Command {
@@ -63,33 +67,15 @@ func verb(name string) *cobra.Command {
 	return nil
 }
 
-// exitStatus is a status other than 0 about which everything has been said.
-type exitStatus int
-
-func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
-
-func leadCommand() *cobra.Command {
-	command := &cobra.Command{
-		Use:  "leaderrun",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if status := lead(c.Flags(), args); status != 0 {
-				return exitStatus(status)
-			}
-			return nil
-		},
-	}
-	defineFlags(command.Flags())
-	return command
-}
-
 // nowFlag is -n. It has no long form: a name that begins with a dash cannot be
 // typed.
 const nowFlag = "-n"
 
-// defineFlags defines the flags. Values are read as text, since they may come
+// newFlags are the flags of a run. Values are read as text, since they may come
 // from elsewhere too: package config knows their forms and defaults.
-func defineFlags(f *pflag.FlagSet) {
+func newFlags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("leaderrun", pflag.ContinueOnError)
+	f.Usage = func() {}      // Main speaks
 	f.SetInterspersed(false) // what follows COMMAND is the command's
 	for _, name := range []string{
 		"key", "store", "prefix", "ttl", "renew", "retry", "profile",
@@ -104,6 +90,7 @@ func defineFlags(f *pflag.FlagSet) {
 	f.BoolP("verbose", "v", false, "")
 	f.BoolP("quiet", "q", false, "")
 	f.BoolP(nowFlag, "n", false, "")
+	return f
 }
 
 // lead runs the command while leader. Everything that can be wrong without the
@@ -137,7 +124,7 @@ func lead(flags *pflag.FlagSet, command []string) int {
 
 // flagError says what is wrong with the flags in this program's words. It shows
 // no values: one of them may be an address with a password.
-func flagError(command *cobra.Command, err error) error {
+func flagError(flags *pflag.FlagSet, err error) error {
 	const cure = "leaderrun --help lists the flags; those of the command belong after it"
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
@@ -148,7 +135,7 @@ func flagError(command *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
 		e := &config.Error{Problem: "unknown flag --" + config.Shown(name), Cure: cure}
-		if other := near(name, settingNames(command.Flags())); other != "" {
+		if other := near(name, settingNames(flags)); other != "" {
 			e.Cure = "did you mean --" + other + "?"
 		}
 		return e

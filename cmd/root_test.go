@@ -311,3 +311,14 @@ func TestQuietKeepsErrors(t *testing.T) {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 }
+
+// Cobra has hidden verbs; behind flags even their names are commands.
+func TestHiddenVerbsAreCommands(t *testing.T) {
+	noSettings(t)
+	for _, word := range []string{"__complete", "completion", "help", "version"} {
+		t.Setenv("PATH", t.TempDir())
+		if got := Main([]string{"-q", "--store=file:" + t.TempDir(), "--key=k", word}); got != exitNotFound {
+			t.Errorf("%s behind flags ended with %d, want %d: looked for and not found", word, got, exitNotFound)
+		}
+	}
+}

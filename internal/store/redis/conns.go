@@ -21,8 +21,16 @@ type conns struct {
 	opt redis.Options
 
 	mu     sync.Mutex
-	idle   []*redis.Client // the last one used is taken first
+	idle   []*conn // the last one used is taken first
 	closed bool
+}
+
+// conn is a connection and the context of the call that has it. The client dials
+// under a context of its own; here a dial ends with the call that needed it, or
+// sockets would pile up while packets vanish.
+type conn struct {
+	*redis.Client
+	ctx context.Context
 }
 
 func newConns(opt *redis.Options, dialer func(context.Context, string, string) (net.Conn, error)) *conns {
@@ -56,8 +64,9 @@ func (p *conns) do(ctx context.Context, op string, call func(*redis.Client) (any
 	if err != nil {
 		return nil, p.storeError(ctx, op, err)
 	}
+	c.ctx = ctx
 	uncut := context.AfterFunc(ctx, func() { _ = c.Close() })
-	v, err := guarded(c, call)
+	v, err := guarded(c.Client, call)
 	if errors.Is(err, redis.Nil) {
 		v, err = nil, nil // an answer: nothing
 	}
@@ -83,7 +92,7 @@ func guarded(c *redis.Client, call func(*redis.Client) (any, error)) (v any, err
 	return call(c)
 }
 
-func (p *conns) take() (*redis.Client, error) {
+func (p *conns) take() (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -94,11 +103,15 @@ func (p *conns) take() (*redis.Client, error) {
 		p.idle = p.idle[:n-1]
 		return c, nil
 	}
-	opt := p.opt
-	return redis.NewClient(&opt), nil
+	opt, c := p.opt, &conn{}
+	opt.Dialer = func(_ context.Context, network, addr string) (net.Conn, error) {
+		return p.opt.Dialer(c.ctx, network, addr)
+	}
+	c.Client = redis.NewClient(&opt)
+	return c, nil
 }
 
-func (p *conns) put(c *redis.Client) {
+func (p *conns) put(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
