@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -137,6 +138,29 @@ func TestFirstProcessReapsStrangers(t *testing.T) {
 	}
 	if got := status(t, cmd); got != 0 {
 		t.Errorf("status %d", got)
+	}
+}
+
+// A child that leaderrun has from before it was executed, as in an entrypoint
+// that starts a sidecar and then execs, is not the command's: it survives even
+// the sweep after the guard's death.
+func TestSidecarSurvives(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	file := filepath.Join(t.TempDir(), "sidecar")
+	entrypoint := `sleep 60 >/dev/null & echo $! >` + file + `; exec "$@"`
+	if _, code := direct(t, []string{"sh", "-c", entrypoint, "sh"}, "sh", "-c", "kill -9 $PPID; sleep 60"); code != 125 {
+		t.Errorf("status %d after the guard's death, want 125", code)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("the sidecar is dead: %v", err)
 	}
 }
 

@@ -30,10 +30,10 @@ func run(c config.Config, log *slog.Logger) (campaign.Result, error) {
 	defer func() { _ = store.Close() }()
 	commands := runner.New(c.Path, c.Command)
 	defer commands.Close()
-	signals := listen(runner.HasTerminal())
 	if c.Wait > 0 { // a candidate that does not stand by is likely to be skipped
-		go commands.Prepare()
+		commands.Prepare() // first: the guard gets ready while the store is asked
 	}
+	signals := listen(runner.HasTerminal())
 
 	result := campaign.Run(context.Background(), campaign.Settings{
 		Settings:  rules(c),

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -82,25 +83,29 @@ func printable(s string) string {
 }
 
 // Writer hands what is written to w from a goroutine of its own. It never
-// blocks: when w does not take what it was given, later writes are dropped.
+// blocks: when w does not take what it was given, later writes are dropped. One
+// to which nothing is written, as in most runs, costs nothing.
 type Writer struct {
+	w     io.Writer
+	first sync.Once
 	queue chan []byte
 	done  chan struct{}
 }
 
-// NewWriter starts a Writer; Close ends it.
+// NewWriter makes a Writer; Close ends it.
 func NewWriter(w io.Writer) *Writer {
-	q := &Writer{queue: make(chan []byte, 256), done: make(chan struct{})}
-	go func() {
-		defer close(q.done)
-		for b := range q.queue {
-			_, _ = w.Write(b)
-		}
-	}()
-	return q
+	return &Writer{w: w, queue: make(chan []byte, 256), done: make(chan struct{})}
+}
+
+func (q *Writer) drain() {
+	defer close(q.done)
+	for b := range q.queue {
+		_, _ = q.w.Write(b)
+	}
 }
 
 func (q *Writer) Write(b []byte) (int, error) {
+	q.first.Do(func() { go q.drain() })
 	select {
 	case q.queue <- append([]byte(nil), b...):
 	default:
@@ -112,6 +117,7 @@ func (q *Writer) Write(b []byte) (int, error) {
 // is stuck must not keep the program from ending. Nothing may be written after.
 func (q *Writer) Close() {
 	close(q.queue)
+	q.first.Do(func() { close(q.done) })
 	select {
 	case <-q.done:
 	case <-time.After(time.Second):

@@ -17,6 +17,17 @@ func ChildrenOf(pid int) []int {
 	return pids
 }
 
+// InheritedChildren lists the children that this process had when it was
+// executed: exec leaves one thread, and gives it all children.
+func InheritedChildren() []int {
+	self := itoa(syscall.Getpid())
+	list, ok := readFile("/proc/self/task/" + self + "/children")
+	if !ok {
+		return childrenByParent(syscall.Getpid())
+	}
+	return appendNumbers(nil, list)
+}
+
 // childrenByParent finds them where the kernel has no children files
 // (CONFIG_PROC_CHILDREN): the fourth field of stat is the parent's id. The
 // second one, a name in parentheses, may contain anything.

@@ -48,6 +48,9 @@ func ReapOrphans(func(pid int) bool) {}
 // ChildrenOf knows none: children are not listed here.
 func ChildrenOf(int) []int { return nil }
 
+// InheritedChildren knows none either.
+func InheritedChildren() []int { return nil }
+
 // SignalChildren does nothing, for the same reason.
 func SignalChildren(syscall.Signal, func(pid int) bool) {}
 

@@ -179,7 +179,7 @@ func (r *Runner) settleIn() error {
 	if err := proc.AdoptOrphans(); err != nil {
 		return err
 	}
-	r.strangers = proc.ChildrenOf(os.Getpid())
+	r.strangers = proc.InheritedChildren()
 	alarm, err := proc.NewAlarm()
 	if err != nil {
 		return err

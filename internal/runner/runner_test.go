@@ -306,24 +306,6 @@ func TestPreparedGuardIsHit(t *testing.T) {
 	})
 }
 
-// Children that this process had before it was leaderrun are not the command's.
-func TestStrangersAreSpared(t *testing.T) {
-	stranger := exec.Command("sleep", "60")
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = stranger.Process.Kill() }()
-	r, reports := start(t, far(), "setsid sleep 60 & wait")
-	next(t, reports, Started)
-	r.now.guard.signal(syscall.SIGKILL)
-	if rep := last(t, reports); rep.Err == nil {
-		t.Errorf("told %+v", rep)
-	}
-	if proc.Ended(stranger.Process.Pid) {
-		t.Error("the stranger was killed")
-	}
-}
-
 // A process that the command's group has been sent a signal with is not sent it
 // again when its parent is gone.
 func TestSignalledOnce(t *testing.T) {
