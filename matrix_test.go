@@ -57,7 +57,7 @@ func TestKillMatrix(t *testing.T) {
 				send(t, guard, hit.guard) // first: a guard whose elector is dead is gone at once
 				send(t, m.elector.Process.Pid, hit.elector)
 				if hit.guard == syscall.SIGSTOP && hit.elector == 0 {
-					m.outlives(t, 3*time.Second) // one and a half TTLs
+					m.outlives(t, 4500*time.Millisecond) // one and a half TTLs
 					send(t, m.elector.Process.Pid, syscall.SIGKILL)
 					hit.status = 128 + 9
 				}
@@ -84,7 +84,8 @@ type leader struct {
 	command   int
 }
 
-const matrixTTL = "--ttl=2s"
+// matrixTTL leaves a kill margin of half a second.
+const matrixTTL = "--ttl=3s"
 
 func lead(t *testing.T, script string) *leader {
 	t.Helper()

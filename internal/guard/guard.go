@@ -103,10 +103,7 @@ func (g *guard) turn() (done bool) {
 	if g.pid != 0 && proc.Now() >= g.killBy {
 		g.killing = true
 	}
-	if g.killing {
-		g.kill()
-	}
-	return false
+	return g.killing && g.kill()
 }
 
 // order takes one order. The end of the pipe means that the elector is dead.
@@ -132,7 +129,7 @@ func (g *guard) order() (done bool) {
 		g.signal(syscall.Signal(value))
 	case OrderKill:
 		g.killing = g.pid != 0
-		g.kill()
+		return g.killing && g.kill()
 	case OrderLeave:
 		return true
 	}
@@ -142,8 +139,7 @@ func (g *guard) order() (done bool) {
 func (g *guard) orphaned() (done bool) {
 	g.orders = -1
 	g.killing = g.pid != 0
-	g.kill()
-	return g.pid == 0
+	return !g.killing || g.kill()
 }
 
 // start starts the command, unless kill-by has passed on the way.
@@ -191,9 +187,19 @@ func (g *guard) watchChildren() (died int, watch func(), err error) {
 	}, nil
 }
 
-// reap takes the statuses of the dead and reports whether nobody is left.
+// reap follows a word that there is something to reap, and reports whether nobody
+// is left.
 func (g *guard) reap() (gone bool) {
 	readFull(g.died, make([]byte, 1))
+	if g.collect() {
+		return true
+	}
+	g.reaped <- struct{}{}
+	return false
+}
+
+// collect takes the statuses of the dead and reports whether nobody is left.
+func (g *guard) collect() (gone bool) {
 	gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
 		switch {
 		case pid != g.pid:
@@ -213,7 +219,6 @@ func (g *guard) reap() (gone bool) {
 		g.told = true
 		report(ReportEnded, int64(g.status))
 	}
-	g.reaped <- struct{}{}
 	return false
 }
 
@@ -243,16 +248,23 @@ func (g *guard) send(sig syscall.Signal) {
 	}
 }
 
-// kill is one round: everybody who is a child now. Their children become ours as
-// they die, so the rounds go on until nobody is left.
-func (g *guard) kill() {
-	if !g.killing {
-		return
-	}
-	g.signalRest(syscall.SIGKILL)
+// kill kills everybody who is a child now, and reports whether nobody is left.
+// Their children become ours as they die, so it goes on generation by generation,
+// at first without waiting for anybody's word: where the processor is scarce each
+// thread that has to be woken costs a part of the kill margin. A process that
+// takes long to die is left to the alarm.
+func (g *guard) kill() (gone bool) {
 	const millisecond = 1_000_000
+	for range 20 {
+		g.signalRest(syscall.SIGKILL)
+		if g.collect() {
+			return true
+		}
+		proc.Sleep(millisecond / 2)
+	}
 	g.alarm.Set(proc.Now() + millisecond<<min(g.rounds, 5))
 	g.rounds++
+	return false
 }
 
 func report(kind ReportKind, value int64) {

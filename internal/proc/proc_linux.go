@@ -91,15 +91,16 @@ func ReapOrphans(own func(pid int) bool) {
 		pid := waitID(waitAll, 0, waitExited)
 		switch {
 		case pid == 0 || own(pid): // somebody else waits for it, or none is there yet
-			pause()
+			Sleep(10_000_000)
 		default:
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 		}
 	}
 }
 
-func pause() {
-	ts := syscall.NsecToTimespec(10_000_000)
+// Sleep lets the calling thread sleep for some nanoseconds, or less.
+func Sleep(nanoseconds int64) {
+	ts := syscall.NsecToTimespec(nanoseconds)
 	_ = syscall.Nanosleep(&ts, nil)
 }
 

@@ -33,6 +33,9 @@ func Ignore(sig syscall.Signal) { signal.Ignore(sig) }
 // without reaping it.
 func WaitChild() { time.Sleep(5 * time.Millisecond) }
 
+// Sleep sleeps for some nanoseconds.
+func Sleep(nanoseconds int64) { time.Sleep(time.Duration(nanoseconds)) }
+
 // AwaitEnd does not wait: see WaitChild.
 func AwaitEnd(int) {}
 
