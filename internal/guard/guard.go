@@ -91,16 +91,18 @@ func run() int {
 // turn waits for something to happen and acts on it. It reports whether the
 // guard's work is done.
 func (g *guard) turn() (done bool) {
+	// Orders come before the clock: a guard that was stopped may find its kill-by
+	// extended. So the clock that counts is read before it is looked for orders,
+	// wherever in between the guard may have been stopped.
+	now := proc.Now()
 	ready := g.alarm.Poll(g.orders, g.died)
 	if ready[0] {
-		// Orders come before the clock: a guard that was stopped may find its
-		// kill-by extended.
 		return g.order()
 	}
 	if ready[1] && g.reap() {
 		return true
 	}
-	if g.pid != 0 && proc.Now() >= g.killBy {
+	if g.pid != 0 && now >= g.killBy {
 		g.killing = true
 	}
 	return g.killing && g.kill()
