@@ -119,7 +119,7 @@ func lead(t *testing.T, script string) *leader {
 // longer than a lease of three seconds.
 func memory(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "matrix")
+	dir, err := os.MkdirTemp("/dev/shm", "matrix") //nolint:usetesting // t.TempDir is on a disk
 	if err != nil {
 		return t.TempDir()
 	}

@@ -169,11 +169,18 @@ func (s *sources) openFile(files []string) ([]byte, error) {
 			return text, nil
 		case isNamed:
 			return nil, &config.Error{Setting: "config", Source: source, Value: file, Problem: "cannot be read: " + cause(err), Cure: "name a file of settings that exists"}
-		case !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist) && !hidden(file):
 			return nil, &config.Error{Problem: file + ": cannot be read: " + cause(err), Cure: "make it readable, or name another file with --config"}
 		}
 	}
 	return nil, nil
+}
+
+// hidden reports whether not even the existence of a file can be seen: the home
+// of another user, say, that a service has kept in its environment.
+func hidden(file string) bool {
+	_, err := os.Lstat(file)
+	return errors.Is(err, fs.ErrPermission)
 }
 
 func (s *sources) unknownKey(key string, names []string) error {

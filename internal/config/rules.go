@@ -71,6 +71,8 @@ func (c *Config) Validate() error {
 		return &Error{Problem: "no key: --key is missing", Cure: "name the lease, the same on every host: leaderrun --key NAME -- COMMAND"}
 	case len(c.Command) == 0:
 		return &Error{Problem: "no command: nothing to run", Cure: "add it after the flags: leaderrun --key " + c.Key + " -- COMMAND"}
+	case c.Command[0] == "":
+		return &Error{Problem: "the command is empty", Cure: "is a variable in its place unset?"}
 	case c.TTL < shortestTTL:
 		return &Error{Setting: "ttl", Value: Text(c.TTL), Problem: "is shorter than 1s", Cure: "use 1s or more; 30s is a good value"}
 	case c.Renew > c.TTL/3:

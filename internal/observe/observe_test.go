@@ -95,7 +95,7 @@ func TestRun(t *testing.T) {
 		"stubborn": {0, append(leading, elect.Event{Kind: elect.Order, At: 11 * time.Second}, elect.Event{Kind: elect.Timer, At: 21 * time.Second}),
 			[]string{"did not end within its grace, killing it"}},
 		"leftovers": {0, append(leading, elect.Event{Kind: elect.CommandEnded, At: 11 * time.Second, Left: "process 7 (sleep)"}, elect.Event{Kind: elect.Timer, At: 12 * time.Second}),
-			[]string{"left descendants alive, stopping them: process 7 (sleep)"}},
+			[]string{"left descendants alive, stopping them: process 7 (sleep)", "--leftovers wait"}},
 		"away": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: timeout}, {Kind: elect.Timer, At: 5 * time.Second},
 			{Kind: elect.NoAnswer, At: 6 * time.Second, Err: timeout}, {Kind: elect.Timer, At: 11 * time.Second}, {Kind: elect.Held, At: 11 * time.Second, Remaining: time.Second}},
 			[]string{"standing by without an answer from the store: renew: no answer in time", "look at the network", "the store answers again"}},

@@ -87,7 +87,8 @@ func (r *Run) stopping(t campaign.Transition) {
 	case elect.Expired:
 		r.log.Warn("no renewal was answered in time, stopping the command before the lease can expire")
 	case elect.LeftBehind:
-		r.log.Warn("the command ended but left descendants alive, stopping them: " + t.To.Left)
+		r.log.Warn("the command ended but left descendants alive, stopping them: "+t.To.Left,
+			CureAttr, "run the work in the foreground, or use --leftovers wait")
 	}
 }
 

@@ -300,7 +300,11 @@ func (r *Runner) Extend(killBy time.Duration) {
 
 // Signal sends the signal to the command's process group, to the command alone
 // when a terminal owns the group, or to what is left of the tree.
-func (r *Runner) Signal(signal int) { r.order(guard.OrderSignal, int64(signal)) }
+func (r *Runner) Signal(signal int) {
+	if h := r.order(guard.OrderSignal, int64(signal)); h != nil {
+		h.guard.signal(syscall.SIGCONT) // it may have been stopped
+	}
+}
 
 // Leave ends the guard and lets the tree live. Nothing more is told.
 func (r *Runner) Leave() {

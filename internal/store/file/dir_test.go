@@ -30,16 +30,12 @@ func TestOpenCreatesDirectoryForItsUserOnly(t *testing.T) {
 	}
 }
 
-func TestRelativeDirectoryStaysWhereItWas(t *testing.T) {
-	base := t.TempDir()
-	t.Chdir(base)
-	s := open(t, "new")
+// A relative directory would be another one for everybody who starts elsewhere.
+func TestRelativeDirectoryIsRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if _, err := s.Acquire(t.Context(), request("k")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(base, "new", "k.json")); err != nil {
-		t.Error(err)
+	refusedToOpen(t, "leases", "working directory")
+	if _, err := os.Stat("leases"); err == nil {
+		t.Error("the directory was made")
 	}
 }
 

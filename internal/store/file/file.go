@@ -49,9 +49,8 @@ func Open(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, refusal(errors.New("it names no directory"), "write file:DIR")
 	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, refusal(err, "name the directory by an absolute path")
+	if !filepath.IsAbs(dir) { // cron, services and shells start in different places
+		return nil, refusal(fmt.Errorf("%s depends on the working directory", dir), "name the directory by an absolute path: file:/DIR")
 	}
 	boot, err := bootID()
 	if err != nil {
