@@ -25,7 +25,7 @@ const help = `leaderrun runs a command only while this host is the leader.
 
 The lease (D is a duration with a unit: 500ms, 30s, 24h)
       --key NAME             what only one may run at a time: [A-Za-z0-9._:/-]{1,200}
-      --store URL            redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or file:DIR
+      --store URL            redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or file:/DIR
                              (default redis://127.0.0.1:6379/0); PASSWORD may be file:PATH
       --prefix NAME          the key in Redis is NAME:leader:KEY (default leaderrun)
       --ttl D, --renew D     life of a lease and renewal interval (default 30s, ttl/3)

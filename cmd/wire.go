@@ -55,7 +55,7 @@ func openStore(c config.Config) (lease.Store, error) {
 	}
 	return nil, &config.Error{
 		Problem: "the store's address must begin with redis:// or file:",
-		Cure:    "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or file:DIR for this host alone",
+		Cure:    "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or file:/DIR for this host alone",
 	}
 }
 

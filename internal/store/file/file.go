@@ -41,13 +41,13 @@ type Store struct {
 
 var _ lease.Store = (*Store)(nil)
 
-// Open makes a store of the directory dir and creates it, for its user only, if
+// Open makes a store of the directory dir, an absolute path, and creates it, for its user only, if
 // it is missing. Its parent must exist. The directory must be the user's own,
 // on a local file system, no symbolic link and writable by nobody else. Errors:
 // *lease.StoreError.
 func Open(dir string) (*Store, error) {
 	if dir == "" {
-		return nil, refusal(errors.New("it names no directory"), "write file:DIR")
+		return nil, refusal(errors.New("it names no directory"), "write file:/DIR")
 	}
 	if !filepath.IsAbs(dir) { // cron, services and shells start in different places
 		return nil, refusal(fmt.Errorf("%s depends on the working directory", dir), "name the directory by an absolute path: file:/DIR")
