@@ -29,7 +29,9 @@ type run struct {
 	// requests numbers the requests to the store; cancel ends the last one.
 	requests int
 	cancel   context.CancelFunc
-	passing  sync.WaitGroup
+	// deafen ends the listening of the holder.
+	deafen  context.CancelFunc
+	passing sync.WaitGroup
 }
 
 // told is an event and the request that it answers; 0 is none.
@@ -44,6 +46,7 @@ func (r *run) act(a elect.Action) {
 		if a.Fresh {
 			r.request.Holder = r.set.NewHolder()
 		}
+		r.request.Tick = a.Tick
 		request := r.request
 		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
 			l, err := r.store.Acquire(ctx, request)
@@ -59,7 +62,10 @@ func (r *run) act(a elect.Action) {
 			l, err := r.store.Renew(ctx, a.Lease)
 			return renewed(l, err)
 		})
+	case elect.Listen:
+		r.listen()
 	case elect.Release:
+		r.deafen()
 		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
 			return released(r.store.Release(ctx, a.Lease, a.Result))
 		})
@@ -95,6 +101,18 @@ func (r *run) ask(timeout time.Duration, request func(context.Context) elect.Eve
 	}()
 }
 
+// listen waits beside the requests for the store to call on the holder.
+func (r *run) listen() {
+	ctx, cancel := context.WithCancel(r.ctx)
+	r.deafen = cancel
+	go func() {
+		defer cancel()
+		if e := listened(r.store, ctx, r.request.Key); ctx.Err() == nil {
+			r.tell(told{event: e})
+		}
+	}()
+}
+
 // tell hands what happened to the loop, until the run is over.
 func (r *run) tell(t told) {
 	select {
@@ -121,9 +139,9 @@ func acquired(l lease.Lease, err error) elect.Event {
 	case err == nil:
 		return elect.Event{Kind: elect.Granted, Lease: l}
 	case errors.As(err, &held):
-		return elect.Event{Kind: elect.Held, Remaining: held.Remaining, Err: err}
+		return elect.Event{Kind: elect.Held, Remaining: held.Remaining, Tick: held.Tick, Err: err}
 	case errors.As(err, &settling):
-		return elect.Event{Kind: elect.Settling, Remaining: settling.Remaining, Err: err}
+		return elect.Event{Kind: elect.Settling, Remaining: settling.Remaining, Tick: settling.Tick, Err: err}
 	case errors.Is(err, lease.ErrDone):
 		return elect.Event{Kind: elect.TickDone, Err: err}
 	}
@@ -138,6 +156,21 @@ func waited(err error) elect.Event {
 		return elect.Event{Kind: elect.CannotWake}
 	}
 	return elect.Event{Kind: elect.NoAnswer, Err: err}
+}
+
+func listened(store lease.Store, ctx context.Context, key string) elect.Event {
+	caller, ok := store.(lease.Caller)
+	if !ok {
+		return elect.Event{Kind: elect.CannotWake}
+	}
+	err := caller.Listen(ctx, key)
+	switch {
+	case err == nil:
+		return elect.Event{Kind: elect.Pinged}
+	case errors.Is(err, lease.ErrNoWakeups):
+		return elect.Event{Kind: elect.CannotWake}
+	}
+	return elect.Event{Kind: elect.Broken, Err: err}
 }
 
 func renewed(l lease.Lease, err error) elect.Event {

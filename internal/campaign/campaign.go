@@ -83,13 +83,14 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 		set: set, store: store, process: process, sink: sink,
 		ctx: ctx, state: elect.New(set.Settings), request: set.Request,
 		told: make(chan told, 16), over: make(chan struct{}),
-		cancel: func() {},
+		cancel: func() {}, deafen: func() {},
 	}
 	r.step(elect.Event{Kind: elect.Begin})
 	for r.state.Phase != elect.Done {
 		r.step(r.next())
 	}
 	r.cancel()
+	r.deafen()
 	close(r.over)
 	r.passing.Wait()
 	result := Result{State: r.state, Holder: r.held}

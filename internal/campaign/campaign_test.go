@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ type world struct {
 	renew   func(context.Context, lease.Lease) (lease.Lease, error)
 	release func(context.Context) error
 	wait    func(context.Context) error
+	listen  func(context.Context) error
 	// command is the command's life: it returns how it ended, or is cut short by
 	// a signal (stubborn: only by a kill).
 	command  func(ctx context.Context) elect.Exit
@@ -44,6 +46,7 @@ func newWorld(t *testing.T) *world {
 	w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) { return l, nil }
 	w.release = func(context.Context) error { return nil }
 	w.wait = func(ctx context.Context) error { return lease.ErrNoWakeups }
+	w.listen = func(ctx context.Context) error { return lease.ErrNoWakeups }
 	w.command = func(ctx context.Context) elect.Exit { <-ctx.Done(); return elect.Exit{Signal: 15} }
 	return w
 }
@@ -72,6 +75,7 @@ func (w *world) Release(ctx context.Context, _ lease.Lease, r lease.Result) erro
 	return w.release(ctx)
 }
 func (w *world) Wait(ctx context.Context, _ string, _ time.Duration) error { return w.wait(ctx) }
+func (w *world) Listen(ctx context.Context, _ string) error                { return w.listen(ctx) }
 func (w *world) Pass(context.Context, string) error                        { w.note("pass"); return nil }
 func (w *world) Close() error                                              { return nil }
 
@@ -157,8 +161,8 @@ func TestBlackHole(t *testing.T) {
 		w.renew = func(ctx context.Context, l lease.Lease) (lease.Lease, error) { return l, silent(ctx) }
 		w.release = silent
 		r := Run(t.Context(), w.settings(), w, w, w)
-		// Attempts of 2 s, pauses of 0.5 s; stop-by 21.195 s, kill-by 28.695 s.
-		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.5 renew", "17.0 renew", "19.5 renew",
+		// Attempts of 2 s, pauses of 0.1 s; stop-by 21.195 s, kill-by 28.695 s.
+		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.1 renew", "16.2 renew", "18.3 renew", "20.4 renew",
 			"21.2 signal 15", "28.7 kill", "28.7 gone", "28.7 release", "31.2 release")
 		if r.Outcome != elect.Expired {
 			t.Error(r.Outcome)
@@ -177,10 +181,82 @@ func TestShortOutageCostsNothing(t *testing.T) {
 			return l, nil
 		}
 		r := Run(t.Context(), w.settings(), w, w, w)
-		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.5 renew", "17.0 renew", "19.5 renew",
-			"29.5 renew", "39.5 renew", "40.0 gone", "40.0 release")
+		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.1 renew", "16.2 renew", "18.3 renew",
+			"28.3 renew", "38.3 renew", "40.0 gone", "40.0 release")
 		if r.Outcome != elect.Exited || w.released != (lease.Result{Ran: true, Success: true}) {
 			t.Errorf("%s %+v", r.Outcome, w.released)
+		}
+	})
+}
+
+// A holder is called: it renews at once, and listens on until it releases.
+func TestCalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(8*time.Second, 0)
+		calls := 0
+		w.listen = func(ctx context.Context) error {
+			time.Sleep(time.Millisecond) // after the renewal of the same moment
+			w.note("listen")
+			if calls++; calls > 1 {
+				return silent(ctx)
+			}
+			time.Sleep(2 * time.Second)
+			return nil
+		}
+		Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "0.1 listen", "2.1 renew", "2.1 listen", "8.0 gone", "8.0 release")
+	})
+}
+
+// The connection on which a holder listens breaks: it renews at once, and where
+// connections never last it makes them ever more rarely.
+func TestCallerGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(8*time.Second, 0)
+		lives := 5 * time.Second
+		w.listen = func(ctx context.Context) error {
+			w.note("listen")
+			time.Sleep(lives)
+			lives = 100 * time.Millisecond
+			return &lease.StoreError{Op: "listen", Err: errors.New("reset")}
+		}
+		r := Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "0.1 listen", "5.1 renew", "5.2 listen", "5.3 renew", "5.5 listen", "5.6 renew",
+			"6.0 listen", "6.1 renew", "6.9 listen", "7.0 renew", "8.0 gone", "8.0 release")
+		if r.Outcome != elect.Exited {
+			t.Error(r.Outcome)
+		}
+	})
+}
+
+// A candidate keeps the tick of its first answer, however long it stands by.
+func TestTickStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(time.Second, 0)
+		var ticks []int64
+		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+			ticks = append(ticks, r.Tick)
+			switch len(ticks) {
+			case 1:
+				return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("reset")}
+			case 2, 3:
+				return lease.Lease{}, &lease.HeldError{Remaining: time.Second, Tick: int64(1000 * len(ticks))}
+			case 4: // a late duplicate of the first request was granted
+				return lease.Lease{Holder: r.Holder, Token: 7, Tick: 1500}, nil
+			}
+			return lease.Lease{Holder: r.Holder, Token: 8, Tick: r.Tick}, nil
+		}
+		set := w.settings()
+		set.OncePer, set.Wait = true, time.Minute
+		r := Run(t.Context(), set, w, w, w)
+		if want := []int64{0, 0, 2000, 2000, 2000}; !slices.Equal(ticks, want) {
+			t.Errorf("asked with the ticks %d, want %d", ticks, want)
+		}
+		if r.Outcome != elect.Exited || r.Lease.Tick != 2000 || w.holders[3] == w.holders[4] {
+			t.Errorf("%s under tick %d, holders %q", r.Outcome, r.Lease.Tick, w.holders)
 		}
 	})
 }

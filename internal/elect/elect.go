@@ -71,6 +71,24 @@ const lastAttempt = 300 * time.Millisecond
 // A candidate in which nothing runs ends within a second.
 const quitPatience = 500 * time.Millisecond
 
+// listenDelay is when a holder begins to listen, and doubtPause how often one in
+// doubt renews. A store that has lost everything gives the holder 300 ms from the
+// first candidate's attempt on to put its lease back:
+//
+//	max(listenDelay, doubtPause) + a round trip < 300 ms
+//
+// A ping waits for a holder that does not listen yet, and a command that ends
+// within listenDelay does without.
+const (
+	listenDelay = 100 * time.Millisecond
+	doubtPause  = 100 * time.Millisecond
+)
+
+// listenLasts is how long a connection lives that was worth making: where they
+// end sooner, by a limit of the server's or a proxy's, the holder tries ever
+// more rarely.
+const listenLasts = time.Second
+
 // releaseAttempts bounds the release. A release that fails costs the next
 // candidate at most the TTL.
 const releaseAttempts = 2

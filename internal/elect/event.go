@@ -20,12 +20,13 @@ const (
 	TickDone                       // the candidate's tick is served
 	NoAnswer                       // Err: acquire, renewal or wait without an answer that counts
 	Woke                           // the key may be free
-	CannotWake                     // the store has no wake-ups
+	CannotWake                     // the store has no wake-ups, or nothing to listen to
 	Started                        // the command runs
 	StartFailed                    // Err: the command could not be started, nothing runs
 	Renewed                        // Sent, Lease
 	LeaseLost                      // Err: the store says that the lease is not ours
-	Broken                         // Err: a store that watches its connection has lost it
+	Pinged                         // the store wants a sign of life from its holder
+	Broken                         // Err: the connection on which the holder listens is gone
 	Order                          // Signal: leaderrun is told to stop
 	PassOn                         // Signal: for the command
 	CommandEnded                   // Exit, Left: the command is over, descendants live
@@ -43,7 +44,9 @@ type Event struct {
 	Sent      time.Duration
 	Lease     lease.Lease
 	Remaining time.Duration
-	Signal    int
+	// Tick is the store's time of the answer.
+	Tick   int64
+	Signal int
 	// FromTerminal: the command, once it runs, has received the signal as well.
 	FromTerminal bool
 	Exit         Exit
@@ -56,12 +59,13 @@ type Event struct {
 type ActionKind int
 
 const (
-	Acquire ActionKind = iota // Timeout, Fresh: ask for the lease; answers Granted, Held, Settling, TickDone or NoAnswer
+	Acquire ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, TickDone or NoAnswer
 	Wait                      // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
 	Pass                      // hand a wake-up on
 	Start                     // KillBy: start the command under Lease; answers Started or StartFailed
 	Extend                    // KillBy: tell the guard
 	Renew                     // Timeout; answers Renewed, LeaseLost or NoAnswer
+	Listen                    // be told when the store wants a sign of life; answers Pinged, Broken or CannotWake
 	Signal                    // Signal: to the command, or to what is left of its tree
 	Kill                      // SIGKILL to the tree; repeated kills do no harm
 	Leave                     // let the leftovers be and end the guard
@@ -73,7 +77,9 @@ type Action struct {
 	Kind    ActionKind
 	Timeout time.Duration
 	// Fresh asks with a new holder id.
-	Fresh  bool
+	Fresh bool
+	// Tick is the candidate's own; 0 while it has none.
+	Tick   int64
 	KillBy time.Duration
 	Lease  lease.Lease
 	Signal int
@@ -83,8 +89,8 @@ type Action struct {
 var (
 	phaseNames = [...]string{"Campaigning", "Standby", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
 	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "tick done", "no answer", "woke", "cannot wake",
-		"started", "start failed", "renewed", "lost", "broken", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
-	actionNames = [...]string{"acquire", "wait", "pass", "start", "extend", "renew", "signal", "kill", "leave", "release"}
+		"started", "start failed", "renewed", "lost", "pinged", "broken", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
+	actionNames = [...]string{"acquire", "wait", "pass", "start", "extend", "renew", "listen", "signal", "kill", "leave", "release"}
 )
 
 func (p Phase) String() string { return phaseNames[p] }

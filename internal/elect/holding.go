@@ -24,8 +24,13 @@ func (m *machine) holding(e Event) {
 		m.renewed(e)
 	case NoAnswer:
 		m.unanswered(e.Err)
+	case Pinged:
+		m.signOfLife()
+		m.listen()
 	case Broken:
-		m.broken(e.Err)
+		m.broken()
+	case CannotWake:
+		m.Listening, m.ListenAt = false, 0
 	case LeaseLost:
 		m.InFlight, m.Err = false, e.Err
 		m.stop(Lost, m.set.LostGrace)
@@ -39,6 +44,9 @@ func (m *machine) holding(e Event) {
 	case Timer:
 		if m.keeping() && !m.InFlight && m.now >= m.RenewAt {
 			m.renew()
+		}
+		if m.keeping() && !m.Listening && m.over(m.ListenAt) {
+			m.listen()
 		}
 	}
 	if m.Phase == Killing {
@@ -78,23 +86,36 @@ func (m *machine) unanswered(err error) {
 		m.stop(Expired, m.set.Grace)
 		return
 	}
-	if m.Phase == Leading {
-		m.broken(err)
-		return
+	m.Err, m.RenewAt = err, m.now+min(m.set.Pause, doubtPause)
+	if m.Phase == Leading { // perhaps nothing but the connection has died
+		m.Phase = Doubtful
+		m.renew()
 	}
-	m.Err, m.RenewAt = err, m.now+m.set.Pause
 }
 
-// broken doubts the lease and renews at once, since nothing but the connection
-// may have died. The times of the lease stay.
-func (m *machine) broken(err error) {
-	m.Err = err
-	if m.Phase == Leading {
-		m.Phase = Doubtful
-	}
+// signOfLife renews at once, unless a renewal is on its way.
+func (m *machine) signOfLife() {
 	if m.keeping() && !m.InFlight {
 		m.renew()
 	}
+}
+
+func (m *machine) listen() {
+	if m.keeping() {
+		m.Listening, m.ListenedAt, m.ListenAt = true, m.now, 0
+		m.do(Action{Kind: Listen})
+	}
+}
+
+// broken renews at once: the store may have died, and may be back already
+// without any memory of the lease.
+func (m *machine) broken() {
+	m.ListenPause = min(2*m.ListenPause, m.set.Renew)
+	if m.now-m.ListenedAt > listenLasts {
+		m.ListenPause = listenDelay
+	}
+	m.Listening, m.ListenAt = false, m.now+m.ListenPause
+	m.signOfLife()
 }
 
 // signalled stops the command when that is what the signal means, and passes it

@@ -70,11 +70,15 @@ func (w *watch) action(e Event, from State, a Action) {
 		w.require(!w.tree, "one start between two ends of a tree")
 		w.require(e.At < w.state.StopBy, "a start only while stop-by lies ahead")
 		w.require(a.Lease.Token == w.token, "the command gets the token that was granted")
+		w.require(from.Tick == 0 || a.Lease.Tick == from.Tick, "a command starts under its candidate's own tick")
 		w.tree, w.killBy = true, a.KillBy
 	case Extend:
 		w.killBy = a.KillBy
 	case Leave:
 		w.tree = false
+	case Listen:
+		w.require(!from.Listening || e.Kind == Pinged, "nobody listens twice")
+		w.require(w.tree && !w.state.Outcome.voids(), "only who has the lease listens")
 	case Renew:
 		w.require(!from.InFlight || e.Kind != Timer, "one request at a time")
 		w.require(w.tree, "a renewal only for a tree")
@@ -122,12 +126,16 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 		}
 		e.Sent = max(0, e.Sent)
 		e.Remaining = time.Duration(choose(int(set.TTL)))
+		e.Tick = int64(1 + choose(9))
 		e.Signal = []int{1, 2, 3, 10, 15}[choose(5)]
 		e.Exit.Code = choose(3)
 		e.Lease = s.Lease
 		if e.Kind == Granted {
 			token++
-			e.Lease = lease.Lease{Token: token}
+			e.Lease = lease.Lease{Token: token, Tick: s.Tick}
+			if s.Tick == 0 || choose(8) == 0 {
+				e.Lease.Tick = int64(1 + choose(9))
+			}
 		}
 		e.Lease.HandOver = choose(40) == 0
 		if choose(3) == 0 && (e.Kind == NoAnswer || e.Kind == TreeGone) {
@@ -151,12 +159,16 @@ func plausible(s State, kind EventKind) bool {
 		return s.Tree && !s.Ran
 	case StartFailed:
 		return s.Tree && !s.Ran
-	case CommandEnded, TreeGone, Broken:
+	case CommandEnded, TreeGone:
 		return s.Tree
+	case Pinged, Broken:
+		return s.Tree && s.Listening
 	case Released, ReleaseFailed:
 		return s.Phase == Releasing && s.InFlight
-	case Woke, CannotWake:
+	case Woke:
 		return s.Phase == Standby
+	case CannotWake:
+		return s.Phase == Standby || s.Tree && s.Listening
 	}
 	return true
 }

@@ -30,6 +30,9 @@ type State struct {
 	Began, WaitUntil, WakeAt time.Duration
 	// SettleUntil is how long the candidate follows a settling store.
 	SettleUntil time.Duration
+	// Tick is the candidate's own once a store that serves ticks has answered; it
+	// stays the same however long the candidate stands by.
+	Tick int64
 	// Refused counts refused connections in a row.
 	Refused int
 	// Backoff is the pause before a rejoin.
@@ -39,6 +42,11 @@ type State struct {
 	// asked. AcquiredAt is when the grant arrived, RenewAt when to renew.
 	Lease                                           lease.Lease
 	AcquiredAt, RenewAt, StopBy, KillBy, ValidUntil time.Duration
+
+	// Listening: the store can reach the holder, since ListenedAt. Otherwise it is
+	// tried again at ListenAt, ListenPause after the last time.
+	Listening                         bool
+	ListenedAt, ListenAt, ListenPause time.Duration
 
 	// Tree: a start was ordered and its tree is not known to be gone. Ran: the
 	// command was running. Ended: it is over, Exit says how and Left who
@@ -89,6 +97,9 @@ func (s State) Wake() (at time.Duration, ok bool) {
 			consider(s.StopBy)
 			if !s.InFlight {
 				consider(s.RenewAt)
+			}
+			if !s.Listening {
+				consider(s.ListenAt)
 			}
 		}
 	case Releasing:

@@ -75,11 +75,14 @@ func (m *machine) campaigning(e Event) {
 		m.granted(e)
 	case Held:
 		m.InFlight, m.Refused = false, 0
+		m.learnTick(e.Tick)
 		m.standBy(Denied, m.WaitUntil, after(e.Remaining, time.Millisecond)) // the store rounds down
 		m.awaitWakeup()
 	case Settling:
+		m.learnTick(e.Tick)
 		m.settling(e.Remaining)
 	case TickDone:
+		m.Err = e.Err
 		m.finish(Skipped)
 	case NoAnswer:
 		m.unavailable(e.Err)
@@ -108,8 +111,13 @@ func (m *machine) granted(e Event) {
 	case m.now >= m.StopBy:
 		m.Err = errors.New("the lease was granted too late to be used")
 		m.release(Unavailable)
+	case m.Tick != 0 && m.Tick != e.Lease.Tick: // by a late duplicate of a request without a tick
+		m.Err = errors.New("the lease was granted for another tick")
+		m.release(Unavailable)
 	default:
+		m.learnTick(e.Lease.Tick)
 		m.AcquiredAt, m.Tree = m.now, true
+		m.ListenAt, m.ListenPause = m.now+listenDelay, listenDelay
 		m.Phase, m.Outcome = Starting, ""
 		m.do(Action{Kind: Start, KillBy: m.KillBy, Lease: m.Lease})
 	}
@@ -121,6 +129,13 @@ func (m *machine) hold(e Event) {
 	m.Lease = e.Lease
 	m.StopBy, m.KillBy, m.ValidUntil = m.set.StopBy(e.Sent), m.set.KillBy(e.Sent), m.set.ValidUntil(e.Sent)
 	m.RenewAt = e.Sent + m.set.Renew
+}
+
+// learnTick makes the store's time of the first answer the candidate's tick.
+func (m *machine) learnTick(tick int64) {
+	if m.set.OncePer && m.Tick == 0 {
+		m.Tick = tick
+	}
 }
 
 // settling follows a store that waits for a living holder, for a moment even
@@ -236,7 +251,7 @@ func (m *machine) acquire() {
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
 	m.Phase, m.InFlight, m.Asked = Campaigning, true, true
-	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired})
+	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Tick: m.Tick})
 	m.Retired = false
 }
 
@@ -290,7 +305,7 @@ func (m *machine) settle() {
 		m.finish(m.Outcome)
 		return
 	}
-	next := State{set: m.set, Asked: true, Retired: true, Err: m.Err, Began: m.Began, WaitUntil: m.WaitUntil, Backoff: m.Backoff}
+	next := State{set: m.set, Asked: true, Retired: true, Err: m.Err, Began: m.Began, WaitUntil: m.WaitUntil, Tick: m.Tick, Backoff: m.Backoff}
 	pause := m.set.Pause
 	if again {
 		next.Began, next.WaitUntil = m.now, Forever

@@ -27,6 +27,7 @@ func event(kind EventKind, seconds float64) Event { return Event{Kind: kind, At:
 
 func (e Event) sent(seconds float64) Event      { e.Sent = at(seconds); return e }
 func (e Event) remaining(seconds float64) Event { e.Remaining = at(seconds); return e }
+func (e Event) tick(t int64) Event              { e.Tick = t; return e }
 func (e Event) signal(n int) Event              { e.Signal = n; return e }
 func (e Event) terminal() Event                 { e.FromTerminal = true; return e }
 func (e Event) exit(code int) Event             { e.Exit.Code = code; return e }
@@ -34,18 +35,19 @@ func (e Event) because(err error) Event         { e.Err = err; return e }
 
 var (
 	granted  = Event{Kind: Granted, At: at(0.01), Lease: lease.Lease{Token: 7, Holder: "h"}}
-	leading  = []Event{event(Begin, 0), granted, event(Started, 0.02)}
+	leading  = []Event{event(Begin, 0), granted, event(Started, 0.02), event(Timer, 0.11)}
 	doubtful = append(slices.Clip(leading), event(Timer, 10), event(NoAnswer, 12))
 	ordered  = append(slices.Clip(leading), event(Order, 5).signal(15))
 	killing  = append(slices.Clip(ordered), event(Timer, 10), event(Renewed, 10.1).sent(10), event(Timer, 15))
 	lost     = append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1))
-	standby  = []Event{event(Begin, 0), event(Held, 0.01).remaining(20)}
+	standby  = []Event{event(Begin, 0), event(Held, 0.01).remaining(20).tick(1000)}
 	unheard  = errors.New("no answer")
 	refused  = &lease.StoreError{Op: "acquire", Err: syscall.ECONNREFUSED, Refused: true}
 	rights   = &lease.StoreError{Op: "acquire", Err: errors.New("NOPERM"), Permanent: true}
 )
 
 func waits(d time.Duration) func(*Settings) { return func(s *Settings) { s.Wait = d } }
+func ticks(s *Settings)                     { s.OncePer, s.Wait = true, at(60) }
 func rejoins(s *Settings)                   { s.Rejoin = true }
 func leftovers(l Leftovers) func(*Settings) { return func(s *Settings) { s.Leftovers = l } }
 func maxRuntime(s *Settings)                { s.MaxRuntime = at(3) }
@@ -67,6 +69,8 @@ var table = []struct {
 	{waits(at(60)), leading[:1], event(Held, 0.01).remaining(20), "Campaigning | held | Standby(denied) | wait"},
 	{nil, leading[:1], event(Settling, 0.01).remaining(0.3), "Campaigning | settling | Standby(denied) | "},
 	{nil, leading[:1], event(Settling, 0.01).remaining(20), "Campaigning | settling | Done(denied) | "},
+	{ticks, append(slices.Clip(standby), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7, Tick: 1003}}, "Campaigning(denied) | granted | Releasing(unavailable) | release"},
+	{ticks, append(slices.Clip(standby), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7, Tick: 1000}}, "Campaigning(denied) | granted | Starting | start"},
 	{nil, leading[:1], event(TickDone, 0.01), "Campaigning | tick done | Done(skipped) | "},
 	{nil, leading[:1], event(NoAnswer, 0.01).because(refused), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Done(unavailable) | "},
@@ -96,7 +100,11 @@ var table = []struct {
 	{nil, leading, event(Timer, 10), "Leading | timer | Leading | renew"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), event(Renewed, 10.1).sent(10), "Leading | renewed | Leading | extend"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Doubtful | renew"},
-	{nil, leading, event(Broken, 5), "Leading | broken | Doubtful | renew"},
+	{nil, leading[:3], event(Timer, 0.11), "Leading | timer | Leading | listen"},
+	{nil, leading, event(Pinged, 5), "Leading | pinged | Leading | renew, listen"},
+	{nil, leading, event(Broken, 5), "Leading | broken | Leading | renew"},
+	{nil, append(slices.Clip(leading), event(Broken, 5), event(NoAnswer, 5.01)), event(Timer, 5.11), "Doubtful | timer | Doubtful | listen"},
+	{nil, leading, event(CannotWake, 5), "Leading | cannot wake | Leading | "},
 	{func(s *Settings) { s.StopOnRenewError = true }, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Stopping(expired) | signal 15"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), Event{Kind: Renewed, At: at(10.1), Sent: at(10), Lease: lease.Lease{HandOver: true}}, "Leading | renewed | Stopping(ordered) | extend, signal 15"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), event(LeaseLost, 10.1), "Leading | lost | Stopping(lost) | signal 15"},

@@ -9,8 +9,9 @@ import (
 var (
 	// ErrLost is definite: the store says that the lease is not the caller's.
 	ErrLost = errors.New("the lease is not ours any more")
-	// ErrDone says that the candidate's tick has been served.
-	ErrDone = errors.New("the tick has been served")
+	// ErrDone says that the candidate's tick needs no run any more; the error is a
+	// *DoneError.
+	ErrDone = errors.New("the tick needs no run any more")
 	// ErrReleased says that this holder id has released already; it will never
 	// be granted anything again.
 	ErrReleased = errors.New("this holder id has released its lease already")
@@ -28,6 +29,10 @@ type HeldError struct {
 	// Remaining is the time until the key expires if nobody renews it, TTL the
 	// holder's own.
 	Remaining, TTL time.Duration
+	// Since is how long the holder has had the key, 0 when nobody knows.
+	Since time.Duration
+	// Tick is the store's time of this answer, as in Request.Tick.
+	Tick int64
 }
 
 // HeldReason says in which way a key is taken.
@@ -44,11 +49,30 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("held by %q (%s) for at most %s", e.Value, e.Why, e.Remaining)
 }
 
+// DoneError is an ErrDone with what the store knows about the tick.
+type DoneError struct {
+	// Ago is how long ago the tick was that has been served or given up.
+	Ago time.Duration
+	// GivenUp: after as many starts as Request.Tries allows.
+	GivenUp bool
+}
+
+func (e *DoneError) Error() string {
+	if e.GivenUp {
+		return fmt.Sprintf("the tick of %s ago was given up after its last try", e.Ago)
+	}
+	return fmt.Sprintf("the tick of %s ago has been served", e.Ago)
+}
+
+func (e *DoneError) Unwrap() error { return ErrDone }
+
 // SettlingError denies an acquire for a moment: the store has no memory of the
 // key, and a holder that is still alive gets time to re-assert its lease.
 type SettlingError struct {
 	Remaining time.Duration
 	Why       SettleReason
+	// Tick is the store's time of this answer, as in Request.Tick.
+	Tick int64
 }
 
 // SettleReason says why a key settles before it is granted.

@@ -62,6 +62,17 @@ type Store interface {
 	Close() error
 }
 
+// Caller is what a store may be beside: one that can call on a holder, which
+// then renews at once. It shortens the time in which a store that has lost its
+// memory could grant to somebody else, and carries requests to hand over.
+type Caller interface {
+	// Listen blocks until the store wants a sign of life from the holder of key.
+	// A call made before lasts for some seconds. Errors: ErrNoWakeups when this
+	// store cannot call, *StoreError when the connection on which it was listening
+	// is gone, which the store itself may be, too.
+	Listen(ctx context.Context, key string) error
+}
+
 // Request is one attempt of one candidacy. All durations have a resolution of
 // one millisecond.
 type Request struct {

@@ -2,9 +2,9 @@
 -- ARGV 1 holder 2 ttl 3 min hold 4 tick (0: now) 5 period (0: no ticks) 6 tries (0: any number)
 --      7 settle 8 token seen 9 ttl seen 10 keep 11 meta
 -- {1, now, token, tick, acquired, min hold until}  granted; the same again to a holder that asks again
--- {0, now, left, why, value, token, ttl}           denied; why held|cooldown|revoked|foreign
+-- {0, now, left, why, value, token, ttl, since}    denied; why held|cooldown|revoked|foreign; held since so long, 0: unknown
 -- {2, now, left, why}                              settling; why fresh|rollback|vanished
--- {3, now, tick}                                   the tick is served, or given up after so many tries
+-- {3, now, tick, why}                              the tick needs no run; why served, or given-up after so many tries
 -- {4, now}                                         this holder id has released already
 local me, ttl, minhold, tick = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local period, tries, settle = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -24,21 +24,23 @@ if value ~= me and string.find(st.rel, ' ' .. me .. ' ', 1, true) then return {4
 -- near: tick belongs to the same round as the one that is recorded. A record from the far future is garbage (or of a
 -- clock long set back) and must not silence the job.
 local function near(recorded) return recorded and tick < recorded + period / 2 and recorded <= now + period end
-local function done(at)
+local function done(at, why)
   ping(WAKE) -- whoever is done may have taken a wake-up that another needs
-  return {3, now, at}
+  return {3, now, at, why}
 end
 local ok = int(st.ok)
-if period > 0 and value ~= me and near(ok) then return done(ok) end -- before held: a served tick needs no waiting
+-- before held: a served tick needs no waiting
+if period > 0 and value ~= me and near(ok) then return done(ok, 'served') end
 
 if value and value ~= me then
-  local why, left, holderttl = kind(value), redis.call('PTTL', LEASE), ttl
+  local why, left, holderttl, since = kind(value), redis.call('PTTL', LEASE), ttl, 0
   if why ~= 'foreign' then holderttl = int(st.ttl) or ttl end
+  if value == st.id then since = math.max(0, now - (int(st.at) or now)) end
   if left < 0 then -- without an expiry it would stand for ever: ours is healed, what others wrote is theirs
     left = holderttl
     if why ~= 'foreign' then redis.call('PEXPIRE', LEASE, left) end
   end
-  return {0, now, left, why, string.sub(value, 1, 256), token or 0, holderttl}
+  return {0, now, left, why, string.sub(value, 1, 256), token or 0, holderttl, since}
 end
 
 if not value then
@@ -76,7 +78,7 @@ if period > 0 then
   if not near(anchor) then
     anchor, starts = tick, 0
   elseif not value and tries > 0 and starts >= tries then
-    return done(anchor)
+    return done(anchor, 'given-up')
   end
 end
 local new = math.max((token or 0) + 1, seen + 1, now) -- at least the time: it grows even over the loss of the counter

@@ -44,14 +44,14 @@ func TestAcquireScript(t *testing.T) {
 			call: "acquire", want: "4 now", after: "GET LEASE = nil",
 		},
 		{
-			name: "held", before: rival, call: "acquire", want: "0 now 20s held other now-10s 40s",
+			name: "held", before: rival, call: "acquire", want: "0 now 20s held other now-10s 40s 10s",
 			after: "PTTL LEASE = 20s; EXISTS WAKE CTL RUNS SETTLED = 0",
 		},
-		{name: "held: the state was lost", before: "SET LEASE other PX 20s", call: "acquire", want: "0 now 20s held other 0 30s"},
-		{name: "cooldown", before: ended + "SET LEASE cooldown:other PX 20s", call: "acquire", want: "0 now 20s cooldown cooldown:other now-10s 40s"},
-		{name: "revoked", before: ended + "SET LEASE revoked:other PX 20s", call: "acquire", want: "0 now 20s revoked revoked:other now-10s 40s"},
-		{name: "its own cooldown", before: "SET LEASE cooldown:me PX 20s", call: "acquire", want: "0 now 20s cooldown cooldown:me 0 30s"},
-		{name: "foreign", before: "SET LEASE somebody PX 20s", call: "acquire", want: "0 now 20s foreign somebody 0 30s"},
+		{name: "held: the state was lost", before: "SET LEASE other PX 20s", call: "acquire", want: "0 now 20s held other 0 30s 0"},
+		{name: "cooldown", before: ended + "SET LEASE cooldown:other PX 20s", call: "acquire", want: "0 now 20s cooldown cooldown:other now-10s 40s 0"},
+		{name: "revoked", before: ended + "SET LEASE revoked:other PX 20s", call: "acquire", want: "0 now 20s revoked revoked:other now-10s 40s 0"},
+		{name: "its own cooldown", before: "SET LEASE cooldown:me PX 20s", call: "acquire", want: "0 now 20s cooldown cooldown:me 0 30s 0"},
+		{name: "foreign", before: "SET LEASE somebody PX 20s", call: "acquire", want: "0 now 20s foreign somebody 0 30s 0"},
 		{
 			name: "the lease is a list", before: "RPUSH LEASE x", call: "acquire",
 			want: "LEADERRUN leaderrun:leader:k: WRONGTYPE Operation against a key holding the wrong kind of value", after: "EXISTS STATE = 0",
@@ -78,10 +78,10 @@ func TestAcquireScript(t *testing.T) {
 // Gap 1: only what leaderrun wrote is healed.
 func TestAcquireHealsItsOwnOnly(t *testing.T) {
 	cases := []scriptCase{
-		{name: "held", before: "HSET STATE tok now-10s id other ttl 40s; SET LEASE other", call: "acquire", want: "0 now 40s held other now-10s 40s", after: "PTTL LEASE = 40s; GET LEASE = other"},
-		{name: "held, no state", before: "SET LEASE third", call: "acquire", want: "0 now 30s held third 0 30s", after: "PTTL LEASE = 30s"},
-		{name: "cooldown", before: "SET LEASE cooldown:other", call: "acquire", want: "0 now 30s cooldown cooldown:other 0 30s", after: "PTTL LEASE = 30s"},
-		{name: "revoked", before: "SET LEASE revoked:other", call: "acquire", want: "0 now 30s revoked revoked:other 0 30s", after: "PTTL LEASE = 30s"},
+		{name: "held", before: "HSET STATE tok now-10s id other ttl 40s; SET LEASE other", call: "acquire", want: "0 now 40s held other now-10s 40s 0", after: "PTTL LEASE = 40s; GET LEASE = other"},
+		{name: "held, no state", before: "SET LEASE third", call: "acquire", want: "0 now 30s held third 0 30s 0", after: "PTTL LEASE = 30s"},
+		{name: "cooldown", before: "SET LEASE cooldown:other", call: "acquire", want: "0 now 30s cooldown cooldown:other 0 30s 0", after: "PTTL LEASE = 30s"},
+		{name: "revoked", before: "SET LEASE revoked:other", call: "acquire", want: "0 now 30s revoked revoked:other 0 30s 0", after: "PTTL LEASE = 30s"},
 	}
 	hex := ids["other"][len("host-b/2/"):]
 	for _, foreign := range []string{
@@ -91,7 +91,7 @@ func TestAcquireHealsItsOwnOnly(t *testing.T) {
 	} {
 		cases = append(cases, scriptCase{
 			name: "foreign " + foreign, before: "SET LEASE " + foreign, call: "acquire",
-			want: "0 now 30s foreign " + foreign + " 0 30s", after: "PTTL LEASE = -1; GET LEASE = " + foreign,
+			want: "0 now 30s foreign " + foreign + " 0 30s 0", after: "PTTL LEASE = -1; GET LEASE = " + foreign,
 		})
 	}
 	runScriptCases(t, cases)
@@ -103,13 +103,13 @@ func TestAcquireCountsStarts(t *testing.T) {
 	runScriptCases(t, []scriptCase{
 		{name: "the first", before: known, call: call, want: "1 now now now now now", after: "HMGET STATE anchor starts = now 1"},
 		{name: "the second", before: ended + "HSET STATE anchor now-20s starts 1", call: call, want: "1 now now now now now", after: "HMGET STATE anchor starts = now-20s 2"},
-		{name: "no third", before: ended + "HSET STATE anchor now-20s starts 2", call: call, want: "3 now now-20s", after: "GET LEASE = nil; LLEN WAKE = 1; HGET STATE starts = 2"},
-		{name: "an older tick is no new round", before: ended + "HSET STATE anchor now+60s starts 2", call: call, want: "3 now now+60s"},
+		{name: "no third", before: ended + "HSET STATE anchor now-20s starts 2", call: call, want: "3 now now-20s given-up", after: "GET LEASE = nil; LLEN WAKE = 1; HGET STATE starts = 2"},
+		{name: "an older tick is no new round", before: ended + "HSET STATE anchor now+60s starts 2", call: call, want: "3 now now+60s given-up"},
 		{name: "half a period later: a new round", before: ended + "HSET STATE anchor now-50s starts 2", call: call, want: "1 now now now now now", after: "HMGET STATE anchor starts = now 1"},
-		{name: "just before it: the old one", before: ended + "HSET STATE anchor now-40s starts 2", call: call, want: "3 now now-40s"},
+		{name: "just before it: the old one", before: ended + "HSET STATE anchor now-40s starts 2", call: call, want: "3 now now-40s given-up"},
 		{name: "an anchor of the far future is garbage", before: ended + "HSET STATE anchor now+900s starts 9", call: call, want: "1 now now now now now", after: "HMGET STATE anchor starts = now 1"},
-		{name: "while the last one runs it is held", before: rival + "HSET STATE anchor now-20s starts 2", call: call, want: "0 now 20s held other now-10s 40s"},
-		{name: "while the last one cools down it is held", before: ended + "SET LEASE cooldown:other PX 20s; HSET STATE anchor now-20s starts 2", call: call, want: "0 now 20s cooldown cooldown:other now-10s 40s"},
+		{name: "while the last one runs it is held", before: rival + "HSET STATE anchor now-20s starts 2", call: call, want: "0 now 20s held other now-10s 40s 10s"},
+		{name: "while the last one cools down it is held", before: ended + "SET LEASE cooldown:other PX 20s; HSET STATE anchor now-20s starts 2", call: call, want: "0 now 20s cooldown cooldown:other now-10s 40s 0"},
 		{name: "while the last one may come back it settles", before: "HSET STATE tok now-10s id other ttl 40s exp now+20s anchor now-20s starts 2", call: call, want: "2 now 20s vanished"},
 		{name: "any number of tries", before: ended + "HSET STATE anchor now-20s starts 7", call: call + " tries=0", want: "1 now now now now now", after: "HGET STATE starts = 8"},
 		{name: "without a period nothing is read or written", before: ended + "HSET STATE anchor now-20s starts 7 ok now", call: "acquire", want: "1 now now now now now", after: "HMGET STATE anchor starts ok = now-20s 7 now"},
@@ -120,12 +120,12 @@ func TestAcquireCountsStarts(t *testing.T) {
 func TestAcquireTicksDone(t *testing.T) {
 	const call = "acquire period=100s tick=now"
 	runScriptCases(t, []scriptCase{
-		{name: "served", before: ended + "HSET STATE ok now-20s", call: call, want: "3 now now-20s", after: "LLEN WAKE = 1; PTTL WAKE = 5s; GET LEASE = nil"},
-		{name: "served while held", before: rival + "HSET STATE ok now-20s", call: call, want: "3 now now-20s"},
-		{name: "just before half a period", before: ended + "HSET STATE ok now-40s", call: call, want: "3 now now-40s"},
+		{name: "served", before: ended + "HSET STATE ok now-20s", call: call, want: "3 now now-20s served", after: "LLEN WAKE = 1; PTTL WAKE = 5s; GET LEASE = nil"},
+		{name: "served while held", before: rival + "HSET STATE ok now-20s", call: call, want: "3 now now-20s served"},
+		{name: "just before half a period", before: ended + "HSET STATE ok now-40s", call: call, want: "3 now now-40s served"},
 		{name: "at half a period", before: ended + "HSET STATE ok now-50s", call: call, want: "1 now now now now now"},
-		{name: "an older tick", before: ended + "HSET STATE ok now-20s", call: call + " tick=now-90s", want: "3 now now-20s"},
-		{name: "up to a period ahead", before: ended + "HSET STATE ok now+90s", call: call, want: "3 now now+90s"},
+		{name: "an older tick", before: ended + "HSET STATE ok now-20s", call: call + " tick=now-90s", want: "3 now now-20s served"},
+		{name: "up to a period ahead", before: ended + "HSET STATE ok now+90s", call: call, want: "3 now now+90s served"},
 		{name: "the far future is garbage", before: ended + "HSET STATE ok now+900s", call: call, want: "1 now now now now now"},
 		{name: "the own run goes on", before: leads + "HSET STATE ok now-20s", call: call, want: "1 now now-10s now-20s now-10s now-10s"},
 	})

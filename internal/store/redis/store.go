@@ -49,7 +49,10 @@ type Store struct {
 	conns  *conns
 }
 
-var _ lease.Store = (*Store)(nil)
+var (
+	_ lease.Store  = (*Store)(nil)
+	_ lease.Caller = (*Store)(nil)
+)
 
 // New makes a store and opens no connection: the first call does. An error is a
 // *lease.StoreError that names what is wrong in the URL and never repeats any
@@ -113,7 +116,7 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 	}
 	switch a.int(0) {
 	case 0:
-		err = &lease.HeldError{Remaining: a.duration(2), Why: a.heldReason(3), Value: a.str(4), Token: a.int(5), TTL: a.duration(6)}
+		err = &lease.HeldError{Remaining: a.duration(2), Why: a.heldReason(3), Value: a.str(4), Token: a.int(5), TTL: a.duration(6), Since: a.duration(7), Tick: a.int(1)}
 	case 1:
 		l := lease.Lease{
 			Key: r.Key, Holder: r.Holder, TTL: r.TTL, Period: r.Period, Meta: r.Meta,
@@ -124,9 +127,9 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 		}
 		a.bad = true
 	case 2:
-		err = &lease.SettlingError{Remaining: a.duration(2), Why: a.settleReason(3)}
+		err = &lease.SettlingError{Remaining: a.duration(2), Why: a.settleReason(3), Tick: a.int(1)}
 	case 3:
-		err = lease.ErrDone
+		err = &lease.DoneError{Ago: time.Duration(max(0, a.int(1)-a.int(2))) * time.Millisecond, GivenUp: a.str(3) == "given-up"}
 	case 4:
 		err = lease.ErrReleased
 	default:
@@ -215,10 +218,21 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	atMost = max(atMost, 10*time.Millisecond) // 0 would wait for ever
 	ctx, cancel := context.WithTimeout(ctx, atMost+answerSlack)
 	defer cancel()
+	return s.pop(ctx, "wait", s.companion("wake", key), atMost)
+}
+
+// Listen implements [lease.Caller].
+func (s *Store) Listen(ctx context.Context, key string) error {
+	return s.pop(ctx, "listen", s.companion("ctl", key), 0)
+}
+
+// pop waits until there is an element in the list or atMost has passed; 0 is for
+// ever.
+func (s *Store) pop(ctx context.Context, op, list string, atMost time.Duration) error {
 	// Not by BLPop: the client rounds its timeout to whole seconds.
 	seconds := strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64)
-	_, err := s.conns.do(ctx, "wait", func(c *redis.Client) (any, error) {
-		return c.Do(ctx, "BLPOP", s.companion("wake", key), seconds).Result()
+	_, err := s.conns.do(ctx, op, func(c *redis.Client) (any, error) {
+		return c.Do(ctx, "BLPOP", list, seconds).Result()
 	})
 	if se, ok := errors.AsType[*lease.StoreError](err); ok && se.Permanent {
 		return lease.ErrNoWakeups // no right to wait, say: the next acquire tells what else is wrong
