@@ -66,9 +66,10 @@ func load(flags *pflag.FlagSet, command, files []string) (config.Config, error) 
 // checkSurroundings refuses what is right by itself but wrong in this place,
 // and reads a password that is kept in a file.
 func checkSurroundings(c *config.Config) error {
-	_, inLeaderrun := os.LookupEnv("LEADERRUN_HOLDER")
+	outer := outerKeys()
+	inLeaderrun := outer != nil
 	_, inKubernetes := os.LookupEnv("KUBERNETES_SERVICE_HOST")
-	if inLeaderrun && os.Getenv("LEADERRUN_KEY") == c.Key {
+	if slices.Contains(outer, c.Key) {
 		return &config.Error{
 			Setting: "key", Value: c.Key,
 			Problem: "this command already runs under leaderrun with that key, and would wait for itself",
@@ -251,7 +252,7 @@ func variable(setting string) string {
 // checkVariables refuses a LEADERRUN_ variable that means nothing: a setting
 // that was misspelt must not turn into a default.
 func checkVariables(flags *pflag.FlagSet) error {
-	known := []string{"LEADERRUN_HOLDER", "LEADERRUN_TOKEN", "LEADERRUN_LEASE_FILE"} // told to commands, never settings
+	known := []string{holderVariable, tokenVariable, outerVariable, "LEADERRUN_LEASE_FILE"} // told to commands, never settings
 	for _, name := range settingNames(flags) {
 		known = append(known, variable(name))
 	}

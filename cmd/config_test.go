@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/elect"
@@ -29,6 +30,10 @@ var values = map[string][3]string{
 	"on-renew-error": {"stop", "retry", "stop"},
 	"leftovers":      {"wait", "leave", "stop"},
 	"max-runtime":    {"1s", "2m", "3h"},
+	"rejoin":         {"true", "false", "true"},
+	"min-hold":       {"1s", "2m", "0"},
+	"once-per":       {"24h", "1h", "1m"},
+	"tries":          {"1", "2", "3"},
 	"outcome-file":   {"flag", "variable", "file"},
 	"verbose":        {"true", "false", "true"},
 	"quiet":          {"true", "false", "true"},
@@ -62,6 +67,9 @@ func TestPrecedence(t *testing.T) {
 			if name != "key" {
 				args = append(args, "--key=k")
 			}
+			if name == "tries" { // without ticks it is refused
+				args = append(args, "--once-per=2h")
+			}
 			got, err := loaded(t, append(args, "job"), writeFile(t, file))
 			if name == "key" && want == "" {
 				if err == nil {
@@ -74,6 +82,9 @@ func TestPrecedence(t *testing.T) {
 				continue
 			}
 			expected := config.Default()
+			if name == "tries" {
+				expected.OncePer = 2 * time.Hour
+			}
 			expected.Key, expected.Command, expected.StoreSource = "k", []string{"job"}, got.StoreSource
 			if want != "" {
 				if err := expected.Set(name, want); err != nil {

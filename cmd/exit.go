@@ -56,9 +56,10 @@ func status(result campaign.Result, c config.Config) int {
 }
 
 // ranOut reports whether a candidate waited in vain, and the skip code does not
-// stand for that too.
+// stand for that too, as it does where it was named and for ticks: somebody is
+// running this one.
 func ranOut(result campaign.Result, c config.Config) bool {
-	return result.Outcome == elect.Denied && c.Wait > 0 && !c.SkipExitCodeNamed
+	return result.Outcome == elect.Denied && c.Wait > 0 && !c.SkipExitCodeNamed && c.OncePer == 0
 }
 
 // notStarted tells a command that is not there and one that cannot be executed

@@ -16,8 +16,8 @@ const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
 const help = `leaderrun runs a command only while this host is the leader.
 
 ` + usage + `
-  */5 * * * * leaderrun --store redis://HOST:6379/0 --key nightly -- /opt/job.sh
-            the same crontab line on every host: one of them runs the job
+  0 3 * * * leaderrun --store redis://HOST:6379/0 --key nightly --once-per 24h --wait 1h
+            -- /opt/job.sh     the same crontab line on every host: one runs the job
   leaderrun --store redis://HOST:6379/0 --key queue --wait forever -- /opt/consumer
             a service that must run once: the others stand by and take over
   leaderrun --store file:/var/lib/leaderrun --key backup -- /opt/backup
@@ -35,6 +35,12 @@ If somebody else leads
   -w, --wait D               stand by for D, or forever; -n is --wait 0 (default 0)
       --retry D              pause between attempts, if nothing wakes it (default ttl/6)
   -E, --skip-exit-code N     the exit status then (default 0)
+      --rejoin               after a lost or expired lease stand by again, for ever
+The same crontab line on every host
+      --once-per D           one successful run per tick, ticks being D apart: the others
+                             stand by for --wait and run it if it fails or its host dies
+      --tries N              at most N starts per tick (default 2)
+      --min-hold D           keep the lease for D from the start, also after a quick job
 Stopping the command
   -s, --signal SIGNAL        first signal (default TERM, or the one leaderrun was sent)
   -k, --kill-after D         time from there to SIGKILL, 0: at once (default 10s)
@@ -50,9 +56,9 @@ Telling
                              leaderrun/leaderrun.yaml where users have settings)
 
 Exit status: the command's own, 128+n if signal n ended it, or
-  0    somebody else leads; -E N makes that N
+  0    somebody else leads, or the tick is served; -E N makes that N
   69   the store is away or refuses; nothing ran
-  75   --wait ran out; nothing ran; -E N makes that N
+  75   --wait ran out; nothing ran; -E N makes that N, --once-per 0
   76   the lease was lost or expired; the command was stopped, its result is void
   124  --max-runtime was over; the command was stopped
   125  usage, configuration, or leaderrun itself failed

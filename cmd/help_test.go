@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -39,7 +40,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 
 func TestHelpTellsTheDefaults(t *testing.T) {
 	c := config.Default()
-	c.Key, c.Command = "k", []string{"job"}
+	c.Key, c.Command, c.OncePer = "k", []string{"job"}, time.Hour
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +52,7 @@ func TestHelpTellsTheDefaults(t *testing.T) {
 		"--kill-after":     config.Text(c.KillAfter),
 		"--lost-grace":     config.Text(c.LostGrace),
 		"--store":          c.Store,
+		"--tries":          strconv.Itoa(c.Tries),
 		"--config":         defaultFiles()[0],
 	} {
 		if !regexp.MustCompile(`(?m)^ .*` + flag + ` [^(]*\(default ` + regexp.QuoteMeta(byDefault) + `[,;) ]`).MatchString(help) {

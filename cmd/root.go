@@ -79,7 +79,7 @@ func newFlags() *pflag.FlagSet {
 	f.SetInterspersed(false) // what follows COMMAND is the command's
 	for _, name := range []string{
 		"key", "store", "prefix", "ttl", "renew", "retry", "profile",
-		"lost-grace", "on-renew-error", "leftovers", "max-runtime", "outcome-file", "config", "log-format",
+		"lost-grace", "on-renew-error", "leftovers", "max-runtime", "min-hold", "once-per", "tries", "outcome-file", "config", "log-format",
 	} {
 		f.String(name, "", "")
 	}
@@ -87,6 +87,7 @@ func newFlags() *pflag.FlagSet {
 	f.StringP("skip-exit-code", "E", "", "")
 	f.StringP("signal", "s", "", "")
 	f.StringP("kill-after", "k", "", "")
+	f.Bool("rejoin", false, "")
 	f.BoolP("verbose", "v", false, "")
 	f.BoolP("quiet", "q", false, "")
 	f.BoolP(nowFlag, "n", false, "")

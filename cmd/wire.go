@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,10 +37,10 @@ func run(c config.Config, log *slog.Logger) (campaign.Result, error) {
 	result := campaign.Run(context.Background(), campaign.Settings{
 		Settings:  rules(c),
 		Now:       runner.Now,
-		Request:   lease.Request{Key: c.Key, TTL: c.TTL, Meta: meta(c)},
+		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Tries: c.Tries, Meta: meta(c)},
 		NewHolder: newHolder,
 		Signals:   signals.received,
-	}, store, process{commands, c.Key, signals.ready}, observe.NewRun(log.With(observe.KeyAttr, c.Key)))
+	}, store, process{commands, c, signals.ready}, observe.NewRun(log.With(observe.KeyAttr, c.Key)))
 	return result, nil
 }
 
@@ -71,6 +70,8 @@ func rules(c config.Config) elect.Settings {
 		StopOnRenewError: c.StopOnRenewError,
 		Leftovers:        leftovers(c.Leftovers),
 		MaxRuntime:       c.MaxRuntime,
+		Rejoin:           c.Rejoin,
+		OncePer:          c.OncePer > 0,
 	}
 }
 
@@ -103,16 +104,18 @@ func meta(c config.Config) string {
 // process is the command as a campaign sees it.
 type process struct {
 	*runner.Runner
-	key       string
+	config    config.Config
 	listening <-chan struct{}
 }
 
 func (p process) Start(killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
 	<-p.listening // or an order to stop would end leaderrun and not the command
-	p.Runner.Start(killBy, environment(os.Environ(), p.key, l), func(r runner.Report) {
+	p.Runner.Start(killBy, environment(os.Environ(), p.config.Key, l), func(r runner.Report) {
 		switch r.Kind {
 		case runner.Started:
-			runner.LetGo()
+			if !p.config.Rejoin { // the next command needs them, too
+				runner.LetGo()
+			}
 			tell(elect.Event{Kind: elect.Started})
 		case runner.Failed:
 			tell(elect.Event{Kind: elect.StartFailed, Err: r.Err})
@@ -137,17 +140,4 @@ func exit(r runner.Report) elect.Exit {
 		return elect.Exit{Signal: int(r.Status.Signal())}
 	}
 	return elect.Exit{Code: r.Status.ExitStatus()}
-}
-
-// environment is the command's: all that is leaderrun's own is taken out, since
-// a setting may hold the store's password, and what the command needs to know
-// about its lease is put in.
-func environment(environ []string, key string, l lease.Lease) []string {
-	env := make([]string, 0, len(environ)+3)
-	for _, v := range environ {
-		if !strings.HasPrefix(v, "LEADERRUN_") {
-			env = append(env, v)
-		}
-	}
-	return append(env, "LEADERRUN_KEY="+key, "LEADERRUN_HOLDER="+string(l.Holder), "LEADERRUN_TOKEN="+strconv.FormatInt(l.Token, 10))
 }

@@ -60,6 +60,16 @@ type Config struct {
 	// MaxRuntime how long the command may run; 0: as long as it likes.
 	Leftovers  Leftovers
 	MaxRuntime time.Duration
+	// Rejoin stands by again after a lost or expired lease.
+	Rejoin bool
+	// MinHold keeps the lease at least that long, also when the command ends
+	// sooner.
+	MinHold time.Duration
+	// OncePer is the period of ticks, of which each gets one successful run and
+	// at most Tries starts; 0: there are no ticks. Tries is 0 until given or
+	// derived by Validate.
+	OncePer time.Duration
+	Tries   int
 
 	// OutcomeFile is written at the end of the run; empty: none.
 	OutcomeFile    string
@@ -136,6 +146,14 @@ func (c *Config) set(name, value string) (e *Error) {
 		c.Leftovers, e = parseLeftovers(value)
 	case "max-runtime":
 		c.MaxRuntime, e = parsePositive(value)
+	case "rejoin":
+		c.Rejoin, e = parseBool(value)
+	case "min-hold":
+		c.MinHold, e = parseDuration(value)
+	case "once-per":
+		c.OncePer, e = parsePositive(value)
+	case "tries":
+		c.Tries, e = parseTries(value)
 	case "outcome-file":
 		c.OutcomeFile, e = parseText(value)
 	case "verbose":

@@ -36,6 +36,12 @@ func TestSetReadsValues(t *testing.T) {
 		{"lost-grace", "250ms", func(c config.Config) bool { return c.LostGrace == 250*time.Millisecond }},
 		{"on-renew-error", "stop", func(c config.Config) bool { return c.StopOnRenewError }},
 		{"on-renew-error", "retry", func(c config.Config) bool { return !c.StopOnRenewError }},
+		{"rejoin", "true", func(c config.Config) bool { return c.Rejoin }},
+		{"min-hold", "0", func(c config.Config) bool { return c.MinHold == 0 }},
+		{"min-hold", "5s", func(c config.Config) bool { return c.MinHold == 5*time.Second }},
+		{"once-per", "24h", func(c config.Config) bool { return c.OncePer == 24*time.Hour }},
+		{"tries", "1", func(c config.Config) bool { return c.Tries == 1 }},
+		{"tries", "1000", func(c config.Config) bool { return c.Tries == 1000 }},
 		{"outcome-file", "/tmp/a b", func(c config.Config) bool { return c.OutcomeFile == "/tmp/a b" }},
 		{"verbose", "true", func(c config.Config) bool { return c.Verbose }},
 		{"quiet", "1", func(c config.Config) bool { return c.Quiet }},
@@ -109,6 +115,18 @@ func TestSetRefuses(t *testing.T) {
 		{"retry", "0", "longer than 0"},
 		{"retry", "-1ms", "negative"},
 		{"wait", "never", "not a duration"},
+		{"min-hold", "-1s", "negative"},
+		{"min-hold", "5", "needs a unit"},
+		{"min-hold", "forever", "only --wait"},
+		{"once-per", "0", "longer than 0"},
+		{"once-per", "-1h", "negative"},
+		{"once-per", "24", "needs a unit"},
+		{"once-per", "daily", "not a duration"},
+		{"tries", "0", "not a number of tries"},
+		{"tries", "-1", "not a number of tries"},
+		{"tries", "1001", "not a number of tries"},
+		{"tries", "two", "not a number of tries"},
+		{"rejoin", "maybe", "neither true nor false"},
 		{"wait", "Forever", "not a duration"},
 		{"wait", "60", "needs a unit"},
 		{"wait", "-1s", "negative"},
@@ -204,6 +222,17 @@ func TestValidateRules(t *testing.T) {
 		{[]string{"profile=fast", "renew=6s"}, `--renew "6s": is more than a third of the TTL of 15s`},
 		{[]string{"verbose=true", "quiet=true"}, "--verbose and --quiet contradict each other"},
 		{[]string{"verbose=true", "quiet=false"}, ""},
+		{[]string{"once-per=2s", "wait=1999ms"}, ""},
+		{[]string{"once-per=24h", "tries=5", "wait=1h"}, ""},
+		{[]string{"once-per=1999ms"}, `--once-per "1.999s": is shorter than 2s`},
+		{[]string{"once-per=1h", "min-hold=1s"}, `--once-per "1h": and --min-hold exclude each other`},
+		{[]string{"once-per=1h", "min-hold=0"}, ""},
+		{[]string{"once-per=1h", "rejoin=true"}, `--once-per "1h": and --rejoin exclude each other`},
+		{[]string{"once-per=1h", "rejoin=false"}, ""},
+		{[]string{"once-per=1h", "wait=1h"}, `--once-per "1h": is not longer than --wait 1h`},
+		{[]string{"once-per=1h", "wait=forever"}, `--once-per "1h": is not longer than --wait forever`},
+		{[]string{"tries=3"}, `--tries "3": means nothing without --once-per`},
+		{[]string{"min-hold=5s", "rejoin=true", "wait=forever"}, ""},
 	}
 	for _, tt := range tests {
 		c := valid(t, tt.settings...)
@@ -245,7 +274,7 @@ func TestErrorsShowNoPassword(t *testing.T) {
 	const canary = "canary-7f3a"
 	address := "redis://user:" + canary + "@host:6379/0"
 	for _, name := range []string{"key", "prefix", "store", "ttl", "renew", "retry", "profile", "wait", "skip-exit-code", "signal",
-		"kill-after", "lost-grace", "on-renew-error", "verbose", "quiet", "log-format", "nonsense"} {
+		"kill-after", "lost-grace", "on-renew-error", "min-hold", "once-per", "tries", "rejoin", "verbose", "quiet", "log-format", "nonsense"} {
 		c := config.Default()
 		if err := c.Set(name, address); err != nil && strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", name, err)

@@ -95,6 +95,16 @@ func parseExitCode(value string) (int, *Error) {
 	return int(n), nil
 }
 
+// parseTries reads how often a tick may be started.
+func parseTries(value string) (int, *Error) {
+	const most = 1000
+	n, err := strconv.ParseUint(value, 10, 32)
+	if err != nil || n < 1 || n > most {
+		return 0, &Error{Problem: "is not a number of tries", Cure: "use a number from 1 to 1000"}
+	}
+	return int(n), nil
+}
+
 func parseBool(value string) (bool, *Error) {
 	b, err := strconv.ParseBool(value)
 	if err != nil {

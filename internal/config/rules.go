@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -84,11 +85,48 @@ func (c *Config) Validate() error {
 	case c.Verbose && c.Quiet:
 		return &Error{Problem: "--verbose and --quiet contradict each other", Cure: "use one of them"}
 	}
+	return c.validateTicks()
+}
+
+const (
+	// shortestPeriod leaves hosts half of it to differ in: clocks and cron daemons
+	// are seldom together to a second.
+	shortestPeriod = 2 * time.Second
+	defaultTries   = 2
+)
+
+// validateTicks checks what --once-per goes with.
+func (c *Config) validateTicks() error {
+	if c.OncePer == 0 {
+		if c.Tries != 0 {
+			return &Error{Setting: "tries", Value: strconv.Itoa(c.Tries), Problem: "means nothing without --once-per", Cure: "add --once-per PERIOD, or leave it out"}
+		}
+		return nil
+	}
+	if c.Tries == 0 {
+		c.Tries = defaultTries
+	}
+	refuse := func(problem, cure string) error {
+		return &Error{Setting: "once-per", Value: Text(c.OncePer), Problem: problem, Cure: cure}
+	}
+	switch {
+	case c.OncePer < shortestPeriod:
+		return refuse("is shorter than 2s", "use the distance of two ticks of the schedule: 1m, 1h, 24h")
+	case c.MinHold != 0:
+		return refuse("and --min-hold exclude each other: a served tick already keeps late hosts from running", "leave --min-hold out")
+	case c.Rejoin:
+		return refuse("and --rejoin exclude each other: a service has no ticks", "use --once-per for jobs and --rejoin for services")
+	case c.Wait >= c.OncePer:
+		return refuse("is not longer than --wait "+Text(c.Wait)+", so that a candidate could stand by into the next tick", "use a shorter --wait")
+	}
 	return nil
 }
 
 // Text writes a duration as a person would: 5m, not 5m0s.
 func Text(d time.Duration) string {
+	if d == Forever {
+		return "forever"
+	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

@@ -1,0 +1,44 @@
+package cmd
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// What a command is told about the lease it runs under, and a leaderrun inside
+// that command reads.
+const (
+	keyVariable    = "LEADERRUN_KEY"
+	holderVariable = "LEADERRUN_HOLDER"
+	tokenVariable  = "LEADERRUN_TOKEN"
+	outerVariable  = "LEADERRUN_OUTER_KEYS" // of the leaderruns around the nearest one, with commas between them
+)
+
+// outerKeys are the keys of all leaderruns that this one runs inside; nil: none.
+// LEADERRUN_KEY alone is a setting.
+func outerKeys() []string {
+	if _, nested := os.LookupEnv(holderVariable); !nested {
+		return nil
+	}
+	keys := strings.Split(os.Getenv(outerVariable), ",")
+	return append(keys, os.Getenv(keyVariable))
+}
+
+// environment is the command's: all that is leaderrun's own is taken out, since
+// a setting may hold the store's password, and what the command needs to know
+// about its lease is put in.
+func environment(environ []string, key string, l lease.Lease) []string {
+	env := make([]string, 0, len(environ)+4)
+	for _, v := range environ {
+		if !strings.HasPrefix(v, "LEADERRUN_") {
+			env = append(env, v)
+		}
+	}
+	if outer := strings.Trim(strings.Join(outerKeys(), ","), ","); outer != "" {
+		env = append(env, outerVariable+"="+outer)
+	}
+	return append(env, keyVariable+"="+key, holderVariable+"="+string(l.Holder), tokenVariable+"="+strconv.FormatInt(l.Token, 10))
+}
