@@ -20,6 +20,10 @@ func Now() int64 {
 	return ts.Nano()
 }
 
+// Hurry does nothing: priorities are per process here, and the command would
+// inherit the guard's.
+func Hurry(int) {}
+
 // AdoptOrphans does nothing: only Linux has subreapers.
 func AdoptOrphans() error { return nil }
 
