@@ -100,7 +100,8 @@ func lead(flags *pflag.FlagSet, command []string) int {
 	stderr := observe.NewWriter(os.Stderr) // a reader that is stuck must not hold up a renewal
 	defer stderr.Close()
 	c, err := load(flags, command, defaultFiles())
-	log := newLogger(stderr, c)
+	line := observe.NewLine(stderr, c.Key, watched(c))
+	log := newLogger(line, c)
 	if err != nil {
 		fail(log, err)
 		return exitUsage
@@ -111,7 +112,7 @@ func lead(flags *pflag.FlagSet, command []string) int {
 		result.Outcome, result.Err = elect.NotStarted, err
 	} else {
 		warnAbout(log, c)
-		if result, err = run(c, log); err != nil {
+		if result, err = run(c, log, line); err != nil {
 			fail(log, fmt.Errorf("%s: %w", cmp.Or(c.StoreSource, "the default store"), err))
 			return exitUsage
 		}

@@ -83,6 +83,8 @@ func explain(log *slog.Logger, c config.Config, r campaign.Result) {
 			observe.CureAttr, "wait longer, or choose the status of this case with -E")
 	case r.Outcome == elect.Denied && isTerminal(os.Stderr):
 		log.Warn("nothing ran: " + whoLeads(r.Holder))
+	case r.Outcome == elect.Skipped && isTerminal(os.Stderr):
+		log.Warn("nothing ran: " + reason(r.Err))
 	}
 }
 
@@ -125,6 +127,12 @@ func whoLeads(held *lease.HeldError) string {
 		return fmt.Sprintf("the key holds %q, which leaderrun did not write", held.Value)
 	}
 	return fmt.Sprintf("%q leads", held.Value)
+}
+
+// watched reports whether somebody may watch a standby, who is not told more
+// anyway, on a terminal that can rewrite a line.
+func watched(c config.Config) bool {
+	return !c.Quiet && !c.Verbose && !c.JSONLog && isTerminal(os.Stderr) && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
 }
 
 // isTerminal reports whether somebody may be watching.

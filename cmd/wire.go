@@ -21,7 +21,7 @@ import (
 
 // run builds what a run needs, the only place that knows the concrete types,
 // and runs it. An error means that the store's address is no good.
-func run(c config.Config, log *slog.Logger) (campaign.Result, error) {
+func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result, error) {
 	store, err := openStore(c)
 	if err != nil {
 		return campaign.Result{}, err
@@ -40,8 +40,17 @@ func run(c config.Config, log *slog.Logger) (campaign.Result, error) {
 		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Tries: c.Tries, Meta: meta(c)},
 		NewHolder: newHolder,
 		Signals:   signals.received,
-	}, store, process{commands, c, signals.ready}, observe.NewRun(log.With(observe.KeyAttr, c.Key)))
+	}, store, process{commands, c, signals.ready}, sinks{observe.NewRun(log.With(observe.KeyAttr, c.Key)), line})
 	return result, nil
+}
+
+// sinks are told in turn.
+type sinks []campaign.Sink
+
+func (s sinks) Observe(t campaign.Transition) {
+	for _, sink := range s {
+		sink.Observe(t)
+	}
 }
 
 // openStore makes the store of the address's scheme. Nothing is asked yet.

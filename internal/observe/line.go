@@ -1,0 +1,133 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Line is a campaign.Sink that shows on a terminal for whom a standby waits: one
+// line, rewritten every second, gone when the waiting is over. What is written
+// to it, log records say, stands above the line.
+type Line struct {
+	key string
+	on  bool
+
+	mu    sync.Mutex
+	w     io.Writer
+	held  *lease.HeldError
+	told  time.Time     // when held was
+	stop  chan struct{} // ends the rewriting; nil while nothing is shown
+	shown bool
+}
+
+// NewLine shows the standby's line for the key on the terminal w; if on is false
+// it only writes.
+func NewLine(w io.Writer, key string, on bool) *Line { return &Line{w: w, key: key, on: on} }
+
+const (
+	erase = "\r\x1b[K"
+	// A line that were too long would go on in the next one, which nobody erases.
+	noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
+)
+
+// Observe follows the standby.
+func (l *Line) Observe(t campaign.Transition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var held *lease.HeldError
+	switch {
+	case t.To.Phase != elect.Standby && t.To.Phase != elect.Campaigning:
+		l.hide()
+	case l.on && errors.As(t.Event.Err, &held):
+		l.held, l.told = held, time.Now()
+		l.show()
+	}
+}
+
+func (l *Line) show() {
+	l.draw()
+	if l.stop != nil {
+		return
+	}
+	stop := make(chan struct{})
+	l.stop = stop
+	go func() {
+		second := time.NewTicker(time.Second)
+		defer second.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-second.C:
+				l.redraw(stop)
+			}
+		}
+	}()
+}
+
+func (l *Line) redraw(stop chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop == stop {
+		l.draw()
+	}
+}
+
+func (l *Line) draw() {
+	l.shown = true
+	_, _ = io.WriteString(l.w, erase+noWrap+l.text()+wrap)
+}
+
+func (l *Line) text() string {
+	gone := time.Since(l.told)
+	var b strings.Builder
+	fmt.Fprintf(&b, "leaderrun: %s: standing by: ", l.key)
+	switch holder := lease.Holder(l.held.Value); {
+	case l.held.Why == lease.HeldLeader && holder.Valid():
+		fmt.Fprintf(&b, "%s leads", holder.Host())
+		if l.held.Since > 0 {
+			fmt.Fprintf(&b, " since %s", seconds(l.held.Since+gone))
+		}
+		fmt.Fprintf(&b, ", its lease lasts %s unless renewed", seconds(l.held.Remaining-gone))
+	case l.held.Why == lease.HeldCooldown:
+		fmt.Fprintf(&b, "the minimum hold of the last run lasts %s", seconds(l.held.Remaining-gone))
+	case l.held.Why == lease.HeldRevoked:
+		fmt.Fprintf(&b, "the lease was revoked, its holder has %s to stop", seconds(l.held.Remaining-gone))
+	default:
+		fmt.Fprintf(&b, "the key holds %q, which leaderrun did not write", printable(l.held.Value))
+	}
+	return b.String()
+}
+
+func seconds(d time.Duration) time.Duration { return max(d, 0).Round(time.Second) }
+
+func (l *Line) hide() {
+	if l.stop != nil {
+		close(l.stop)
+		l.stop = nil
+	}
+	if l.shown {
+		l.shown = false
+		_, _ = io.WriteString(l.w, erase)
+	}
+}
+
+// Write writes b above the line.
+func (l *Line) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.shown {
+		return l.w.Write(b)
+	}
+	n, err := l.w.Write(append([]byte(erase), b...))
+	l.draw()
+	return max(0, n-len(erase)), err
+}

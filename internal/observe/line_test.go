@@ -1,0 +1,83 @@
+package observe
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// screen is what a terminal shows of what was written to it.
+type screen struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lines == nil {
+		s.lines = []string{""}
+	}
+	text := strings.NewReplacer(noWrap, "", wrap, "").Replace(string(b))
+	for len(text) > 0 {
+		last := &s.lines[len(s.lines)-1]
+		switch {
+		case strings.HasPrefix(text, erase):
+			*last, text = "", text[len(erase):]
+		case text[0] == '\n':
+			s.lines, text = append(s.lines, ""), text[1:]
+		default:
+			*last, text = *last+text[:1], text[1:]
+		}
+	}
+	return len(b), nil
+}
+
+func (s *screen) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines, "\n")
+}
+
+func TestLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var term screen
+		line := NewLine(&term, "nightly", true)
+		log := NewLogger(line, slog.LevelWarn, false)
+		step := func(phase elect.Phase, err error) {
+			line.Observe(campaign.Transition{Event: elect.Event{Err: err}, To: elect.State{Phase: phase}})
+		}
+		expect := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := term.text(); got != want {
+				t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)
+			}
+		}
+
+		step(elect.Campaigning, nil)
+		expect("")
+		held := &lease.HeldError{Value: "web-1/812/" + strings.Repeat("0a", 16), Why: lease.HeldLeader, Since: 5 * time.Second, Remaining: 20 * time.Second}
+		step(elect.Standby, held)
+		expect("leaderrun: nightly: standing by: web-1 leads since 5s, its lease lasts 20s unless renewed")
+		time.Sleep(2500 * time.Millisecond)
+		expect("leaderrun: nightly: standing by: web-1 leads since 7s, its lease lasts 18s unless renewed")
+		log.Warn("trouble")
+		expect("leaderrun: trouble\nleaderrun: nightly: standing by: web-1 leads since 8s, its lease lasts 18s unless renewed")
+		step(elect.Campaigning, nil)
+		step(elect.Standby, &lease.HeldError{Value: "a\x1b[2J\nb", Why: lease.HeldForeign})
+		expect("leaderrun: trouble\nleaderrun: nightly: standing by: the key holds \"a?[2J?b\", which leaderrun did not write")
+		step(elect.Starting, nil)
+		expect("leaderrun: trouble\n")
+		log.Warn("more")
+		time.Sleep(5 * time.Second) // nobody draws any more, or the bubble would not end
+		expect("leaderrun: trouble\nleaderrun: more\n")
+	})
+}
