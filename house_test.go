@@ -65,8 +65,6 @@ var house = []room{
 		why: "scripts judge the program from outside, so the harness shares no code with it"},
 	{path: "scripts/benchmark", only: []string{std, "internal/proc"},
 		why: "it measures the binary from outside, on the clock of the deadlines"},
-	{path: "scripts/benchmark", only: []string{std, "internal/proc"},
-		why: "it measures the program from outside"},
 }
 
 const (

@@ -30,7 +30,7 @@ func (m *machine) holding(e Event) {
 	case Broken:
 		m.broken()
 	case CannotWake:
-		m.Listening, m.ListenAt = false, 0
+		m.Listening, m.Deaf = false, true
 	case LeaseLost:
 		m.InFlight, m.Err = false, e.Err
 		m.stop(Lost, m.set.LostGrace)
@@ -45,7 +45,7 @@ func (m *machine) holding(e Event) {
 		if m.keeping() && !m.InFlight && m.now >= m.RenewAt {
 			m.renew()
 		}
-		if m.keeping() && !m.Listening && m.over(m.ListenAt) {
+		if !m.Listening && m.over(m.ListenAt) {
 			m.listen()
 		}
 	}
@@ -70,6 +70,9 @@ func (m *machine) renewed(e Event) {
 		m.Phase = Leading
 	}
 	m.do(Action{Kind: Extend, KillBy: m.KillBy})
+	if !m.Listening && m.ListenAt == 0 { // the store is back
+		m.listen()
+	}
 	if m.Lease.HandOver && m.running() {
 		m.Orders++ // a hand-over does not rejoin
 		m.stop(Ordered, m.set.KillAfter)
@@ -87,7 +90,8 @@ func (m *machine) unanswered(err error) {
 		return
 	}
 	m.Err, m.RenewAt = err, m.now+min(m.set.Pause, doubtPause)
-	if m.Phase == Leading { // perhaps nothing but the connection has died
+	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer does not call either
+	if m.Phase == Leading {                    // perhaps nothing but the connection has died
 		m.Phase = Doubtful
 		m.renew()
 	}
@@ -101,14 +105,15 @@ func (m *machine) signOfLife() {
 }
 
 func (m *machine) listen() {
-	if m.keeping() {
+	if m.keeping() && !m.Deaf {
 		m.Listening, m.ListenedAt, m.ListenAt = true, m.now, 0
 		m.do(Action{Kind: Listen})
 	}
 }
 
 // broken renews at once: the store may have died, and may be back already
-// without any memory of the lease.
+// without any memory of the lease. Where connections never last it listens ever
+// more rarely.
 func (m *machine) broken() {
 	m.ListenPause = min(2*m.ListenPause, m.set.Renew)
 	if m.now-m.ListenedAt > listenLasts {

@@ -43,9 +43,10 @@ type State struct {
 	Lease                                           lease.Lease
 	AcquiredAt, RenewAt, StopBy, KillBy, ValidUntil time.Duration
 
-	// Listening: the store can reach the holder, since ListenedAt. Otherwise it is
-	// tried again at ListenAt, ListenPause after the last time.
-	Listening                         bool
+	// Listening: the store can call on the holder, since ListenedAt. Otherwise it
+	// is tried again at ListenAt, ListenPause after the last time, or once a
+	// renewal is answered. Deaf: this store cannot call.
+	Listening, Deaf                   bool
 	ListenedAt, ListenAt, ListenPause time.Duration
 
 	// Tree: a start was ordered and its tree is not known to be gone. Ran: the
@@ -98,7 +99,7 @@ func (s State) Wake() (at time.Duration, ok bool) {
 			if !s.InFlight {
 				consider(s.RenewAt)
 			}
-			if !s.Listening {
+			if !s.Listening && !s.Deaf {
 				consider(s.ListenAt)
 			}
 		}

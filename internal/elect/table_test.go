@@ -103,7 +103,7 @@ var table = []struct {
 	{nil, leading[:3], event(Timer, 0.11), "Leading | timer | Leading | listen"},
 	{nil, leading, event(Pinged, 5), "Leading | pinged | Leading | renew, listen"},
 	{nil, leading, event(Broken, 5), "Leading | broken | Leading | renew"},
-	{nil, append(slices.Clip(leading), event(Broken, 5), event(NoAnswer, 5.01)), event(Timer, 5.11), "Doubtful | timer | Doubtful | listen"},
+	{nil, append(slices.Clip(leading), event(Broken, 5), event(NoAnswer, 5.01)), event(Renewed, 5.2).sent(5.1), "Doubtful | renewed | Leading | extend, listen"},
 	{nil, leading, event(CannotWake, 5), "Leading | cannot wake | Leading | "},
 	{func(s *Settings) { s.StopOnRenewError = true }, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Stopping(expired) | signal 15"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), Event{Kind: Renewed, At: at(10.1), Sent: at(10), Lease: lease.Lease{HandOver: true}}, "Leading | renewed | Stopping(ordered) | extend, signal 15"},

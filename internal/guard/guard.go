@@ -167,7 +167,8 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	g.command, g.pid, g.killBy, g.died = c, pid, killBy, died
 	report(ReportStarted, int64(pid))
 	go watch()
-	proc.Hurry(0) // after the fork: the command inherits the caller's priority
+	// After the fork, or the command would inherit it.
+	proc.Hurry(0)
 	proc.Mute(0, 1, 2) // or the reader of the command's output would wait for the guard
 	return false
 }
