@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// listening starts to listen for the holder and returns what comes of it, once
+// the server has it among its waiting clients.
+func listening(t *testing.T, b backend, s *Store, key string) <-chan error {
+	t.Helper()
+	heard := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() { heard <- s.Listen(ctx, key) }()
+	for deadline := time.Now().Add(10 * time.Second); b.waiting(t) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody listens")
+		}
+	}
+	return heard
+}
+
+func heardWithin(t *testing.T, heard <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-heard:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("the holder hears nothing")
+		return nil
+	}
+}
+
+// waiting is the number of clients that block on a list.
+func (b backend) waiting(t *testing.T) int {
+	t.Helper()
+	n, err := b.raw.Info(t.Context(), "clients").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(n, "blocked_clients:")
+	count, _, _ := strings.Cut(rest, "\r\n")
+	blocked, err := strconv.Atoi(count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blocked
+}
+
+// A candidate that finds less than there should be calls the holder.
+func TestHolderIsCalled(t *testing.T) {
+	b := realBackend(t)
+	for name, forget := range map[string][]any{
+		"flushed":           {"FLUSHALL"},
+		"the key is gone":   {"DEL", "leaderrun:leader:k"},
+		"the state is gone": {"DEL", "leaderrun:leader:k", "leaderrun:state:{leaderrun:leader:k}", "leaderrun:settled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, b.addr)
+			l := grant(t, s, request("k"))
+			heard := listening(t, b, s, "k")
+			b.do(t, forget...)
+			other := request("k")
+			_, err := open(t, b.addr).Acquire(bounded(t), other)
+			if _, settles := errors.AsType[*lease.SettlingError](err); !settles {
+				t.Errorf("the other candidate: %v, want a settling", err)
+			}
+			if err := heardWithin(t, heard); err != nil {
+				t.Errorf("heard %v", err)
+			}
+			l, err = s.Renew(bounded(t), l)
+			if err != nil || !l.Reasserted {
+				t.Errorf("renewed: reasserted %t, %v", l.Reasserted, err)
+			}
+			if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A call that came before anybody listened is heard.
+func TestCallWaits(t *testing.T) {
+	b := realBackend(t)
+	s := open(t, b.addr)
+	grant(t, s, request("k"))
+	b.do(t, "FLUSHALL")
+	_, _ = open(t, b.addr).Acquire(bounded(t), request("k"))
+	if err := s.Listen(bounded(t), "k"); err != nil {
+		t.Errorf("heard %v", err)
+	}
+}
+
+func TestListenerWithoutServer(t *testing.T) {
+	server := scripttest.StartRedis(t)
+	b := backend{addr: server.Addr, raw: rawClient(t, server.Addr)}
+	s := open(t, server.Addr)
+	heard := listening(t, b, s, "k")
+	server.Kill()
+	var unknown *lease.StoreError
+	if err := heardWithin(t, heard); !errors.As(err, &unknown) || unknown.Permanent {
+		t.Errorf("a server that died: %v", err)
+	}
+	if err := s.Listen(bounded(t), "k"); !errors.As(err, &unknown) || !unknown.Refused {
+		t.Errorf("no server: %v", err)
+	}
+}
+
+func TestListenerWithoutRights(t *testing.T) {
+	server := scripttest.StartRedis(t, user("cron on >sesame ~* +@all -blpop")...)
+	s := open(t, "cron:sesame@"+server.Addr)
+	if err := s.Listen(bounded(t), "k"); !errors.Is(err, lease.ErrNoWakeups) {
+		t.Errorf("without the right to wait: %v", err)
+	}
+}
