@@ -56,15 +56,18 @@ var house = []room{
 		why: "it holds the command and knows nothing of leases"},
 	{path: "internal/observe", only: []string{std, "internal/campaign", "internal/elect", "internal/lease"},
 		why: "it tells what happened and never takes part"},
-	{path: "internal/store/file", only: []string{std, "golang.org/x/sys/unix", "internal/lease"}, why: oneStore},
+	{path: "internal/store/file", only: []string{std, "github.com/fsnotify/fsnotify", "golang.org/x/sys/unix", "internal/lease"}, why: oneStore},
 	{path: "internal/store/redis", only: []string{std, "github.com/redis/go-redis/v9", "internal/lease"}, why: oneStore},
 	{path: "internal/faultnet", only: []string{std},
 		why: "it hurts connections, whatever runs over them"},
 	{path: "internal/scripttest", only: []string{std, "golang.org/x/sys/unix", "github.com/redis/go-redis/v9",
 		"github.com/rogpeppe/go-internal/testscript", "internal/faultnet"},
 		why: "scripts judge the program from outside, so the harness shares no code with it"},
-	{path: "scripts/benchmark", only: []string{std, "internal/proc"},
-		why: "it measures the binary from outside, on the clock of the deadlines"},
+	{path: "scripts/benchmark", only: []string{std, "internal/campaign", "internal/elect", "internal/lease", "internal/proc",
+		"internal/store/redis"},
+		why: "it measures the binary from outside, on the clock of the deadlines, and more candidates than fit into processes"},
+	{path: "scripts/benchmark/stamp", only: []string{"strconv", "syscall", "internal/proc"},
+		why: "what it takes to start counts as time between two commands"},
 }
 
 const (

@@ -197,12 +197,15 @@ func foreignDenies(t *testing.T, h Harness) {
 func foreignTakes(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
+	h.pass(h.Unit)
 	h.Put(t, r.Key, "somebody")
 	lost(t, s, l)
 	if err := s.Release(bounded(t), l, succeeded); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("release: %v, want ErrLost", err)
 	}
-	held(t, s, rival(r), lease.HeldForeign)
+	if since := held(t, s, rival(r), lease.HeldForeign).Since; since != 0 {
+		t.Errorf("held for %s by nobody knows whom", since)
+	}
 	if got := h.Get(t, r.Key); got != "somebody" {
 		t.Errorf("the foreign value became %q", got)
 	}

@@ -19,6 +19,7 @@ var leaseTests = []test{
 	{"a holder that asks again gets the same grant", acquireIsIdempotent},
 	{"a holder that has released is never granted again", releasedForGood},
 	{"a denial tells who holds the key and for how long", denialTells},
+	{"a denial tells since when the key is held", denialTellsSince},
 	{"the holder's own ttl counts", holdersTTLCounts},
 	{"tokens increase", tokensIncrease},
 	{"a renewal extends the lease", renewalExtends},
@@ -186,6 +187,21 @@ func denialTells(t *testing.T, h Harness) {
 	}
 	if denied.Remaining <= 0 || denied.Remaining > r.TTL-h.Unit {
 		t.Errorf("%s left of %s after %s", denied.Remaining, r.TTL, h.Unit)
+	}
+}
+
+func denialTellsSince(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	began := time.Now()
+	l := h.Grant(t, s, r)
+	first := held(t, s, rival(r), lease.HeldLeader).Since
+	if took := time.Since(began); first < 0 || first > took+h.Unit {
+		t.Errorf("held for %s right after the grant", first)
+	}
+	h.pass(2 * h.Unit)
+	renew(t, s, l) // is not when it began
+	if later := held(t, s, rival(r), lease.HeldLeader).Since; later < first+h.Unit {
+		t.Errorf("held for %s, and %s later for %s", first, 2*h.Unit, later)
 	}
 }
 

@@ -37,6 +37,10 @@ type Harness struct {
 	// ErrNoWakeups.
 	Wakes bool
 
+	// WakesAll says that a release wakes every standby. Otherwise it wakes one,
+	// and a candidate that will not use its wake-up passes it on.
+	WakesAll bool
+
 	// Settles says that a store without any memory of a key lets it settle
 	// before it grants it.
 	Settles bool
@@ -204,6 +208,17 @@ func settles(t *testing.T, s lease.Store, r lease.Request) *lease.SettlingError 
 		t.Fatalf("acquire: %+v, error %v, want the key to settle", l, err)
 	}
 	return settling
+}
+
+// done wants the tick to need no run any more.
+func done(t *testing.T, s lease.Store, r lease.Request) *lease.DoneError {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), r)
+	var done *lease.DoneError
+	if !errors.As(err, &done) || !errors.Is(err, lease.ErrDone) {
+		t.Fatalf("acquire: %+v, error %v, want a *DoneError", l, err)
+	}
+	return done
 }
 
 // lost wants a renewal to be refused for good.

@@ -9,12 +9,19 @@ import (
 
 // tickTests: at most one successful run per tick.
 var tickTests = []test{
+	{"every answer tells the store's time", answersTellTime},
 	{"a success serves the tick", successServesTick},
+	{"done tells which tick and why", doneTells},
 	{"done is checked before held", doneBeforeHeld},
 	{"a failure does not serve the tick", failureDoesNotServe},
 	{"a tick has so many starts", startsPerTick},
+	{"a tick has any number of starts without a limit", startsWithoutLimit},
+	{"asking again is no start", askingAgainIsNoStart},
 	{"a crash counts as a start", crashCounts},
+	{"a crashed run is taken over within its tick", crashTakenOver},
 	{"a start after which nothing ran is taken back once", startTakenBack},
+	{"a start is taken back by the newest holder only", startTakenBackByNewest},
+	{"a tick is not given up while the key settles", settlesBeforeGivingUp},
 	{"a late success does not turn the ticks back", ticksOnlyGrow},
 	{"without a period ticks are neither read nor written", noPeriodNoTicks},
 	{"a tick from the far future silences nothing", farFutureTick},
@@ -39,6 +46,33 @@ func at(r lease.Request, tick int64) lease.Request {
 	return r
 }
 
+// The tick of a candidacy is the store's time of its first answer, whatever that
+// says, so all answers are on one clock.
+func answersTellTime(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	l := h.Grant(t, s, r)
+	last := l.Tick
+	next := func(answer string, tick int64) {
+		t.Helper()
+		if most := last + (h.Unit + patience).Milliseconds(); tick < last || tick > most {
+			t.Errorf("%s at %d, the answer before was at %d", answer, tick, last)
+		}
+		last = tick
+	}
+	next("denied", held(t, s, rival(r), lease.HeldLeader).Tick)
+	before := last
+	h.pass(h.Unit)
+	next("denied", held(t, s, rival(r), lease.HeldLeader).Tick)
+	if last-before < h.Unit.Milliseconds()/2 {
+		t.Errorf("denied at %d, and %s later at %d", before, h.Unit, last)
+	}
+	release(t, s, l, succeeded)
+	knowing := rival(r)
+	knowing.SeenToken, knowing.SeenTTL = l.Token+1_000_000, h.long()
+	next("settling", settles(t, s, knowing).Tick)
+	next("granted", h.Grant(t, s, rival(r)).Tick)
+}
+
 func successServesTick(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.ticking()
 	l := h.Grant(t, s, r)
@@ -51,6 +85,23 @@ func successServesTick(t *testing.T, h Harness) {
 	refused(t, s, at(r, l.Tick+half-1), lease.ErrDone)
 	if next := h.Grant(t, s, at(r, l.Tick+half)); next.Tick != l.Tick+half {
 		t.Errorf("granted tick %d, asked for %d", next.Tick, l.Tick+half)
+	}
+}
+
+func doneTells(t *testing.T, h Harness) {
+	for _, result := range []lease.Result{succeeded, failed} {
+		s, r := h.Open(t), h.ticking()
+		r.Tries = 1
+		began := time.Now()
+		release(t, s, h.Grant(t, s, r), result)
+		h.pass(2 * h.Unit)
+		told := done(t, s, rival(r))
+		if most := 3*h.Unit + time.Since(began); told.Ago < h.Unit || told.Ago > most {
+			t.Errorf("the tick was %s ago, %s have passed", told.Ago, 2*h.Unit)
+		}
+		if told.GivenUp == result.Success {
+			t.Errorf("given up: %t after %+v", told.GivenUp, result)
+		}
 	}
 }
 
@@ -87,12 +138,44 @@ func startsPerTick(t *testing.T, h Harness) {
 	refused(t, s, at(r, first.Tick+half), lease.ErrDone)
 }
 
+func startsWithoutLimit(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.ticking()
+	r.Tries = 0
+	first := h.Grant(t, s, r)
+	release(t, s, first, failed)
+	for range 5 {
+		release(t, s, h.Grant(t, s, at(r, first.Tick)), failed)
+	}
+}
+
+func askingAgainIsNoStart(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.ticking()
+	first := h.Grant(t, s, r)
+	for range 3 { // its reply got lost
+		h.Grant(t, s, r)
+	}
+	release(t, s, first, failed)
+	release(t, s, h.Grant(t, s, at(r, first.Tick)), failed)
+	refused(t, s, at(r, first.Tick), lease.ErrDone)
+}
+
 func crashCounts(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.ticking()
 	r.TTL, r.Tries = h.Unit, 1
 	l := h.Grant(t, s, r)
 	h.pass(2 * h.Unit)
 	refused(t, s, at(r, l.Tick), lease.ErrDone)
+}
+
+func crashTakenOver(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.ticking()
+	brief := r
+	brief.TTL = h.Unit
+	crashed := h.Grant(t, s, brief)
+	h.pass(2 * h.Unit)
+	release(t, s, h.Grant(t, s, at(r, crashed.Tick)), succeeded)
+	release(t, s, crashed, failed) // it was only slow, and changes nothing
+	refused(t, s, at(r, crashed.Tick), lease.ErrDone)
 }
 
 func startTakenBack(t *testing.T, h Harness) {
@@ -106,6 +189,30 @@ func startTakenBack(t *testing.T, h Harness) {
 	refused(t, s, at(r, first.Tick), lease.ErrDone)
 }
 
+func startTakenBackByNewest(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.ticking()
+	brief := r
+	brief.TTL = h.Unit
+	idle := h.Grant(t, s, brief)
+	h.pass(2 * h.Unit)
+	second := h.Grant(t, s, at(r, idle.Tick))
+	release(t, s, second, failed)
+	release(t, s, idle, notRun) // too late: for all that others saw it crashed
+	refused(t, s, at(r, idle.Tick), lease.ErrDone)
+}
+
+// The holder of a larger token may be alive, and its run a success.
+func settlesBeforeGivingUp(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.ticking()
+	r.Tries = 1
+	l := h.Grant(t, s, r)
+	release(t, s, l, failed)
+	knowing := at(r, l.Tick)
+	knowing.SeenToken, knowing.SeenTTL = l.Token+1_000_000, 2*h.Unit
+	h.pass(settles(t, s, knowing).Remaining + time.Millisecond)
+	refused(t, s, knowing, lease.ErrDone)
+}
+
 func ticksOnlyGrow(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.ticking()
 	brief := r
@@ -116,6 +223,7 @@ func ticksOnlyGrow(t *testing.T, h Harness) {
 	release(t, s, h.Grant(t, s, at(r, late)), succeeded)
 	release(t, s, early, succeeded)
 	refused(t, s, at(r, late), lease.ErrDone)
+	refused(t, s, at(r, early.Tick-100*half), lease.ErrDone) // however old
 }
 
 func noPeriodNoTicks(t *testing.T, h Harness) {
@@ -123,9 +231,11 @@ func noPeriodNoTicks(t *testing.T, h Harness) {
 	first := h.Grant(t, s, r)
 	release(t, s, first, succeeded)
 
-	plain := at(r, first.Tick+2*half)
-	plain.Period, plain.Tries = 0, 0
-	release(t, s, h.Grant(t, s, plain), succeeded)
+	for _, tick := range []int64{first.Tick - 1, first.Tick + 2*half} {
+		plain := at(r, tick)
+		plain.Period, plain.Tries = 0, 1
+		release(t, s, h.Grant(t, s, plain), succeeded)
+	}
 	for range 2 {
 		release(t, s, h.Grant(t, s, at(r, first.Tick+half)), failed)
 	}

@@ -18,12 +18,20 @@ func wakeTests(h Harness) []test {
 	if !h.Wakes {
 		return append(tests, test{"a store without wake-ups says so at once", noWakeups})
 	}
-	return append(tests,
+	tests = append(tests,
 		test{"a release wakes a standby", releaseWakes},
-		test{"a wake-up passed on wakes a standby", passWakes},
-		test{"a candidate that finds its tick done passes the wake-up on", donePasses},
+		test{"a release just before the wait wakes the standby", earlierReleaseWakes},
+		test{"a renewal wakes nobody", renewalWakesNobody},
+		test{"a key that settles wakes nobody", settlingWakesNobody},
 		test{"a wait ends when its time is over", waitEnds},
 		test{"a wait ends with its context", waitIsCancelled},
+	)
+	if h.WakesAll {
+		return append(tests, test{"a release wakes every standby", releaseWakesAll})
+	}
+	return append(tests,
+		test{"a wake-up passed on wakes a standby", passWakes},
+		test{"a candidate that finds its tick done passes the wake-up on", donePasses},
 	)
 }
 
@@ -94,19 +102,25 @@ func noWakeups(t *testing.T, h Harness) {
 	}
 }
 
-// wakes wants a wait that has begun to return because of what cause does.
-func wakes(t *testing.T, s lease.Store, key string, cause func()) {
+// wakes wants the waits of all standbys to return because of what cause does,
+// which may be before they have begun.
+func wakes(t *testing.T, standbys []lease.Store, key string, cause func()) {
 	t.Helper()
-	woke := make(chan error, 1)
-	go func() { woke <- s.Wait(bounded(t), key, 10*patience) }()
+	woke := make(chan error, len(standbys))
+	for _, s := range standbys {
+		go func() { woke <- s.Wait(bounded(t), key, 10*patience) }()
+	}
 	cause()
-	select {
-	case err := <-woke:
-		if err != nil {
-			t.Errorf("wait: %v", err)
+	late := time.After(patience / 2)
+	for range standbys {
+		select {
+		case err := <-woke:
+			if err != nil {
+				t.Errorf("wait: %v", err)
+			}
+		case <-late:
+			t.Fatal("a wait was not woken")
 		}
-	case <-time.After(patience / 2):
-		t.Fatal("the wait was not woken")
 	}
 }
 
@@ -114,15 +128,32 @@ func releaseWakes(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	for _, result := range []lease.Result{succeeded, failed, notRun} {
 		l := h.Grant(t, s, r)
-		wakes(t, h.Open(t), r.Key, func() { release(t, s, l, result) })
+		wakes(t, clients(t, h, 1), r.Key, func() { release(t, s, l, result) })
 		r = rival(r)
+	}
+}
+
+// Between a denial and the wait the holder may release: no later one would wake
+// the standby.
+func earlierReleaseWakes(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	release(t, s, h.Grant(t, s, r), succeeded)
+	wakes(t, clients(t, h, 1), r.Key, func() {})
+}
+
+func releaseWakesAll(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	l := h.Grant(t, s, r)
+	wakes(t, clients(t, h, 5), r.Key, func() { release(t, s, l, succeeded) })
+	if err := s.Pass(bounded(t), r.Key); err != nil {
+		t.Errorf("pass: %v", err)
 	}
 }
 
 func passWakes(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	h.Grant(t, s, r)
-	wakes(t, h.Open(t), r.Key, func() {
+	wakes(t, clients(t, h, 1), r.Key, func() {
 		if err := s.Pass(bounded(t), r.Key); err != nil {
 			t.Errorf("pass: %v", err)
 		}
@@ -132,8 +163,46 @@ func passWakes(t *testing.T, h Harness) {
 func donePasses(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.ticking()
 	l := h.Grant(t, s, r)
-	wakes(t, h.Open(t), r.Key, func() { release(t, s, l, succeeded) })
-	wakes(t, h.Open(t), r.Key, func() { refused(t, s, rival(r), lease.ErrDone) })
+	wakes(t, clients(t, h, 1), r.Key, func() { release(t, s, l, succeeded) })
+	wakes(t, clients(t, h, 1), r.Key, func() { done(t, s, rival(r)) })
+}
+
+// waitsOn wants a wait to last for its time, whatever goes on meanwhile.
+func waitsOn(t *testing.T, s lease.Store, key string, meanwhile func()) {
+	t.Helper()
+	const atMost = 500 * time.Millisecond
+	began, over := time.Now(), make(chan error, 1)
+	go func() { over <- s.Wait(bounded(t), key, atMost) }()
+	for {
+		select {
+		case err := <-over:
+			if took := time.Since(began); err != nil || took < atMost*9/10 {
+				t.Errorf("a wait of %s was over after %s, error %v", atMost, took, err)
+			}
+			return
+		case <-time.After(atMost / 10):
+			meanwhile()
+		}
+	}
+}
+
+func renewalWakesNobody(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	l := h.Grant(t, s, r)
+	waitsOn(t, h.Open(t), r.Key, func() { l = renew(t, s, l) })
+}
+
+// The candidate has been told when to ask again; woken at once, it would ask and
+// wait without a pause.
+func settlingWakesNobody(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	r.TTL = h.Unit
+	l := h.Grant(t, s, r)
+	h.pass(2 * h.Unit) // no release, whose wake-up might still be there
+	knowing := rival(r)
+	knowing.SeenToken, knowing.SeenTTL = l.Token+1_000_000, h.long()
+	settles(t, s, knowing)
+	waitsOn(t, h.Open(t), r.Key, func() { settles(t, s, knowing) })
 }
 
 func waitEnds(t *testing.T, h Harness) {

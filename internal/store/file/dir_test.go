@@ -74,6 +74,14 @@ func TestUnfitDirectoryIsRefused(t *testing.T) {
 			refusedToOpen(t, dir, c.reason)
 		})
 	}
+	t.Run("symbolic link with a slash at the end", func(t *testing.T) {
+		link := filepath.Join(t.TempDir(), "d")
+		must(t, os.Symlink(private(t, t.TempDir()), link))
+		_, err := Open(link + "/")
+		if err == nil || !strings.Contains(err.Error(), "symbolic link") {
+			t.Errorf("opened with %v", err)
+		}
+	})
 	t.Run("no directory above", func(t *testing.T) {
 		refusedToOpen(t, filepath.Join(t.TempDir(), "missing", "d"), "no such file")
 	})

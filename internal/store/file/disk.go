@@ -35,17 +35,21 @@ const (
 type change func(*state, instant) (lease.Lease, error)
 
 // update applies do to the state of key while no other process can, and
-// makes the result durable before it returns. The work runs on a goroutine of
-// its own because a disk that hangs cannot be interrupted, and no call may
-// outlive its context.
+// makes the result durable before it returns.
 func (s *Store) update(ctx context.Context, op, key string, do change) (lease.Lease, error) {
+	return s.bounded(ctx, op, func() (lease.Lease, error) { return s.apply(ctx, key, do) })
+}
+
+// bounded runs work on a goroutine of its own because a disk that hangs cannot
+// be interrupted, and no call may outlive its context.
+func (s *Store) bounded(ctx context.Context, op string, work func() (lease.Lease, error)) (lease.Lease, error) {
 	type answer struct {
 		lease lease.Lease
 		err   error
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		l, err := s.apply(ctx, key, do)
+		l, err := work()
 		answers <- answer{l, err}
 	}()
 	var a answer
@@ -66,14 +70,13 @@ func (s *Store) update(ctx context.Context, op, key string, do change) (lease.Le
 }
 
 func (s *Store) apply(ctx context.Context, key string, do change) (lease.Lease, error) {
-	name, err := fileName(key)
+	path, err := s.path(key)
 	if err != nil {
 		return lease.Lease{}, err
 	}
 	if bad := checkDir(s.dir); bad != nil { // the path may mean something else by now
 		return lease.Lease{}, bad
 	}
-	path := filepath.Join(s.dir, name)
 	turn, err := takeTurn(ctx, path+".lock")
 	if err != nil {
 		return lease.Lease{}, err
@@ -108,6 +111,12 @@ func (s *Store) apply(ctx context.Context, key string, do change) (lease.Lease, 
 func (s *Store) now() (instant, error) {
 	up, err := upTime()
 	return instant{boot: s.boot, up: up.Milliseconds(), wall: time.Now().UnixMilli()}, err
+}
+
+// path is that of the key's files, without the extension.
+func (s *Store) path(key string) (string, error) {
+	name, err := fileName(key)
+	return filepath.Join(s.dir, name), err
 }
 
 // fileName maps every key to a name of its own: '+' is no character of keys, and

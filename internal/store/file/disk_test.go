@@ -171,19 +171,25 @@ func TestHangingDiskIsLeftWhenTheContextEnds(t *testing.T) {
 	s := open(t, dir)
 	fifo := filepath.Join(dir, "k.json")
 	must(t, unix.Mkfifo(fifo, 0o600))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err := s.Acquire(ctx, request("k"))
-	var failure *lease.StoreError
-	if !errors.As(err, &failure) || failure.Permanent || failure.Op != "acquire" || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("acquire: %v", err)
+	for op, call := range map[string]func(context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, request("k")); return err },
+		"wait":    func(ctx context.Context) error { return s.Wait(ctx, "k", time.Hour) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		err := call(ctx)
+		var failure *lease.StoreError
+		if !errors.As(err, &failure) || failure.Permanent || failure.Op != op || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", op, err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s took %s", op, took)
+		}
 	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("it took %s", took)
-	}
-	end, err := os.OpenFile(fifo, os.O_WRONLY, 0) // lets the abandoned call go on
+	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the abandoned calls go on
 	must(t, err)
+	must(t, os.Remove(fifo)) // and those that come late
 	must(t, end.Close())
 }
 

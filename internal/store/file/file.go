@@ -4,7 +4,8 @@
 //
 // A key is one JSON file, replaced atomically by rename(2), and one empty file
 // beside it on which flock(2) makes updates exclusive for as long as one takes.
-// The directory is the store's memory, so a first grant need not settle.
+// A standby watches the directory and looks when the key's file is replaced. The
+// directory is the store's memory, so a first grant need not settle.
 //
 // Clocks: a lease runs on the time since the boot, sleep included, and is valid
 // for that boot only; AcquiredAt, MinHoldUntil and Until are milliseconds of it.
@@ -27,7 +28,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -41,10 +41,10 @@ type Store struct {
 
 var _ lease.Store = (*Store)(nil)
 
-// Open makes a store of the directory dir, an absolute path, and creates it, for its user only, if
-// it is missing. Its parent must exist. The directory must be the user's own,
-// on a local file system, no symbolic link and writable by nobody else. Errors:
-// *lease.StoreError.
+// Open makes a store of the directory dir, an absolute path, and creates it, for
+// its user only, if it is missing. Its parent must exist. The directory must be
+// the user's own, on a local file system, no symbolic link and writable by
+// nobody else. Errors: *lease.StoreError.
 func Open(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, refusal(errors.New("it names no directory"), "write file:/DIR")
@@ -52,6 +52,7 @@ func Open(dir string) (*Store, error) {
 	if !filepath.IsAbs(dir) { // cron, services and shells start in different places
 		return nil, refusal(fmt.Errorf("%s depends on the working directory", dir), "name the directory by an absolute path: file:/DIR")
 	}
+	dir = filepath.Clean(dir) // a slash at the end would hide a symbolic link
 	boot, err := bootID()
 	if err != nil {
 		return nil, refusal(fmt.Errorf("cannot tell this boot from another: %w", err), "use another kind of store here")
@@ -90,12 +91,6 @@ func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) erro
 	})
 	return err
 }
-
-// Wait returns ErrNoWakeups: standbys poll.
-func (s *Store) Wait(context.Context, string, time.Duration) error { return lease.ErrNoWakeups }
-
-// Pass does nothing: there are no wake-ups.
-func (s *Store) Pass(context.Context, string) error { return nil }
 
 // Close does nothing: no file stays open between two calls.
 func (s *Store) Close() error { return nil }

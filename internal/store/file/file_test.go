@@ -16,11 +16,13 @@ import (
 func TestContract(t *testing.T) {
 	dir := t.TempDir()
 	leasetest.Run(t, leasetest.Harness{
-		Open:   func(t *testing.T) lease.Store { return open(t, dir) },
-		Unit:   200 * time.Millisecond,
-		Wipe:   func(t *testing.T) { wipe(t, dir) },
-		Stall:  func(t *testing.T, key string) func() { return keepBusy(t, dir, key) },
-		Damage: damages(dir),
+		Open:     func(t *testing.T) lease.Store { return open(t, dir) },
+		Unit:     200 * time.Millisecond,
+		Wakes:    true,
+		WakesAll: true,
+		Wipe:     func(t *testing.T) { wipe(t, dir) },
+		Stall:    func(t *testing.T, key string) func() { return keepBusy(t, dir, key) },
+		Damage:   damages(dir),
 	})
 }
 

@@ -83,7 +83,7 @@ func runRounds(dir string) error {
 		return err
 	}
 	for range rounds {
-		l, err := poll(s)
+		l, err := standBy(s)
 		if err != nil {
 			return err
 		}
@@ -111,14 +111,26 @@ func runRounds(dir string) error {
 	return nil
 }
 
-func poll(s *Store) (lease.Lease, error) {
+// standBy asks, and waits to be woken, until it is granted the key. A wake-up
+// that got lost leaves all processes waiting for a key that is free.
+func standBy(s *Store) (lease.Lease, error) {
+	const tooLong = 2 * time.Minute
 	r := request("k")
 	for {
 		l, err := s.Acquire(context.Background(), r)
 		if !errors.As(err, new(*lease.HeldError)) {
 			return l, err
 		}
-		time.Sleep(time.Millisecond)
+		began := time.Now()
+		err = s.Wait(context.Background(), "k", tooLong)
+		switch {
+		case errors.Is(err, lease.ErrNoWakeups): // other programs have all watches
+			time.Sleep(time.Millisecond)
+		case err != nil:
+			return l, err
+		case time.Since(began) >= tooLong:
+			return l, errors.New("nobody was woken")
+		}
 	}
 }
 

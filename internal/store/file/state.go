@@ -77,6 +77,10 @@ func (g *grant) lives(now instant) bool {
 
 func (g *grant) extend(now instant) { g.Expires = max(now.up+g.TTL, g.MinHold) }
 
+// free reports whether somebody who waits may be granted the key. While it
+// settles that is a matter of time, which the candidate has been told.
+func (st *state) free(now instant) bool { return !st.Grant.lives(now) && st.Missed == nil }
+
 func (st *state) acquire(r lease.Request, now instant) (lease.Lease, error) {
 	g := st.Grant
 	if g.lives(now) && !g.Cooldown && g.Holder == r.Holder { // asked again
@@ -88,16 +92,16 @@ func (st *state) acquire(r lease.Request, now instant) (lease.Lease, error) {
 	}
 	tick := cmp.Or(r.Tick, now.wall)
 	if covers(st.Served, tick, r.Period, now) {
-		return lease.Lease{}, lease.ErrDone
+		return lease.Lease{}, &lease.DoneError{Ago: since(st.Served, now)}
 	}
 	if g.lives(now) {
 		return lease.Lease{}, st.denial(now)
 	}
-	if r.Tries > 0 && st.Starts >= r.Tries && covers(st.Anchor, tick, r.Period, now) {
-		return lease.Lease{}, lease.ErrDone
-	}
 	if left := st.settle(r, now); left > 0 {
-		return lease.Lease{}, &lease.SettlingError{Remaining: milliseconds(left), Why: lease.SettleRollback}
+		return lease.Lease{}, &lease.SettlingError{Remaining: milliseconds(left), Why: lease.SettleRollback, Tick: now.wall}
+	}
+	if r.Tries > 0 && st.Starts >= r.Tries && covers(st.Anchor, tick, r.Period, now) {
+		return lease.Lease{}, &lease.DoneError{Ago: since(st.Anchor, now), GivenUp: true}
 	}
 	if g != nil && !g.Cooldown && g.Holder != r.Holder {
 		st.file(run{Token: st.Token, Tick: g.Tick, Start: g.Started, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
@@ -162,7 +166,7 @@ func (st *state) end(l lease.Lease, r lease.Result, now instant) {
 		return
 	}
 	st.Grant = nil
-	if !r.Ran && l.Period > 0 && st.Starts > 0 {
+	if !r.Ran && l.Period > 0 && sameRound(st.Anchor, l.Tick, l.Period) && st.Starts > 0 {
 		st.Starts--
 	}
 }
@@ -196,7 +200,8 @@ func (st *state) lease(period time.Duration, now instant) lease.Lease {
 func (st *state) denial(now instant) *lease.HeldError {
 	g := st.Grant
 	e := &lease.HeldError{Value: string(g.Holder), Why: lease.HeldLeader, Token: st.Token,
-		Remaining: milliseconds(g.Expires - now.up), TTL: milliseconds(g.TTL)}
+		Remaining: milliseconds(g.Expires - now.up), TTL: milliseconds(g.TTL),
+		Since: milliseconds(now.up - g.Acquired), Tick: now.wall}
 	if g.Cooldown {
 		e.Why = lease.HeldCooldown
 	}
@@ -230,9 +235,15 @@ func (st *state) file(r run) {
 }
 
 // covers reports whether a candidate with this tick is late for what happened at
-// mark: hosts see one tick at times that differ by less than half a period.
+// mark.
 func covers(mark, tick int64, period time.Duration, now instant) bool {
-	return period > 0 && tick < mark+period.Milliseconds()/2 && !ahead(mark, period, now)
+	return period > 0 && sameRound(mark, tick, period) && !ahead(mark, period, now)
+}
+
+// sameRound reports whether tick is not of a later round than mark: hosts see
+// one round at times that differ by less than half a period.
+func sameRound(mark, tick int64, period time.Duration) bool {
+	return tick < mark+(period.Milliseconds()+1)/2
 }
 
 // ahead reports whether mark can only stem from a clock that was wrong: it must
@@ -240,5 +251,8 @@ func covers(mark, tick int64, period time.Duration, now instant) bool {
 func ahead(mark int64, period time.Duration, now instant) bool {
 	return mark > now.wall+period.Milliseconds()
 }
+
+// since is how long ago an instant of wall time was.
+func since(wall int64, now instant) time.Duration { return milliseconds(max(0, now.wall-wall)) }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -77,6 +77,97 @@ func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
 	}
 }
 
+func TestFree(t *testing.T) {
+	const ttl = 60_000 // of request
+	leading := func(minHold time.Duration) (*state, lease.Lease) {
+		st, r := &state{}, request("k")
+		r.MinHold = minHold
+		return st, granted(t, st, r, noon)
+	}
+	released := func(minHold time.Duration, result lease.Result) *state {
+		st, l := leading(minHold)
+		must(t, st.release(l, result, noon))
+		return st
+	}
+	held, _ := leading(0)
+	settling := &state{Token: 5}
+	knowing := request("k")
+	knowing.SeenToken, knowing.SeenTTL = 6, time.Minute
+	if _, err := settling.acquire(knowing, noon); !errors.As(err, new(*lease.SettlingError)) {
+		t.Fatalf("acquire: %v", err)
+	}
+	ran := lease.Result{Ran: true}
+	for _, c := range []struct {
+		name string
+		st   *state
+		now  instant
+		want bool
+	}{
+		{"new", &state{}, noon, true},
+		{"held", held, noon.later(ttl - 1), false},
+		{"expired", held, noon.later(ttl), true},
+		{"held in another boot", held, instant{boot: "b2", up: noon.up, wall: noon.wall}, true},
+		{"released", released(0, ran), noon, true},
+		{"cools down", released(time.Hour, ran), noon.later(ttl), false},
+		{"cooled down", released(time.Hour, ran), noon.later(time.Hour.Milliseconds()), true},
+		{"released, nothing ran", released(time.Hour, lease.Result{}), noon, true},
+		{"settles", settling, noon, false},
+	} {
+		if got := c.st.free(c.now); got != c.want {
+			t.Errorf("%s: free is %t", c.name, got)
+		}
+	}
+}
+
+func TestDenialTellsTimes(t *testing.T) {
+	st := &state{}
+	l := granted(t, st, request("k"), noon)
+	now := noon.later(40_000)
+	if _, err := st.renew(l, now); err != nil {
+		t.Fatal(err)
+	}
+	now = now.later(2_000)
+	now.wall += year // no step of the wall clock moves a duration
+	_, err := st.acquire(request("k"), now)
+	var held *lease.HeldError
+	if !errors.As(err, &held) || held.Since != 42*time.Second || held.Tick != now.wall {
+		t.Errorf("acquire: %#v", err)
+	}
+}
+
+// A start is taken back from the round that it was counted in, also when the
+// wall clock was far ahead then.
+func TestStartIsTakenBackFromItsRound(t *testing.T) {
+	half := time.Hour.Milliseconds() / 2
+	for _, c := range []struct {
+		name  string
+		shift int64
+		now   instant
+		want  int
+	}{
+		{"its tick", 0, noon, 0},
+		{"the end of its round", half - 1, noon, 0},
+		{"the next round", half, noon, 1},
+		{"the clock was set back", 0, instant{boot: noon.boot, up: noon.up, wall: noon.wall - year}, 0},
+	} {
+		st, r := &state{}, request("k")
+		r.Period = time.Hour
+		l := granted(t, st, r, noon)
+		l.Tick += c.shift
+		must(t, st.release(l, lease.Result{}, c.now))
+		if st.Starts != c.want {
+			t.Errorf("%s: %d starts, want %d", c.name, st.Starts, c.want)
+		}
+	}
+}
+
+// Redis' scripts divide without rounding.
+func TestHalfOfAnOddPeriod(t *testing.T) {
+	if !sameRound(100, 102, 5*time.Millisecond) || sameRound(100, 103, 5*time.Millisecond) {
+		t.Error("2 ms are less than half of 5 ms, and 3 ms are more")
+	}
+}
+
 func TestTokensStartAtTheWallClock(t *testing.T) {
 	if l := granted(t, &state{}, request("k"), noon); l.Token != noon.wall {
 		t.Errorf("token %d at %d", l.Token, noon.wall)

@@ -1,0 +1,80 @@
+package file
+
+import (
+	"context"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Wait implements [lease.Store]. A release replaces the key's file, which the
+// kernel tells every standby of this host: they race for the key's turn, one is
+// granted, and the others wait again. On one host that is cheap, so nobody has
+// to pass a wake-up on. A holder that dies replaces nothing; the caller's own
+// timer at the end of the lease covers that.
+//
+// A user may have 128 watches at a time by Linux' default. Whoever gets none
+// polls.
+func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	_, err := s.bounded(ctx, "wait", func() (lease.Lease, error) {
+		return lease.Lease{}, s.watch(ctx, key, atMost)
+	})
+	return err
+}
+
+// Pass does nothing: no wake-up is anybody's own.
+func (s *Store) Pass(context.Context, string) error { return nil }
+
+// watch returns once the key is free, or atMost has passed.
+func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) error {
+	over := time.After(atMost)
+	path, err := s.path(key)
+	if err != nil {
+		return err
+	}
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return lease.ErrNoWakeups
+	}
+	defer func() { _ = w.Close() }()
+	// The directory, since a watch of the file would stay with the one that is
+	// replaced. Why there can be none, the next acquire tells.
+	if err := w.Add(s.dir); err != nil {
+		return lease.ErrNoWakeups
+	}
+	// What happened before the watch began is seen by the first look; a renewal
+	// replaces the file, too, and is seen to have freed nothing.
+	for look := true; ; {
+		if look {
+			if free, err := s.free(path, key); free || err != nil {
+				return err
+			}
+		}
+		select {
+		case e := <-w.Events:
+			look = e.Name == path+".json" || e.Name == s.dir // removed or moved away, all with it
+		case err := <-w.Errors: // events are lost: better ask now and then
+			return failure(err)
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return failure(ctx.Err())
+		}
+	}
+}
+
+// free reports whether it is worth asking for the key. It needs no turn: a file
+// is replaced as a whole.
+func (s *Store) free(path, key string) (bool, error) {
+	st, _, err := load(path+".json", key)
+	if err != nil {
+		return false, err
+	}
+	now, err := s.now()
+	if err != nil {
+		return false, failure(err)
+	}
+	return st.free(now), nil
+}

@@ -1,0 +1,165 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// patience is how long something may take on a machine that has other things to
+// do.
+const patience = 10 * time.Second
+
+// TestWaitEnds has every wait under way before it is ended.
+func TestWaitEnds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(t *testing.T, s *Store, l lease.Lease)
+		want string // of the error
+	}{
+		{"released", func(t *testing.T, s *Store, l lease.Lease) {
+			must(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
+		}, ""},
+		{"state deleted", func(t *testing.T, s *Store, _ lease.Lease) { must(t, os.Remove(filepath.Join(s.dir, "k.json"))) }, ""},
+		{"directory deleted", func(t *testing.T, s *Store, _ lease.Lease) { must(t, os.RemoveAll(s.dir)) }, ""},
+		{"directory moved away", func(t *testing.T, s *Store, _ lease.Lease) { must(t, os.Rename(s.dir, s.dir+".old")) }, ""},
+		{"state damaged", func(t *testing.T, s *Store, _ lease.Lease) { write(t, filepath.Join(s.dir, "k.json"), "{") }, "wait: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, filepath.Join(t.TempDir(), "d"))
+			l := acquire(t, s, request("k"))
+			leavesNothing(t, 0, func() {
+				over := make(chan error, 1)
+				go func() { over <- s.Wait(t.Context(), "k", 10*patience) }()
+				awaitWatch(t)
+				c.end(t, s, l)
+				select {
+				case err := <-over:
+					if c.want == "" && err != nil || c.want != "" && (!errors.As(err, new(*lease.StoreError)) || !strings.HasPrefix(err.Error(), c.want)) {
+						t.Errorf("wait: error %v, want %q", err, c.want)
+					}
+				case <-time.After(patience):
+					t.Fatal("the wait goes on")
+				}
+			})
+		})
+	}
+}
+
+// awaitWatch returns when this process watches a directory.
+func awaitWatch(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		infos, err := filepath.Glob("/proc/self/fdinfo/*")
+		must(t, err)
+		for _, path := range infos {
+			if info, err := os.ReadFile(path); err == nil && strings.Contains(string(info), "inotify wd:") {
+				return
+			}
+		}
+	}
+	t.Fatal("nothing is watched")
+}
+
+// leavesNothing wants f to leave no descriptor after that time, and no goroutine
+// but some that are about to end.
+func leavesNothing(t *testing.T, after time.Duration, f func()) {
+	t.Helper()
+	const some = 5
+	files, routines := descriptors(t), runtime.NumGoroutine()
+	f()
+	began := time.Now()
+	for descriptors(t) > files || runtime.NumGoroutine() > routines+some {
+		if time.Since(began) >= after {
+			t.Fatalf("%d descriptors and %d goroutines, %d and %d before", descriptors(t), runtime.NumGoroutine(), files, routines)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for runtime.NumGoroutine() > routines {
+		if time.Since(began) > patience {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), routines)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(all)
+}
+
+func TestWaitLeavesNothing(t *testing.T) {
+	s := open(t, t.TempDir())
+	acquire(t, s, request("k"))
+	must(t, s.Wait(t.Context(), "k", time.Millisecond)) // the runtime's own descriptors
+	for key, atMost := range map[string]time.Duration{"free": patience, "k": time.Millisecond} {
+		leavesNothing(t, 0, func() {
+			for range 20 {
+				must(t, s.Wait(t.Context(), key, atMost))
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	leavesNothing(t, patience, func() { // whoever cancels need not wait for the kernel
+		go func() {
+			awaitWatch(t)
+			cancel()
+		}()
+		if err := s.Wait(ctx, "k", 10*patience); !errors.As(err, new(*lease.StoreError)) || !errors.Is(err, context.Canceled) {
+			t.Errorf("wait: %v", err)
+		}
+	})
+}
+
+func TestNoWatchMeansNoWakeups(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "d"))
+	acquire(t, s, request("k"))
+	wantNone := func(why string) {
+		t.Helper()
+		if err := s.Wait(t.Context(), "k", 10*patience); !errors.Is(err, lease.ErrNoWakeups) {
+			t.Errorf("wait %s: %v, want ErrNoWakeups", why, err)
+		}
+	}
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}))
+	wantNone("without descriptors")
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	must(t, s.Wait(t.Context(), "k", time.Millisecond))
+
+	must(t, os.RemoveAll(s.dir))
+	wantNone("without the directory")
+}
+
+// A renewal is an event and no wake-up; only what the file says counts.
+func TestWaitOutlastsWhatFreesNothing(t *testing.T) {
+	s := open(t, t.TempDir())
+	l := acquire(t, s, request("k"))
+	over := make(chan error, 1)
+	go func() { over <- s.Wait(t.Context(), "k", 10*patience) }()
+	awaitWatch(t)
+	for range 10 {
+		renewed, err := s.Renew(t.Context(), l)
+		must(t, err)
+		l = renewed
+		must(t, s.Release(t.Context(), acquire(t, s, request("another")), lease.Result{Ran: true}))
+		select {
+		case err := <-over:
+			t.Fatalf("the wait was over, error %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	must(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
+	must(t, <-over)
+}
