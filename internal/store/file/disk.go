@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
 )
 
 const (
-	version = 1
 	// maxSize is far above what a state can grow to: 4 KiB of metadata, at
 	// worst six bytes for one, and a few hundred bytes for each remembered run.
 	maxSize = 256 << 10
@@ -32,7 +32,7 @@ const (
 )
 
 // change is what one verb does to a key's state, and its answer.
-type change func(*state, instant) (lease.Lease, error)
+type change func(*rules.State, rules.Instant) (lease.Lease, error)
 
 // update applies do to the state of key while no other process can, and
 // makes the result durable before it returns.
@@ -108,9 +108,9 @@ func (s *Store) apply(ctx context.Context, key string, do change) (lease.Lease, 
 	return l, answer
 }
 
-func (s *Store) now() (instant, error) {
+func (s *Store) now() (rules.Instant, error) {
 	up, err := upTime()
-	return instant{boot: s.boot, up: up.Milliseconds(), wall: time.Now().UnixMilli()}, err
+	return rules.Instant{Boot: s.boot, Up: up.Milliseconds(), Wall: time.Now().UnixMilli()}, err
 }
 
 // path is that of the key's files, without the extension.
@@ -166,10 +166,10 @@ func tryTurn(path string) (*os.File, error) {
 
 // load reads the state and the bytes that it was. A file that is not exactly
 // what replace leaves behind is never guessed at: a guess could grant twice.
-func load(path, key string) (st state, raw []byte, err error) {
+func load(path, key string) (st rules.State, raw []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return state{Version: version, Key: key}, nil, nil
+		return rules.New(key), nil, nil
 	}
 	if err != nil {
 		return st, nil, failure(err)
@@ -181,32 +181,13 @@ func load(path, key string) (st state, raw []byte, err error) {
 	}
 	err = json.Unmarshal(raw, &st)
 	if err == nil {
-		err = st.check(key)
+		err = st.Check(key)
 	}
 	if err != nil {
 		return st, nil, &lease.StoreError{Err: fmt.Errorf("%s cannot be trusted: %w", path, err), Permanent: true,
 			Cure: "delete that file once no command of this key runs"}
 	}
 	return st, raw, nil
-}
-
-// check refuses what this package never writes.
-func (st *state) check(key string) error {
-	const maxToken = 1 << 53
-	g := st.Grant
-	switch {
-	case st.Version != version:
-		return fmt.Errorf("format version %d, this leaderrun writes %d", st.Version, version)
-	case st.Key != key:
-		return fmt.Errorf("it belongs to key %q", st.Key)
-	case st.Token < 0 || st.Token > maxToken:
-		return fmt.Errorf("token %d is out of range", st.Token)
-	case st.Starts < 0:
-		return fmt.Errorf("%d starts", st.Starts)
-	case g != nil && (!g.Holder.Valid() || g.Boot == "" || g.TTL <= 0 || st.Token == 0):
-		return errors.New("its grant is not a possible one")
-	}
-	return nil
 }
 
 // replace puts data into path.json. It is always one of two complete files: a

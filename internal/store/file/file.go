@@ -30,6 +30,7 @@ import (
 	"path/filepath"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
 )
 
 // Store keeps leases below one directory. Several goroutines and processes may
@@ -72,22 +73,22 @@ func refusal(err error, cure string) *lease.StoreError {
 
 // Acquire implements [lease.Store].
 func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	return s.update(ctx, "acquire", r.Key, func(st *state, now instant) (lease.Lease, error) {
-		return st.acquire(r, now)
+	return s.update(ctx, "acquire", r.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		return st.Acquire(r, now)
 	})
 }
 
 // Renew implements [lease.Store].
 func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.update(ctx, "renew", l.Key, func(st *state, now instant) (lease.Lease, error) {
-		return st.renew(l, now)
+	return s.update(ctx, "renew", l.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		return st.Renew(l, now)
 	})
 }
 
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.update(ctx, "release", l.Key, func(st *state, now instant) (lease.Lease, error) {
-		return lease.Lease{}, st.release(l, r, now)
+	_, err := s.update(ctx, "release", l.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		return lease.Lease{}, st.Release(l, r, now)
 	})
 	return err
 }

@@ -76,5 +76,5 @@ func (s *Store) free(path, key string) (bool, error) {
 	if err != nil {
 		return false, failure(err)
 	}
-	return st.free(now), nil
+	return st.Free(now), nil
 }

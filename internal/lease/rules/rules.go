@@ -1,22 +1,32 @@
-package file
+// Package rules holds the contract of package lease as rules for stores that
+// only keep what they are given: a state per key, read as a whole and replaced as
+// a whole while nobody else can change it. Stores that run scripts of their own
+// have these rules in their scripts; the contract suite judges both.
+//
+// It promises to grant no key twice, on the store's time as it is told, and to
+// see neither a file, a network nor a clock. It does not promise anything when
+// two changes of one state overlap: that is the store's part.
+package rules
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// state is all that the store knows about one key. Its methods are the rules of
-// the contract; they see no file and no clock.
-type state struct {
+// State is all that a store knows about one key; see New. Its methods change it
+// even where they return an error: it is to be kept all the same.
+type State struct {
 	Version int    `json:"version"`
 	Key     string `json:"key"`
 	Token   int64  `json:"token"` // the largest ever granted
 	// Grant is the newest one, from then on until it is released and its
 	// minimum hold is over. Whether it still lives is a matter of time.
-	Grant *grant `json:"grant,omitempty"`
+	Grant *Grant `json:"grant,omitempty"`
 	// Released holders, newest first, are never granted again: a duplicate of
 	// their request may still arrive.
 	Released []lease.Holder `json:"released,omitempty"`
@@ -25,12 +35,13 @@ type state struct {
 	Served int64 `json:"served,omitempty"`
 	Anchor int64 `json:"anchor,omitempty"`
 	Starts int   `json:"starts,omitempty"`
-	// Missed is when a candidate first knew of a larger token than this file.
-	Missed *missed `json:"missed,omitempty"`
-	Runs   []run   `json:"runs,omitempty"` // by token, newest first
+	// Missed is when a candidate first knew of a larger token than this state.
+	Missed *Missed `json:"missed,omitempty"`
+	Runs   []Run   `json:"runs,omitempty"` // by token, newest first
 }
 
-type grant struct {
+// Grant is a lease as the store has it.
+type Grant struct {
 	Holder   lease.Holder `json:"holder"`
 	TTL      int64        `json:"ttl_ms"`
 	Boot     string       `json:"boot"`
@@ -43,13 +54,14 @@ type grant struct {
 	Meta     string       `json:"meta,omitempty"`
 }
 
-type missed struct {
+// Missed is a token that a candidate knows and the store does not.
+type Missed struct {
 	Boot  string `json:"boot"`
 	Since int64  `json:"since"` // ms of that boot
 }
 
-// run is one entry of the key's history. Times are wall time in milliseconds.
-type run struct {
+// Run is one entry of the key's history. Times are wall time in milliseconds.
+type Run struct {
 	Token  int64        `json:"token"`
 	Tick   int64        `json:"tick"`
 	Start  int64        `json:"start"`
@@ -61,27 +73,54 @@ type run struct {
 	Vanished bool `json:"vanished,omitempty"`
 }
 
-// instant is the store's time now, in milliseconds.
-type instant struct {
-	boot string
-	up   int64 // since that boot, sleep included
-	wall int64
+// Instant is the store's time now, in milliseconds. Leases run on Up, which means
+// nothing in another Boot; ticks, tokens and the history on Wall.
+type Instant struct {
+	Boot string
+	Up   int64
+	Wall int64
 }
 
-// remembered is how many runs and released holders a file keeps.
+// Version is that of the form in which a State is kept.
+const Version = 1
+
+// New is the state of a key that nobody has asked for.
+func New(key string) State { return State{Version: Version, Key: key} }
+
+// Check refuses what these rules never leave behind.
+func (st *State) Check(key string) error {
+	const maxToken = 1 << 53
+	g := st.Grant
+	switch {
+	case st.Version != Version:
+		return fmt.Errorf("format version %d, this leaderrun writes %d", st.Version, Version)
+	case st.Key != key:
+		return fmt.Errorf("it belongs to key %q", st.Key)
+	case st.Token < 0 || st.Token > maxToken:
+		return fmt.Errorf("token %d is out of range", st.Token)
+	case st.Starts < 0:
+		return fmt.Errorf("%d starts", st.Starts)
+	case g != nil && (!g.Holder.Valid() || g.Boot == "" || g.TTL <= 0 || st.Token == 0):
+		return errors.New("its grant is not a possible one")
+	}
+	return nil
+}
+
+// remembered is how many runs and released holders a state keeps.
 const remembered = 20
 
-func (g *grant) lives(now instant) bool {
-	return g != nil && g.Boot == now.boot && now.up < g.Expires
+func (g *Grant) lives(now Instant) bool {
+	return g != nil && g.Boot == now.Boot && now.Up < g.Expires
 }
 
-func (g *grant) extend(now instant) { g.Expires = max(now.up+g.TTL, g.MinHold) }
+func (g *Grant) extend(now Instant) { g.Expires = max(now.Up+g.TTL, g.MinHold) }
 
-// free reports whether somebody who waits may be granted the key. While it
+// Free reports whether somebody who waits may be granted the key. While it
 // settles that is a matter of time, which the candidate has been told.
-func (st *state) free(now instant) bool { return !st.Grant.lives(now) && st.Missed == nil }
+func (st *State) Free(now Instant) bool { return !st.Grant.lives(now) && st.Missed == nil }
 
-func (st *state) acquire(r lease.Request, now instant) (lease.Lease, error) {
+// Acquire is [lease.Store]'s.
+func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	g := st.Grant
 	if g.lives(now) && !g.Cooldown && g.Holder == r.Holder { // asked again
 		g.extend(now)
@@ -90,7 +129,7 @@ func (st *state) acquire(r lease.Request, now instant) (lease.Lease, error) {
 	if slices.Contains(st.Released, r.Holder) {
 		return lease.Lease{}, lease.ErrReleased
 	}
-	tick := cmp.Or(r.Tick, now.wall)
+	tick := cmp.Or(r.Tick, now.Wall)
 	if covers(st.Served, tick, r.Period, now) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.Served, now)}
 	}
@@ -98,46 +137,47 @@ func (st *state) acquire(r lease.Request, now instant) (lease.Lease, error) {
 		return lease.Lease{}, st.denial(now)
 	}
 	if left := st.settle(r, now); left > 0 {
-		return lease.Lease{}, &lease.SettlingError{Remaining: milliseconds(left), Why: lease.SettleRollback, Tick: now.wall}
+		return lease.Lease{}, &lease.SettlingError{Remaining: milliseconds(left), Why: lease.SettleRollback, Tick: now.Wall}
 	}
 	if r.Tries > 0 && st.Starts >= r.Tries && covers(st.Anchor, tick, r.Period, now) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.Anchor, now), GivenUp: true}
 	}
 	if g != nil && !g.Cooldown && g.Holder != r.Holder {
-		st.file(run{Token: st.Token, Tick: g.Tick, Start: g.Started, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
+		st.note(Run{Token: st.Token, Tick: g.Tick, Start: g.Started, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
 	}
-	st.grant(max(st.Token+1, r.SeenToken+1, now.wall), &grant{
-		Holder: r.Holder, TTL: r.TTL.Milliseconds(), Boot: now.boot,
-		Acquired: now.up, MinHold: now.up + r.MinHold.Milliseconds(),
-		Started: now.wall, Tick: tick, Meta: r.Meta,
+	st.grant(max(st.Token+1, r.SeenToken+1, now.Wall), &Grant{
+		Holder: r.Holder, TTL: r.TTL.Milliseconds(), Boot: now.Boot,
+		Acquired: now.Up, MinHold: now.Up + r.MinHold.Milliseconds(),
+		Started: now.Wall, Tick: tick, Meta: r.Meta,
 	}, r.Period, now)
 	return st.lease(r.Period, now), nil
 }
 
-func (st *state) renew(l lease.Lease, now instant) (lease.Lease, error) {
+// Renew is [lease.Store]'s.
+func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 	g := st.Grant
 	if g.lives(now) && st.owns(l) && !g.Cooldown {
 		g.extend(now)
 		return st.lease(l.Period, now), nil
 	}
-	// A file that is behind the lease has been lost. Nobody was granted since,
+	// A state that is behind the lease has been lost. Nobody was granted since,
 	// and the holder puts the lease back while it can still be valid.
-	if g.lives(now) || st.Token >= l.Token || now.up >= l.Until || slices.Contains(st.Released, l.Holder) {
+	if g.lives(now) || st.Token >= l.Token || now.Up >= l.Until || slices.Contains(st.Released, l.Holder) {
 		return lease.Lease{}, lease.ErrLost
 	}
-	st.grant(l.Token, &grant{
-		Holder: l.Holder, TTL: l.TTL.Milliseconds(), Boot: now.boot,
+	st.grant(l.Token, &Grant{
+		Holder: l.Holder, TTL: l.TTL.Milliseconds(), Boot: now.Boot,
 		Acquired: l.AcquiredAt, MinHold: l.MinHoldUntil,
-		Started: now.wall - (now.up - l.AcquiredAt), Tick: l.Tick, Meta: l.Meta,
+		Started: now.Wall - (now.Up - l.AcquiredAt), Tick: l.Tick, Meta: l.Meta,
 	}, l.Period, now)
 	l = st.lease(l.Period, now)
 	l.Reasserted = true
 	return l, nil
 }
 
-// release may be called again after a lost reply, and after a loss: whatever of
+// Release is [lease.Store]'s. It may be called again after a lost reply, and after a loss: whatever of
 // it has been done is not done twice.
-func (st *state) release(l lease.Lease, r lease.Result, now instant) error {
+func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 	if !slices.Contains(st.Released, l.Holder) {
 		st.Released = slices.Insert(st.Released, 0, l.Holder)
 		st.Released = st.Released[:min(len(st.Released), remembered)]
@@ -150,7 +190,7 @@ func (st *state) release(l lease.Lease, r lease.Result, now instant) error {
 		st.Served = l.Tick
 	}
 	if r.Ran {
-		st.file(run{Token: l.Token, Tick: l.Tick, Start: now.wall - (now.up - l.AcquiredAt), End: now.wall,
+		st.note(Run{Token: l.Token, Tick: l.Tick, Start: now.Wall - (now.Up - l.AcquiredAt), End: now.Wall,
 			Exit: r.Exit, Host: l.Holder.Host(), Holder: l.Holder})
 	}
 	if !own && st.Grant.lives(now) {
@@ -160,8 +200,8 @@ func (st *state) release(l lease.Lease, r lease.Result, now instant) error {
 }
 
 // end turns the own grant into a cooldown, or removes it.
-func (st *state) end(l lease.Lease, r lease.Result, now instant) {
-	if r.Ran && st.Grant.MinHold > now.up {
+func (st *State) end(l lease.Lease, r lease.Result, now Instant) {
+	if r.Ran && st.Grant.MinHold > now.Up {
 		st.Grant.Cooldown, st.Grant.Expires = true, st.Grant.MinHold
 		return
 	}
@@ -171,12 +211,12 @@ func (st *state) end(l lease.Lease, r lease.Result, now instant) {
 	}
 }
 
-func (st *state) owns(l lease.Lease) bool {
+func (st *State) owns(l lease.Lease) bool {
 	return st.Grant != nil && st.Grant.Holder == l.Holder && st.Token == l.Token
 }
 
 // grant makes g the newest grant and counts it as a start of its tick.
-func (st *state) grant(token int64, g *grant, period time.Duration, now instant) {
+func (st *State) grant(token int64, g *Grant, period time.Duration, now Instant) {
 	st.Token, st.Grant, st.Missed = token, g, nil
 	g.extend(now)
 	switch {
@@ -188,20 +228,20 @@ func (st *state) grant(token int64, g *grant, period time.Duration, now instant)
 }
 
 // lease is the living grant as its holder is told.
-func (st *state) lease(period time.Duration, now instant) lease.Lease {
+func (st *State) lease(period time.Duration, now Instant) lease.Lease {
 	g := st.Grant
 	return lease.Lease{
 		Key: st.Key, Holder: g.Holder, Token: st.Token, TTL: milliseconds(g.TTL),
-		AcquiredAt: g.Acquired, MinHoldUntil: g.MinHold, Until: now.up + g.TTL,
+		AcquiredAt: g.Acquired, MinHoldUntil: g.MinHold, Until: now.Up + g.TTL,
 		Tick: g.Tick, Period: period, Meta: g.Meta,
 	}
 }
 
-func (st *state) denial(now instant) *lease.HeldError {
+func (st *State) denial(now Instant) *lease.HeldError {
 	g := st.Grant
 	e := &lease.HeldError{Value: string(g.Holder), Why: lease.HeldLeader, Token: st.Token,
-		Remaining: milliseconds(g.Expires - now.up), TTL: milliseconds(g.TTL),
-		Since: milliseconds(now.up - g.Acquired), Tick: now.wall}
+		Remaining: milliseconds(g.Expires - now.Up), TTL: milliseconds(g.TTL),
+		Since: milliseconds(now.Up - g.Acquired), Tick: now.Wall}
 	if g.Cooldown {
 		e.Why = lease.HeldCooldown
 	}
@@ -210,19 +250,19 @@ func (st *state) denial(now instant) *lease.HeldError {
 
 // settle returns how long a candidate that knows of a larger token must still
 // wait for the holder of that one, who re-asserts its lease if it lives.
-func (st *state) settle(r lease.Request, now instant) (left int64) {
+func (st *State) settle(r lease.Request, now Instant) (left int64) {
 	if r.SeenToken <= st.Token {
 		return 0
 	}
-	if st.Missed == nil || st.Missed.Boot != now.boot {
-		st.Missed = &missed{Boot: now.boot, Since: now.up}
+	if st.Missed == nil || st.Missed.Boot != now.Boot {
+		st.Missed = &Missed{Boot: now.Boot, Since: now.Up}
 	}
-	return st.Missed.Since + r.SeenTTL.Milliseconds() - now.up
+	return st.Missed.Since + r.SeenTTL.Milliseconds() - now.Up
 }
 
-// file keeps one entry per token; what a holder says replaces that it vanished.
-func (st *state) file(r run) {
-	i := slices.IndexFunc(st.Runs, func(old run) bool { return old.Token <= r.Token })
+// note keeps one entry per token; what a holder says replaces that it vanished.
+func (st *State) note(r Run) {
+	i := slices.IndexFunc(st.Runs, func(old Run) bool { return old.Token <= r.Token })
 	switch {
 	case i < 0:
 		st.Runs = append(st.Runs, r)
@@ -236,7 +276,7 @@ func (st *state) file(r run) {
 
 // covers reports whether a candidate with this tick is late for what happened at
 // mark.
-func covers(mark, tick int64, period time.Duration, now instant) bool {
+func covers(mark, tick int64, period time.Duration, now Instant) bool {
 	return period > 0 && sameRound(mark, tick, period) && !ahead(mark, period, now)
 }
 
@@ -248,11 +288,11 @@ func sameRound(mark, tick int64, period time.Duration) bool {
 
 // ahead reports whether mark can only stem from a clock that was wrong: it must
 // not silence a job until that time comes.
-func ahead(mark int64, period time.Duration, now instant) bool {
-	return mark > now.wall+period.Milliseconds()
+func ahead(mark int64, period time.Duration, now Instant) bool {
+	return mark > now.Wall+period.Milliseconds()
 }
 
-// since is how long ago an instant of wall time was.
-func since(wall int64, now instant) time.Duration { return milliseconds(max(0, now.wall-wall)) }
+// since is how long ago an Instant of wall time was.
+func since(wall int64, now Instant) time.Duration { return milliseconds(max(0, now.Wall-wall)) }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,4 +1,4 @@
-package file
+package rules
 
 import (
 	"errors"
@@ -12,13 +12,24 @@ import (
 const year = int64(365 * 24 * time.Hour / time.Millisecond)
 
 // noon is some instant of some boot.
-var noon = instant{boot: "b1", up: 5_000_000, wall: 1_800_000_000_000}
+var noon = Instant{Boot: "b1", Up: 5_000_000, Wall: 1_800_000_000_000}
 
-func (i instant) later(ms int64) instant { i.up += ms; i.wall += ms; return i }
+func (i Instant) later(ms int64) Instant { i.Up += ms; i.Wall += ms; return i }
 
-func granted(t *testing.T, st *state, r lease.Request, now instant) lease.Lease {
+func request(key string) lease.Request {
+	return lease.Request{Key: key, Holder: lease.NewHolder("host", 1), TTL: time.Minute}
+}
+
+func must(t *testing.T, err error) {
 	t.Helper()
-	l, err := st.acquire(r, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func granted(t *testing.T, st *State, r lease.Request, now Instant) lease.Lease {
+	t.Helper()
+	l, err := st.Acquire(r, now)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -28,14 +39,14 @@ func granted(t *testing.T, st *state, r lease.Request, now instant) lease.Lease 
 func TestWallClockMovesNoLease(t *testing.T) {
 	for name, step := range map[string]int64{"forward": year, "back": -year} {
 		t.Run(name, func(t *testing.T) {
-			st := &state{}
+			st := &State{}
 			l := granted(t, st, request("k"), noon)
 			now := noon.later(1000)
-			now.wall += step
-			if _, err := st.acquire(request("k"), now); !errors.As(err, new(*lease.HeldError)) {
+			now.Wall += step
+			if _, err := st.Acquire(request("k"), now); !errors.As(err, new(*lease.HeldError)) {
 				t.Errorf("acquire: %v, want a denial", err)
 			}
-			if _, err := st.renew(l, now); err != nil {
+			if _, err := st.Renew(l, now); err != nil {
 				t.Errorf("renew: %v", err)
 			}
 			now = now.later(60_000)
@@ -47,26 +58,26 @@ func TestWallClockMovesNoLease(t *testing.T) {
 }
 
 func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
-	st := &state{}
+	st := &State{}
 	ticking := func(tick int64) lease.Request {
 		r := request("k")
 		r.Period, r.Tries, r.Tick = time.Hour, 2, tick
 		return r
 	}
-	first := granted(t, st, ticking(noon.wall-30*60_000), noon)
-	must(t, st.release(first, lease.Result{Ran: true, Success: true}, noon))
-	r := ticking(noon.wall)
+	first := granted(t, st, ticking(noon.Wall-30*60_000), noon)
+	must(t, st.Release(first, lease.Result{Ran: true, Success: true}, noon))
+	r := ticking(noon.Wall)
 	r.MinHold = time.Hour
 	second := granted(t, st, r, noon)
 
-	for name, up := range map[string]int64{"soon": 10, "at a time the old boot has seen": noon.up + 10} {
+	for name, up := range map[string]int64{"soon": 10, "at a time the old boot has seen": noon.Up + 10} {
 		t.Run(name, func(t *testing.T) {
-			st := &state{Token: st.Token, Grant: st.Grant, Served: st.Served, Anchor: st.Anchor, Starts: st.Starts, Released: st.Released}
-			now := instant{boot: "b2", up: up, wall: noon.wall + 60_000}
-			if _, err := st.acquire(ticking(noon.wall-10*60_000), now); !errors.Is(err, lease.ErrDone) {
+			st := &State{Token: st.Token, Grant: st.Grant, Served: st.Served, Anchor: st.Anchor, Starts: st.Starts, Released: st.Released}
+			now := Instant{Boot: "b2", Up: up, Wall: noon.Wall + 60_000}
+			if _, err := st.Acquire(ticking(noon.Wall-10*60_000), now); !errors.Is(err, lease.ErrDone) {
 				t.Errorf("acquire for the served tick: %v", err)
 			}
-			third := granted(t, st, ticking(noon.wall), now)
+			third := granted(t, st, ticking(noon.Wall), now)
 			if third.Token <= second.Token {
 				t.Errorf("token %d after %d", third.Token, second.Token)
 			}
@@ -79,58 +90,58 @@ func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
 
 func TestFree(t *testing.T) {
 	const ttl = 60_000 // of request
-	leading := func(minHold time.Duration) (*state, lease.Lease) {
-		st, r := &state{}, request("k")
+	leading := func(minHold time.Duration) (*State, lease.Lease) {
+		st, r := &State{}, request("k")
 		r.MinHold = minHold
 		return st, granted(t, st, r, noon)
 	}
-	released := func(minHold time.Duration, result lease.Result) *state {
+	released := func(minHold time.Duration, result lease.Result) *State {
 		st, l := leading(minHold)
-		must(t, st.release(l, result, noon))
+		must(t, st.Release(l, result, noon))
 		return st
 	}
 	held, _ := leading(0)
-	settling := &state{Token: 5}
+	settling := &State{Token: 5}
 	knowing := request("k")
 	knowing.SeenToken, knowing.SeenTTL = 6, time.Minute
-	if _, err := settling.acquire(knowing, noon); !errors.As(err, new(*lease.SettlingError)) {
+	if _, err := settling.Acquire(knowing, noon); !errors.As(err, new(*lease.SettlingError)) {
 		t.Fatalf("acquire: %v", err)
 	}
 	ran := lease.Result{Ran: true}
 	for _, c := range []struct {
 		name string
-		st   *state
-		now  instant
+		st   *State
+		now  Instant
 		want bool
 	}{
-		{"new", &state{}, noon, true},
+		{"new", &State{}, noon, true},
 		{"held", held, noon.later(ttl - 1), false},
 		{"expired", held, noon.later(ttl), true},
-		{"held in another boot", held, instant{boot: "b2", up: noon.up, wall: noon.wall}, true},
+		{"held in another boot", held, Instant{Boot: "b2", Up: noon.Up, Wall: noon.Wall}, true},
 		{"released", released(0, ran), noon, true},
 		{"cools down", released(time.Hour, ran), noon.later(ttl), false},
 		{"cooled down", released(time.Hour, ran), noon.later(time.Hour.Milliseconds()), true},
 		{"released, nothing ran", released(time.Hour, lease.Result{}), noon, true},
 		{"settles", settling, noon, false},
 	} {
-		if got := c.st.free(c.now); got != c.want {
+		if got := c.st.Free(c.now); got != c.want {
 			t.Errorf("%s: free is %t", c.name, got)
 		}
 	}
 }
 
 func TestDenialTellsTimes(t *testing.T) {
-	st := &state{}
+	st := &State{}
 	l := granted(t, st, request("k"), noon)
 	now := noon.later(40_000)
-	if _, err := st.renew(l, now); err != nil {
+	if _, err := st.Renew(l, now); err != nil {
 		t.Fatal(err)
 	}
 	now = now.later(2_000)
-	now.wall += year // no step of the wall clock moves a duration
-	_, err := st.acquire(request("k"), now)
+	now.Wall += year // no step of the wall clock moves a duration
+	_, err := st.Acquire(request("k"), now)
 	var held *lease.HeldError
-	if !errors.As(err, &held) || held.Since != 42*time.Second || held.Tick != now.wall {
+	if !errors.As(err, &held) || held.Since != 42*time.Second || held.Tick != now.Wall {
 		t.Errorf("acquire: %#v", err)
 	}
 }
@@ -142,19 +153,19 @@ func TestStartIsTakenBackFromItsRound(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		shift int64
-		now   instant
+		now   Instant
 		want  int
 	}{
 		{"its tick", 0, noon, 0},
 		{"the end of its round", half - 1, noon, 0},
 		{"the next round", half, noon, 1},
-		{"the clock was set back", 0, instant{boot: noon.boot, up: noon.up, wall: noon.wall - year}, 0},
+		{"the clock was set back", 0, Instant{Boot: noon.Boot, Up: noon.Up, Wall: noon.Wall - year}, 0},
 	} {
-		st, r := &state{}, request("k")
+		st, r := &State{}, request("k")
 		r.Period = time.Hour
 		l := granted(t, st, r, noon)
 		l.Tick += c.shift
-		must(t, st.release(l, lease.Result{}, c.now))
+		must(t, st.Release(l, lease.Result{}, c.now))
 		if st.Starts != c.want {
 			t.Errorf("%s: %d starts, want %d", c.name, st.Starts, c.want)
 		}
@@ -169,69 +180,69 @@ func TestHalfOfAnOddPeriod(t *testing.T) {
 }
 
 func TestTokensStartAtTheWallClock(t *testing.T) {
-	if l := granted(t, &state{}, request("k"), noon); l.Token != noon.wall {
-		t.Errorf("token %d at %d", l.Token, noon.wall)
+	if l := granted(t, &State{}, request("k"), noon); l.Token != noon.Wall {
+		t.Errorf("token %d at %d", l.Token, noon.Wall)
 	}
 }
 
 func TestHistory(t *testing.T) {
-	st, now := &state{}, noon
+	st, now := &State{}, noon
 	var last lease.Lease
 	for i := range remembered + 5 {
 		now = now.later(1000)
 		last = granted(t, st, request("k"), now)
 		now = now.later(100)
 		for range 2 { // a repeated release files nothing twice
-			must(t, st.release(last, lease.Result{Ran: true, Exit: i}, now))
+			must(t, st.Release(last, lease.Result{Ran: true, Exit: i}, now))
 		}
 	}
 	if len(st.Runs) != remembered || len(st.Released) != remembered {
 		t.Fatalf("%d runs and %d holders remembered", len(st.Runs), len(st.Released))
 	}
-	want := run{Token: last.Token, Tick: last.Tick, Start: now.wall - 100, End: now.wall, Exit: remembered + 4, Host: "host", Holder: last.Holder}
+	want := Run{Token: last.Token, Tick: last.Tick, Start: now.Wall - 100, End: now.Wall, Exit: remembered + 4, Host: "host", Holder: last.Holder}
 	if st.Runs[0] != want {
 		t.Errorf("newest run %+v, want %+v", st.Runs[0], want)
 	}
-	if !slices.IsSortedFunc(st.Runs, func(a, b run) int { return int(b.Token - a.Token) }) {
+	if !slices.IsSortedFunc(st.Runs, func(a, b Run) int { return int(b.Token - a.Token) }) {
 		t.Errorf("not newest first: %+v", st.Runs)
 	}
 
 	idle := granted(t, st, request("k"), now)
-	must(t, st.release(idle, lease.Result{}, now))
+	must(t, st.Release(idle, lease.Result{}, now))
 	if st.Runs[0] != want {
 		t.Errorf("filed although nothing ran: %+v", st.Runs[0])
 	}
 }
 
 func TestVanishedRunIsFiledUntilItsHolderSpeaks(t *testing.T) {
-	st := &state{}
+	st := &State{}
 	lost := granted(t, st, request("k"), noon)
 	now := noon.later(2 * 60_000)
 	next := granted(t, st, request("k"), now)
-	want := run{Token: lost.Token, Tick: lost.Tick, Start: noon.wall, Host: "host", Holder: lost.Holder, Vanished: true}
+	want := Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, Host: "host", Holder: lost.Holder, Vanished: true}
 	if len(st.Runs) != 1 || st.Runs[0] != want {
 		t.Fatalf("runs %+v, want %+v", st.Runs, want)
 	}
-	must(t, st.release(next, lease.Result{Ran: true}, now.later(50)))
-	if err := st.release(lost, lease.Result{Ran: true, Exit: 76}, now.later(100)); err != nil {
+	must(t, st.Release(next, lease.Result{Ran: true}, now.later(50)))
+	if err := st.Release(lost, lease.Result{Ran: true, Exit: 76}, now.later(100)); err != nil {
 		t.Errorf("release of the lost lease: %v", err)
 	}
-	want = run{Token: lost.Token, Tick: lost.Tick, Start: noon.wall, End: now.wall + 100, Exit: 76, Host: "host", Holder: lost.Holder}
+	want = Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, End: now.Wall + 100, Exit: 76, Host: "host", Holder: lost.Holder}
 	if len(st.Runs) != 2 || st.Runs[1] != want {
 		t.Errorf("runs %+v, want %+v second", st.Runs, want)
 	}
 }
 
 func TestReleaseEndsACandidacyThatTheFileForgot(t *testing.T) {
-	st := &state{}
+	st := &State{}
 	r := request("k")
 	l := granted(t, st, r, noon)
-	*st = state{}
-	must(t, st.release(l, lease.Result{Ran: true}, noon))
-	if _, err := st.renew(l, noon); !errors.Is(err, lease.ErrLost) {
+	*st = State{}
+	must(t, st.Release(l, lease.Result{Ran: true}, noon))
+	if _, err := st.Renew(l, noon); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("renew: %v, want ErrLost", err)
 	}
-	if _, err := st.acquire(r, noon); !errors.Is(err, lease.ErrReleased) {
+	if _, err := st.Acquire(r, noon); !errors.Is(err, lease.ErrReleased) {
 		t.Errorf("acquire: %v, want ErrReleased", err)
 	}
 }
