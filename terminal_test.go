@@ -53,7 +53,7 @@ func openTerminal(t *testing.T) *terminal {
 	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
 	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	shell.Env = append(os.Environ(), "PS1=prompt> ", "TERM=dumb", "HISTFILE=", "LEADERRUN_STORE=file:"+filepath.Join(t.TempDir(), "store"), "LEADERRUN_KEY=k")
+	shell.Env = append(os.Environ(), "PS1=prompt> ", "TERM=dumb", "LESS=", "HISTFILE=", "LEADERRUN_STORE=file:"+filepath.Join(t.TempDir(), "store"), "LEADERRUN_KEY=k")
 	if err := shell.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +127,38 @@ func (s *terminal) status(want int) {
 	s.enter("echo status $?\n")
 	s.expect(fmt.Sprintf(`status %d\r\n`, want))
 }
+
+// needs ends a test that lacks a program; where CI is set it fails.
+func (s *terminal) needs(program string) {
+	s.t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("CI") != "" {
+			s.t.Fatal(err)
+		}
+		s.t.Skip(err)
+	}
+}
+
+// asDirectly holds the dialogue with a command that is run directly, and then
+// under leaderrun. Either time the terminal's modes are in the end what they were.
+func asDirectly(dialogue func(s *terminal, through string)) func(*terminal) {
+	return func(s *terminal) {
+		s.enter("stty -g >modes\n")
+		s.expect("prompt> ")
+		for _, through := range []string{"", "leaderrun "} {
+			dialogue(s, through)
+			s.enter("stty -g | cmp - modes\n")
+			s.status(0)
+		}
+	}
+}
+
+// What the programs of the dialogues write when they take the whole screen of an
+// xterm and when they give it back.
+const (
+	taken     = `\x1b\[\?1049h`
+	givenBack = `\x1b\[\?1049l`
+)
 
 // Under leaderrun a command has the terminal as if it had been run directly.
 func TestTerminal(t *testing.T) {
@@ -205,6 +237,52 @@ func TestTerminal(t *testing.T) {
 			s.expect("prompt> ")
 			s.status(0)
 		},
+		"less": asDirectly(func(s *terminal, through string) {
+			s.needs("less")
+			s.enter("seq 1000 >numbers; TERM=xterm " + through + "less numbers\n")
+			s.expect(taken + `(?s:.*)\n32\r`)
+			s.enter("/500\n")
+			s.expect(`\x1b\[7m500`)
+			s.enter("F")
+			s.expect("interrupt to abort")
+			s.enter(ctrlC) // ends the waiting for more, and not less
+			s.expect("END")
+			s.enter("q")
+			s.expect(givenBack)
+			s.status(0)
+		}),
+		"less that ctrl-c ends": asDirectly(func(s *terminal, through string) {
+			s.needs("less")
+			s.enter("seq 1000 >numbers; TERM=xterm " + through + "less -K numbers\n")
+			s.expect(`\n32\r`)
+			s.enter(ctrlC)
+			s.expect(givenBack)
+			s.status(2)
+		}),
+		"vi": asDirectly(func(s *terminal, through string) {
+			s.needs("vim.tiny")
+			s.enter("rm -f text; TERM=xterm " + through + "vim.tiny -u NONE -i NONE -n text\n")
+			s.expect(taken + `(?s:.*)\[New`)
+			s.enter("ione")
+			s.expect(`(?s)o.*n.*e`)
+			s.enter(ctrlC) // ends the insertion, and not vi
+			s.expect(`\x08|H`)
+			s.enter("atwo")
+			s.expect(`(?s)t.*w.*o`)
+			s.enter(ctrlC)
+			s.expect(`\x08|H`)
+			s.enter(ctrlZ)
+			s.expect(givenBack + `(?s:.*)Stopped.*vim`)
+			s.enter("fg\n")
+			s.expect(taken + `(?s:.*)onetwo`)
+			s.enter(":w\n")
+			s.expect("written")
+			s.enter(":cq\n")
+			s.expect(givenBack)
+			s.status(1)
+			s.enter("cat text\n")
+			s.expect(`\nonetwo\r`)
+		}),
 		"hang-up": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60'`)
 			s.keys.Close() // and all are gone, the test says at its end

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
@@ -14,6 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/runner"
 )
 
 // What is said to people goes to stderr, since stdout belongs to the command:
@@ -44,6 +46,11 @@ func cure(err error) []any {
 		return []any{observe.CureAttr, setting.Cure}
 	case errors.As(err, &store) && store.Cure != "":
 		return []any{observe.CureAttr, store.Cure}
+	}
+	for _, s := range shortages {
+		if errors.Is(err, s.err) {
+			return []any{observe.CureAttr, s.cure}
+		}
 	}
 	return nil
 }
@@ -100,8 +107,31 @@ func explainStart(log *slog.Logger, name string, err error) {
 	case exitCannotExecute:
 		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, cause(err)), observe.CureAttr, "it must be an executable file: chmod +x, and #! in a script's first line")
 	default:
-		log.Error(fmt.Sprintf("cannot start %q: %s", shown, reason(err)), cure(err)...)
+		log.Error("nothing ran: "+notStartable(shown, err), cure(err)...)
 	}
+}
+
+// notStartable says what kept leaderrun from starting anything.
+func notStartable(shown string, err error) string {
+	switch {
+	case errors.Is(err, runner.ErrGuard):
+		return err.Error()
+	case errors.Is(err, syscall.ETIMEDOUT): // the guard looked at the clock before it started the command
+		return "the lease ran out before the start: leaderrun itself was stopped, starved, or asleep with the machine"
+	}
+	return fmt.Sprintf("cannot start %q: %s", shown, reason(err))
+}
+
+// shortages are what a system may lack that cannot start a process.
+var shortages = []struct {
+	err  error
+	cure string
+}{
+	{runner.ErrNoProc, "mount the /proc of this process namespace: mount -t proc proc /proc"},
+	{syscall.EMFILE, "raise the limit of open files: ulimit -n, or LimitNOFILE= of a systemd unit"},
+	{syscall.ENFILE, "this host has no open files left: find out who holds them, or raise fs.file-max"},
+	{syscall.EAGAIN, "raise the limit of processes: ulimit -u, TasksMax= of a systemd unit, or the pids limit of a container"},
+	{syscall.ENOMEM, "free memory, or raise the memory limit of the unit or container"},
 }
 
 func reason(err error) string {

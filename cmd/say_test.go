@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -12,12 +13,17 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/runner"
 )
 
 func heldBy(value string, why lease.HeldReason) func(*campaign.Result) {
 	return func(r *campaign.Result) {
 		r.Holder = &lease.HeldError{Value: value, Why: why, Remaining: 12 * time.Second}
 	}
+}
+
+func noGuard(err error) func(*campaign.Result) {
+	return failed(fmt.Errorf("%w: %w", runner.ErrGuard, err))
 }
 
 func TestExplain(t *testing.T) {
@@ -44,7 +50,13 @@ func TestExplain(t *testing.T) {
 		{result(elect.MaxRuntime), "max-runtime=90m", "leaderrun: k: the command ran longer than --max-runtime 1h30m and was stopped\n"},
 		{result(elect.NotStarted, failed(syscall.ENOENT)), "", `leaderrun: k: command not found: "job"` + "\n  give its full path"},
 		{result(elect.NotStarted, failed(syscall.EACCES)), "", `leaderrun: k: cannot execute "job": permission denied` + "\n  "},
-		{result(elect.NotStarted, failed(syscall.EAGAIN)), "", `leaderrun: k: cannot start "job": resource temporarily unavailable` + "\n"},
+		{result(elect.NotStarted, failed(syscall.EAGAIN)), "", `leaderrun: k: nothing ran: cannot start "job": resource temporarily unavailable` + "\n  raise the limit of processes"},
+		{result(elect.NotStarted, failed(syscall.ENOMEM)), "", `leaderrun: k: nothing ran: cannot start "job": cannot allocate memory` + "\n  free memory"},
+		{result(elect.NotStarted, failed(syscall.ETIMEDOUT)), "", "leaderrun: k: nothing ran: the lease ran out before the start: leaderrun itself was stopped, starved, or asleep with the machine\n"},
+		{result(elect.NotStarted, noGuard(os.NewSyscallError("pipe2", syscall.EMFILE))), "", "leaderrun: k: nothing ran: cannot start the guard process: pipe2: too many open files\n  raise the limit of open files"},
+		{result(elect.NotStarted, noGuard(syscall.ENFILE)), "", "leaderrun: k: nothing ran: cannot start the guard process: too many open files in system\n  this host has no open files left"},
+		{result(elect.NotStarted, noGuard(runner.ErrNoProc)), "", "leaderrun: k: nothing ran: cannot start the guard process: /proc is missing here or shows other processes, and without it no process tree can be killed\n  mount the /proc"},
+		{result(elect.NotStarted, noGuard(errors.New("killed"))), "", "leaderrun: k: nothing ran: cannot start the guard process: killed\n"},
 	}
 	defer swap(t, &os.Stderr)() // no terminal
 	for _, tt := range tests {

@@ -76,6 +76,16 @@ func TestRun(t *testing.T) {
 		{Kind: elect.Renewed, At: 10 * time.Second, Sent: 10 * time.Second}, {Kind: elect.TreeGone, At: 11 * time.Second}, {Kind: elect.Released, At: 11 * time.Second},
 	}
 	leading := quiet[:4:4]
+	// ending is how a run ends after 22 s whose release fails twice, and is given up then.
+	ending := func(granted lease.Lease, exit int, givenUp time.Duration, why ...elect.Event) []elect.Event {
+		failure := &lease.StoreError{Op: "release", Err: errors.New("connection refused"), Cure: "start it"}
+		events := append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted, Lease: granted}, {Kind: elect.Started}}, why...)
+		return append(events, elect.Event{Kind: elect.TreeGone, At: 22 * time.Second, Exit: elect.Exit{Code: exit}},
+			elect.Event{Kind: elect.ReleaseFailed, At: 23 * time.Second, Err: failure}, elect.Event{Kind: elect.Timer, At: 24 * time.Second},
+			elect.Event{Kind: elect.ReleaseFailed, At: givenUp, Err: failure})
+	}
+	plain := lease.Lease{TTL: 30 * time.Second}
+	ticking := lease.Lease{TTL: 30 * time.Second, Period: 24 * time.Hour}
 	tests := map[string]struct {
 		wait   time.Duration
 		events []elect.Event
@@ -87,18 +97,32 @@ func TestRun(t *testing.T) {
 			elect.Event{Kind: elect.NoAnswer, At: 12 * time.Second, Err: timeout},
 			elect.Event{Kind: elect.NoAnswer, At: 14 * time.Second, Err: timeout},
 			elect.Event{Kind: elect.Renewed, At: 15 * time.Second, Sent: 15 * time.Second}),
-			[]string{"renewal unanswered, the command is stopped in 9.2s unless the store answers: renew: no answer in time", "look at the network", "the store answers again"}},
+			[]string{"renewal failed, the command is stopped in 9.2s unless one succeeds: renew: no answer in time", "look at the network", "the lease is renewed again"}},
 		"reasserted": {0, append(leading, elect.Event{Kind: elect.Renewed, At: 10 * time.Second, Sent: 10 * time.Second, Lease: lease.Lease{Reasserted: true}}),
 			[]string{"had vanished from the store and was put back", "eviction"}},
-		"lost":    {0, append(leading, elect.Event{Kind: elect.LeaseLost, At: 11 * time.Second}), []string{"lease lost, stopping the command"}},
-		"expired": {0, append(leading, elect.Event{Kind: elect.Timer, At: 22 * time.Second}), []string{"no renewal was answered in time, stopping"}},
+		"lost": {0, append(leading, elect.Event{Kind: elect.LeaseLost, At: 11 * time.Second}), []string{"lease lost, stopping the command"}},
+		"expired": {0, append(leading, elect.Event{Kind: elect.NoAnswer, At: 12 * time.Second, Err: timeout}, elect.Event{Kind: elect.Timer, At: 22 * time.Second}),
+			[]string{"renewal failed", "look at the network", "giving up the lease, stopping the command: renew: no answer in time"}},
+		"asleep": {0, append(leading, elect.Event{Kind: elect.Timer, At: 22 * time.Second}),
+			[]string{"giving up the lease, stopping the command: leaderrun itself was stopped, starved, or asleep with the machine"}},
+		"not released": {0, ending(plain, 0, 25*time.Second),
+			[]string{"the lease could not be released, others may have to wait up to 30s for its end: release: connection refused", "start it"}},
+		"not released, and over anyway": {0, ending(plain, 0, 30*time.Second), nil},
+		"not released, and lost anyway": {0, ending(plain, 0, 25*time.Second, elect.Event{Kind: elect.LeaseLost}),
+			[]string{"lease lost, stopping the command"}},
+		"not released, and expired anyway": {0, ending(plain, 0, 25*time.Second, elect.Event{Kind: elect.Timer, At: 22 * time.Second}),
+			[]string{"giving up the lease"}},
+		"success not recorded": {0, ending(ticking, 0, 30*time.Second),
+			[]string{"the success could not be recorded, another host may run this tick again: release: connection refused", "start it"}},
+		"failure not recorded": {0, ending(ticking, 1, 25*time.Second),
+			[]string{"the lease could not be released, others may have to wait up to 30s for its end", "start it"}},
 		"stubborn": {0, append(leading, elect.Event{Kind: elect.Order, At: 11 * time.Second}, elect.Event{Kind: elect.Timer, At: 21 * time.Second}),
 			[]string{"did not end within its grace, killing it"}},
 		"leftovers": {0, append(leading, elect.Event{Kind: elect.CommandEnded, At: 11 * time.Second, Left: "process 7 (sleep)"}, elect.Event{Kind: elect.Timer, At: 12 * time.Second}),
 			[]string{"left descendants alive, stopping them: process 7 (sleep)", "--leftovers wait"}},
 		"away": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: timeout}, {Kind: elect.Timer, At: 5 * time.Second},
 			{Kind: elect.NoAnswer, At: 6 * time.Second, Err: timeout}, {Kind: elect.Timer, At: 11 * time.Second}, {Kind: elect.Held, At: 11 * time.Second, Remaining: time.Second}},
-			[]string{"standing by without an answer from the store: renew: no answer in time", "look at the network", "the store answers again"}},
+			[]string{"standing by, but the store cannot be used: renew: no answer in time", "look at the network", "the store can be used again"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

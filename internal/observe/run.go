@@ -17,8 +17,10 @@ import (
 // is for the caller to say.
 type Run struct {
 	log *slog.Logger
-	// away: it was said that the store does not answer a standby.
+	// away: it was said that a standby cannot use the store.
 	away bool
+	// result is what the last release tells the store.
+	result lease.Result
 }
 
 // NewRun logs to log.
@@ -36,7 +38,12 @@ func (r *Run) Observe(t campaign.Transition) {
 		r.unanswered(t)
 	case elect.ReleaseFailed:
 		if t.To.Phase != elect.Releasing {
-			r.log.Warn("the lease could not be released: others wait until it expires")
+			r.notReleased(t)
+		}
+	}
+	for _, a := range t.Actions {
+		if a.Kind == elect.Release {
+			r.result = a.Result
 		}
 	}
 	if t.From.Outcome != t.To.Outcome && t.To.Tree {
@@ -49,7 +56,7 @@ func (r *Run) Observe(t campaign.Transition) {
 
 func (r *Run) renewed(t campaign.Transition) {
 	if t.From.Phase == elect.Doubtful && t.To.Phase == elect.Leading {
-		r.log.Warn("the store answers again; the lease is renewed")
+		r.log.Warn("the lease is renewed again")
 	}
 	if t.To.Lease.Reasserted {
 		r.log.Warn("the lease key had vanished from the store and was put back",
@@ -61,10 +68,10 @@ func (r *Run) unanswered(t campaign.Transition) {
 	switch {
 	case t.From.Phase == elect.Leading && t.To.Phase == elect.Doubtful:
 		left := (t.To.StopBy - t.Event.At).Round(100 * time.Millisecond)
-		r.warn(fmt.Sprintf("renewal unanswered, the command is stopped in %s unless the store answers", left), t.Event.Err)
+		r.warn(fmt.Sprintf("renewal failed, the command is stopped in %s unless one succeeds", left), t.Event.Err)
 	case t.To.Phase == elect.Standby && t.To.WaitUntil > t.Event.At && !r.away:
 		r.away = true
-		r.warn("standing by without an answer from the store", t.Event.Err)
+		r.warn("standing by, but the store cannot be used", t.Event.Err)
 	}
 }
 
@@ -72,7 +79,7 @@ func (r *Run) unanswered(t campaign.Transition) {
 func (r *Run) entered(t campaign.Transition) {
 	if r.away && (t.To.Phase == elect.Starting || t.To.Phase == elect.Standby && t.To.Outcome == elect.Denied) {
 		r.away = false
-		r.log.Warn("the store answers again")
+		r.log.Warn("the store can be used again")
 	}
 	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {
 		r.log.Warn("the command did not end within its grace, killing it")
@@ -85,22 +92,38 @@ func (r *Run) stopping(t campaign.Transition) {
 	case elect.Lost:
 		r.log.Warn("lease lost, stopping the command")
 	case elect.Expired:
-		r.log.Warn("no renewal was answered in time, stopping the command before the lease can expire")
+		r.log.Warn(because("giving up the lease, stopping the command", t.To.Err))
 	case elect.LeftBehind:
 		r.log.Warn("the command ended but left descendants alive, stopping them: "+t.To.Left,
 			CureAttr, "run the work in the foreground, or use --leftovers wait")
 	}
 }
 
+// notReleased tells what a failed release costs others. A lease that is lost or
+// has expired keeps nobody waiting.
+func (r *Run) notReleased(t campaign.Transition) {
+	s := t.From
+	switch {
+	case r.result.Success && s.Lease.Period > 0:
+		r.warn("the success could not be recorded, another host may run this tick again", t.Event.Err)
+	case s.Outcome != elect.Lost && s.Outcome != elect.Expired && t.Event.At < s.ValidUntil:
+		r.warn(fmt.Sprintf("the lease could not be released, others may have to wait up to %s for its end", s.Lease.TTL), t.Event.Err)
+	}
+}
+
 // warn logs the cause behind the message, and the cure that a store knows.
 func (r *Run) warn(message string, cause error) {
 	var attrs []any
-	if cause != nil {
-		message += ": " + cause.Error()
-	}
 	var store *lease.StoreError
 	if errors.As(cause, &store) {
 		attrs = append(attrs, CureAttr, store.Cure)
 	}
-	r.log.Warn(message, attrs...)
+	r.log.Warn(because(message, cause), attrs...)
+}
+
+func because(message string, cause error) string {
+	if cause == nil {
+		return message
+	}
+	return message + ": " + cause.Error()
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,9 @@ const (
 // ErrGuard says that there is no guard: nothing was started, and the command is
 // not to blame.
 var ErrGuard = errors.New("cannot start the guard process")
+
+// ErrNoProc says, behind ErrGuard, that process trees cannot be seen here.
+var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")
 
 // Report is one thing that became of the command.
 type Report struct {
@@ -174,7 +178,7 @@ func (r *Runner) settleIn() error {
 		return nil
 	}
 	if !proc.ChildrenKnown() {
-		return errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed; mount it")
+		return ErrNoProc
 	}
 	if err := proc.AdoptOrphans(); err != nil {
 		return err
@@ -245,11 +249,31 @@ func (h *held) listen(tell func(Report)) {
 // someChild names a child of the guard.
 func (h *held) someChild() string {
 	for _, pid := range proc.ChildrenOf(h.guard.pid) {
-		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
-			return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(name)))
+		if name := nameOf(pid); name != "" {
+			return fmt.Sprintf("process %d (%s)", pid, name)
 		}
 	}
 	return "a process that has just ended"
+}
+
+// nameOf is what people call a process: the program as it was started, or the
+// script that it runs. The kernel knows no more than 15 bytes of either.
+func nameOf(pid int) string {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	name := strings.TrimSuffix(string(comm), "\n")
+	argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty for a zombie
+	program, rest, _ := strings.Cut(string(argv), "\x00")
+	script, _, _ := strings.Cut(rest, "\x00")
+	switch {
+	case program == "":
+		return name
+	case script != "" && strings.HasPrefix(filepath.Base(script), name):
+		return filepath.Base(script)
+	}
+	return filepath.Base(program)
 }
 
 // bury follows the death of the guard: the command died with it, and what it had

@@ -1,0 +1,61 @@
+//go:build !linux
+
+package runner
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The reduced guard holds the command's process group. It does not wait for the
+// end of those that it cannot adopt.
+
+// dead fails the test unless the process dies; a zombie is dead.
+func dead(t *testing.T, pid int) {
+	t.Helper()
+	await(t, func() bool {
+		state, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output() // nobody: status 1
+		return len(strings.TrimSpace(string(state))) == 0 || state[0] == 'Z'
+	})
+}
+
+// tree is a script that leaves processes of its group and writes their process
+// ids to its standard output.
+const tree = `
+trap '' TERM
+sh -c 'echo $$; sleep 61; :' &
+(sh -c 'echo $$; exec sleep 62' &)
+sleep 63 | sleep 64 & echo $!
+sleep 65 & echo $!
+echo ready
+wait
+`
+
+// What is left of the group when the command ends is killed.
+func TestOrphansDieWithTheCommand(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	_, reports := start(t, far(), "(sleep 60 & echo $! >>"+file+"); sleep 60 & echo $! >>"+file+"; exit 4")
+	next(t, reports, Started)
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 4 {
+		t.Errorf("%+v", gone)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := strings.Fields(string(b))
+	if len(pids) != 2 {
+		t.Fatalf("orphans: %q", pids)
+	}
+	for _, field := range pids {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead(t, pid)
+	}
+}
