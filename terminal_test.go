@@ -283,6 +283,21 @@ func TestTerminal(t *testing.T) {
 			s.enter("cat text\n")
 			s.expect(`\nonetwo\r`)
 		}),
+		"a standby shows for whom it waits": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
+			s.enter("TERM=xterm leaderrun --wait forever echo my turn\n")
+			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ leads.* unless renewed`)
+			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ leads since [1-9]\d*s, its lease lasts \d+s unless renewed`)
+			if err := os.WriteFile("go", nil, 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+			s.expect(`\r\x1b\[K(?:\x1b\[\?7l.*\r\x1b\[K)*my turn`)
+		},
+		"a dumb terminal shows no line": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
+			s.enter("leaderrun --wait 2s true; echo status $?\n")
+			s.expect(`\nleaderrun: k: nothing ran(?s:.*)status 75`)
+		},
 		"hang-up": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60'`)
 			s.keys.Close() // and all are gone, the test says at its end

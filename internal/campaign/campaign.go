@@ -53,7 +53,8 @@ type Process interface {
 	Leave()
 }
 
-// Sink is told every step. Observe must not block.
+// Sink is told every step, before its actions are carried out. Observe must not
+// block.
 type Sink interface {
 	Observe(Transition)
 }
@@ -132,10 +133,10 @@ func (r *run) step(e elect.Event) {
 	from := r.state
 	var actions []elect.Action
 	r.state, actions = elect.Step(from, e)
+	r.sink.Observe(Transition{From: from, Event: e, To: r.state, Actions: actions})
 	for _, a := range actions {
 		r.act(a)
 	}
-	r.sink.Observe(Transition{From: from, Event: e, To: r.state, Actions: actions})
 }
 
 // learn keeps what a denial tells: who stands in the way, and the largest token
