@@ -71,7 +71,7 @@ func notStarted(err error) int {
 		return exitUsage
 	case errors.Is(err, fs.ErrNotExist), errno == syscall.ENOTDIR:
 		return exitNotFound
-	case errno == syscall.EAGAIN, errno == syscall.ENOMEM, errno == syscall.ETIMEDOUT:
+	case errno == syscall.EAGAIN, errno == syscall.ENOMEM, errno == syscall.EMFILE, errno == syscall.ENFILE, errno == syscall.ETIMEDOUT:
 		return exitUsage
 	}
 	return exitCannotExecute

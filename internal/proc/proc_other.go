@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -30,8 +31,13 @@ func AdoptOrphans() error { return nil }
 // SetName does nothing here.
 func SetName(string) {}
 
-// Ignore ignores the signal.
-func Ignore(sig syscall.Signal) { signal.Ignore(sig) }
+// Ignore drops the signal. It is caught for that: one that is ignored stays so in
+// a child, and only what the caller ignores may.
+func Ignore(sig syscall.Signal) {
+	if !signal.Ignored(sig) {
+		signal.Notify(make(chan os.Signal, 1), sig)
+	}
+}
 
 // WaitChild waits a moment: there is no portable way to wait for a child
 // without reaping it.

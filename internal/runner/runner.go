@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -296,20 +295,6 @@ func (h *held) bury(tell func(Report)) {
 		return
 	}
 	tell(Report{Kind: Gone, Err: died})
-}
-
-// sweep kills every child of this process but the strangers, and theirs as they
-// are inherited.
-func sweep(strangers []int) {
-	stranger := func(pid int) bool { return slices.Contains(strangers, pid) }
-	for round := 0; ; round++ {
-		proc.SignalChildren(syscall.SIGKILL, stranger)
-		none := proc.Reap(func(int, syscall.WaitStatus) {})
-		if none || !slices.ContainsFunc(proc.ChildrenOf(os.Getpid()), func(pid int) bool { return !stranger(pid) }) {
-			return
-		}
-		time.Sleep(time.Millisecond << min(round, 5))
-	}
 }
 
 // Extend moves kill-by.

@@ -203,8 +203,15 @@ func TestTreeIsDead(t *testing.T) {
 			for _, pid := range pids {
 				dead(t, pid)
 			}
-			if name == "guard killed" && rep.Err == nil {
-				t.Errorf("told %+v: the guard's death is not told", rep)
+			switch name {
+			case "guard killed":
+				if rep.Err == nil {
+					t.Errorf("told %+v: the guard's death is not told", rep)
+				}
+			case "deadline", "deadline moved", "elector gone":
+				if rep.Err != nil {
+					t.Errorf("told %+v: it was not the guard that killed", rep)
+				}
 			}
 		})
 	}

@@ -93,6 +93,7 @@ func (s *script) start(ts *testscript.TestScript, name string, args []string) *r
 	r.cmd.Dir = ts.MkAbs(".")
 	r.cmd.Env = append(s.environ(ts), "PWD="+r.cmd.Dir, markName+"="+s.mark(name))
 	r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a terminal, wherever the tests were started
 	r.began = time.Now()
 	ts.Check(r.cmd.Start())
 	go func() {
