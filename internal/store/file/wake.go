@@ -38,7 +38,8 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 	if err != nil {
 		return lease.ErrNoWakeups
 	}
-	defer func() { _ = w.Close() }()
+	// The kernel takes some ten milliseconds over a watch's end; the key is free now.
+	defer func() { go func() { _ = w.Close() }() }()
 	// The directory, since a watch of the file would stay with the one that is
 	// replaced. Why there can be none, the next acquire tells.
 	if err := w.Add(s.dir); err != nil {
