@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,16 +29,16 @@ func (s *script) startRedis(env *testscript.Env) {
 }
 
 func server(ts *testscript.TestScript, args []string) {
-	actions := map[string]func(){
-		"stop":    of(ts).redis.Stop,
-		"cont":    of(ts).redis.Cont,
-		"kill":    of(ts).redis.Kill,
-		"restart": of(ts).redis.Restart,
+	s := of(ts).redis
+	actions := map[string]func(){"stop": s.Stop, "cont": s.Cont, "kill": s.Kill, "restart": s.Restart}
+	switch {
+	case len(args) == 1 && actions[args[0]] != nil:
+		actions[args[0]]()
+	case len(args) > 1 && args[0] == "clock":
+		s.SetClock(strings.Join(args[1:], " "))
+	default:
+		ts.Fatalf("usage: redis stop|cont|kill|restart, or redis clock CLOCK")
 	}
-	if len(args) != 1 || actions[args[0]] == nil {
-		ts.Fatalf("usage: redis stop|cont|kill|restart")
-	}
-	actions[args[0]]()
 }
 
 func redisDo(ts *testscript.TestScript, neg bool, args []string) {

@@ -69,6 +69,7 @@ func Install(t *testing.T, pkg, tools string) {
 //	empty FILE…             assert zero bytes; stdout and stderr as in testscript
 //	refused WORD CMD…       assert a refusal of the input that WORD names
 //	redis stop|cont|kill|restart
+//	redis clock CLOCK       the server's clock, see SetClock: +3d, say; the first one restarts it, empty
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
 //	proxy                   start a proxy to the server: PROXY is its URL
 //	proxy MODE|delay D      as faultnet.Mode

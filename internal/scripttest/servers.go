@@ -19,11 +19,13 @@ type RedisServer struct {
 	Addr string // 127.0.0.1:Port
 	Port int
 
-	t    testing.TB
-	args []string
-	cmd  *exec.Cmd
-	gone chan struct{} // closed once the process has been reaped
-	out  *output
+	t     testing.TB
+	args  []string
+	clock string   // the file with its clock, if it has one of its own
+	env   []string // added to ours
+	cmd   *exec.Cmd
+	gone  chan struct{} // closed once the process has been reaped
+	out   *output
 }
 
 // startPatience is how long a server may take to listen on a busy machine.
@@ -35,13 +37,7 @@ const startPatience = 15 * time.Second
 // is set it fails.
 func StartRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		const missing = "redis-server is not installed: apt-get install redis-server"
-		if os.Getenv("CI") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
+	need(t, "redis-server")
 	s := &RedisServer{t: t, args: append([]string{
 		"--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
 	}, args...)}
@@ -57,6 +53,19 @@ func StartRedis(t testing.TB, args ...string) *RedisServer {
 	}
 	t.Fatalf("redis-server does not start:\n%s", s.out)
 	return nil
+}
+
+// need skips the test without a program; where CI is set the test fails.
+func need(t testing.TB, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err == nil {
+		return
+	}
+	missing := program + " is not installed: apt-get install " + program
+	if os.Getenv("CI") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
 }
 
 // Pid returns the process id of the running server.
@@ -103,6 +112,7 @@ func (s *RedisServer) start() bool {
 	s.t.Helper()
 	cmd := exec.Command("redis-server", append([]string{"--port", strconv.Itoa(s.Port)}, s.args...)...)
 	cmd.SysProcAttr = dieWithParent()
+	cmd.Env = append(os.Environ(), s.env...)
 	s.out = &output{seen: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = s.out, s.out
 	started, gone := make(chan error), make(chan struct{})
@@ -115,6 +125,7 @@ func (s *RedisServer) start() bool {
 		started <- err
 		if err == nil {
 			_ = cmd.Wait()
+			forgetClock(cmd.Process.Pid)
 			close(gone)
 		}
 	}()

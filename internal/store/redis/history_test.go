@@ -1,0 +1,315 @@
+package redis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Random histories of one key. Candidates behave as leaderrun does, but their
+// messages may come late or twice, and the store may be hurt.
+
+// step is one thing that happens to the store.
+type step struct {
+	wait int64 // milliseconds since the step before; below 0 the clock is set back
+	verb string
+	call
+	text []string // what a fault writes
+}
+
+func (s step) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%+d ms: %s %s", s.wait, s.verb, s.holder)
+	for _, text := range s.text {
+		fmt.Fprintf(&b, " %q", text)
+	}
+	for _, field := range []struct {
+		name string
+		n    int64
+	}{
+		{"ttl", s.ttl}, {"min hold", s.minHold}, {"tick", s.tick}, {"period", s.period}, {"tries", s.tries}, {"seen", s.seen},
+		{"seen ttl", s.seenTTL}, {"token", s.token}, {"granted", s.granted}, {"hold until", s.holdUntil}, {"last until", s.lastUntil},
+	} {
+		if field.n > began/2 {
+			fmt.Fprintf(&b, " %s began%+d", field.name, field.n-began)
+		} else if field.n != 0 {
+			fmt.Fprintf(&b, " %s %d", field.name, field.n)
+		}
+	}
+	if s.verb == "release" {
+		fmt.Fprintf(&b, " ran %t success %t", s.ran, s.success)
+	}
+	return b.String()
+}
+
+func (m *model) do(s step) []any {
+	m.at(m.now + s.wait)
+	switch s.verb {
+	case "acquire":
+		return m.acquire(s.call)
+	case "renew":
+		return m.renew(s.call)
+	case "release":
+		return m.release(s.call)
+	case "pass":
+		return m.pass()
+	case "forget the lease":
+		m.value = ""
+	case "forget the state":
+		m.memory = blank
+	case "forget all":
+		m.forget()
+	case "spoil":
+		m.spoil(s.text[0], s.text[1])
+		m.memoryEnd = m.now + hour
+	case "put":
+		m.value, m.leaseEnd = s.text[0], m.now+s.ttl
+	case "put for ever":
+		m.value, m.leaseEnd = s.text[0], never
+	}
+	return nil
+}
+
+const (
+	second = 1000
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+// candidate is what somebody would say next.
+type candidate struct {
+	call
+	leads bool
+}
+
+// world writes a history, and plays it on a model to know what comes of it.
+type world struct {
+	*rand.Rand
+	*model
+	steps      []step
+	candidates []*candidate
+	holders    int
+	trouble    string // what happens most often, if anything does
+	field      string // what is spoilt most often
+	period     int64
+	ttl        int64
+}
+
+func newWorld(seed int64, m *model) *world {
+	w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 0)), model: m}
+	w.period = w.pick(2*second, 2*second+1, minute, hour, day)
+	w.ttl = w.pick(second, 30*second, 90*second, 8*hour)
+	return w
+}
+
+func (w *world) pick(of ...int64) int64 { return of[w.IntN(len(of))] }
+
+func (w *world) add(s step) []any {
+	w.steps = append(w.steps, s)
+	return w.do(s)
+}
+
+// again sends a message of the past once more.
+func (w *world) again(wait int64) {
+	if s := w.steps[w.IntN(len(w.steps))]; s.holder != "" {
+		s.wait = wait
+		w.add(s)
+	}
+}
+
+// troubled is a history in which everything may happen, on an odd seed also to
+// the store.
+func troubled(seed int64, m *model, setBack bool) []step {
+	w := newWorld(seed, m)
+	w.trouble, w.field = troubles[w.IntN(len(troubles))], fields[int(seed/2)%len(fields)]
+	length := 40
+	if seed%16 == 8 { // the lists of the last runs and of those who have released fill up
+		length = 400
+	}
+	for len(w.steps) < length {
+		s := step{wait: w.pause()}
+		switch choice := w.IntN(24); {
+		case setBack && choice == 0:
+			s.wait, s.verb = -w.pick(1, second, w.period, day, 80*day), "pass"
+			w.add(s)
+		case choice == 1:
+			s.verb = "pass"
+			w.add(s)
+		case len(w.steps) > 0 && choice <= 3:
+			w.again(s.wait)
+		case seed%2 == 1 && choice <= 9:
+			w.hurt(s)
+		case len(w.candidates) == 0 || len(w.candidates) < 5 && choice <= 14:
+			line := call{
+				period: w.pick(0, w.period, w.period, w.period, 2*second), tries: w.pick(0, 1, 2, 3),
+				minHold: w.pick(0, 0, 3*second, 2*w.ttl),
+			}
+			if w.IntN(8) == 0 { // it has met a holder that the store may have forgotten
+				line.seen, line.seenTTL = w.now+w.pick(-second, 0, hour), w.pick(0, 200, w.ttl)
+			}
+			w.ask(w.arrive(line), s)
+		default:
+			w.act(s)
+		}
+	}
+	return w.steps
+}
+
+// pause often ends where a rule changes its mind.
+func (w *world) pause() int64 {
+	edges := []int64{
+		w.leaseEnd, w.ends, w.ends - punctual, w.holdUntil, w.due, w.due + settlesIn, w.wakeEnd, w.ctlEnd, w.memoryEnd,
+		w.served + w.period/2, w.anchor + w.period/2, w.served - w.period, w.anchor - w.period,
+		w.born + oldEnough, w.born + 2*w.ttl,
+	}
+	for _, c := range w.candidates {
+		edges = append(edges, c.lastUntil)
+	}
+	edges = slices.DeleteFunc(edges, func(at int64) bool { return at < w.now || at > w.now+100*day })
+	slices.Sort(edges) // the next ones most often
+	switch choice := w.IntN(12); {
+	case choice < 3 && len(edges) > 0:
+		return max(0, edges[w.IntN(1+w.IntN(len(edges)))]-w.now+w.pick(-1, 0, 1, 2))
+	case choice < 5:
+		return w.Int64N(1 + w.ttl/3)
+	case choice < 6:
+		return w.Int64N(1 + w.pick(w.period/2, w.period, w.ttl, settling))
+	}
+	return w.Int64N(5)
+}
+
+func (w *world) arrive(line call) *candidate {
+	w.holders++
+	c := &candidate{call: line}
+	c.holder, c.ttl = fmt.Sprintf("host-%c/%04d/%032x", 'a'+w.IntN(3), w.holders, w.holders), w.pick(w.ttl, w.ttl, second)
+	w.candidates = append(w.candidates, c)
+	return c
+}
+
+func (w *world) leave(c *candidate) {
+	w.candidates = slices.DeleteFunc(w.candidates, func(other *candidate) bool { return c == other })
+}
+
+// act lets a candidate, most often the leader, do what it may do next, or die.
+func (w *world) act(s step) {
+	c := w.candidates[w.IntN(len(w.candidates))]
+	if i := slices.IndexFunc(w.candidates, func(c *candidate) bool { return c.leads }); i >= 0 && w.IntN(4) > 0 {
+		c = w.candidates[i]
+	}
+	s.call = c.call
+	switch {
+	case w.IntN(10) == 0:
+		w.leave(c)
+	case !c.leads, w.IntN(6) == 0: // a leader whose grant was lost asks again
+		w.ask(c, s)
+	case w.IntN(2) == 0:
+		s.verb = "renew"
+		if a := w.add(s); a[0] == 0 {
+			c.lastUntil = 0 // lost
+		} else {
+			c.lastUntil = w.now + c.ttl
+		}
+	default:
+		s.verb = "release"
+		s.ran = w.IntN(4) > 0
+		s.success = s.ran && w.IntN(2) == 0
+		s.exit = w.Int64N(3)
+		w.leave(c)
+		w.add(s)
+	}
+}
+
+func (w *world) ask(c *candidate, s step) {
+	s.verb, s.call = "acquire", c.call
+	switch a := w.add(s); a[0] {
+	case 1:
+		c.leads, c.lastUntil = true, w.now+c.ttl
+		c.token, c.tick, c.granted, c.holdUntil = a[2].(int64), a[3].(int64), a[4].(int64), a[5].(int64)
+	case 0, 2:
+		if c.tick == 0 && w.IntN(8) > 0 { // else the answer was lost
+			c.tick = w.now
+		}
+	default:
+		w.leave(c)
+	}
+}
+
+var (
+	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "put", "put for ever", "spoil", "spoil", "spoil", "spoil", "spoil"}
+	fields   = []string{"tok", "id", "at", "nb", "tick", "ttl", "exp", "req", "rel", "since", "due", "ok", "anchor", "starts"}
+)
+
+// hurt does what this history's trouble is, most often.
+func (w *world) hurt(s step) {
+	if s.verb = w.trouble; w.IntN(4) == 0 {
+		s.verb = troubles[w.IntN(len(troubles))]
+	}
+	somebody := w.holder
+	if somebody == "" {
+		somebody = "host-c/0000/" + strings.Repeat("0", 32)
+	}
+	switch s.verb {
+	case "spoil":
+		field := w.field
+		if w.since != none && w.IntN(2) == 0 {
+			field = []string{"since", "due"}[w.IntN(2)]
+		}
+		s.text = []string{field, w.garbage(field)}
+	case "revoke":
+		s.verb, s.ttl, s.text = "put", w.ttl, []string{"revoked:" + somebody}
+	case "put", "put for ever":
+		values := []string{"foreign", "cooldown:foreign", somebody, "cooldown:" + somebody}
+		s.ttl, s.text = w.pick(1, second, w.ttl), []string{values[w.IntN(len(values))]}
+	}
+	w.add(s)
+}
+
+func (w *world) garbage(field string) string {
+	switch choice := w.IntN(4); {
+	case choice <= 1 && field == "tok":
+		return fmt.Sprint(largest + w.pick(-1, 0, 1))
+	case choice == 0:
+		return []string{"", "x", "-1", "1e9", "0x10", " 7", "99999999999999999"}[w.IntN(7)]
+	case choice == 1:
+		return fmt.Sprint(w.pick(0, 7, w.token))
+	case choice == 2:
+		return "8888888888888" // the far future
+	}
+	return fmt.Sprint(w.now + w.pick(-minute, minute, day))
+}
+
+// scheduled is a history of one crontab line on hosts whose clocks differ by less
+// than half a period. The line says --once-per, or --min-hold, and nobody hurts
+// the store. Ticks of round n are those from began + n periods on.
+func scheduled(seed int64) []step {
+	w := newWorld(seed, newModel(false))
+	line := call{period: w.period, tries: w.pick(1, 2, 3)}
+	if w.IntN(4) == 0 {
+		line = call{minHold: w.pick(second, w.period/3)}
+	}
+	var next, skew [4]int64
+	for host := range skew {
+		skew[host] = w.Int64N((w.period + 1) / 2)
+		next[host] = began + skew[host]
+	}
+	for range 80 {
+		s := step{wait: w.pause()}
+		w.candidates = slices.DeleteFunc(w.candidates, func(c *candidate) bool {
+			return !c.leads && c.tick != 0 && c.tick+w.period <= w.now+s.wait
+		})
+		switch host := slices.Index(next[:], slices.Min(next[:])); {
+		case w.now+s.wait >= next[host]:
+			if w.IntN(5) > 0 { // else this host is down
+				w.ask(w.arrive(line), step{wait: max(0, next[host]-w.now)})
+			}
+			next[host] += w.period
+		case len(w.steps) > 0 && w.IntN(12) == 0 && inTime(w.now+s.wait, w.period):
+			w.again(s.wait)
+		case len(w.candidates) > 0:
+			w.act(s)
+		}
+	}
+	return w.steps
+}

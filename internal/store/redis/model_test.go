@@ -1,0 +1,385 @@
+package redis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The rules of the contract for one key, in Go, as plain as they can be said:
+// what the scripts must answer at any instant after any history. They share no
+// text with the scripts. history_test.go compares the two.
+
+// none stands for a number that is missing; garbage counts as missing.
+const none = -1
+
+// The rules' own numbers, in milliseconds.
+const (
+	never       = math.MaxInt64
+	wakeLife    = 5_000
+	settling    = 300        // a key that nobody knows
+	punctual    = 20         // an expiry may come that much early
+	oldEnough   = 90_000     // a marker knows the leases of the past, see also two TTLs
+	longest     = 86_400_000 // no settling lasts longer
+	settlesIn   = 60_000     // whoever waited for a settling has asked again by then
+	runsKept    = 20
+	releaseText = 1000 // of characters that remember who has released
+	largest     = 9007199254740000
+)
+
+// call is what a candidate says to the store; every verb takes its part of it.
+type call struct {
+	holder                               string
+	ttl, minHold, tick, period, tries    int64
+	seen, seenTTL                        int64
+	token, granted, holdUntil, lastUntil int64
+	ran, success                         bool
+	exit                                 int64
+}
+
+func (c call) keep() int64 {
+	return keep(time.Duration(c.ttl)*time.Millisecond, time.Duration(c.period)*time.Millisecond)
+}
+
+// memory is what the store knows about a key beside the lease itself.
+type memory struct {
+	token                    int64  // of the last grant
+	holder                   string // whose grant that was; empty once it has been released
+	granted, holdUntil, tick int64
+	ttl, ends                int64
+	asked                    string   // token whose holder was asked to hand over
+	released                 []string // holders, the last one first
+	since, due               int64    // a settling
+	served                   int64    // the last tick with a success
+	anchor, starts           int64    // the last round: its first tick, its starts
+}
+
+var blank = memory{
+	token: none, granted: none, holdUntil: none, tick: none, ttl: none, ends: none,
+	since: none, due: none, served: none, anchor: none, starts: none,
+}
+
+type run struct {
+	token    int64
+	vanished bool
+	record   string
+}
+
+// model is one key of one store.
+type model struct {
+	memory
+	now   int64
+	value string // of the lease; empty: there is none
+	born  int64  // when the store began to remember, by its marker
+	runs  []run  // newest token first
+
+	// When each key ends. In its last millisecond redis-server still shows a key,
+	// miniredis does not.
+	leaseEnd, memoryEnd, bornEnd, runsEnd, wakeEnd, ctlEnd int64
+	lastMillisecond                                        bool
+}
+
+func newModel(lastMillisecond bool) *model {
+	return &model{memory: blank, now: began, born: none, lastMillisecond: lastMillisecond}
+}
+
+func (m *model) forget() {
+	now := m.now
+	*m = *newModel(m.lastMillisecond)
+	m.now = now
+}
+
+// at lets time pass, or sets the clock back.
+func (m *model) at(now int64) {
+	m.now = now
+	gone := func(end int64) bool { return end < now || end == now && !m.lastMillisecond }
+	if gone(m.leaseEnd) {
+		m.value = ""
+	}
+	if gone(m.memoryEnd) {
+		m.memory = blank
+	}
+	if gone(m.bornEnd) {
+		m.born = none
+	}
+	if gone(m.runsEnd) {
+		m.runs = nil
+	}
+	if gone(m.wakeEnd) {
+		m.wakeEnd = 0
+	}
+	if gone(m.ctlEnd) {
+		m.ctlEnd = 0
+	}
+}
+
+func (m *model) acquire(c call) []any {
+	tick := c.tick
+	if tick == 0 {
+		tick = m.now
+	}
+	switch mine := m.value == c.holder; {
+	case m.token > largest:
+		return m.fault("field tok is out of range")
+	case mine && m.holder == c.holder && m.token != none:
+		return m.grantAgain(c, tick)
+	case !mine && slices.Contains(m.released, c.holder):
+		return m.answer(4)
+	case !mine && m.serves(m.served, tick, c.period):
+		return m.done(m.served, "served")
+	case !mine && m.value != "":
+		return m.deny(c)
+	case !mine:
+		if need, why := m.missing(c); need > 0 {
+			if left := m.settle(need, c.keep()); left > 0 {
+				return m.answer(2, left, why)
+			}
+		}
+		if m.serves(m.anchor, tick, c.period) && c.tries > 0 && m.starts >= c.tries {
+			return m.done(m.anchor, "given-up")
+		}
+	}
+	return m.grant(c, tick)
+}
+
+// serves says whether a run with the tick recorded is also one for tick. More
+// than a period ahead of the clock no run can have been.
+func (m *model) serves(recorded, tick, period int64) bool {
+	return period > 0 && recorded != none && 2*tick < 2*recorded+period && recorded <= m.now+period
+}
+
+func (m *model) done(tick int64, why string) []any {
+	m.wakeEnd = m.now + wakeLife
+	return m.answer(3, tick, why)
+}
+
+func (m *model) deny(c call) []any {
+	why, id, marked := strings.Cut(m.value, ":")
+	if !marked {
+		why, id = "held", m.value
+	}
+	ttl, since := c.ttl, int64(0)
+	if strings.HasPrefix(id, "host-") {
+		ttl = or(m.ttl, ttl)
+	} else {
+		why = "foreign"
+	}
+	if m.value == m.holder {
+		since = max(0, m.now-or(m.granted, m.now))
+	}
+	left := m.leaseEnd - m.now
+	if m.leaseEnd == never {
+		left = ttl
+		if why != "foreign" {
+			m.leaseEnd = m.now + ttl
+		}
+	}
+	return m.answer(0, left, why, m.value, or(m.token, 0), ttl, since)
+}
+
+// missing says how long what seems to be lost may still come back.
+func (m *model) missing(c call) (need int64, why string) {
+	switch {
+	case c.seen > or(m.token, 0):
+		return max(settling, c.seenTTL), "rollback"
+	case m.token != none && m.holder != "" && m.ends > m.now+punctual:
+		return min(m.ends-m.now, max(or(m.ttl, c.ttl), c.minHold)), "vanished"
+	case m.token == none && (m.born == none || m.now-m.born <= max(2*c.ttl, oldEnough)):
+		return settling, "fresh"
+	}
+	return 0, ""
+}
+
+// settle begins a settling or goes on with the one that is under way.
+func (m *model) settle(need, keep int64) (left int64) {
+	under := m.since != none && m.due != none && m.since <= m.now && m.due <= m.now+longest && m.now <= m.due+settlesIn
+	if !under {
+		m.since, m.due = m.now, m.now
+		m.memoryEnd = m.now + keep
+		m.ctlEnd = m.now + wakeLife
+	}
+	m.due = max(m.due, m.since+need)
+	return m.due - m.now
+}
+
+func (m *model) grant(c call, tick int64) []any {
+	token := max(or(m.token, 0)+1, c.seen+1, m.now)
+	if token > largest {
+		return m.fault("token is out of range")
+	}
+	if m.token != none && m.holder != c.holder && strings.HasPrefix(m.holder, "host-") {
+		m.file(m.token, or(m.tick, 0), or(m.granted, 0), min(or(m.ends, m.now), m.now), none, m.holder, c.keep())
+	}
+	if c.period > 0 {
+		if !m.serves(m.anchor, tick, c.period) {
+			m.anchor, m.starts = tick, 0
+		}
+		m.starts = or(m.starts, 0) + 1
+	}
+	m.hold(c, token, tick, m.now, m.now+c.minHold)
+	m.mark(c)
+	m.wakeEnd, m.ctlEnd = 0, 0
+	return m.answer(1, token, tick, m.now, m.now+c.minHold)
+}
+
+// hold writes a lease and what must be known of it.
+func (m *model) hold(c call, token, tick, granted, holdUntil int64) {
+	end := m.now + max(c.ttl, holdUntil-m.now)
+	m.value, m.leaseEnd = c.holder, end
+	m.token, m.holder, m.tick, m.granted, m.holdUntil = token, c.holder, tick, granted, holdUntil
+	m.ttl, m.ends, m.since, m.due = c.ttl, end, none, none
+	m.memoryEnd = max(m.now+c.keep(), end)
+}
+
+// mark notes when the store began to remember.
+func (m *model) mark(c call) {
+	if m.born == none {
+		m.born, m.bornEnd = m.now, m.now+c.keep()
+	}
+}
+
+func (m *model) grantAgain(c call, tick int64) []any {
+	holdUntil := min(or(m.holdUntil, 0), m.now+c.minHold)
+	m.leaseEnd = m.now + max(c.ttl, holdUntil-m.now)
+	m.ends = m.leaseEnd
+	return m.answer(1, m.token, or(m.tick, tick), or(m.granted, m.now), holdUntil)
+}
+
+func (m *model) renew(c call) []any {
+	asked := int64(0)
+	if m.asked == fmt.Sprint(c.token) {
+		asked = 1
+	}
+	switch counter := or(m.token, 0); {
+	case m.token > largest:
+		return m.fault("field tok is out of range")
+	case m.value == c.holder && counter > c.token, m.value == "" && counter > c.token:
+		return m.answer(0, "newer", m.value)
+	case m.value == "cooldown:"+c.holder, m.value == "revoked:"+c.holder:
+		return m.answer(0, strings.TrimSuffix(m.value, ":"+c.holder), m.value)
+	case m.value != "" && m.value != c.holder:
+		return m.answer(0, "other", m.value)
+	case m.value == "" && counter == c.token && m.holder != c.holder:
+		return m.answer(0, "released", "")
+	case m.value == "" && m.now >= c.lastUntil:
+		return m.answer(0, "expired", "")
+	case m.value == "":
+		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
+		m.mark(c)
+		return m.answer(2, asked)
+	}
+	if m.token == c.token && m.holder == c.holder {
+		m.ends = m.now + max(c.ttl, c.holdUntil-m.now)
+		m.leaseEnd, m.memoryEnd = m.ends, max(m.ends, m.now+c.keep())
+	} else {
+		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
+	}
+	return m.answer(1, asked)
+}
+
+func (m *model) release(c call) []any {
+	counter, value := or(m.token, 0), m.value
+	if m.token > largest {
+		return m.fault("field tok is out of range")
+	}
+	has := value == c.holder && counter <= c.token || value == "revoked:"+c.holder
+	last := m.holder == c.holder && counter <= c.token
+	if has {
+		m.value = ""
+		if value == c.holder && c.ran && c.holdUntil > m.now {
+			m.value, m.leaseEnd = "cooldown:"+c.holder, c.holdUntil
+		}
+	}
+	if has || last {
+		m.holder, m.asked = "", ""
+		m.released = slices.Insert(m.released, 0, c.holder)
+		m.released = m.released[:min(len(m.released), releaseText/(len(c.holder)+2))]
+		m.token = max(counter, c.token)
+		m.wakeEnd = m.now + wakeLife
+	}
+	if c.period > 0 && last && !c.ran && m.anchor != none && 2*c.tick < 2*m.anchor+c.period && m.starts > 0 {
+		m.starts--
+	}
+	if c.period > 0 && c.success && (c.tick > m.served || m.served > m.now+c.period) {
+		m.served = c.tick
+	}
+	if has || last || c.success {
+		m.memoryEnd = m.now + c.keep()
+	}
+	if c.ran {
+		m.file(c.token, c.tick, c.granted, m.now, c.exit, c.holder, c.keep())
+	}
+	switch {
+	case has, value == "cooldown:"+c.holder:
+		return m.answer(1)
+	case value == "":
+		return m.answer(0, "gone", "")
+	}
+	return m.answer(0, "other", value)
+}
+
+func (m *model) pass() []any {
+	if m.token > largest {
+		return m.fault("field tok is out of range")
+	}
+	m.wakeEnd = m.now + wakeLife
+	return m.answer(1)
+}
+
+// file keeps one record per token. That a run vanished gives way to the truth.
+func (m *model) file(token, tick, start, end, exit int64, holder string, keep int64) {
+	at := slices.IndexFunc(m.runs, func(r run) bool { return r.token <= token })
+	switch {
+	case at < 0:
+		at = len(m.runs)
+	case m.runs[at].token == token && !m.runs[at].vanished:
+		return
+	case m.runs[at].token == token:
+		m.runs = slices.Delete(m.runs, at, at+1)
+	}
+	host, _, _ := strings.Cut(holder, "/")
+	m.runs = slices.Insert(m.runs, at, run{token, exit == none, fmt.Sprintf(
+		`{"token":%d,"tick":%d,"start":%d,"end":%d,"exit":%d,"host":%q,"holder":%q}`, token, tick, start, end, exit, host, holder)})
+	m.runs = m.runs[:min(len(m.runs), runsKept)]
+	m.runsEnd = m.now + keep
+}
+
+func (m *model) answer(code int, more ...any) []any { return append([]any{code, m.now}, more...) }
+
+func (m *model) fault(what string) []any {
+	return []any{"LEADERRUN leaderrun:state:{leaderrun:leader:k}: " + what}
+}
+
+// spoil overwrites one field of the memory, by its name in the store.
+func (m *model) spoil(field, text string) {
+	n := int64(none)
+	if len(text) <= 16 && strings.Trim(text, "0123456789") == "" {
+		n, _ = strconv.ParseInt(text, 10, 64) // of nothing, too
+		if text == "" {
+			n = none
+		}
+	}
+	switch field {
+	case "id":
+		m.holder = text
+	case "req":
+		m.asked = text
+	case "rel":
+		m.released = nil
+	default:
+		*map[string]*int64{
+			"tok": &m.token, "at": &m.granted, "nb": &m.holdUntil, "tick": &m.tick, "ttl": &m.ttl, "exp": &m.ends,
+			"since": &m.since, "due": &m.due, "ok": &m.served, "anchor": &m.anchor, "starts": &m.starts,
+		}[field] = n
+	}
+}
+
+func or(n, otherwise int64) int64 {
+	if n == none {
+		return otherwise
+	}
+	return n
+}
