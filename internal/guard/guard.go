@@ -216,6 +216,8 @@ func (g *guard) collect() (gone bool) {
 	})
 	if gone {
 		g.bury()
+		// The end of a process takes time that the release and the next leader need.
+		proc.GiveWay()
 		report(ReportGone, int64(g.status))
 		return true
 	}

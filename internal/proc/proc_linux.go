@@ -119,6 +119,12 @@ func Hurry(pid int) {
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, first)
 }
 
+// GiveWay lets all others go before this process group.
+func GiveWay() {
+	const late = 10
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, 0, late)
+}
+
 // SignalChildren sends the signal to every direct child that spare does not
 // name. The caller must not reap at the same time. Who is to die needs the
 // processor for that, and gets it first.

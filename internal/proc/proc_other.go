@@ -25,6 +25,9 @@ func Now() int64 {
 // inherit the guard's.
 func Hurry(int) {}
 
+// GiveWay does nothing, as Hurry.
+func GiveWay() {}
+
 // AdoptOrphans does nothing: only Linux has subreapers.
 func AdoptOrphans() error { return nil }
 
