@@ -33,7 +33,7 @@ func findRedisSet() (redisSet, error) {
 		}
 		return redisSet{values: map[string]string{"store": address}, names: map[string]string{"store": "REDIS_URL"}}, nil
 	}
-	if _, ok := os.LookupEnv("REDIS_HOST"); ok || sentinelVariable("REDIS_") != "" {
+	if _, ok := os.LookupEnv("REDIS_HOST"); ok || namesSentinels("REDIS_") {
 		return readRedisSet("REDIS_")
 	}
 	return redisSet{}, nil
@@ -44,33 +44,30 @@ func isMutexVariable(entry string) bool {
 	return strings.HasPrefix(name, "MUTEX_REDIS_") && !serviceVariable(name, value)
 }
 
-// readRedisSet reads the variables that begin with p. No message shows the value
-// of any but the port and the database: people put whole addresses into hosts.
+// readRedisSet reads the variables that begin with p. Where they name sentinels,
+// these say which server it is, and its own name does not count. No message shows
+// the value of any but the ports and the database: people put whole addresses
+// into hosts.
 func readRedisSet(p string) (redisSet, error) {
-	if name := sentinelVariable(p); name != "" {
-		return redisSet{}, &config.Error{Problem: name + " is set, but Redis Sentinel is not supported", Cure: "name the server itself with --store redis://HOST:6379/0"}
-	}
-	host, given := os.LookupEnv(p + "HOST")
-	switch {
-	case !given:
-		return redisSet{}, &config.Error{Problem: p + "HOST is missing from the variables " + p + "*", Cure: "set it, or name the store with --store"}
-	case host == "":
-		return redisSet{}, emptyVariable(p + "HOST")
-	case !isHost(host):
-		return redisSet{}, &config.Error{Problem: p + "HOST is not a host name or an IP address", Cure: "put the port into " + p + "PORT, or name a whole address with --store"}
-	}
-	port, err := number(p+"PORT", "6379", 1, 65535)
-	if err != nil {
-		return redisSet{}, err
-	}
 	db, err := number(p+"DB", "0", 0, 1<<31-1)
 	if err != nil {
 		return redisSet{}, err
 	}
-	address := url.URL{Scheme: "redis", User: userinfo(os.Getenv(p+"USERNAME"), os.Getenv(p+"PASSWORD")), Host: net.JoinHostPort(host, port), Path: "/" + db}
+	address := url.URL{Scheme: "redis", User: userinfo(os.Getenv(p+"USERNAME"), os.Getenv(p+"PASSWORD")), Path: "/" + db}
+	source := p + "HOST"
+	if namesSentinels(p) {
+		source = p + "SENTINEL_HOST"
+		address.Scheme, address.Path = "redis-sentinel", "/"+os.Getenv(p+"SENTINEL_NAME")+"/"+db
+		address.Host, err = readSentinels(p)
+	} else {
+		address.Host, err = readHost(p)
+	}
+	if err != nil {
+		return redisSet{}, err
+	}
 	set := redisSet{
 		values: map[string]string{"store": address.String()},
-		names:  map[string]string{"store": p + "HOST", "prefix": p + "PREFIX"},
+		names:  map[string]string{"store": source, "prefix": p + "PREFIX"},
 	}
 	if prefix := os.Getenv(p + "PREFIX"); prefix != "" {
 		set.values["prefix"] = prefix
@@ -78,21 +75,59 @@ func readRedisSet(p string) (redisSet, error) {
 	return set, nil
 }
 
-// sentinelVariable is the name of a variable of the set that asks for Sentinel.
-func sentinelVariable(p string) string {
-	for _, name := range []string{p + "SENTINEL_HOST", p + "SENTINEL_PORT", p + "SENTINEL_NAME"} {
-		if value := os.Getenv(name); value != "" && !serviceVariable(name, value) {
-			return name
+func namesSentinels(p string) bool {
+	return os.Getenv(p+"SENTINEL_HOST") != "" || os.Getenv(p+"SENTINEL_NAME") != ""
+}
+
+func readHost(p string) (string, error) {
+	host, given := os.LookupEnv(p + "HOST")
+	switch {
+	case !given:
+		return "", missing(p, "HOST")
+	case host == "":
+		return "", emptyVariable(p + "HOST")
+	case !isHost(host):
+		return "", &config.Error{Problem: p + "HOST is not a host name or an IP address", Cure: "put the port into " + p + "PORT, or name a whole address with --store"}
+	}
+	port, err := number(p+"PORT", "6379", 1, 65535)
+	return net.JoinHostPort(host, port), err
+}
+
+// readSentinels reads a list of sentinels, each with a port of its own or that of
+// all.
+func readSentinels(p string) (string, error) {
+	for _, name := range []string{"SENTINEL_HOST", "SENTINEL_NAME"} {
+		if os.Getenv(p+name) == "" {
+			return "", missing(p, name)
 		}
 	}
-	return ""
+	port, err := number(p+"SENTINEL_PORT", "26379", 1, 65535)
+	if err != nil {
+		return "", err
+	}
+	hosts := strings.Split(os.Getenv(p+"SENTINEL_HOST"), ",")
+	for i, text := range hosts {
+		host, own, err := net.SplitHostPort(text)
+		if err != nil {
+			host, own = text, port
+		}
+		if !isHost(host) {
+			return "", &config.Error{Problem: p + "SENTINEL_HOST is not a list of host names or IP addresses", Cure: "write HOST[:PORT],HOST[:PORT], or name a whole address with --store"}
+		}
+		hosts[i] = net.JoinHostPort(host, own) // a port that is none is the store's to refuse
+	}
+	return strings.Join(hosts, ","), nil
+}
+
+func missing(p, name string) error {
+	return &config.Error{Problem: p + name + " is missing from the variables " + p + "*", Cure: "set it, or name the store with --store"}
 }
 
 func isHost(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return true
 	}
-	return !strings.ContainsAny(s, ":/@?#[]%\\ \t\r\n")
+	return s != "" && !strings.ContainsAny(s, ",:/@?#[]%\\ \t\r\n")
 }
 
 // number reads a whole number from a variable; empty or Kubernetes' own means
@@ -143,25 +178,53 @@ func serviceVariable(name, value string) bool {
 }
 
 // withPasswordFile replaces a password of the form file:PATH in the address of
-// a store by the first line of that file.
+// a store, and in its parameter sentinel_password, by the first line of that file.
+// What is wrong with an address is the store's to say.
 func withPasswordFile(address string) (string, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.User == nil {
-		return address, nil // what is wrong with an address is the store's to say
-	}
-	password, _ := u.User.Password()
-	file, ok := strings.CutPrefix(password, "file:")
+	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return address, nil
 	}
-	text, err := os.ReadFile(file)
+	end := strings.IndexAny(rest+"/", "/?#")
+	authority, path := rest[:end], rest[end:]
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, password, _ := strings.Cut(authority[:at], ":")
+		text, err := fromFile(password)
+		if err != nil {
+			return "", err
+		}
+		if text != "" {
+			authority = user + ":" + text + authority[at:]
+		}
+	}
+	if before, after, ok := strings.Cut(path, "sentinel_password="); ok {
+		password, _, _ := strings.Cut(after, "&")
+		text, err := fromFile(password)
+		if err != nil {
+			return "", err
+		}
+		if text != "" {
+			path = before + "sentinel_password=" + text + after[len(password):]
+		}
+	}
+	return scheme + "://" + authority + path, nil
+}
+
+// fromFile returns the first line of the file that a password names, both as they
+// are written in a URL, or nothing when it names none.
+func fromFile(password string) (string, error) {
+	plain, err := url.PathUnescape(password)
+	file, ok := strings.CutPrefix(plain, "file:")
+	if err != nil || !ok {
+		return "", nil
+	}
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return "", &config.Error{Setting: "store", Problem: "the password file " + strconv.Quote(file) + " cannot be read: " + cause(err), Cure: "correct its path, or make it readable"}
 	}
-	first, _, _ := strings.Cut(string(text), "\n")
+	first, _, _ := strings.Cut(string(content), "\n")
 	if first = strings.TrimSuffix(first, "\r"); first == "" {
 		return "", &config.Error{Setting: "store", Problem: "the password file " + strconv.Quote(file) + " is empty", Cure: "put the password into its first line"}
 	}
-	u.User = url.UserPassword(u.User.Username(), first)
-	return u.String(), nil
+	return strings.ReplaceAll(url.QueryEscape(first), "+", "%20"), nil
 }

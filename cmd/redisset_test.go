@@ -20,6 +20,16 @@ func TestRedisSets(t *testing.T) {
 		{"REDIS_HOST=r REDIS_PORT= REDIS_DB= REDIS_PASSWORD= REDIS_PREFIX= REDIS_SENTINEL_HOST=", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
 		{"REDIS_URL=rediss://u:p@r:1/2?x=y", "rediss://u:p@r:1/2?x=y", "leaderrun", "REDIS_URL"},
 
+		{"MUTEX_REDIS_SENTINEL_HOST=s MUTEX_REDIS_SENTINEL_NAME=n", "redis-sentinel://s:26379/n/0", "leaderrun", "MUTEX_REDIS_SENTINEL_HOST"},
+		{"REDIS_SENTINEL_HOST=a,b:7,::1,[::2]:8 REDIS_SENTINEL_PORT=9 REDIS_SENTINEL_NAME=n REDIS_USERNAME=u REDIS_PASSWORD=p REDIS_DB=3 REDIS_PREFIX=x",
+			"redis-sentinel://u:p@a:9,b:7,[::1]:9,[::2]:8/n/3", "x", "REDIS_SENTINEL_HOST"},
+		// the sentinels say which server it is
+		{"REDIS_HOST=r REDIS_PORT=7 REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis-sentinel://s:26379/n/0", "leaderrun", "REDIS_SENTINEL_HOST"},
+		{"REDIS_HOST=r REDIS_SENTINEL_HOST= REDIS_SENTINEL_NAME= REDIS_SENTINEL_PORT=26379", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"MUTEX_REDIS_HOST=m REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
+		{"MUTEX_REDIS_SENTINEL_HOST=s MUTEX_REDIS_SENTINEL_NAME=n REDIS_SENTINEL_PORT=9 REDIS_PASSWORD=p REDIS_URL=redis://u", "redis-sentinel://s:26379/n/0", "leaderrun", "MUTEX_REDIS_SENTINEL_HOST"},
+		{"REDIS_URL=redis://u REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis://u", "leaderrun", "REDIS_URL"},
+
 		{"REDIS_URL=redis://u REDIS_HOST=r REDIS_PASSWORD=p REDIS_PREFIX=x", "redis://u", "leaderrun", "REDIS_URL"},
 		{"REDIS_URL=redis://u REDIS_SENTINEL_HOST=s", "redis://u", "leaderrun", "REDIS_URL"},
 		{"MUTEX_REDIS_HOST=m REDIS_URL=redis://u REDIS_HOST=r REDIS_PORT=7 REDIS_PASSWORD=p REDIS_DB=3 REDIS_PREFIX=x", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
@@ -31,6 +41,7 @@ func TestRedisSets(t *testing.T) {
 		{"REDIS_SERVICE_HOST=10.0.0.1 REDIS_SERVICE_PORT=6379 REDIS_PORT=tcp://10.0.0.1:6379 REDIS_PORT_6379_TCP_ADDR=10.0.0.1", none, "leaderrun", ""},
 		{"MUTEX_REDIS_SERVICE_HOST=10.0.0.1 MUTEX_REDIS_PORT=tcp://10.0.0.1:6379 MUTEX_REDIS_PORT_6379_TCP=tcp://10.0.0.1:6379 REDIS_HOST=r", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
 		{"REDIS_SENTINEL_SERVICE_HOST=10.0.0.1 REDIS_SENTINEL_PORT=tcp://10.0.0.1:26379 REDIS_SENTINEL_PORT_26379_TCP_PORT=26379", none, "leaderrun", ""},
+		{"REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n REDIS_SENTINEL_PORT=tcp://10.0.0.1:26379", "redis-sentinel://s:26379/n/0", "leaderrun", "REDIS_SENTINEL_HOST"},
 		{"REDIS_HOST=r REDIS_PORT=tcp://10.0.0.1:6379", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
 		{"MUTEX_REDIS_HOST=m MUTEX_REDIS_PORT=tcp://10.0.0.1:6379", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
 	}
@@ -70,6 +81,38 @@ func TestPasswordsSurviveTheAddress(t *testing.T) {
 		if got, _ := u.User.Password(); got != password || u.User.Username() != "us:er" || u.Host != "h:6379" || u.Path != "/0" {
 			t.Errorf("password %q, user %q at %s%s; want %q", got, u.User.Username(), u.Host, u.Path, password)
 		}
+	}
+}
+
+// A list of sentinels cannot be read by package url, and a password that is in it
+// must not be taken for one of the sentinels'.
+func TestSentinelPasswords(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"one": "p&q=r s+t%\n", "other": "@,/?#\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, other := "file:"+filepath.Join(dir, "one"), "file:"+filepath.Join(dir, "other")
+	const onePlain, otherPlain = "p%26q%3Dr%20s%2Bt%25", "%40%2C%2F%3F%23"
+	for _, c := range []struct{ given, want string }{
+		{"redis-sentinel://u:" + url.PathEscape(other) + "@a:1,b:2/n?sentinel_password=" + one, "redis-sentinel://u:" + otherPlain + "@a:1,b:2/n?sentinel_password=" + onePlain},
+		{"rediss-sentinel://a,b/n?sentinel_username=u&sentinel_password=" + url.QueryEscape(other) + "&ca=x", "rediss-sentinel://a,b/n?sentinel_username=u&sentinel_password=" + otherPlain + "&ca=x"},
+		{"redis-sentinel://a,b/n?sentinel_password=file", "redis-sentinel://a,b/n?sentinel_password=file"},
+		{"rediss-cluster://:" + url.PathEscape(one) + "@a,b?ca=x", "rediss-cluster://:" + onePlain + "@a,b?ca=x"},
+		{"unix://:" + url.PathEscape(one) + "@/run/redis.sock?db=1", "unix://:" + onePlain + "@/run/redis.sock?db=1"},
+		{"redis-sentinel://file:1,b/n", "redis-sentinel://file:1,b/n"},
+		{"redis://h:1/file:@", "redis://h:1/file:@"},
+		{"redis://u:%zzfile:@h", "redis://u:%zzfile:@h"},
+		{"file:/x", "file:/x"},
+	} {
+		if got, err := withPasswordFile(c.given); err != nil || got != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.given, got, err, c.want)
+		}
+	}
+	missing := filepath.Join(dir, "missing")
+	if _, err := withPasswordFile("redis-sentinel://a/n?sentinel_password=file:" + missing); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("a file that is missing: %v", err)
 	}
 }
 

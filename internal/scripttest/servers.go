@@ -37,16 +37,27 @@ const startPatience = 15 * time.Second
 // is set it fails.
 func StartRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
+	dir := t.TempDir()
+	return startServer(t, func(port string) []string { return append(basics(port, dir), args...) })
+}
+
+// basics are the arguments of every server.
+func basics(port, dir string) []string {
+	return []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+}
+
+// startServer starts a server on a free port with the arguments for it.
+func startServer(t testing.TB, args func(port string) []string) *RedisServer {
+	t.Helper()
 	need(t, "redis-server")
-	s := &RedisServer{t: t, args: append([]string{
-		"--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
-	}, args...)}
+	s := &RedisServer{t: t}
 	t.Cleanup(s.Kill)
 	// Between the choice of a free port and the server's bind another process may
 	// take the port.
 	for range 5 {
 		s.Port = freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+		s.args = args(strconv.Itoa(s.Port))
 		if s.start() {
 			return s
 		}
@@ -110,7 +121,7 @@ func (s *RedisServer) signal(sig syscall.Signal) {
 // start reports whether the server listens. It does not when its port is taken.
 func (s *RedisServer) start() bool {
 	s.t.Helper()
-	cmd := exec.Command("redis-server", append([]string{"--port", strconv.Itoa(s.Port)}, s.args...)...)
+	cmd := exec.Command("redis-server", s.args...)
 	cmd.SysProcAttr = dieWithParent()
 	cmd.Env = append(os.Environ(), s.env...)
 	s.out = &output{seen: make(chan struct{})}
@@ -168,7 +179,8 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text.Write(p)
-	if !o.told && strings.Contains(o.text.String(), "Ready to accept connections") {
+	text := o.text.String()
+	if !o.told && (strings.Contains(text, "Ready to accept connections") || strings.Contains(text, "Sentinel ID is")) {
 		o.told = true
 		close(o.seen)
 	}

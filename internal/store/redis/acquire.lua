@@ -52,9 +52,9 @@ if not value then
   elseif token and st.id ~= '' and exp - now > 20 then -- 20 ms: an ordinary expiry may come that much early
     need, why = math.min(exp - now, math.max(int(st.ttl) or ttl, minhold)), 'vanished'
   elseif not token then
-    -- A first grant of a key, or a store that lost everything. The marker tells them apart once it is older than any
-    -- lease that could have been lost with everything else.
-    local born = int(redis.pcall('GET', SETTLED))
+    -- A first grant of a key, or a store that lost everything. The marker, where there is one, tells them apart once it
+    -- is older than any lease that could have been lost with everything else.
+    local born = SETTLED and int(redis.pcall('GET', SETTLED))
     if not born or now - born <= math.max(2 * ttl, 90000) then need, why = settle, 'fresh' end
   end
   if need > 0 then

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -16,9 +17,12 @@ import (
 //
 // Each connection is a client of its own. The client's pool cannot do this: it
 // reads on when a context is cancelled, and after a failed dial it answers later
-// calls with the old error until a second of its own has passed.
+// calls with the old error until a second of its own has passed. Nor do the
+// client's own ways to follow sentinels and clusters: they ask again behind the
+// caller's back, and in the background.
 type conns struct {
-	opt redis.Options
+	opt  redis.Options
+	dial func(ctx context.Context, addr string) (net.Conn, error)
 
 	mu     sync.Mutex
 	idle   []*conn // the last one used is taken first
@@ -30,39 +34,38 @@ type conns struct {
 // sockets would pile up while packets vanish.
 type conn struct {
 	*redis.Client
-	ctx context.Context
+	addr string
+	ctx  context.Context
 }
 
-func newConns(opt *redis.Options, dialer func(context.Context, string, string) (net.Conn, error)) *conns {
-	o := *opt
-	o.Dialer = dialer
-	if dialer == nil {
-		o.Dialer = (&net.Dialer{}).DialContext
-	}
-	// The greeting carries user and password; nothing else is asked on a new
-	// connection.
-	o.Protocol = 2
-	o.DisableIdentity = true
-	// A call that is repeated, or a dial, is the caller's decision, and the call's
-	// context is the only clock.
-	o.MaxRetries = -1
-	o.DialerRetries = 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = -1, -1, -1
-	o.ContextTimeoutEnabled = true
-	// One connection is used. At a size of 1 the first failed dial would make the
-	// pool dial on its own, in the background.
-	o.PoolSize = 2
-	o.PipelinePoolSize = -1
-	o.ReadBufferSize, o.WriteBufferSize = 4<<10, 16<<10 // the longest script has 10 kB
-	return &conns{opt: o}
+func newConns(user, password string, db int, dial func(context.Context, string) (net.Conn, error)) *conns {
+	return &conns{dial: dial, opt: redis.Options{
+		// The greeting carries user and password; nothing else is asked on a new
+		// connection.
+		Username: user, Password: password, DB: db,
+		Protocol:        2,
+		DisableIdentity: true,
+		// A call that is repeated, or a dial, is the caller's decision, and the call's
+		// context is the only clock.
+		MaxRetries:    -1,
+		DialerRetries: 1,
+		DialTimeout:   -1, ReadTimeout: -1, WriteTimeout: -1,
+		ContextTimeoutEnabled: true,
+		// One connection is used. At a size of 1 the first failed dial would make the
+		// pool dial on its own, in the background.
+		PoolSize:         2,
+		PipelinePoolSize: -1,
+		ReadBufferSize:   4 << 10, WriteBufferSize: 16 << 10, // the longest script has 10 kB
+	}}
 }
 
-// do runs one call and returns soon after ctx ends. Only a connection that gave
-// an answer is kept for the next call: after some errors servers hang up.
-func (p *conns) do(ctx context.Context, op string, call func(*redis.Client) (any, error)) (any, error) {
-	c, err := p.take()
+// do runs one call at addr and returns soon after ctx ends. Only a connection
+// that gave an answer is kept for the next call: after some errors servers hang
+// up. And what broke one has most likely broken all.
+func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (any, error)) (any, error) {
+	c, err := p.take(addr)
 	if err != nil {
-		return nil, p.storeError(ctx, op, err)
+		return nil, err
 	}
 	c.ctx = ctx
 	uncut := context.AfterFunc(ctx, func() { _ = c.Close() })
@@ -75,10 +78,10 @@ func (p *conns) do(ctx context.Context, op string, call func(*redis.Client) (any
 		return v, nil
 	}
 	_ = c.Close()
-	if err != nil {
-		return nil, p.storeError(ctx, op, err)
+	if err != nil && !isReply(err) && !errors.Is(ctx.Err(), context.Canceled) {
+		p.drop(addr)
 	}
-	return v, nil
+	return v, err
 }
 
 // guarded turns a panic of the client into an error: it panics on lengths that
@@ -92,21 +95,21 @@ func guarded(c *redis.Client, call func(*redis.Client) (any, error)) (v any, err
 	return call(c)
 }
 
-func (p *conns) take() (*conn, error) {
+func (p *conns) take(addr string) (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, errClosed
 	}
-	if n := len(p.idle); n > 0 {
-		c := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return c, nil
+	for i, c := range slices.Backward(p.idle) {
+		if c.addr == addr {
+			p.idle = slices.Delete(p.idle, i, i+1)
+			return c, nil
+		}
 	}
-	opt, c := p.opt, &conn{}
-	opt.Dialer = func(_ context.Context, network, addr string) (net.Conn, error) {
-		return p.opt.Dialer(c.ctx, network, addr)
-	}
+	opt, c := p.opt, &conn{addr: addr}
+	opt.Addr = addr
+	opt.Dialer = func(context.Context, string, string) (net.Conn, error) { return p.dial(c.ctx, addr) }
 	c.Client = redis.NewClient(&opt)
 	return c, nil
 }
@@ -119,6 +122,19 @@ func (p *conns) put(c *conn) {
 		return
 	}
 	p.idle = append(p.idle, c)
+}
+
+// drop closes the idle connections to addr.
+func (p *conns) drop(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = slices.DeleteFunc(p.idle, func(c *conn) bool {
+		if c.addr != addr {
+			return false
+		}
+		_ = c.Close()
+		return true
+	})
 }
 
 func (p *conns) close() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -23,13 +24,15 @@ const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +l
 
 var errClosed = errors.New("the store is closed")
 
-// replies are the errors that a server gives, by how they begin. All of them
-// are no answer; a permanent one stays so until a person acts.
-var replies = []struct {
+// reply is an error that a server gives, by how it begins. It is no answer; a
+// permanent one stays so until a person acts.
+type reply struct {
 	prefix    string
 	permanent bool
 	cure      string
-}{
+}
+
+var replies = []reply{
 	{noAuth, true, "give the store's URL a password: redis://:PASSWORD@HOST"},
 	{"WRONGPASS", true, "correct the user or the password in the store's URL"},
 	{"ERR invalid password", true, "correct the password in the store's URL"},
@@ -40,20 +43,52 @@ var replies = []struct {
 	{"ERR The user executing the script can't", true, cureRights},
 	{"WRONGTYPE", true, cureType},
 	{"LEADERRUN", true, cureType},
-	{"ERR unknown command", true, "name a Redis of version 6 or later that may run scripts"},
+	{"ERR unknown command", true, "name a Redis of version 6 or later that may run scripts; for sentinels write redis-sentinel://"},
 	{"ERR DB index is out of range", true, "choose a smaller database number in the store's URL"},
 	{"ERR SELECT is not allowed", true, cureCluster},
 	{"MOVED", true, cureCluster},
 	{"CROSSSLOT", true, cureCluster},
-	{"CLUSTERDOWN", false, "look at its CLUSTER INFO"},
-	{"READONLY", false, "it is a replica: name the server it follows"},
-	{"MASTERDOWN", false, "it is a replica cut off from the server it follows: name that one"},
+	{"CLUSTERDOWN", false, cureDown},
+	{"READONLY", false, "it is a replica: name the server it follows, or the sentinels of both"},
+	{"MASTERDOWN", false, "it is a replica cut off from the server it follows: name that one, or the sentinels of both"},
 	{"LOADING", false, "wait until it has loaded its data"},
 	{"BUSY", false, "another script blocks it: SCRIPT KILL ends that"},
 	{"OOM", false, "raise its maxmemory or delete what nobody needs"},
 	{"MISCONF", false, "it cannot save its data: look at its log and its disk"},
 	{"NOREPLICAS", false, "it has too few replicas to accept writes: look at its INFO replication"},
 	{"ERR max number of clients reached", false, "raise its maxclients or end idle clients"},
+}
+
+// What other answers mean where the URL names others than the server.
+var (
+	sentinelReplies = []reply{
+		{noAuth, true, "give the sentinels' password with sentinel_password=PASSWORD in the store's URL"},
+		{"WRONGPASS", true, "correct sentinel_username or sentinel_password in the store's URL"},
+		{"NOPERM", true, "grant this user of the sentinels +sentinel|get-master-addr-by-name +hello"},
+		{"ERR unknown command", true, "name the sentinels, not the server that they watch; their port is mostly 26379"},
+	}
+	failoverReplies = []reply{
+		{"READONLY", false, cureFailover},
+		{"MASTERDOWN", false, cureFailover},
+	}
+	clusterReplies = []reply{
+		{"MOVED", false, cureDown}, // more often than a call follows
+		{"ASK", false, cureMoving},
+		{"TRYAGAIN", false, cureMoving},
+	}
+)
+
+// replies are those that apply to what answered.
+func (s *servers) replies(what string) []reply {
+	switch {
+	case what == "sentinel":
+		return slices.Concat(sentinelReplies, replies)
+	case s.kind == sentinel:
+		return slices.Concat(failoverReplies, replies)
+	case s.kind == cluster:
+		return slices.Concat(clusterReplies, replies)
+	}
+	return replies
 }
 
 // noAuth is what a server wants to say that finds our scripts too long to be
@@ -63,54 +98,74 @@ const noAuth = "NOAUTH Authentication required"
 const (
 	cureRights  = "grant this user ~PREFIX:* " + rights
 	cureType    = "another program uses a key of this name: choose another --prefix, or delete that key"
-	cureCluster = "name a single Redis, not a node of a cluster"
-	cureName    = "check the host in the store's URL"
-	cureNetwork = "check that it runs and that nothing on the way drops packets"
-	cureOther   = "check that --store names a Redis server, and look at its log"
+	cureCluster = "it is a node of a cluster: write redis-cluster://HOST for redis://HOST"
+	cureDown    = "look at CLUSTER INFO and CLUSTER NODES"
+	cureMoving  = "the key's slot is on its way to another node: wait until CLUSTER SETSLOT has ended that"
+	// Sentinels name a replica when a failover is not over yet, or went wrong.
+	cureFailover = "wait for the end of the failover, or look at SENTINEL MASTERS"
+	cureStart    = "start it, or name the store with --store"
+	cureName     = "check the host in the store's URL"
+	cureNetwork  = "check that it runs and that nothing on the way drops packets"
+	cureOther    = "check that --store names a Redis server, and look at its log"
 )
 
-// storeError says in one line what a person needs to know of err, which is
-// anything that the client, the network or the server can come up with.
-func (p *conns) storeError(ctx context.Context, op string, err error) error {
-	if isReply(err) {
-		return p.replyError(op, err)
-	}
-	e := &lease.StoreError{Op: op}
+// failure says in one line what a person needs to know of err, which is anything
+// that the client, the network or the server can come up with. What is "redis"
+// or "sentinel".
+func (s *servers) failure(ctx context.Context, what, addr string, err error) *lease.StoreError {
 	var text string
+	e := &lease.StoreError{}
+	switch {
+	case errors.Is(err, errClosed):
+		e.Err = err
+		return e
+	case isReply(err):
+		text, e.Permanent, e.Cure = s.replyProblem(what, err)
+	case errors.Is(ctx.Err(), context.Canceled):
+		text = "given up before an answer came"
+	default:
+		if text, e.Permanent, e.Cure = tlsProblem(err); text == "" {
+			text, e.Refused, e.Cure = networkProblem(ctx, err)
+		}
+		if s.tls != nil && e.Cure == cureNetwork {
+			e.Cure += ", and that this port speaks TLS"
+		}
+	}
+	e.Err = fmt.Errorf("%s at %s: %s", what, addr, s.readable(text))
+	return e
+}
+
+func networkProblem(ctx context.Context, err error) (text string, refused bool, cure string) {
 	var dns *net.DNSError
 	var errno syscall.Errno
 	switch {
-	case errors.Is(err, errClosed):
-		return &lease.StoreError{Op: op, Err: err}
-	case errors.Is(ctx.Err(), context.Canceled):
-		text = "given up before an answer came"
 	case ctx.Err() != nil, isTimeout(err):
-		text, e.Cure = "no answer in time", cureNetwork
+		return "no answer in time", false, cureNetwork
 	case errors.As(err, &dns) && dns.IsNotFound:
-		text, e.Cure = "no such host", cureName
+		return "no such host", false, cureName
 	case errors.As(err, &dns):
-		text, e.Cure = "the name of the host cannot be looked up now", cureName
+		return "the name of the host cannot be looked up now", false, cureName
 	case errors.Is(err, syscall.ECONNREFUSED):
-		text, e.Cure = "connection refused", "start it, or name the store with --store"
-		e.Refused = true
+		return "connection refused", true, cureStart
+	case errors.Is(err, syscall.ENOENT):
+		return "no such socket", true, cureStart
+	case errors.Is(err, syscall.EACCES):
+		return "permission denied", false, "let this user write to the socket: unixsocketperm, or the group of the server"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		text, e.Cure = "it closed the connection", cureOther
+		return "it closed the connection", false, cureOther
 	case errors.As(err, &errno):
-		text, e.Cure = errno.Error(), cureNetwork
-	default:
-		text, e.Cure = "no Redis: "+p.readable(strings.TrimPrefix(err.Error(), "redis: ")), cureOther
+		return errno.Error(), false, cureNetwork
 	}
-	e.Err = fmt.Errorf("redis at %s: %s", p.opt.Addr, text)
-	return e
+	return "no Redis: " + strings.TrimPrefix(err.Error(), "redis: "), false, cureOther
 }
 
 // inScript is what servers wrap round the error of a command in a script:
 // before version 7 in front of it, since then behind it.
 var inScript = regexp.MustCompile(`^ERR Error running script \(call to \w+\): @user_script: ?\d+: | script: \w+, on @user_script:\d+\.?$`)
 
-func (p *conns) replyError(op string, err error) error {
-	text := inScript.ReplaceAllString(err.Error(), "")
+func (s *servers) replyProblem(what string, err error) (text string, permanent bool, cure string) {
+	text = inScript.ReplaceAllString(err.Error(), "")
 	text, _, _ = strings.Cut(text, ", with args beginning with") // the script, or the password
 	if strings.HasPrefix(text, "ERR Protocol error: unauthenticated") {
 		text = noAuth
@@ -123,32 +178,29 @@ func (p *conns) replyError(op string, err error) error {
 			class = denied
 		}
 	}
-	text = strings.TrimPrefix(strings.TrimPrefix(text, "LEADERRUN "), "ERR ")
-	e := &lease.StoreError{Op: op, Err: fmt.Errorf("redis at %s: %s", p.opt.Addr, p.readable(text))}
-	for _, r := range replies {
+	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "LEADERRUN "), "ERR "), ".")
+	for _, r := range s.replies(what) {
 		if strings.HasPrefix(class, r.prefix) {
-			e.Permanent, e.Cure = r.permanent, r.cure
-			break
+			return text, r.permanent, r.cure
 		}
 	}
-	return e
+	return text, false, ""
 }
 
-// noAnswer is what an answer amounts to that none of the scripts gives.
-func (p *conns) noAnswer(op string) error {
-	return &lease.StoreError{
-		Op: op, Cure: cureOther,
-		Err: fmt.Errorf("redis at %s: it answered something else than leaderrun's script does", p.opt.Addr),
-	}
+// noAnswer is what an answer amounts to that none of those gives that are asked.
+func noAnswer(what, addr, asked string) *lease.StoreError {
+	return &lease.StoreError{Cure: cureOther, Err: fmt.Errorf("%s at %s: it answered something else than %s does", what, addr, asked)}
 }
 
 // readable makes a foreign text fit for a terminal and a log: one short line,
-// and not the password, which servers repeat when they do not know the command
-// it was sent with.
-func (p *conns) readable(text string) string {
+// and no password, which servers repeat when they do not know the command it was
+// sent with.
+func (s *servers) readable(text string) string {
 	const longest = 200
-	if p.opt.Password != "" {
-		text = strings.ReplaceAll(text, p.opt.Password, "***")
+	for _, password := range []string{s.password, s.sentinelPassword} {
+		if password != "" {
+			text = strings.ReplaceAll(text, password, "***")
+		}
 	}
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

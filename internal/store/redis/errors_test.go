@@ -98,7 +98,7 @@ func TestServerRefuses(t *testing.T) {
 		{name: "the lease is a list", prepare: []string{"RPUSH leaderrun:leader:k x"}, permanent: true, says: ": leaderrun:leader:k: WRONGTYPE", cure: "--prefix"},
 		{name: "the state is a string", prepare: []string{"SET leaderrun:state:{leaderrun:leader:k} x"}, permanent: true, says: "WRONGTYPE", cure: "--prefix"},
 		{name: "no scripts", args: []string{"--rename-command", "EVAL", ""}, permanent: true, says: "unknown command", cure: "version 6"},
-		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, prepare: []string{"CLUSTER ADDSLOTSRANGE 0 16383"}, permanent: true, says: "CROSSSLOT", cure: "single Redis"},
+		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, prepare: []string{"CLUSTER ADDSLOTSRANGE 0 16383"}, permanent: true, says: "CROSSSLOT", cure: "redis-cluster://HOST"},
 		{name: "replica", prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "READONLY", cure: "replica"},
 		{name: "replica cut off", args: []string{"--replica-serve-stale-data", "no"}, prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "MASTERDOWN", cure: "replica"},
 		{name: "too few replicas", args: []string{"--min-replicas-to-write", "1"}, says: "NOREPLICAS", cure: "replicas"},
@@ -140,7 +140,7 @@ func TestServerIsUnwell(t *testing.T) {
 		{"-LOADING Redis is loading the dataset in memory", false, "LOADING", "wait until"},
 		{"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", false, "BUSY", "SCRIPT KILL"},
 		{"-CLUSTERDOWN The cluster is down", false, "CLUSTERDOWN", "CLUSTER INFO"},
-		{"-MOVED 3999 127.0.0.1:6381", true, "MOVED", "single Redis"},
+		{"-MOVED 3999 127.0.0.1:6381", true, "MOVED", "redis-cluster://HOST"},
 		{"-ERR max number of clients reached", false, "max number of clients", "maxclients"},
 		{"-DENIED Redis is running in protected mode because protected mode is enabled", true, "DENIED", "password"},
 		{"-NOAUTH Authentication required.", true, "NOAUTH", "redis://:PASSWORD@HOST"},
@@ -156,6 +156,62 @@ func TestServerIsUnwell(t *testing.T) {
 				answer += "\r\n"
 			}
 			wantError(t, acquire(t, open(t, answering(t, greeting, answer))), c.permanent, c.says, c.cure)
+		})
+	}
+}
+
+// A server that is busy for a while, with its own data or with somebody's script:
+// no answer that counts, from any of its connections, and then all is well again.
+func TestServerIsBusy(t *testing.T) {
+	for _, c := range []struct {
+		name, says, cure string
+		settings         []any
+		makeBusy         []any
+		end              []any // nothing: it ends by itself
+	}{
+		{
+			name: "loading", says: "LOADING", cure: "wait until",
+			settings: []any{"CONFIG", "SET", "key-load-delay", "2000", "loading-process-events-interval-bytes", "1024"},
+			makeBusy: []any{"DEBUG", "RELOAD"},
+		},
+		{
+			name: "a script", says: "BUSY", cure: "SCRIPT KILL",
+			settings: []any{"CONFIG", "SET", "busy-reply-threshold", "1"},
+			makeBusy: []any{"EVAL", "while true do end", 0},
+			end:      []any{"SCRIPT", "KILL"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := scripttest.StartRedis(t, "--enable-debug-command", "yes", "--dbfilename", "busy.rdb")
+			b, other := backend{raw: rawClient(t, server.Addr)}, rawClient(t, server.Addr)
+			b.do(t, "EVAL", "for i = 1, 1000 do redis.call('SET', 'x' .. i, string.rep('x', 100)) end", 0)
+			warm := open(t, server.Addr)
+			l := grant(t, warm, request("warm"))
+			b.do(t, c.settings...)
+			busy := make(chan error, 1)
+			go func() { busy <- other.Do(t.Context(), c.makeBusy...).Err() }()
+
+			s := open(t, server.Addr)
+			for deadline := time.Now().Add(10 * time.Second); ; {
+				_, err := s.Acquire(bounded(t), request("k"))
+				if failure, ok := errors.AsType[*lease.StoreError](err); ok {
+					wantError(t, failure, false, c.says, c.cure)
+					break
+				}
+				if err == nil || time.Now().After(deadline) {
+					t.Fatalf("not busy: %v", err)
+				}
+			}
+			_, err := warm.Renew(bounded(t), l)
+			wantError(t, err, false, c.says, c.cure)
+			if c.end != nil {
+				b.do(t, c.end...)
+			}
+			<-busy
+			after, err := warm.Renew(bounded(t), l)
+			if err != nil || after.Token != l.Token || after.Reasserted {
+				t.Errorf("renewed %+v as %+v, %v", l, after, err)
+			}
 		})
 	}
 }
@@ -189,6 +245,18 @@ func TestLeastRights(t *testing.T) {
 	if err := s.Wait(bounded(t), "k", 20*time.Millisecond); err != nil {
 		t.Errorf("wait: %v", err)
 	}
+	b := backend{raw: rawClient(t, server.Addr)}
+	heard := listening(t, b, s, "k")
+	b.do(t, "DEL", s.leaseKey("k"))
+	if _, err := s.Acquire(bounded(t), request("k")); !isSettling(err) {
+		t.Errorf("another candidate: %v", err)
+	}
+	if err := heardWithin(t, heard); err != nil {
+		t.Errorf("listen: %v", err)
+	}
+	if l, err = s.Renew(bounded(t), l); err != nil || !l.Reasserted {
+		t.Errorf("renewed: %+v, %v", l, err)
+	}
 	for range 2 {
 		if err := s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}); err != nil {
 			t.Errorf("release: %v", err)
@@ -197,7 +265,6 @@ func TestLeastRights(t *testing.T) {
 	if err := s.Pass(bounded(t), "k"); err != nil {
 		t.Errorf("pass: %v", err)
 	}
-	b := backend{raw: rawClient(t, server.Addr)}
 	state := s.companion("state", "k")
 	if got := b.do(t, "GET", s.leaseKey("k")); got != "cooldown:"+string(l.Holder) {
 		t.Errorf("%v stands at the key", got)
@@ -209,6 +276,9 @@ func TestLeastRights(t *testing.T) {
 	}
 	if got := b.do(t, "HGET", state, "starts"); got != "1" {
 		t.Errorf("%v starts", got)
+	}
+	if b.do(t, "EXISTS", prefix+":settled") != int64(1) {
+		t.Error("no marker was written")
 	}
 	if log := b.do(t, "ACL", "LOG").([]any); len(log) > 0 {
 		t.Errorf("denied: %v", log)

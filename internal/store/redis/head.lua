@@ -1,5 +1,5 @@
 -- The common head of every script: it stands before the text of each verb.
--- KEYS 1 lease (string) 2 state (hash) 3 wake (list) 4 ctl (list) 5 runs (list) 6 settled (string)
+-- KEYS 1 lease (string) 2 state (hash) 3 wake (list) 4 ctl (list) 5 runs (list) 6 settled (string; none in a cluster)
 -- Times are milliseconds of this server's clock, durations milliseconds. Every answer begins with {code, now, ...}.
 -- Steps that a verb can do without go through pcall: one that is denied must not undo what was written before it.
 local LEASE, STATE, WAKE, CTL, RUNS, SETTLED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -79,7 +79,9 @@ local function file(token, entry, keep)
 end
 
 -- settled notes once when this store began to remember leases of this prefix: acquire reads it
-local function settled(keep) redis.pcall('SET', SETTLED, str(now), 'PX', keep, 'NX') end
+local function settled(keep)
+  if SETTLED then redis.pcall('SET', SETTLED, str(now), 'PX', keep, 'NX') end
+end
 
 local value = redis.pcall('GET', LEASE)
 if type(value) == 'table' then return bad(LEASE, value) end

@@ -22,7 +22,7 @@ const prefix = "leaderrun"
 // it and to hurt it.
 type backend struct {
 	addr    string
-	raw     *goredis.Client
+	raw     goredis.UniversalClient
 	advance func(time.Duration)
 }
 

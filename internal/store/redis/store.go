@@ -1,10 +1,12 @@
-// Package redis keeps leases in one Redis server, version 6 or later.
+// Package redis keeps leases in Redis, version 6 or later: in one server, in the
+// one that sentinels name, or in a cluster.
 //
 // Promise: the contract of [lease.Store], by one script per verb that runs
 // atomically on the server and trusts no clock but the server's. A grant costs
 // two round trips on a new connection (greeting and script) and one on a warm
-// one. Nothing is asked twice behind the caller's back: a lost answer is an
-// error, and the caller repeats it under the same holder id.
+// one; TLS and the question which server it is come on top, once. Nothing is
+// asked twice behind the caller's back: a lost answer is an error, and the caller
+// repeats it under the same holder id.
 //
 // Not promised: a server that loses acknowledged writes can grant twice. An
 // eviction policy other than noeviction, and a failover to a replica that lags,
@@ -34,7 +36,7 @@ import (
 
 // Options says where the leases are.
 type Options struct {
-	// URL is redis://[[user]:password@]host[:port][/database].
+	// URL begins with one of [Schemes]; docs/settings.md has the forms.
 	URL string
 	// Prefix begins the name of every key.
 	Prefix string
@@ -42,11 +44,11 @@ type Options struct {
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Store is a [lease.Store] on one Redis server. The context is the only bound
-// of a call: one without a deadline may take as long as the network lets it.
+// Store is a [lease.Store] on Redis. The context is the only bound of a call: one
+// without a deadline may take as long as the network lets it.
 type Store struct {
-	prefix string
-	conns  *conns
+	prefix  string
+	servers *servers
 }
 
 var (
@@ -55,18 +57,22 @@ var (
 )
 
 // New makes a store and opens no connection: the first call does. An error is a
-// *lease.StoreError that names what is wrong in the URL and never repeats any
-// part of it that may be a password.
+// *lease.StoreError that names what is wrong in the URL, or in a certificate that
+// it names, and never repeats any part of the URL that may be a password.
 func New(o Options) (*Store, error) {
-	opt, err := parseURL(o.URL)
+	t, err := parseURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
 	if o.Prefix == "" {
 		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
-	return &Store{prefix: o.Prefix, conns: newConns(opt, o.Dialer)}, nil
+	return &Store{prefix: o.Prefix, servers: newServers(t, o.Dialer)}, nil
 }
+
+// Insecure reports whether the URL takes any server for the right one, whatever
+// certificate it shows.
+func (s *Store) Insecure() bool { return s.servers.tls != nil && s.servers.tls.InsecureSkipVerify }
 
 const (
 	// settle is how long a key that the server does not know waits for a holder
@@ -136,7 +142,7 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 		a.bad = true
 	}
 	if a.bad {
-		return lease.Lease{}, s.conns.noAnswer(op)
+		return lease.Lease{}, s.noAnswer(op, r.Key)
 	}
 	return lease.Lease{}, err
 }
@@ -165,7 +171,7 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 		a.bad = true
 	}
 	if a.bad {
-		return l, s.conns.noAnswer(op)
+		return l, s.noAnswer(op, l.Key)
 	}
 	return l, err
 }
@@ -196,7 +202,7 @@ func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) erro
 	}
 	switch code := a.int(0); {
 	case a.bad || code > 1:
-		return s.conns.noAnswer(op)
+		return s.noAnswer(op, l.Key)
 	case code == 0 && a.str(2) == "other":
 		return lease.ErrLost
 	}
@@ -208,7 +214,7 @@ func (s *Store) Pass(ctx context.Context, key string) error {
 	const op = "pass"
 	a, err := s.eval(ctx, op, passLua, key)
 	if err == nil && a.bad {
-		err = s.conns.noAnswer(op)
+		err = s.noAnswer(op, key)
 	}
 	return err
 }
@@ -218,21 +224,21 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	atMost = max(atMost, 10*time.Millisecond) // 0 would wait for ever
 	ctx, cancel := context.WithTimeout(ctx, atMost+answerSlack)
 	defer cancel()
-	return s.pop(ctx, "wait", s.companion("wake", key), atMost)
+	return s.pop(ctx, "wait", "wake", key, atMost)
 }
 
 // Listen implements [lease.Caller].
 func (s *Store) Listen(ctx context.Context, key string) error {
-	return s.pop(ctx, "listen", s.companion("ctl", key), 0)
+	return s.pop(ctx, "listen", "ctl", key, 0)
 }
 
-// pop waits until there is an element in the list or atMost has passed; 0 is for
-// ever.
-func (s *Store) pop(ctx context.Context, op, list string, atMost time.Duration) error {
+// pop waits until there is an element in a list of the key or atMost has passed; 0
+// is for ever.
+func (s *Store) pop(ctx context.Context, op, list, key string, atMost time.Duration) error {
 	// Not by BLPop: the client rounds its timeout to whole seconds.
 	seconds := strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64)
-	_, err := s.conns.do(ctx, op, func(c *redis.Client) (any, error) {
-		return c.Do(ctx, "BLPOP", list, seconds).Result()
+	_, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
+		return c.Do(ctx, "BLPOP", s.companion(list, key), seconds).Result()
 	})
 	if se, ok := errors.AsType[*lease.StoreError](err); ok && se.Permanent {
 		return lease.ErrNoWakeups // no right to wait, say: the next acquire tells what else is wrong
@@ -242,16 +248,19 @@ func (s *Store) pop(ctx context.Context, op, list string, atMost time.Duration) 
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.
 func (s *Store) Close() error {
-	s.conns.close()
+	s.servers.close()
 	return nil
 }
 
 func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (*answer, error) {
 	keys := []string{
 		s.leaseKey(key), s.companion("state", key), s.companion("wake", key), s.companion("ctl", key),
-		s.companion("runs", key), s.prefix + ":settled",
+		s.companion("runs", key),
 	}
-	v, err := s.conns.do(ctx, op, func(c *redis.Client) (any, error) {
+	if s.servers.kind != cluster { // it has another slot
+		keys = append(keys, s.prefix+":settled")
+	}
+	v, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
 		// EVAL, not EVALSHA: after a restart of the server the latter costs a round
 		// trip more, just when many want to know at once.
 		return c.Eval(ctx, headLua+script, keys, args...).Result()
@@ -260,6 +269,13 @@ func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (
 		return nil, err
 	}
 	return newAnswer(v), nil
+}
+
+// noAnswer is what an answer amounts to that none of the scripts gives.
+func (s *Store) noAnswer(op, key string) error {
+	e := noAnswer("redis", s.servers.place(s.leaseKey(key)), "leaderrun's script")
+	e.Op = op
+	return e
 }
 
 func (s *Store) leaseKey(key string) string { return s.prefix + ":leader:" + key }

@@ -1,79 +1,225 @@
 package redis
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
+// Schemes are what the URL of a store begins with, up to the "://".
+var Schemes = []string{"redis", "rediss", "unix", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster"}
+
+// kind says what the addresses of a URL are.
+type kind int
+
 const (
-	defaultPort = "6379"
-	urlForm     = "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]"
+	single   kind = iota // the server
+	socket               // the server's socket on this host
+	sentinel             // sentinels, which know the server
+	cluster              // some of a cluster's nodes, which know all of them
 )
+
+// form is how the URLs of one scheme are written.
+type form struct {
+	kind       kind
+	text       string
+	parameters []string
+}
+
+const (
+	hostForm   = "[[USER]:PASSWORD@]HOST[:PORT]"
+	withinTLS  = ", with ?ca=FILE for a CA of your own"
+	encodeThem = "percent-encode the characters : / ? # [ ] @ % & of passwords and paths"
+)
+
+var (
+	ofTLS      = []string{"ca", "cert", "key", "server_name", "insecure"}
+	ofSentinel = []string{"sentinel_username", "sentinel_password"}
+
+	forms = map[string]form{
+		"redis":           {single, hostForm + "[/DATABASE]", nil},
+		"rediss":          {single, hostForm + "[/DATABASE]" + withinTLS, ofTLS},
+		"unix":            {socket, "[[USER]:PASSWORD@]/PATH[?db=DATABASE]", []string{"db"}},
+		"redis-sentinel":  {sentinel, hostForm + "[,HOST[:PORT]]/NAME[/DATABASE]", ofSentinel},
+		"rediss-sentinel": {sentinel, hostForm + "[,HOST[:PORT]]/NAME[/DATABASE]" + withinTLS, slices.Concat(ofSentinel, ofTLS)},
+		"redis-cluster":   {cluster, hostForm + "[,HOST[:PORT]]", nil},
+		"rediss-cluster":  {cluster, hostForm + "[,HOST[:PORT]]" + withinTLS, ofTLS},
+	}
+)
+
+// target is what a URL says.
+type target struct {
+	kind           kind
+	addrs          []string // of what kind says
+	user, password string
+	db             int
+	name           string // under which the sentinels know the server
+
+	sentinelUser, sentinelPassword string
+
+	tls *tls.Config // nil: none
+}
 
 func refusal(problem, cure string) error {
 	return &lease.StoreError{Op: "redis store", Err: errors.New(problem), Permanent: true, Cure: cure}
 }
 
-// parseURL reads redis://[[user]:password@]host[:port][/database]. A URL that
-// is cut at the wrong place, for instance because of a '#' in the password,
-// shows parts of the password as host, port or path: so no error repeats any.
-func parseURL(text string) (*redis.Options, error) {
-	if scheme, _, ok := strings.Cut(text, "://"); !ok || scheme != "redis" {
-		return nil, refusal(`the URL must begin with "redis://"`, urlForm)
+// parseURL reads the URL of a store, and the certificates that it names. A URL
+// that is cut at the wrong place, for instance because of a '#' in the password,
+// shows parts of the password as host, port, path or parameter: so no error
+// repeats any of them.
+func parseURL(text string) (*target, error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	f, known := forms[scheme]
+	if !ok || !known {
+		return nil, refusal("the URL must begin with "+strings.Join(Schemes, "://, ")+"://", "write redis://"+forms["redis"].text)
 	}
-	u, err := url.Parse(text)
+	f.text = "write " + scheme + "://" + f.text
+	user, hosts, path := cutAuthority(rest)
+	u, err := url.Parse("redis://" + user + hosts[0] + path)
 	if err != nil {
-		return nil, refusal("the URL cannot be read", urlForm+", and percent-encode the characters : / ? # [ ] @ % of a password")
+		return nil, refusal("the URL cannot be read", f.text+", and "+encodeThem)
 	}
-	opt := &redis.Options{}
-	if opt.Addr, err = address(u); err != nil {
+	t := &target{kind: f.kind}
+	if t.addrs, err = addresses(f, u, hosts); err != nil {
 		return nil, err
 	}
-	if opt.DB, err = database(u); err != nil {
+	values, err := parameters(f, u)
+	if err != nil {
 		return nil, err
 	}
-	if u.User != nil {
-		var given bool
-		opt.Username = u.User.Username()
-		if opt.Password, given = u.User.Password(); !given || opt.Password == "" {
-			return nil, refusal("the URL has a user but no password", "write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST without a user")
-		}
+	if err := t.readDatabase(f, u, values); err != nil {
+		return nil, err
 	}
-	return opt, nil
+	if err := t.readPasswords(u, values); err != nil {
+		return nil, err
+	}
+	if slices.Contains(f.parameters, "ca") {
+		t.tls, err = tlsConfig(values)
+	}
+	return t, err
 }
 
-func address(u *url.URL) (string, error) {
+// cutAuthority parts what follows the scheme, since package url reads one host
+// only.
+func cutAuthority(rest string) (user string, hosts []string, path string) {
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest, path = rest[:end], rest[end:]
+	}
+	at := strings.LastIndexByte(rest, '@') + 1
+	return rest[:at], strings.Split(rest[at:], ","), path
+}
+
+func addresses(f form, u *url.URL, hosts []string) ([]string, error) {
+	switch {
+	case f.kind == socket && u.Host != "":
+		return nil, refusal("the URL of a socket names a host", "write unix:///PATH, with three slashes")
+	case f.kind == socket && strings.HasSuffix("/"+u.Path, "/"):
+		return nil, refusal("the URL names no socket", f.text)
+	case f.kind == socket:
+		return []string{u.Path}, nil
+	case f.kind == single && len(hosts) > 1:
+		return nil, refusal("the URL names several hosts", "write redis-sentinel://HOST,HOST/NAME for sentinels, or redis-cluster://HOST,HOST for nodes of a cluster")
+	}
+	var addrs []string
+	for _, host := range hosts {
+		one, err := url.Parse("redis://" + host)
+		if err != nil {
+			return nil, refusal("a host in the URL cannot be read", f.text)
+		}
+		addr, err := address(f, one)
+		if err != nil {
+			return nil, err
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs, nil
+}
+
+func address(f form, u *url.URL) (string, error) {
 	host, port := u.Hostname(), u.Port()
 	if host == "" {
-		return "", refusal("the URL names no host", urlForm)
+		return "", refusal("the URL names no host", f.text)
 	}
 	if port == "" {
-		port = defaultPort
+		port = "6379"
+		if f.kind == sentinel {
+			port = "26379"
+		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", refusal("the port in the URL is not a number from 1 to 65535", urlForm)
+		return "", refusal("the port in the URL is not a number from 1 to 65535", f.text)
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-func database(u *url.URL) (int, error) {
-	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return 0, refusal("the URL takes no parameters", "end it after the database number, and write a ? or # in a password as %3F or %23")
+// parameters reads those that the scheme has, each once at the most.
+func parameters(f form, u *url.URL) (url.Values, error) {
+	if u.Fragment != "" || len(f.parameters) == 0 && (u.RawQuery != "" || u.ForceQuery) {
+		return nil, refusal("the URL takes no parameters", f.text+"; a ? or # in a password is %3F or %23")
 	}
-	path := strings.TrimPrefix(u.Path, "/")
-	if path == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(path, 10, 31)
+	// In a URL a plus is a plus; package url reads it as a browser's form, as a space.
+	values, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B"))
 	if err != nil {
-		return 0, refusal("the path of the URL is not a database number", "write it as in redis://HOST/0")
+		return nil, refusal("the parameters of the URL cannot be read", encodeThem)
 	}
-	return int(n), nil
+	for name, value := range values {
+		switch {
+		case !slices.Contains(f.parameters, name):
+			return nil, refusal("the URL has a parameter that its scheme does not know", "it knows "+strings.Join(f.parameters, ", ")+"; a ? in a password is %3F")
+		case len(value) > 1 || value[0] == "":
+			return nil, refusal("the parameter "+name+" of the URL is empty or given twice", "give it one value")
+		}
+	}
+	return values, nil
+}
+
+// sentinelName is what Sentinel takes as a name.
+var sentinelName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// readDatabase reads the database number, and the name that stands before it.
+func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
+	number := strings.TrimPrefix(u.Path, "/")
+	switch t.kind {
+	case socket:
+		number = values.Get("db")
+	case sentinel:
+		t.name, number, _ = strings.Cut(number, "/")
+		if !sentinelName.MatchString(t.name) {
+			return refusal("the URL does not say under which name the sentinels know the server", f.text)
+		}
+	case cluster:
+		if number != "" && number != "0" {
+			return refusal("the URL names a database, and a cluster has none", f.text)
+		}
+	}
+	if number == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil {
+		return refusal("the database in the URL is not a number", f.text)
+	}
+	t.db = int(n)
+	return nil
+}
+
+func (t *target) readPasswords(u *url.URL, values url.Values) error {
+	t.user = u.User.Username()
+	t.password, _ = u.User.Password()
+	if u.User != nil && t.password == "" {
+		return refusal("the URL has a user but no password", "write USER:PASSWORD@, or :PASSWORD@ without a user")
+	}
+	t.sentinelUser, t.sentinelPassword = values.Get("sentinel_username"), values.Get("sentinel_password")
+	if t.sentinelUser != "" && t.sentinelPassword == "" {
+		return refusal("the URL has a sentinel_username but no sentinel_password", "give both, or the password alone")
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"crypto/tls"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -25,21 +27,49 @@ func TestURL(t *testing.T) {
 			t.Errorf("%s: %v", c.url, err)
 			continue
 		}
-		if o.Addr != c.addr || o.Username != c.user || o.Password != c.password || o.DB != c.db {
-			t.Errorf("%s: %q %q %q %d", c.url, o.Addr, o.Username, o.Password, o.DB)
+		if o.addrs[0] != c.addr || o.user != c.user || o.password != c.password || o.db != c.db {
+			t.Errorf("%s: %q %q %q %d", c.url, o.addrs, o.user, o.password, o.db)
+		}
+	}
+}
+
+func TestURLsOfOtherKinds(t *testing.T) {
+	for _, c := range []struct {
+		url  string
+		want target
+	}{
+		{"unix:///run/redis.sock", target{kind: socket, addrs: []string{"/run/redis.sock"}}},
+		{"unix:///run/a%20b%3F,c.sock?db=2", target{kind: socket, addrs: []string{"/run/a b?,c.sock"}, db: 2}},
+		{"unix://u:p@/s", target{kind: socket, addrs: []string{"/s"}, user: "u", password: "p"}},
+		{"redis-sentinel://h/n", target{kind: sentinel, addrs: []string{"h:26379"}, name: "n"}},
+		{"redis-sentinel://a:1,b,[::1],[::2]:2/my-1_.n/3", target{kind: sentinel, addrs: []string{"a:1", "b:26379", "[::1]:26379", "[::2]:2"}, name: "my-1_.n", db: 3}},
+		{"redis-sentinel://u:p%2C@a,b/n/?sentinel_password=a+b%20c%26", target{kind: sentinel, addrs: []string{"a:26379", "b:26379"}, name: "n", user: "u", password: "p,", sentinelPassword: "a+b c&"}},
+		{"redis-sentinel://a/n?sentinel_username=u&sentinel_password=p", target{kind: sentinel, addrs: []string{"a:26379"}, name: "n", sentinelUser: "u", sentinelPassword: "p"}},
+		{"redis-cluster://a,b:7/", target{kind: cluster, addrs: []string{"a:6379", "b:7"}}},
+		{"redis-cluster://:p@a/0", target{kind: cluster, addrs: []string{"a:6379"}, password: "p"}},
+		{"rediss://a", target{addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12}}},
+		{"rediss-cluster://a?server_name=b&insecure=true", target{kind: cluster, addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "b", InsecureSkipVerify: true}}},
+		{"rediss-sentinel://a/n?insecure=false", target{kind: sentinel, addrs: []string{"a:26379"}, name: "n", tls: &tls.Config{MinVersion: tls.VersionTLS12}}},
+	} {
+		got, err := parseURL(c.url)
+		if err != nil {
+			t.Errorf("%s: %v", c.url, err)
+			continue
+		}
+		if !reflect.DeepEqual(*got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.url, *got, c.want)
 		}
 	}
 }
 
 func TestBadURL(t *testing.T) {
 	for _, c := range []struct{ url, says string }{
-		{"", `must begin with "redis://"`},
-		{"127.0.0.1:6379", `must begin with "redis://"`},
-		{"sesame@h:6379", `must begin with "redis://"`},
-		{"http://h/", `must begin with "redis://"`},
-		{"rediss://:sesame@h/", `must begin with "redis://"`},
-		{"Redis://h", `must begin with "redis://"`},
-		{"redis:h", `must begin with "redis://"`},
+		{"", "must begin with redis://, rediss://, unix://"},
+		{"127.0.0.1:6379", "must begin with redis://, rediss://, unix://"},
+		{"sesame@h:6379", "must begin with redis://, rediss://, unix://"},
+		{"http://h/", "must begin with redis://, rediss://, unix://"},
+		{"Redis://h", "must begin with redis://, rediss://, unix://"},
+		{"redis:h", "must begin with redis://, rediss://, unix://"},
 		{"redis://", "names no host"},
 		{"redis:///0", "names no host"},
 		{"redis://:6379", "names no host"},
@@ -53,14 +83,55 @@ func TestBadURL(t *testing.T) {
 		{"redis://h\n", "cannot be read"},
 		{"redis://h%zz", "cannot be read"},
 		{"redis://[::1", "cannot be read"},
-		{"redis://h/x", "database number"},
-		{"redis://h/sesame/0", "database number"},
-		{"redis://h/-1", "database number"},
-		{"redis://h/+1", "database number"},
-		{"redis://h/0/", "database number"},
-		{"redis://h/1.0", "database number"},
-		{"redis://h/99999999999", "database number"},
-		{"redis://h?db=1", "parameters"},
+		{"redis://h/x", "database in the URL is not a number"},
+		{"redis://h/sesame/0", "database in the URL is not a number"},
+		{"redis://h/-1", "database in the URL is not a number"},
+		{"redis://h/+1", "database in the URL is not a number"},
+		{"redis://h/0/", "database in the URL is not a number"},
+		{"redis://h/1.0", "database in the URL is not a number"},
+		{"redis://h/99999999999", "database in the URL is not a number"},
+		{"redis://h?db=1", "takes no parameters"},
+		{"redis://h,sesame", "names several hosts"},
+		{"rediss://h,h", "names several hosts"},
+		{"rediss:// h", "cannot be read"},
+		{"rediss://h?tls=sesame", "a parameter that its scheme does not know"},
+		{"rediss://h?sentinel_password=sesame", "a parameter that its scheme does not know"},
+		{"rediss://cron:1?sesame@h", "a parameter that its scheme does not know"},
+		{"rediss://h?server_name=", "the parameter server_name of the URL is empty or given twice"},
+		{"rediss://h?server_name=a&server_name=b", "the parameter server_name of the URL is empty or given twice"},
+		{"rediss://h?server_name=%zz", "the parameters of the URL cannot be read"},
+		{"rediss://h?server_name=a;b", "the parameters of the URL cannot be read"},
+		{"rediss://h?insecure=sesame", "insecure of the URL is neither true nor false"},
+		{"rediss://h?insecure=true#sesame", "takes no parameters"},
+		{"unix://", "names no socket"},
+		{"unix:///", "names no socket"},
+		{"unix:///run/", "names no socket"},
+		{"unix://?db=1", "names no socket"},
+		{"unix://run/redis.sock", "names a host"},
+		{"unix://cron:sesame@sesame/s", "names a host"},
+		{"unix:///s?db=x", "database in the URL is not a number"},
+		{"unix:///s?ca=f", "a parameter that its scheme does not know"},
+		{"unix://cron@/s", "no password"},
+		{"redis-sentinel://", "names no host"},
+		{"redis-sentinel://h", "under which name"},
+		{"redis-sentinel://h/", "under which name"},
+		{"redis-sentinel://h//0", "under which name"},
+		{"redis-sentinel://cron:1/sesame@h", "under which name"},
+		{"redis-sentinel://h/n/x", "database in the URL is not a number"},
+		{"redis-sentinel://h/n/0/1", "database in the URL is not a number"},
+		{"redis-sentinel://a,/n", "names no host"},
+		{"redis-sentinel://,a/n", "names no host"},
+		{"redis-sentinel://a,,b/n", "names no host"},
+		{"redis-sentinel://a,b:x/n", "a host in the URL cannot be read"},
+		{"redis-sentinel://a,b:0/n", "port"},
+		{"redis-sentinel://a,b c/n", "a host in the URL cannot be read"},
+		{"redis-sentinel://a/n?sentinel_username=cron", "no sentinel_password"},
+		{"redis-sentinel://a/n?ca=f", "a parameter that its scheme does not know"},
+		{"redis-cluster://a,b/1", "a cluster has none"},
+		{"redis-cluster://a,b/sesame", "a cluster has none"},
+		{"redis-cluster://a?ca=f", "takes no parameters"},
+		{"redis-cluster://cron@a", "no password"},
+		{"redis-sentinels://a/n", "must begin with"},
 		{"redis://h/0?", "parameters"},
 		{"redis://h/0?password=sesame", "parameters"},
 		{"redis://h/0#sesame", "parameters"},
@@ -73,7 +144,7 @@ func TestBadURL(t *testing.T) {
 		{"redis://:ses#ame@h", "cannot be read"},
 		{"redis://cron:1#sesame@h", "parameters"},
 		{"redis://cron:1?sesame@h", "parameters"},
-		{"redis://cron:1/sesame@h", "database number"},
+		{"redis://cron:1/sesame@h", "database in the URL is not a number"},
 		{"redis://cron:ses%ame@h", "cannot be read"},
 	} {
 		s, err := New(Options{URL: c.url, Prefix: prefix})

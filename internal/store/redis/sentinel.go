@@ -1,0 +1,53 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// askSentinel asks one sentinel for the server, and that server whether it is the
+// one: a sentinel may be behind, and a replica answers some calls as if they had
+// been carried out.
+func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.StoreError) {
+	named, failure := s.askName(ctx, addr)
+	if failure != nil {
+		return "", failure
+	}
+	said, err := s.greet(ctx, named)
+	if err != nil {
+		return "", s.failureThere(ctx, named, err)
+	}
+	if said["role"] == "replica" {
+		return "", &lease.StoreError{Cure: cureFailover, Err: fmt.Errorf("redis at %s: a sentinel named it, but it is a replica", named)}
+	}
+	return named, nil
+}
+
+func (s *servers) askName(ctx context.Context, addr string) (string, *lease.StoreError) {
+	v, err := s.guides.do(ctx, addr, func(c *redis.Client) (any, error) {
+		return c.Do(ctx, "SENTINEL", "get-master-addr-by-name", s.name).Result()
+	})
+	s.guides.drop(addr)
+	if err != nil {
+		return "", s.failure(ctx, "sentinel", addr, err)
+	}
+	if v == nil {
+		return "", &lease.StoreError{
+			Permanent: true, Cure: "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
+			Err: fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
+		}
+	}
+	if pair, ok := v.([]any); ok && len(pair) == 2 {
+		host, isText := pair[0].(string)
+		port, isToo := pair[1].(string)
+		if isText && isToo && host != "" {
+			return net.JoinHostPort(host, port), nil
+		}
+	}
+	return "", noAnswer("sentinel", addr, "a sentinel")
+}

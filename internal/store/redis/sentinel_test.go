@@ -1,0 +1,358 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+func openSentinels(t *testing.T, addrs string) *Store {
+	t.Helper()
+	return openWith(t, Options{URL: "redis-sentinel://" + addrs + "/mymaster", Prefix: prefix})
+}
+
+// renewed renews as a holder does whose store is away, until it is back.
+func renewed(t *testing.T, s *Store, l lease.Lease) lease.Lease {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		after, err := s.Renew(ctx, l)
+		cancel()
+		if err == nil {
+			return after
+		}
+		failure, ok := errors.AsType[*lease.StoreError](err)
+		if !ok || failure.Permanent || failure.Refused || failure.Cure == "" {
+			t.Fatalf("while the store is away: %#v", err)
+		}
+	}
+	t.Fatal("the store does not come back")
+	return l
+}
+
+// The server dies, and its replica has the lease: the holder keeps it, and nobody
+// else gets it.
+func TestFailoverWithTheLease(t *testing.T) {
+	t.Parallel()
+	set := scripttest.StartSentinels(t, 1, scripttest.Servers{})
+	s := openSentinels(t, set.Addrs())
+	l := grant(t, s, request("k"))
+	old := backend{raw: rawClient(t, set.Primary.Addr)}
+	if n := old.do(t, "WAIT", 1, 10_000); n != int64(1) {
+		t.Fatalf("%v replicas have the lease", n)
+	}
+	heard := listening(t, old, s, "k")
+	set.Primary.Kill()
+	if err := heardWithin(t, heard); err == nil {
+		t.Error("the listener has not noticed")
+	}
+	if after := renewed(t, s, l); after.Reasserted || after.Until <= l.Until {
+		t.Errorf("renewed %+v as %+v", l, after)
+	}
+	var denied *lease.HeldError
+	if _, err := openSentinels(t, set.Addrs()).Acquire(bounded(t), request("k")); !errors.As(err, &denied) || denied.Token != l.Token {
+		t.Errorf("another candidate: %v", err)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Error(err)
+	}
+	if next := grant(t, s, request("k")); next.Token <= l.Token {
+		t.Errorf("token %d after %d", next.Token, l.Token)
+	}
+}
+
+// The server dies, and its replica has never heard of the lease: a candidate that
+// has seen the lease waits as long as it can last, one that has not waits for the
+// holder to put it back.
+func TestFailoverWithoutTheLease(t *testing.T) {
+	t.Parallel()
+	set := scripttest.StartSentinels(t, 1, scripttest.Servers{})
+	s := openSentinels(t, set.Addrs())
+	set.CutOff(t)
+	l := grant(t, s, request("k"))
+	set.Primary.Kill()
+	b := backend{raw: rawClient(t, set.Replicas[0].Addr)}
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(b.do(t, "INFO", "replication").(string), "role:master"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no failover")
+		}
+	}
+	if n := b.do(t, "DBSIZE"); n != int64(0) {
+		t.Fatalf("the replica has %v keys", n)
+	}
+	for what, r := range map[string]lease.Request{
+		"has not seen it": request("k"),
+		"has seen it":     {Key: "k", Holder: lease.NewHolder("test", 1), TTL: time.Second, SeenToken: l.Token, SeenTTL: l.TTL},
+	} {
+		var settles *lease.SettlingError
+		_, err := eventually(t, openSentinels(t, set.Addrs()), r)
+		if !errors.As(err, &settles) || (r.SeenToken != 0) != (settles.Remaining > 20*time.Second) {
+			t.Errorf("a candidate that %s: %v", what, err)
+		}
+	}
+	after := renewed(t, s, l)
+	if !after.Reasserted || after.Token != l.Token {
+		t.Errorf("renewed %+v as %+v", l, after)
+	}
+	var denied *lease.HeldError
+	if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &denied) || denied.Token != l.Token {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// eventually acquires as a standby does whose store is away, until it answers.
+func eventually(t *testing.T, s *Store, r lease.Request) (lease.Lease, error) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		l, err := s.Acquire(bounded(t), r)
+		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent || time.Now().After(deadline) {
+			return l, err
+		}
+	}
+}
+
+// One sentinel that answers is enough, and those that do not leave it the time.
+func TestSentinelsInTurn(t *testing.T) {
+	t.Parallel()
+	set := scripttest.StartSentinels(t, 0, scripttest.Servers{})
+	set.Sentinels[0].Kill()
+	set.Sentinels[1].Stop()
+	t.Cleanup(set.Sentinels[1].Cont)
+	addrs := packetsVanish(t) + "," + neverAnswers(t) + "," + set.Addrs()
+	var w wire
+	s := openWith(t, Options{URL: "redis-sentinel://" + addrs + "/mymaster", Prefix: prefix, Dialer: w.dial})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if _, err := s.Acquire(ctx, request("k")); !isSettling(err) {
+		t.Errorf("acquire: %v", err)
+	}
+	before := w.dials
+	l := grant(t, s, request("k"))
+	if _, err := s.Renew(bounded(t), l); err != nil || w.dials != before {
+		t.Errorf("renewed with %d new connections, %v", w.dials-before, err)
+	}
+	// Nor does a sentinel take all the time where there is no end to it.
+	began := time.Now()
+	if err := openSentinels(t, neverAnswers(t)+","+set.Sentinels[2].Addr).Pass(t.Context(), "k"); err != nil || time.Since(began) > 3*guideLimit {
+		t.Errorf("pass: %v after %s", err, time.Since(began))
+	}
+}
+
+func isSettling(err error) bool {
+	_, ok := errors.AsType[*lease.SettlingError](err)
+	return ok
+}
+
+func TestRoundTripsWithSentinels(t *testing.T) {
+	t.Parallel()
+	set := scripttest.StartSentinels(t, 0, scripttest.Servers{})
+	var w wire
+	s := openWith(t, Options{URL: "redis-sentinel://" + set.Addrs() + "/mymaster", Prefix: prefix, Dialer: w.dial})
+	grant(t, s, request("k")) // settles: two acquires
+	if got := w.trips(); w.dials != 2 || got != 6 {
+		t.Errorf("%d round trips on %d connections, want 2 with a sentinel, 2 greetings, 1 for each acquire", got, w.dials)
+	}
+	// A wait that is called off says nothing of the server.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	waiting, callOff := context.WithCancel(t.Context())
+	defer callOff()
+	context.AfterFunc(ctx, callOff)
+	if err := s.Wait(waiting, "k", time.Minute); err == nil {
+		t.Error("the wait was not called off")
+	}
+	if err := s.Pass(bounded(t), "k"); err != nil || bytes.Count(w.sent(), []byte("get-master-addr-by-name")) != 1 {
+		t.Errorf("the sentinels were asked again, %v", err)
+	}
+}
+
+// Nothing but a call that a node has turned away is sent again: what may have been
+// carried out is the caller's to repeat.
+func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
+	hangsUp := answering(t, greeting, "")
+	for _, url := range []string{
+		"redis-sentinel://" + naming(t, answering(t, greeting, greeting)) + "," + naming(t, answering(t, greeting, greeting)) + "/mymaster",
+		"redis-cluster://" + speaking(t, clusterGreeting, func() string { return "-MOVED 1 " + hangsUp + "\r\n" }) + "," + hangsUp,
+	} {
+		var w wire
+		s := openWith(t, Options{URL: url, Prefix: prefix, Dialer: w.dial})
+		for op, call := range calls(s) {
+			before := bytes.Count(w.sent(), []byte(":{leaderrun:leader:k}\r\n"))
+			wantError(t, call(bounded(t)), false, "it closed the connection", "look at its log")
+			keys := map[string]int{"wait": 1}[op]
+			if keys == 0 {
+				keys = 4 // with braces
+			}
+			if sent := bytes.Count(w.sent(), []byte(":{leaderrun:leader:k}\r\n")) - before; sent != keys {
+				t.Errorf("%s: %d keys sent, want %d once", op, sent, keys)
+			}
+		}
+	}
+}
+
+// Users and passwords, those of the servers and those of the sentinels, with the
+// least rights.
+func TestSentinelPasswords(t *testing.T) {
+	t.Parallel()
+	const mayAsk = "+sentinel|get-master-addr-by-name +hello"
+	set := scripttest.StartSentinels(t, 0, scripttest.Servers{
+		Args: user("cron on >sesame ~leaderrun:* -@all " + rights),
+		Sentinel: []string{
+			"user watcher on >sesame2 -@all " + mayAsk, "user nothing on >sesame2 -@all +hello",
+		},
+	})
+	for _, c := range []struct{ user, parameters, says, cure string }{
+		{"cron:sesame@", "?sentinel_username=watcher&sentinel_password=sesame2", "", ""},
+		{"cron:sesame@", "", "", ""}, // the default user
+		{"cron:sesame@", "?sentinel_username=watcher&sentinel_password=sesame3", "sentinel at 127.0.0.1:", "sentinel_password"},
+		{"cron:sesame@", "?sentinel_username=nothing&sentinel_password=sesame2", "NOPERM", mayAsk},
+		{"cron:sesame3@", "?sentinel_username=watcher&sentinel_password=sesame2", "redis at " + set.Primary.Addr + ": WRONGPASS", "in the store's URL"},
+	} {
+		t.Run(c.user+c.parameters, func(t *testing.T) {
+			s := openWith(t, Options{URL: "redis-sentinel://" + c.user + set.Addrs() + "/mymaster" + c.parameters, Prefix: prefix})
+			if c.says != "" {
+				wantError(t, acquire(t, s), true, c.says, c.cure)
+				return
+			}
+			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TLS reaches the sentinels and the server.
+func TestSentinelsOverTLS(t *testing.T) {
+	t.Parallel()
+	certs := scripttest.NewCertificates(t, t.TempDir())
+	set := scripttest.StartSentinels(t, 0, scripttest.Servers{TLS: certs})
+	url := "rediss-sentinel://" + set.Addrs() + "/mymaster/2"
+	s := openWith(t, Options{URL: url + "?ca=" + certs.File("ca.pem"), Prefix: prefix})
+	if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
+		t.Error(err)
+	}
+	err := acquire(t, openWith(t, Options{URL: url, Prefix: prefix}))
+	wantError(t, err, true, "sentinel at 127.0.0.1:", "ca=FILE")
+	if !strings.Contains(err.Error(), "not signed by a CA that this host trusts (3 were asked)") {
+		t.Errorf("says %v", err)
+	}
+}
+
+func TestSentinelsHelpNot(t *testing.T) {
+	redis := scripttest.StartRedis(t)
+	replica := scripttest.StartRedis(t, "--replicaof", "127.0.0.1", "1")
+	dead := scripttest.StartRedis(t)
+	dead.Kill()
+	locked := answering(t, "-NOAUTH HELLO must be called with the client already authenticated\r\n", "-NOAUTH Authentication required.\r\n")
+	unknown := answering(t, greeting, "*-1\r\n")
+	for _, c := range []struct {
+		name, addrs        string
+		permanent, refused bool
+		says, cure         string
+	}{
+		{"unknown name", unknown, true, false, `sentinel at ` + unknown + `: it knows no server named "mymaster"`, "SENTINEL MASTERS"},
+		{"unknown to all", unknown + "," + answering(t, greeting, "*-1\r\n"), true, false, `it knows no server named "mymaster" (2 were asked)`, "SENTINEL MASTERS"},
+		{"unknown to one", unknown + "," + dead.Addr, false, false, `it knows no server named "mymaster"`, "SENTINEL MASTERS"},
+		{"a server", redis.Addr, true, false, "sentinel at " + redis.Addr + ": unknown command 'SENTINEL'", "name the sentinels"},
+		{"locked", locked, true, false, "NOAUTH", "sentinel_password=PASSWORD"},
+		{"nobody", dead.Addr, false, true, "sentinel at " + dead.Addr + ": connection refused", "start it"},
+		{"nobody anywhere", dead.Addr + "," + dead.Addr + "," + dead.Addr, false, true, "connection refused (3 were asked)", "start it"},
+		{"a dead server", naming(t, dead.Addr), false, false, "redis at " + dead.Addr + ": connection refused", "another takes its place"},
+		{"a replica", naming(t, replica.Addr), false, false, "redis at " + replica.Addr + ": a sentinel named it, but it is a replica", "failover"},
+		{"an empty answer", answering(t, greeting, "*0\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"numbers", answering(t, greeting, "*2\r\n:1\r\n:2\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"no host", answering(t, greeting, "*2\r\n$0\r\n\r\n$4\r\n6379\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"a text", answering(t, greeting, "+127.0.0.1:6379\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"a password", answering(t, greeting, "-ERR not sesame2\r\n"), false, false, "not ***", ""},
+		{"an error", answering(t, greeting, "-IDONTKNOW what\x1b[2J\r\n"), false, false, "IDONTKNOW what", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openWith(t, Options{URL: "redis-sentinel://" + c.addrs + "/mymaster?sentinel_password=sesame2", Prefix: prefix})
+			for op, call := range calls(s) {
+				err := call(bounded(t))
+				if errors.Is(err, lease.ErrNoWakeups) && c.permanent {
+					continue
+				}
+				wantError(t, err, c.permanent, c.says, c.cure)
+				if failure, _ := errors.AsType[*lease.StoreError](err); failure.Refused != c.refused || failure.Op != op {
+					t.Errorf("refused %t, op %s: %v", failure.Refused, failure.Op, err)
+				}
+			}
+		})
+	}
+}
+
+// naming is a sentinel that names addr.
+func naming(t *testing.T, addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answering(t, greeting, fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port))
+}
+
+// What one sentinel says that is behind the others does not last.
+func TestAnotherSentinelIsAsked(t *testing.T) {
+	replica := scripttest.StartRedis(t, "--replicaof", "127.0.0.1", "1")
+	server := scripttest.StartRedis(t)
+	grant(t, openSentinels(t, naming(t, replica.Addr)+","+naming(t, server.Addr)), request("k"))
+}
+
+// Sentinels and nodes that do not answer hold nobody up, whatever the number.
+func TestGuidesEndWithTheCall(t *testing.T) {
+	black, frozen := packetsVanish(t), neverAnswers(t)
+	for _, url := range []string{
+		"redis-sentinel://" + black + "/n", "redis-sentinel://" + frozen + "/n",
+		"redis-sentinel://" + black + "," + frozen + "," + black + "," + frozen + "/n", "rediss-sentinel://" + frozen + "/n",
+		"redis-cluster://" + black + "," + frozen, "rediss-cluster://" + frozen,
+	} {
+		s := openWith(t, Options{URL: url, Prefix: prefix})
+		for op, call := range calls(s) {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			ends(t, ctx, op, call, "no answer in time")
+			cancel()
+			ctx, cancel = context.WithCancel(t.Context())
+			time.AfterFunc(20*time.Millisecond, cancel)
+			ends(t, ctx, op, call, "given up before an answer came")
+		}
+	}
+}
+
+func ends(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
+	t.Helper()
+	began := time.Now()
+	err := call(ctx)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("%s returned after %s", op, took)
+	}
+	wantError(t, err, false, says, "")
+}
+
+// A server that becomes a replica is left, warm connections or not.
+func TestServerIsDemoted(t *testing.T) {
+	server, next := scripttest.StartRedis(t), scripttest.StartRedis(t)
+	s := openSentinels(t, naming(t, server.Addr)+","+naming(t, next.Addr))
+	l := grant(t, s, request("k"))
+	b := backend{raw: rawClient(t, server.Addr)}
+	b.do(t, "REPLICAOF", "127.0.0.1", "1")
+	_, err := s.Renew(bounded(t), l)
+	wantError(t, err, false, "redis at "+server.Addr+": READONLY", "failover")
+	after, err := s.Renew(bounded(t), l)
+	if err != nil || !after.Reasserted || after.Token != l.Token {
+		t.Errorf("renewed %+v as %+v, %v", l, after, err)
+	}
+}
+
+func TestSentinelNamedAsServer(t *testing.T) {
+	t.Parallel()
+	set := scripttest.StartSentinels(t, 0, scripttest.Servers{})
+	wantError(t, acquire(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
+}

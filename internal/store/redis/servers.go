@@ -1,0 +1,225 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// servers finds the server that has a key and calls it. Where the URL does not
+// name that server itself, its addresses are guides: the sentinels, or nodes of
+// the cluster. They are asked in turn when it is not known where a key is, and
+// what they say counts until a call there fails. Nothing happens between calls.
+type servers struct {
+	*target
+	conns  *conns // to those that have leases
+	guides *conns
+
+	mu    sync.Mutex
+	where map[string]string // the address of the server that has a key
+	next  int               // the guide to ask next: not the one that was wrong
+}
+
+const (
+	// guideLimit is the most that one guide may take: two connections over TLS
+	// round half the world.
+	guideLimit = 2 * time.Second
+	// maxMoves is how often one call follows a cluster's MOVED.
+	maxMoves = 3
+)
+
+func newServers(t *target, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *servers {
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	network := "tcp"
+	if t.kind == socket {
+		network = "unix"
+	}
+	connect := func(ctx context.Context, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil || t.tls == nil {
+			return c, err
+		}
+		return secure(ctx, c, t.tls, addr)
+	}
+	s := &servers{target: t, conns: newConns(t.user, t.password, t.db, connect), where: map[string]string{}}
+	if s.guides = s.conns; t.kind == sentinel {
+		s.guides = newConns(t.sentinelUser, t.sentinelPassword, 0, connect)
+	}
+	return s
+}
+
+// do runs one call at the server that has the key. Only what was certainly not
+// executed is sent again: a call that a node of a cluster has turned away.
+func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Client) (any, error)) (any, error) {
+	for moves := 0; ; moves++ {
+		addr, failure := s.locate(ctx, key)
+		if failure != nil {
+			failure.Op = op
+			return nil, failure
+		}
+		v, err := s.conns.do(ctx, addr, call)
+		if err == nil {
+			return v, nil
+		}
+		if to, moved := movedTo(err, addr); moved && s.kind == cluster && moves < maxMoves {
+			s.remember(key, to)
+			continue
+		}
+		if !errors.Is(ctx.Err(), context.Canceled) { // that would say nothing of the server
+			s.forget(key, addr)
+		}
+		failure = s.failureThere(ctx, addr, err)
+		failure.Op = op
+		return nil, failure
+	}
+}
+
+// locate returns the address of the server that has the key.
+func (s *servers) locate(ctx context.Context, key string) (string, *lease.StoreError) {
+	if !s.guided() {
+		return s.addrs[0], nil
+	}
+	addr, first := s.known(key)
+	if addr != "" {
+		return addr, nil
+	}
+	var failures []*lease.StoreError
+	for i := range s.addrs {
+		guide := s.addrs[(first+i)%len(s.addrs)]
+		addr, failure := s.ask(ctx, guide, key, len(s.addrs)-i)
+		if failure == nil {
+			s.remember(key, addr)
+			return addr, nil
+		}
+		if failures = append(failures, failure); ctx.Err() != nil {
+			break
+		}
+	}
+	return "", worst(failures)
+}
+
+// guided reports whether guides say where a key is.
+func (s *servers) guided() bool { return s.kind == sentinel || s.kind == cluster }
+
+// failureThere is a failure of the server that was found: where there are guides,
+// another may take its place.
+func (s *servers) failureThere(ctx context.Context, addr string, err error) *lease.StoreError {
+	e := s.failure(ctx, "redis", addr, err)
+	if e.Refused && s.guided() {
+		e.Refused, e.Cure = false, "start it, or wait until another takes its place"
+	}
+	return e
+}
+
+// greet returns what a server says about itself.
+func (s *servers) greet(ctx context.Context, addr string) (map[string]any, error) {
+	v, err := s.conns.do(ctx, addr, func(c *redis.Client) (any, error) {
+		hello := redis.NewMapStringInterfaceCmd(ctx, "HELLO", 2)
+		return hello, c.Process(ctx, hello)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*redis.MapStringInterfaceCmd).Val(), nil
+}
+
+// ask asks one guide. One that does not answer leaves time for those after it,
+// left of them with itself, and for the server.
+func (s *servers) ask(ctx context.Context, guide, key string, left int) (string, *lease.StoreError) {
+	share := guideLimit
+	if deadline, ok := ctx.Deadline(); ok {
+		share = min(share, time.Until(deadline)/time.Duration(left+1))
+	}
+	ctx, cancel := context.WithTimeout(ctx, share)
+	defer cancel()
+	if s.kind == sentinel {
+		return s.askSentinel(ctx, guide)
+	}
+	return s.askNode(ctx, guide, key)
+}
+
+// worst makes one error of those of all guides that were asked: the first that
+// says most. It is permanent, or refused, if all are.
+func worst(failures []*lease.StoreError) *lease.StoreError {
+	says := func(e *lease.StoreError) int {
+		switch {
+		case e.Permanent: // a person must act
+			return 2
+		case !e.Refused: // somebody is there
+			return 1
+		}
+		return 0
+	}
+	e := *slices.MaxFunc(failures, func(a, b *lease.StoreError) int { return says(a) - says(b) })
+	for _, f := range failures {
+		e.Permanent = e.Permanent && f.Permanent
+		e.Refused = e.Refused && f.Refused
+	}
+	if n := len(failures); n > 1 {
+		e.Err = fmt.Errorf("%w (%d were asked)", e.Err, n)
+	}
+	return &e
+}
+
+// known returns where a key's server was found, or the guide to ask first.
+func (s *servers) known(key string) (addr string, first int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	addr, first = s.where[s.slot(key)], s.next
+	if addr == "" {
+		s.next++ // the next time another: what this one will say may be out of date
+	}
+	return addr, first
+}
+
+// place is where the key's server is, as far as is known.
+func (s *servers) place(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.where[s.slot(key)], s.addrs[0])
+}
+
+func (s *servers) remember(key, addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.where[s.slot(key)] = addr
+}
+
+// forget drops the address of a server that failed, unless another has been found
+// since, and the connections to it.
+func (s *servers) forget(key, addr string) {
+	if !s.guided() {
+		return
+	}
+	s.conns.drop(addr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.where[s.slot(key)] == addr {
+		delete(s.where, s.slot(key))
+	}
+}
+
+// slot is what keys that have the same server have in common, as far as is known
+// here.
+func (s *servers) slot(key string) string {
+	if s.kind == cluster {
+		return key
+	}
+	return ""
+}
+
+func (s *servers) close() {
+	s.conns.close()
+	s.guides.close()
+}

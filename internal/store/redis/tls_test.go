@@ -1,0 +1,269 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+func TestTLS(t *testing.T) {
+	certs := scripttest.NewCertificates(t, t.TempDir())
+	server := scripttest.StartRedis(t)
+	b := backend{raw: rawClient(t, server.Addr)}
+	addr := certs.ServeTLS(t, b.raw, "server")
+	_, port, _ := net.SplitHostPort(addr)
+	ca := "?ca=" + certs.File("ca.pem")
+	client := "&cert=" + certs.File("client.pem") + "&key=" + certs.File("client.key")
+	stranger := "&cert=" + certs.File("stranger.pem") + "&key=" + certs.File("stranger.key")
+	const wrongCA = "its certificate was not signed by a CA that this host trusts"
+	for _, c := range []struct {
+		name, shows, wants, url string
+		says, cure              string // nothing: a grant
+	}{
+		{name: "a private CA", url: "rediss://" + addr + "/" + ca},
+		{name: "a database", url: "rediss://" + addr + "/3" + ca},
+		{name: "by name", url: "rediss://localhost:" + port + ca},
+		{name: "by the name it shows", shows: "elsewhere", url: "rediss://" + addr + ca + "&server_name=redis.example"},
+		{name: "client certificate", wants: "yes", url: "rediss://" + addr + ca + client},
+		{name: "client certificate that nobody wants", url: "rediss://" + addr + ca + client},
+		{name: "insecure", shows: "expired", url: "rediss://" + addr + "?insecure=true"},
+
+		{name: "no CA", url: "rediss://" + addr, says: wrongCA, cure: "ca=FILE"},
+		{name: "not insecure", url: "rediss://" + addr + "?insecure=false", says: wrongCA, cure: "ca=FILE"},
+		{name: "wrong CA", url: "rediss://" + addr + "?ca=" + certs.File("stranger.pem"), says: wrongCA, cure: "ca=FILE"},
+		{name: "expired", shows: "expired", url: "rediss://" + addr + ca, says: "a certificate that it shows is valid from 20", cure: "renew"},
+		{name: "another's certificate", shows: "elsewhere", url: "rediss://" + addr + ca, says: "its certificate is not for this name: ", cure: "server_name=NAME"},
+		{name: "wrong server name", url: "rediss://" + addr + ca + "&server_name=redis.example", says: "not redis.example", cure: "server_name=NAME"},
+		{name: "no client certificate", wants: "yes", url: "rediss://" + addr + ca, says: "it refuses this side of TLS: certificate required", cure: "cert=FILE&key=FILE"},
+		{name: "a stranger's client certificate", wants: "yes", url: "rediss://" + addr + ca + stranger, says: "it refuses this side of TLS: unknown certificate authority", cure: "cert=FILE&key=FILE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			shows, wants := "server", "no"
+			if c.shows != "" {
+				shows = c.shows
+			}
+			if c.wants != "" {
+				wants = c.wants
+			}
+			b.do(t, "CONFIG", "SET", "tls-cert-file", certs.File(shows+".pem"), "tls-key-file", certs.File(shows+".key"), "tls-auth-clients", wants)
+			s := openWith(t, Options{URL: c.url, Prefix: prefix})
+			if c.says != "" {
+				wantError(t, acquire(t, s), true, c.says, c.cure)
+				return
+			}
+			if s.Insecure() != strings.Contains(c.url, "insecure=true") {
+				t.Errorf("insecure: %t", s.Insecure())
+			}
+			l := grant(t, s, request(strings.ReplaceAll(c.name, " ", "-")))
+			if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A CA that is given is the only one that is trusted.
+func TestPrivateCA(t *testing.T) {
+	certs := scripttest.NewCertificates(t, t.TempDir())
+	text, err := os.ReadFile(certs.File("ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := x509.NewCertPool()
+	want.AppendCertsFromPEM(text)
+	s := openWith(t, Options{URL: "rediss://h?ca=" + certs.File("ca.pem"), Prefix: prefix})
+	if !s.servers.tls.RootCAs.Equal(want) {
+		t.Error("others are trusted, too")
+	}
+}
+
+// A server that does not like this side's certificate says so after the handshake,
+// and may have hung up when the first request leaves.
+func TestAlertBeforeTheFirstRequest(t *testing.T) {
+	certs := scripttest.NewCertificates(t, t.TempDir())
+	addr, closed := hangingUp(t, certs, &tls.Config{ClientAuth: tls.RequireAnyClientCert})
+	s := openWith(t, Options{URL: "rediss://" + addr + "?insecure=true", Prefix: prefix, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return &resetConn{Conn: c, closed: closed}, err
+	}})
+	wantError(t, acquire(t, s), true, "it refuses this side of TLS: certificate required", "cert=FILE&key=FILE")
+}
+
+// resetConn fails as the kernel does when its peer has hung up with data unread.
+type resetConn struct {
+	net.Conn
+	closed <-chan struct{}
+	writes int
+}
+
+func (c *resetConn) Write(p []byte) (int, error) {
+	if c.writes++; c.writes <= 2 { // hello and finished
+		return c.Conn.Write(p)
+	}
+	<-c.closed
+	return 0, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.ECONNRESET)}
+}
+
+// TLS costs one round trip more, once.
+func TestRoundTripsOverTLS(t *testing.T) {
+	certs := scripttest.NewCertificates(t, t.TempDir())
+	server := scripttest.StartRedis(t)
+	addr := certs.ServeTLS(t, rawClient(t, server.Addr), "server")
+	var w wire
+	s := openWith(t, Options{URL: "rediss://" + addr + "?ca=" + certs.File("ca.pem"), Prefix: prefix, Dialer: w.dial})
+	l := grant(t, s, request("k")) // settles: two acquires
+	if got := w.trips(); w.dials != 1 || got != 4 {
+		t.Errorf("%d round trips on %d connections, want 3 for the first acquire and 1 for the second", got, w.dials)
+	}
+	if _, err := s.Renew(bounded(t), l); err != nil || w.dials != 1 || w.trips() != 5 {
+		t.Errorf("renewed on %d connections with %d round trips, %v", w.dials, w.trips(), err)
+	}
+}
+
+// What broke one connection broke all of them: the next call makes a new one.
+func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
+	certs := scripttest.NewCertificates(t, t.TempDir())
+	b := realBackend(t)
+	s := openWith(t, Options{URL: "rediss://" + certs.ServeTLS(t, b.raw, "server") + "?insecure=true", Prefix: prefix})
+	l := grant(t, s, request("k"))
+	heard := listening(t, b, s, "k")
+	if _, err := s.Renew(bounded(t), l); err != nil { // beside the one that listens
+		t.Fatal(err)
+	}
+	b.do(t, "RPUSH", s.companion("ctl", "k"), "1")
+	if err := heardWithin(t, heard); err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	_, err := s.Renew(bounded(t), l)
+	wantError(t, err, false, "it closed the connection", "look at its log")
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Errorf("on a new connection: %v", err)
+	}
+}
+
+// What answers is no server that speaks TLS as it should.
+func TestNoTLS(t *testing.T) {
+	old, _ := hangingUp(t, scripttest.NewCertificates(t, t.TempDir()), &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	for _, c := range []struct {
+		name, addr string
+		says, cure string
+	}{
+		{"a text", answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n", ""), "it speaks no TLS at this port", "redis:// instead of rediss://"},
+		{"nonsense in a record", answering(t, "\x16\x03\x03\x00\x04\x63\x00\x00\x00", ""), "no TLS: ", "look at its log"},
+		{"nothing", answering(t, "", ""), "it closed the connection", "look at its log"},
+		{"TLS 1.1", old, "it refuses this side of TLS: protocol version not supported", "TLS 1.2 or newer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantError(t, acquire(t, openWith(t, Options{URL: "rediss://" + c.addr, Prefix: prefix})), false, c.says, c.cure)
+		})
+	}
+}
+
+// hangingUp is a server that makes handshakes and hangs up, and tells when it has
+// done so for the first time.
+func hangingUp(t *testing.T, certs scripttest.Certificates, config *tls.Config) (addr string, closed <-chan struct{}) {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Certificates = []tls.Certificate{pair}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	once := make(chan struct{})
+	go func() {
+		for first := true; ; first = false {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.(*tls.Conn).HandshakeContext(t.Context())
+			_ = c.Close()
+			if first {
+				close(once)
+			}
+		}
+	}()
+	return l.Addr().String(), once
+}
+
+// A handshake ends with the call that needs it.
+func TestHandshakeEndsWithItsContext(t *testing.T) {
+	for name, addr := range map[string]string{"accepts and never answers": neverAnswers(t), "plain Redis": scripttest.StartRedis(t).Addr} {
+		s := openWith(t, Options{URL: "rediss://" + addr, Prefix: prefix})
+		for op, call := range calls(s) {
+			t.Run(name+"/"+op, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				endsWith(t, ctx, op, call, "no answer in time")
+			})
+		}
+	}
+}
+
+func TestBadCertificateFiles(t *testing.T) {
+	dir := t.TempDir()
+	certs := scripttest.NewCertificates(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "empty.pem"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(name string) string { return filepath.Join(dir, name) }
+	for _, c := range []struct{ query, says, cure string }{
+		{"ca=" + f("missing.pem"), "the CA's certificate cannot be read: open " + f("missing.pem") + ": no such file", "ca="},
+		{"ca=" + dir, "is a directory", "ca="},
+		{"ca=" + f("empty.pem"), "holds no certificate", "BEGIN CERTIFICATE"},
+		{"ca=" + f("ca.key"), "holds no certificate", "BEGIN CERTIFICATE"},
+		{"cert=" + f("client.pem"), "a client certificate without its key", "cert=FILE&key=FILE"},
+		{"key=" + f("client.key"), "a key without its certificate", "cert=FILE&key=FILE"},
+		{"cert=" + f("missing.pem") + "&key=" + f("client.key"), "missing.pem: no such file", "key="},
+		{"cert=" + f("client.pem") + "&key=" + f("empty.pem"), "cannot be used", "key="},
+		{"cert=" + f("client.pem") + "&key=" + f("server.key"), "private key does not match", "key="},
+		{"insecure=maybe", "neither true nor false", "insecure=true"},
+	} {
+		_, err := New(Options{URL: "rediss://:sesame@h?" + c.query, Prefix: prefix})
+		wantError(t, err, true, c.says, c.cure)
+	}
+	_ = certs
+}
+
+func TestSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b+c.sock")
+	server := scripttest.StartRedis(t, "--unixsocket", path, "--requirepass", "sesame")
+	where := strings.ReplaceAll(path, " ", "%20")
+	s := openWith(t, Options{URL: "unix://:sesame@" + where + "?db=3", Prefix: prefix})
+	l := grant(t, s, request("k"))
+	raw := rawClient(t, server.Addr)
+	if v, err := raw.Do(t.Context(), "AUTH", "sesame").Result(); err != nil || v != "OK" {
+		t.Fatal(err)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
+		t.Error(err)
+	}
+	wantError(t, acquire(t, openWith(t, Options{URL: "unix://" + where, Prefix: prefix})), true, "redis at "+path+": NOAUTH", "PASSWORD")
+
+	server.Kill() // a killed server leaves its socket behind
+	err := acquire(t, s)
+	wantError(t, err, false, "acquire: redis at "+path+": connection refused", "start it")
+	gone := acquire(t, openWith(t, Options{URL: "unix:///nowhere/redis.sock", Prefix: prefix}))
+	wantError(t, gone, false, "acquire: redis at /nowhere/redis.sock: no such socket", "start it")
+	for _, err := range []error{err, gone} {
+		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Refused {
+			t.Errorf("%v: not refused", err)
+		}
+	}
+}
