@@ -19,6 +19,7 @@ func TestScripts(t *testing.T) {
 	}{
 		{"file", "testdata/script", scripttest.File},
 		{"redis", "testdata/script", scripttest.Redis},
+		{"postgres", "testdata/script", scripttest.Postgres},
 		{"redis-only", "testdata/script/redis", scripttest.Redis},
 		{"cli", "testdata/script/cli", scripttest.File},
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,13 +17,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/store/file"
+	"github.com/leaderrun/leaderrun/internal/store/postgres"
 	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
 
 // run builds what a run needs, the only place that knows the concrete types,
 // and runs it. An error means that the store's address is no good.
 func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result, error) {
-	store, err := openStore(c)
+	store, err := openStore(c, log)
 	if err != nil {
 		return campaign.Result{}, err
 	}
@@ -54,15 +56,23 @@ func (s sinks) Observe(t campaign.Transition) {
 }
 
 // openStore makes the store of the address's scheme. Nothing is asked yet.
-func openStore(c config.Config) (lease.Store, error) {
+func openStore(c config.Config, log *slog.Logger) (lease.Store, error) {
 	if dir, ok := strings.CutPrefix(c.Store, "file:"); ok {
 		return file.Open(dir)
 	}
-	if strings.HasPrefix(c.Store, "redis://") {
-		return redis.New(redis.Options{URL: c.Store, Prefix: c.Prefix})
+	if strings.HasPrefix(c.Store, "postgres://") || strings.HasPrefix(c.Store, "postgresql://") {
+		return postgres.New(postgres.Options{URL: c.Store, Prefix: c.Prefix})
+	}
+	if scheme, _, ok := strings.Cut(c.Store, "://"); ok && slices.Contains(redis.Schemes, scheme) {
+		store, err := redis.New(redis.Options{URL: c.Store, Prefix: c.Prefix})
+		if err == nil && store.Insecure() {
+			log.Warn("insecure=true: whoever is on the way to the store can pose as it",
+				observe.CureAttr, "give the file of the CA's certificate with ca=FILE instead")
+		}
+		return store, err
 	}
 	return nil, &config.Error{
-		Problem: "the store's address must begin with redis:// or file:",
+		Problem: "the store's address must begin with " + strings.Join(redis.Schemes, "://, ") + "://, postgres:// or file:",
 		Cure:    "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or file:/DIR for this host alone",
 	}
 }

@@ -115,9 +115,15 @@ func refused(ts *testscript.TestScript, args []string) {
 
 // checkNoLease asserts that nothing has been written to the script's store.
 func (s *script) checkNoLease(ts *testscript.TestScript) {
-	if s.store == Redis {
+	switch s.store {
+	case Redis:
 		if n := s.admin.DBSize(s.t.Context()).Val(); n != 0 {
 			ts.Fatalf("the store has %d keys", n)
+		}
+		return
+	case Postgres:
+		if tables, err := s.postgres.Do("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"); tables != "" || err != nil {
+			ts.Fatalf("the store has tables: %s (%v)", tables, err)
 		}
 		return
 	}

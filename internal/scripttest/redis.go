@@ -77,11 +77,12 @@ func proxy(ts *testscript.TestScript, args []string) {
 	s := of(ts)
 	switch {
 	case len(args) == 0 && s.proxy == nil:
-		p, err := faultnet.Listen(s.redis.Addr)
+		addr := ts.Getenv("SERVER")
+		p, err := faultnet.Listen(addr)
 		ts.Check(err)
 		s.proxy = p
 		ts.Defer(p.Close)
-		ts.Setenv("PROXY", "redis://"+p.Addr()+"/0")
+		ts.Setenv("PROXY", strings.Replace(ts.Getenv("STORE"), addr, p.Addr(), 1))
 	case len(args) == 1 && s.proxy != nil:
 		ts.Check(s.proxy.Set(faultnet.Mode(args[0])))
 	case len(args) == 2 && args[0] == "delay" && s.proxy != nil:

@@ -35,6 +35,8 @@ type Store string
 const (
 	File  Store = "file"  // a directory that does not exist yet
 	Redis Store = "redis" // an empty redis-server of the script's own
+	// Postgres is a server of the script's own, without a table.
+	Postgres Store = "postgres"
 )
 
 // Install compiles pkg as the leaderrun that scripts find in PATH, as it is
@@ -70,7 +72,12 @@ func Install(t *testing.T, pkg, tools string) {
 //	refused WORD CMD…       assert a refusal of the input that WORD names
 //	redis stop|cont|kill|restart
 //	redis clock CLOCK       the server's clock, see SetClock: +3d, say; the first one restarts it, empty
+//	store stop|cont|kill|restart   whichever server the store has
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
+//	[!] postgres-do SQL     likewise, a line per row
+//	tls                     let the server speak TLS as well, at TLS
+//	sentinels N [LINE…]     start a primary with N replicas and three sentinels
+//	cluster [replicas]      start a cluster of three nodes, with replicas or without
 //	proxy                   start a proxy to the server: PROXY is its URL
 //	proxy MODE|delay D      as faultnet.Mode
 //
@@ -95,6 +102,13 @@ func Run(t *testing.T, dir string, store Store) {
 			"redis":    command(server),
 			"redis-do": redisDo,
 			"proxy":    command(proxy),
+
+			"tls":       command(tlsPort),
+			"sentinels": command(sentinels),
+			"cluster":   command(cluster),
+
+			"store":       command(plug),
+			"postgres-do": postgresDo,
 		},
 	})
 }
@@ -110,6 +124,8 @@ type script struct {
 	redis *RedisServer
 	admin *redis.Client
 	proxy *faultnet.Proxy
+
+	postgres *PostgresServer
 }
 
 type scriptKey struct{}
@@ -128,9 +144,12 @@ func setup(env *testscript.Env, store Store) error {
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
 	env.Setenv(markName, s.mark("exec"))
 	env.Defer(s.sweep)
-	if store == Redis {
+	switch store {
+	case Redis:
 		s.startRedis(env)
-	} else {
+	case Postgres:
+		s.startPostgres(env)
+	default:
 		env.Setenv("STORE", "file:"+filepath.Join(env.WorkDir, storeDir))
 	}
 	return nil

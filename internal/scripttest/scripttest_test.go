@@ -11,6 +11,7 @@ import (
 
 func TestCommands(t *testing.T) {
 	Run(t, "testdata/works", Redis)
+	Run(t, "testdata/postgres", Postgres)
 }
 
 // TestFailuresAreSeen runs this test binary on scripts that are wrong in one

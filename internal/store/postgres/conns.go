@@ -1,0 +1,254 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// conns hands out connections, each to one call at a time. So a renewal never
+// stands behind a standby's wait, whoever shares the store.
+type conns struct {
+	config *pgconn.Config
+	addr   string // as people are told
+	hosts  int
+
+	mu     sync.Mutex
+	idle   []*conn // the last one used is taken first
+	closed bool
+}
+
+func newConns(config *pgconn.Config, dialer func(context.Context, string, string) (net.Conn, error)) *conns {
+	if dialer == nil {
+		dialer = (&net.Dialer{}).DialContext
+	}
+	c := *config
+	c.DialFunc = dialer
+	// The dialer looks names up: it tries their addresses side by side, and no
+	// dead one takes all of the time.
+	c.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
+	c.MaxProtocolMessageBodyLen = maxAnswer
+	p := &conns{config: &c}
+	p.name()
+	return p
+}
+
+// maxAnswer is above every row that leaderrun writes, whose state has 256 KiB at
+// the most.
+const maxAnswer = 1 << 20
+
+// name counts the hosts and lists them. A host may be there twice, with TLS and
+// without.
+func (p *conns) name() {
+	addrs := []string{address(p.config.Host, p.config.Port)}
+	for _, f := range p.config.Fallbacks {
+		if a := address(f.Host, f.Port); a != addrs[len(addrs)-1] {
+			addrs = append(addrs, a)
+		}
+	}
+	p.addr, p.hosts = strings.Join(addrs, ","), len(addrs)
+}
+
+func address(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// do runs one call and returns soon after ctx ends. Only a connection that gave
+// an answer, and that nothing has been left open on, is kept for the next call.
+func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error {
+	c, err := p.take(ctx)
+	if err != nil {
+		return p.storeError(ctx, op, err)
+	}
+	uncut := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
+	err = guarded(func() error { return call(c) })
+	const noTransaction = 'I'
+	if uncut() && err == nil && !c.IsClosed() && c.TxStatus() == noTransaction {
+		p.put(c)
+		return nil
+	}
+	_ = c.raw.Close()
+	if err != nil {
+		return p.storeError(ctx, op, err)
+	}
+	return nil
+}
+
+// guarded turns a panic of the client into an error: a service on the wrong port
+// must not end the elector.
+func guarded(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("unreadable answer: %v", r)
+		}
+	}()
+	return call()
+}
+
+func (p *conns) take(ctx context.Context) (*conn, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, errClosed
+	}
+	if n := len(p.idle); n > 0 {
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return c, nil
+	}
+	p.mu.Unlock()
+	c := &conn{}
+	return c, guarded(func() error { return c.connect(ctx, p) })
+}
+
+func (p *conns) put(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		c.quit()
+		return
+	}
+	p.idle = append(p.idle, c)
+}
+
+func (p *conns) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, c := range p.idle {
+		c.quit()
+	}
+	p.idle = nil
+}
+
+// conn is one connection.
+type conn struct {
+	*pgconn.PgConn
+	raw net.Conn // below TLS
+	// direct says that no pooler stands in between, which may serve each request by
+	// another connection of its own. It is known from the first answer on.
+	direct bool
+	// channel is what it listens to, notified that something came from there.
+	channel  string
+	notified bool
+}
+
+type callKey struct{}
+
+// connect opens the connection. Several hosts share what time there is.
+func (c *conn) connect(ctx context.Context, p *conns) error {
+	config := *p.config
+	if left, bounded := remaining(ctx); bounded && p.hosts > 1 {
+		config.ConnectTimeout = left / time.Duration(p.hosts)
+	}
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if ctx.Value(callKey{}) == nil {
+			return nil, errors.New("no call asked for a connection") // but the client, to cancel
+		}
+		raw, err := p.config.DialFunc(ctx, network, addr)
+		c.raw = raw
+		return raw, err
+	}
+	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) {
+		c.notified = c.notified || n.Channel == c.channel
+	}
+	var err error
+	c.PgConn, err = pgconn.ConnectConfig(context.WithValue(ctx, callKey{}, true), &config)
+	return err
+}
+
+// quit ends an idle connection as servers and poolers like it.
+func (c *conn) quit() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.Close(ctx)
+}
+
+// rows are what came of one statement, column by column as text; nil is NULL.
+type rows [][][]byte
+
+// statement is one of SQL and its parameters.
+type statement struct {
+	sql  string
+	args []string
+}
+
+// prepare is run before every statement, in the same round trip and transaction.
+// A request that waits for a lock must not outlive the call that made it: callers
+// that come again and again would use up the server's connections. And what has
+// been acknowledged must be on the disk, whatever the default here.
+const prepare = `SELECT set_config('lock_timeout', coalesce(nullif($1, ''), current_setting('lock_timeout')), true),
+	set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)`
+
+// run executes statements in one round trip and one transaction, and returns the
+// rows of the last one. They are not prepared by name, so that poolers may stand
+// in between. The client does not get the context: it would go on for 15 seconds
+// after the end, to cancel the request on another connection. The closed socket
+// leaves it nothing to do, and lock_timeout ends the request.
+func (c *conn) run(ctx context.Context, statements ...statement) (rows, error) {
+	batch := &pgconn.Batch{}
+	for _, s := range append([]statement{{prepare, []string{lockTimeout(ctx)}}}, statements...) {
+		args := make([][]byte, len(s.args))
+		for i, arg := range s.args {
+			args[i] = []byte(arg)
+		}
+		batch.ExecParams(s.sql, args, nil, nil, nil)
+	}
+	results, err := c.ExecBatch(context.Background(), batch).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != len(statements)+1 {
+		return nil, errNoAnswer
+	}
+	return results[len(statements)].Rows, nil
+}
+
+// lockTimeout is a little less than what is left, so that the server has time to
+// say why there is no answer.
+func lockTimeout(ctx context.Context) string {
+	left, bounded := remaining(ctx)
+	if !bounded {
+		return ""
+	}
+	return strconv.FormatInt(max(1, left.Milliseconds()*9/10), 10)
+}
+
+// remaining is the time that ctx still has, if it is bounded.
+func remaining(ctx context.Context) (time.Duration, bool) {
+	deadline, bounded := ctx.Deadline()
+	return time.Until(deadline), bounded //nolint:forbidigo // a context's deadline is on that clock
+}
+
+// listen makes the connection hear what comes in channel, and only that.
+func (c *conn) listen(channel string) error {
+	if c.channel == channel {
+		return nil
+	}
+	_, err := c.Exec(context.Background(), "UNLISTEN *; LISTEN "+channel).ReadAll()
+	if err == nil {
+		c.channel = channel
+	}
+	return err
+}
+
+// hear waits until something comes in the channel, or ctx ends.
+func (c *conn) hear(ctx context.Context) error {
+	for !c.notified {
+		if err := c.WaitForNotification(ctx); err != nil {
+			if ctx.Err() != nil && !c.IsClosed() {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}

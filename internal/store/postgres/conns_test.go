@@ -1,0 +1,412 @@
+//go:build linux
+
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/faultnet"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// A round trip begins where something is sent after something was received. The
+// handshake of TCP is not counted.
+func TestRoundTrips(t *testing.T) {
+	files := newCertificates(t).shown(t, "server")
+	files["pg_hba.conf"] = "host all trusted 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+	b := backend{scripttest.StartPostgres(t, files, "ssl=on")}
+	b.do(t, createTable+"; CREATE ROLE trusted LOGIN; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO trusted, cron")
+	for _, c := range []struct {
+		name, user, parameters string
+		connect                int
+	}{
+		{"nothing asked", "trusted", "?sslmode=disable", 1},
+		{"password", "cron", "?sslmode=disable", 3},
+		// Three for TLS. Servers before 18 have one curve, not the one that is offered
+		// to them first; without that it would be two.
+		{"TLS", "trusted", "", 4},
+		{"TLS and password", "cron", "", 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var w wire
+			s := openWith(t, Options{URL: b.as(t, c.user) + c.parameters, Dialer: w.dial})
+			r := request(strings.ReplaceAll(c.name, " ", "-"))
+			trips := func(what string, want int, call func() error) {
+				t.Helper()
+				before := w.trips()
+				if err := call(); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				if got := w.trips() - before; got != want || w.dials != 1 {
+					t.Errorf("%s: %d round trips, want %d; %d connections", what, got, want, w.dials)
+				}
+			}
+			var l lease.Lease
+			trips("acquire on a new connection", c.connect+2, func() (err error) { l, err = s.Acquire(bounded(t), r); return err })
+			trips("renew", 2, func() error { _, err := s.Renew(bounded(t), l); return err })
+			trips("denied", 1, func() error {
+				if _, err := s.Acquire(bounded(t), request(r.Key)); !errors.As(err, new(*lease.HeldError)) {
+					return err
+				}
+				return nil
+			})
+			trips("wait", 2, func() error { return s.Wait(bounded(t), r.Key, time.Millisecond) })
+			trips("wait again", 1, func() error { return s.Wait(bounded(t), r.Key, time.Millisecond) })
+			trips("release", 2, func() error { return s.Release(bounded(t), l, lease.Result{Ran: true}) })
+			trips("release again", 1, func() error { return s.Release(bounded(t), l, lease.Result{Ran: true}) })
+		})
+	}
+}
+
+// wire counts what goes over a store's connections.
+type wire struct {
+	mu        sync.Mutex
+	dials     int
+	turns     int
+	receiving bool
+	out       bytes.Buffer
+}
+
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	w.mu.Lock()
+	w.dials++
+	w.receiving = true
+	w.mu.Unlock()
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	return wireConn{c, w}, err
+}
+
+func (w *wire) trips() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.turns
+}
+
+func (w *wire) connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dials
+}
+
+func (w *wire) sent(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Contains(w.out.Bytes(), []byte(text))
+}
+
+type wireConn struct {
+	net.Conn
+	w *wire
+}
+
+func (c wireConn) Write(p []byte) (int, error) {
+	c.w.mu.Lock()
+	if c.w.receiving {
+		c.w.turns++
+		c.w.receiving = false
+	}
+	c.w.out.Write(p)
+	c.w.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+func (c wireConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.w.mu.Lock()
+	c.w.receiving = true
+	c.w.mu.Unlock()
+	return n, err
+}
+
+// Trying again is the caller's decision: it knows whether it may. Nor does the
+// client come again to cancel what has failed.
+func TestEveryCallTriesOnce(t *testing.T) {
+	var hangsUp wire
+	s := openWith(t, Options{URL: "postgres://cron@" + answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.dial})
+	refusals := 0
+	refused := openWith(t, Options{URL: "postgres://cron@h/db?sslmode=disable", Dialer: func(context.Context, string, string) (net.Conn, error) {
+		refusals++
+		return nil, syscall.ECONNREFUSED
+	}})
+	for range 3 {
+		for op, call := range calls(s) {
+			before := hangsUp.connections()
+			if err := call(bounded(t)); err == nil || hangsUp.connections() != before+1 {
+				t.Errorf("%s: error %v, %d connections", op, err, hangsUp.connections()-before)
+			}
+		}
+		for op, call := range calls(refused) {
+			before := refusals
+			if err := call(bounded(t)); err == nil || refusals != before+1 {
+				t.Errorf("%s: error %v, %d attempts to connect", op, err, refusals-before)
+			}
+		}
+	}
+}
+
+func TestEveryCallEndsWithItsContext(t *testing.T) {
+	b := newBackend(t)
+	proxy, err := faultnet.Listen(b.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	through := func(addr string) *Store {
+		return openWith(t, Options{URL: "postgres://postgres:s3cret@" + addr + "/postgres"})
+	}
+	warm, hole := b.open(t), through(proxy.Addr())
+	grant(t, warm, request("warm"))
+	grant(t, hole, request("hole"))
+	b.Stop()
+	t.Cleanup(b.Cont)
+	if err := proxy.Set(faultnet.Swallow); err != nil {
+		t.Fatal(err)
+	}
+	stores := map[string]*Store{
+		"accepts and never answers": through(neverAnswers(t)),
+		"packets vanish":            through(packetsVanish(t)),
+		"frozen, new connection":    b.open(t),
+		"frozen, warm connection":   warm,
+		"black hole":                hole,
+		"two hosts, both silent":    through(neverAnswers(t) + "," + neverAnswers(t)),
+	}
+	before := runtime.NumGoroutine()
+	for name, s := range stores {
+		for op, call := range calls(s) {
+			t.Run(name+"/"+op+"/deadline", func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				endsWith(t, ctx, op, call, "no answer in time")
+			})
+			t.Run(name+"/"+op+"/cancel", func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(100*time.Millisecond, cancel)
+				endsWith(t, ctx, op, call, "given up before an answer came")
+			})
+		}
+	}
+	// The client would go on for 15 seconds.
+	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before the calls:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+func endsWith(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
+	t.Helper()
+	began := time.Now()
+	err := call(ctx)
+	if took := time.Since(began); took < 90*time.Millisecond || took > 2*time.Second {
+		t.Errorf("returned after %s, the context ended after 100ms", took)
+	}
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) || failure.Permanent || failure.Refused || failure.Op != op || !strings.HasSuffix(err.Error(), ": "+says) {
+		t.Errorf("error %v, want %q", err, says)
+	}
+}
+
+// calls are those that ask the server.
+func calls(s *Store) map[string]func(context.Context) error {
+	l := lease.Lease{Key: "k", Holder: lease.NewHolder("test", 1), Token: 1, TTL: 30 * time.Second}
+	return map[string]func(context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, request("k")); return err },
+		"renew":   func(ctx context.Context) error { _, err := s.Renew(ctx, l); return err },
+		"release": func(ctx context.Context) error { return s.Release(ctx, l, lease.Result{}) },
+		"wait":    func(ctx context.Context) error { return s.Wait(ctx, "k", time.Minute) },
+		"listen":  func(ctx context.Context) error { return s.Listen(ctx, "k") },
+	}
+}
+
+func neverAnswers(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String() // the kernel accepts
+}
+
+// packetsVanish returns an address at which the kernel drops every SYN: a
+// listener whose queue is full.
+func packetsVanish(t *testing.T) string {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+	for range 16 {
+		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			return addr
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Fatal("the queue of the listener does not fill")
+	return ""
+}
+
+// A dead host before the living one takes a part of the time only.
+func TestSecondHostAnswers(t *testing.T) {
+	b := newBackend(t)
+	for name, first := range map[string]string{"refuses": "127.0.0.1:1", "is silent": neverAnswers(t), "drops packets": packetsVanish(t)} {
+		t.Run(name, func(t *testing.T) {
+			s := openWith(t, Options{URL: "postgres://postgres:s3cret@" + first + "," + b.Addr + "/postgres"})
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancel()
+			if _, err := s.Acquire(ctx, request("is-"+strings.ReplaceAll(name, " ", "-"))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWaitDoesNotHoldOthersUp(t *testing.T) {
+	b := newBackend(t)
+	var w wire
+	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
+	l := grant(t, s, request("k"))
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() { waited <- s.Wait(ctx, "k", time.Minute) }()
+	awaits(t, "LISTEN", func() bool { return w.sent("LISTEN") })
+	for range 3 {
+		renewing, done := context.WithTimeout(t.Context(), 5*time.Second)
+		if _, err := s.Renew(renewing, l); err != nil {
+			t.Errorf("renew while a wait blocks: %v", err)
+		}
+		done()
+	}
+	cancel()
+	<-waited
+	if n := w.connections(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
+
+// A restart costs the holder nothing but failed renewals: the server remembers.
+func TestServerComesBack(t *testing.T) {
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	b.Kill()
+	for range 5 {
+		if _, err := s.Renew(bounded(t), l); err == nil {
+			t.Fatal("renewed on a dead server")
+		}
+	}
+	b.Restart()
+	if renewed, err := s.Renew(bounded(t), l); err != nil || renewed.Reasserted || renewed.Token != l.Token {
+		t.Errorf("renew: %+v, %v", renewed, err)
+	}
+	if _, err := b.open(t).Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+		t.Errorf("acquire: %v, want a denial", err)
+	}
+}
+
+// What has been acknowledged is on the disk, also where the default says that it
+// need not be.
+func TestGrantOutlivesServer(t *testing.T) {
+	b := newBackend(t, "synchronous_commit=off", "wal_writer_delay=10s")
+	s := b.open(t)
+	for _, key := range []string{"inserted", "updated"} {
+		l := grant(t, s, request(key))
+		if key == "updated" {
+			if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
+				t.Fatal(err)
+			}
+			grant(t, s, request(key))
+		}
+		b.Kill()
+		b.Restart()
+		s = b.open(t)
+		if _, err := s.Acquire(bounded(t), request(key)); !errors.As(err, new(*lease.HeldError)) {
+			t.Errorf("%s: %v after the crash, want a denial", key, err)
+		}
+	}
+}
+
+// Whatever becomes of a call, its backend is idle or gone soon.
+func TestNoTransactionStaysOpen(t *testing.T) {
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	b.do(t, "INSERT INTO leaderrun_leases VALUES ('leaderrun', 'bad', '', 0, NULL, NULL, 1, 'null')")
+	busy := func() string {
+		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun' AND state <> 'idle'")
+	}
+	for name, call := range map[string]func() error{
+		"acquire": func() error { _, err := s.Acquire(bounded(t), request("other")); return err },
+		"denied":  func() error { _, err := s.Acquire(bounded(t), request("k")); return err },
+		"bad":     func() error { _, err := s.Acquire(bounded(t), request("bad")); return err },
+		"renew":   func() error { _, err := s.Renew(bounded(t), l); return err },
+		"lost":    func() error { _, err := s.Renew(bounded(t), lease.Lease{Key: "k", Token: 1}); return err },
+		"wait":    func() error { return s.Wait(bounded(t), "k", time.Millisecond) },
+		"cut": func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := s.Acquire(ctx, request("k"))
+			return err
+		},
+	} {
+		_ = call()
+		awaits(t, "idle backend after "+name, func() bool { return busy() == "0" })
+	}
+	if n := b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'"); n > "1" {
+		t.Errorf("%s connections, want 1", n)
+	}
+}
+
+func TestClose(t *testing.T) {
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	waited := make(chan error)
+	go func() { waited <- s.Wait(bounded(t), "k", 300*time.Millisecond) }()
+	connections := func() string {
+		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
+	}
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; err != nil && !errors.Is(err, errClosed) {
+		t.Errorf("the wait that was under way: %v", err)
+	}
+	for op, call := range calls(s) {
+		var failure *lease.StoreError
+		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, errClosed) {
+			t.Errorf("%s after close: %v", op, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+	awaits(t, "end of the connections", func() bool { return connections() == "0" })
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+)
+
+func TestContract(t *testing.T) {
+	b := newBackend(t)
+	b.do(t, createTable)
+	// The subtests run in parallel on one server, so the network of one stalls.
+	var stalls sync.Map // of *atomic.Bool by test name
+	leasetest.Run(t, leasetest.Harness{
+		Open: func(t *testing.T) lease.Store {
+			stalled, _ := stalls.LoadOrStore(t.Name(), new(atomic.Bool))
+			return openWith(t, Options{URL: b.URL, Dialer: swallowing(stalled.(*atomic.Bool))})
+		},
+		Unit:     200 * time.Millisecond,
+		Wakes:    true,
+		WakesAll: true,
+		Wipe:     func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") },
+		Damage:   damages(b),
+		Stall: func(t *testing.T, _ string) func() {
+			v, _ := stalls.Load(t.Name())
+			stalled := v.(*atomic.Bool)
+			stalled.Store(true)
+			return func() { stalled.Store(false) }
+		},
+	})
+}
+
+// swallowing returns a dialer whose connections lose what is sent while stalled.
+func swallowing(stalled *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return swallowConn{c, stalled}, err
+	}
+}
+
+type swallowConn struct {
+	net.Conn
+	stalled *atomic.Bool
+}
+
+func (c swallowConn) Write(p []byte) (int, error) {
+	if c.stalled.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// damages are rows that leaderrun does not write.
+func damages(b backend) []leasetest.Damage {
+	holder := string(lease.NewHolder("h", 1))
+	row := func(name, leader, term, version, state string) leasetest.Damage {
+		return leasetest.Damage{Name: name, Do: func(t *testing.T, key string) {
+			b.do(t, fmt.Sprintf(`DELETE FROM leaderrun_leases WHERE service_name = '%[1]s';
+				INSERT INTO leaderrun_leases (prefix, service_name, leader_id, term, version, state)
+				VALUES ('%[2]s', '%[1]s', '%[3]s', %[4]s, %[5]s, '%[6]s')`, key, prefix, leader, term, version, strings.ReplaceAll(state, "KEY", key)))
+		}}
+	}
+	state := func(name, leader, term, text string) leasetest.Damage { return row(name, leader, term, "7", text) }
+	return []leasetest.Damage{
+		state("null", "", "0", `null`),
+		state("a string", "", "0", `"x"`),
+		state("a number", "", "0", `1e1000`),
+		state("empty object", "", "0", `{}`),
+		state("array", "", "0", `[1,2]`),
+		state("another form", "", "0", `{"version":2,"key":"KEY","token":0}`),
+		state("another key", "", "0", `{"version":1,"key":"KEYX","token":0}`),
+		state("a negative token", "", "-1", `{"version":1,"key":"KEY","token":-1}`),
+		state("a token out of range", "", "9223372036854775807", `{"version":1,"key":"KEY","token":9223372036854775807}`),
+		state("a token that is no number", "", "1", `{"version":1,"key":"KEY","token":"1"}`),
+		state("a token beyond numbers", "", "1", `{"version":1,"key":"KEY","token":1e30}`),
+		state("a grant without a holder", "", "5", `{"version":1,"key":"KEY","token":5,"grant":{"ttl_ms":5,"boot":"postgres"}}`),
+		state("a grant without a ttl", holder, "5", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","boot":"postgres"}}`),
+		state("a grant of another boot", holder, "5", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"b"}}`),
+		state("a grant without a token", holder, "0", `{"version":1,"key":"KEY","grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"postgres"}}`),
+		state("negative starts", "", "5", `{"version":1,"key":"KEY","token":5,"starts":-1}`),
+		state("too large", "", "5", `{"version":1,"key":"KEY","token":5,"x":"`+strings.Repeat("x", 2*maxAnswer)+`"}`),
+		state("a leader that nobody granted", holder, "5", `{"version":1,"key":"KEY","token":5}`),
+		state("another term", "", "6", `{"version":1,"key":"KEY","token":5}`),
+		row("no version", "", "5", "0", `{"version":1,"key":"KEY","token":5}`),
+		row("a negative version", "", "5", "-5", `{"version":1,"key":"KEY","token":5}`),
+	}
+}

@@ -1,0 +1,250 @@
+package postgres
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// rights are all that a user needs who may touch nothing but leaderrun's table.
+const rights = "SELECT, INSERT, UPDATE"
+
+var (
+	errClosed   = errors.New("the store is closed")
+	errNoAnswer = errors.New("it answered something else than a Postgres does")
+	errReplica  = errors.New("it is a replica")
+	errShape    = errors.New("its table leaderrun_leases is not leaderrun's")
+	errNotSaved = errors.New("its table leaderrun_leases does not take what is written to it")
+)
+
+// The states (SQLSTATE) that are more than an error.
+const (
+	undefinedTable       = "42P01"
+	serializationFailure = "40001"
+	tooManyConnections   = "53300"
+)
+
+// states are the errors that a server gives, by how their SQLSTATE begins. All of
+// them are no answer; a permanent one stays so until a person acts.
+var states = []struct {
+	state     string
+	permanent bool
+	cure      string
+}{
+	{"28P01", true, "correct the user or the password in the store's URL"},
+	{"28", true, "let its pg_hba.conf admit this user, or correct user, sslmode and sslcert in the store's URL"},
+	{"3D000", true, "create that database, or correct its name in the store's URL"},
+	{"42501", true, cureRights},
+	{"3F000", true, cureTable},
+	{"23", true, cureShape},    // a constraint
+	{"22", true, cureShape},    // a value that the column's type cannot have
+	{"42703", true, cureShape}, // no such column
+	{"42804", true, cureShape}, // another type
+	{"42P10", true, cureShape}, // no such key
+	{"42809", true, cureShape}, // no table
+	{"42", true, cureOther},
+	{"55000", true, cureShape},
+	{"55P03", false, "another transaction locks the table leaderrun_leases: pg_stat_activity shows it"},
+	{"57014", false, "another transaction locks the table leaderrun_leases, or statement_timeout is too short"},
+	{"57P03", false, "wait until it has started, or started again"},
+	{"57P05", false, "raise its idle_session_timeout"},
+	{"57P", false, "wait until it is back, or look at its log"},
+	{"25006", false, cureReplica},
+	{tooManyConnections, false, "raise its max_connections, or end idle sessions"},
+	{"53", false, "give it what it lacks: disk or memory"},
+}
+
+const (
+	cureRights  = "GRANT " + rights + " ON leaderrun_leases TO this user"
+	cureTable   = "have somebody who may create tables run scripts/postgres.sql there, once"
+	cureShape   = "another program uses that name, or another version: choose another database, or drop the table once no command runs"
+	cureReplica = "name the server that takes writes, or both: postgres://HOST:PORT,HOST:PORT/DATABASE"
+	cureRow     = "delete that row once no command of this key runs"
+	cureRefused = "look for a trigger, a rule or a row security policy there"
+	cureStart   = "start it, or name the store with --store"
+	cureName    = "check the host in the store's URL"
+	cureNetwork = "check that it runs and that nothing on the way drops packets"
+	cureTLS     = "turn on ssl there, or leave sslmode out of the store's URL"
+	cureCA      = "name the file of its CA's certificate with sslrootcert=FILE in the store's URL, and the server as its certificate does"
+	cureExpired = "renew that certificate, or set the clock of this host"
+	cureOther   = "check that --store names a Postgres server, and look at its log"
+)
+
+// noTable is that the table is missing and cannot be made.
+type noTable struct{ error }
+
+func (e *noTable) Unwrap() error { return e.error }
+
+// untrusted is a row that leaderrun did not write.
+type untrusted struct{ error }
+
+func (s *Store) untrusted(key string, err error) error {
+	return untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", s.prefix, key, err)}
+}
+
+// problem is what is told of an error, and the server's SQLSTATE if it came from
+// there.
+type problem struct{ text, state string }
+
+func (p *problem) Error() string { return p.text }
+
+// storeError says in one line what a person needs to know of err, which is
+// anything that the client, the network or the server can come up with.
+func (p *conns) storeError(ctx context.Context, op string, err error) error {
+	if errors.Is(err, errClosed) {
+		return &lease.StoreError{Op: op, Err: err}
+	}
+	e := &lease.StoreError{Op: op}
+	text, state := "", ""
+	var answer *pgconn.PgError
+	switch {
+	case errors.As(err, &answer):
+		state = answer.Code
+		text, e.Permanent, e.Cure = serverProblem(err, answer)
+	case errors.Is(ctx.Err(), context.Canceled):
+		text = "given up before an answer came"
+	case ctx.Err() != nil:
+		text, e.Cure = "no answer in time", cureNetwork
+	default:
+		if text, e.Permanent, e.Cure = ownProblem(err); text == "" {
+			text, e.Permanent, e.Cure = tlsProblem(err)
+		}
+		if text == "" {
+			text, e.Refused, e.Cure = networkProblem(err)
+		}
+	}
+	e.Err = &problem{fmt.Sprintf("postgres at %s: %s", p.addr, p.readable(text)), state}
+	return e
+}
+
+func serverProblem(err error, answer *pgconn.PgError) (text string, permanent bool, cure string) {
+	text, cure = fmt.Sprintf("%s (%s)", answer.Message, answer.Code), cureOther
+	for _, s := range states {
+		if strings.HasPrefix(answer.Code, s.state) {
+			permanent, cure = s.permanent, s.cure
+			break
+		}
+	}
+	var missing *noTable
+	if errors.As(err, &missing) {
+		text = "the table leaderrun_leases is missing, and " + text
+		if permanent {
+			cure = cureTable
+		}
+	}
+	return text, permanent, cure
+}
+
+// ownProblem is one that this package has found.
+func ownProblem(err error) (text string, permanent bool, cure string) {
+	var row untrusted
+	switch {
+	case errors.As(err, &row):
+		return row.Error(), true, cureRow
+	case errors.Is(err, errShape):
+		return err.Error(), true, cureShape
+	case errors.Is(err, errNotSaved):
+		return err.Error(), true, cureRefused
+	case errors.Is(err, errReplica), errors.Is(err, pgconn.ErrReadOnlyConnection), errors.Is(err, pgconn.ErrStandbyConnection):
+		return errReplica.Error(), false, cureReplica
+	case errors.Is(err, errNoAnswer):
+		return err.Error(), false, cureOther
+	}
+	return "", false, ""
+}
+
+func tlsProblem(err error) (text string, permanent bool, cure string) {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert *net.OpError
+	last := innermost(err).Error()
+	switch {
+	case errors.As(err, &unknown):
+		return "its certificate was not signed by a CA that this host trusts", true, cureCA
+	case errors.As(err, &name):
+		return "its certificate is not for this name: " + withoutPackage(name), true, cureCA
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate is not valid now: " + withoutPackage(invalid), true, cureExpired
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return "it refuses this side of TLS: " + withoutPackage(alert.Err), true, "correct sslcert and sslkey in the store's URL"
+	case last == "server refused TLS connection":
+		return "it speaks no TLS", true, cureTLS
+	}
+	return "", false, ""
+}
+
+func withoutPackage(err error) string {
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "x509: "), "tls: ")
+}
+
+func networkProblem(err error) (text string, refused bool, cure string) {
+	var dns *net.DNSError
+	var errno syscall.Errno
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "no such host", false, cureName
+	case errors.As(err, &dns):
+		return "the name of the host cannot be looked up now", false, cureName
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in time", false, cureNetwork
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		return "it closed the connection", false, cureOther
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused", true, cureStart
+	case errors.As(err, &errno):
+		return errno.Error(), false, cureNetwork
+	}
+	return "no Postgres: " + innermost(err).Error(), false, cureOther
+}
+
+// innermost is the cause of the last thing that was tried.
+func innermost(err error) error {
+	for {
+		var next error
+		switch e := err.(type) { //nolint:errorlint // it goes through the chain itself
+		case interface{ Unwrap() error }:
+			next = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			if all := slices.DeleteFunc(e.Unwrap(), func(e error) bool { return e == nil }); len(all) > 0 {
+				next = all[len(all)-1]
+			}
+		}
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}
+
+// readable makes a foreign text fit for a terminal and a log: one short line,
+// and not the password.
+func (p *conns) readable(text string) string {
+	const longest = 200
+	if p.config.Password != "" {
+		text = strings.ReplaceAll(text, p.config.Password, "***")
+	}
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	if runes := []rune(text); len(runes) > longest {
+		text = string(runes[:longest]) + "..."
+	}
+	return text
+}

@@ -1,0 +1,326 @@
+//go:build linux
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// wantError checks what a person and the elector get to know.
+func wantError(t *testing.T, err error, permanent bool, says, cure string) {
+	t.Helper()
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) {
+		t.Fatalf("error %v, want a *StoreError: %s", err, says)
+	}
+	if failure.Permanent != permanent {
+		t.Errorf("%v: permanent %t, want %t", err, failure.Permanent, permanent)
+	}
+	if !strings.Contains(err.Error(), says) || !strings.Contains(failure.Cure, cure) || failure.Cure == "" {
+		t.Errorf("says %q, cure %q; want %q and %q", err, failure.Cure, says, cure)
+	}
+	if line := err.Error() + failure.Cure; len(err.Error()) > 300 || strings.Contains(line, "sesame") || strings.Contains(line, "s3cret") ||
+		strings.ContainsFunc(line, unicode.IsControl) {
+		t.Errorf("not for people: %q", line)
+	}
+}
+
+func acquire(t *testing.T, s *Store) error {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), request("k"))
+	if err == nil {
+		t.Fatalf("granted %+v", l)
+	}
+	return err
+}
+
+func TestNobodyListens(t *testing.T) {
+	b := newBackend(t)
+	b.Kill()
+	s := b.open(t)
+	for range 3 {
+		for op, call := range calls(s) {
+			err := call(bounded(t))
+			wantError(t, err, false, op+": postgres at "+b.Addr+": connection refused", "start it, or name the store with --store")
+			var failure *lease.StoreError
+			if errors.As(err, &failure) && !failure.Refused {
+				t.Errorf("%v: not refused", err)
+			}
+		}
+	}
+}
+
+func TestNameLookups(t *testing.T) {
+	for says, dns := range map[string]*net.DNSError{
+		"no such host": {Err: "no such host", Name: "h", Server: "192.0.2.1:53", IsNotFound: true},
+		"the name of the host cannot be looked up now": {Err: "server misbehaving", Name: "h", Server: "192.0.2.1:53"},
+	} {
+		s := openWith(t, Options{URL: "postgres://cron:sesame@h/db", Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: dns}
+		}})
+		err := acquire(t, s)
+		wantError(t, err, false, "acquire: postgres at h:5432: "+says, "check the host in the store's URL")
+		if strings.Contains(err.Error(), "dial") {
+			t.Errorf("not for people: %v", err)
+		}
+	}
+}
+
+// What a real server refuses, and what is made of it.
+func TestServerRefuses(t *testing.T) {
+	b := backend{scripttest.StartPostgres(t, map[string]string{
+		"pg_hba.conf": "host all shut 127.0.0.1/32 reject\nhost all all 127.0.0.1/32 scram-sha-256\n",
+	})}
+	b.do(t, `CREATE ROLE shut LOGIN PASSWORD 'sesame'; CREATE ROLE cron LOGIN PASSWORD 'sesame'; CREATE ROLE one LOGIN CONNECTION LIMIT 0 PASSWORD 'sesame'`)
+	const table = `CREATE TABLE leaderrun_leases (prefix text, service_name text, leader_id text, term bigint, last_heartbeat timestamptz,
+		metadata jsonb, version bigint, state jsonb`
+	key := ", PRIMARY KEY (prefix, service_name))"
+	for i, c := range []struct {
+		name, user, database string
+		prepare              string // SQL in the database
+		permanent            bool
+		says, cure           string
+	}{
+		{name: "wrong password", user: "postgres", permanent: true, says: `password authentication failed for user "postgres" (28P01)`, cure: "password"},
+		{name: "unknown user", user: "nobody", permanent: true, says: "28P01", cure: "user"},
+		{name: "not admitted", user: "shut", permanent: true, says: "pg_hba.conf", cure: "pg_hba.conf"},
+		{name: "no such database", user: "cron", database: "nowhere", permanent: true, says: `database "nowhere" does not exist (3D000)`, cure: "create that database"},
+		{name: "too many connections", user: "one", says: "too many connections for role", cure: "max_connections"},
+		{name: "no right to create", user: "cron", permanent: true, says: "leaderrun_leases is missing, and permission denied for schema public", cure: "scripts/postgres.sql"},
+		{name: "no schema", user: "cron", prepare: "DROP SCHEMA public", permanent: true, says: "is missing, and no schema has been selected", cure: "scripts/postgres.sql"},
+		{name: "no right to read", user: "cron", prepare: table + key, permanent: true, says: "permission denied for table", cure: "GRANT SELECT, INSERT, UPDATE ON leaderrun_leases"},
+		{name: "no right to write", user: "cron", prepare: table + key + "; GRANT SELECT ON leaderrun_leases TO cron", permanent: true, says: "permission denied for table", cure: "GRANT SELECT, INSERT, UPDATE"},
+		{name: "row security", user: "cron", prepare: table + key + "; GRANT ALL ON leaderrun_leases TO cron; ALTER TABLE leaderrun_leases ENABLE ROW LEVEL SECURITY", permanent: true, says: "row-level security", cure: "GRANT"},
+		{name: "another table", prepare: "CREATE TABLE leaderrun_leases (id int)", permanent: true, says: "does not exist (42703)", cure: "another version"},
+		{name: "numbers for names", prepare: strings.ReplaceAll(table, "service_name text", "service_name int") + key, permanent: true, says: "22P02", cure: "another version"},
+		{name: "short names", prepare: strings.ReplaceAll(table, "leader_id text", "leader_id varchar(5)") + key, permanent: true, says: "22001", cure: "another version"},
+		{name: "small numbers", prepare: strings.ReplaceAll(table, "term bigint", "term int") + key, permanent: true, says: "2200", cure: "another version"},
+		{name: "no key", prepare: table + ")", permanent: true, says: "no unique or exclusion constraint", cure: "another version"},
+		{name: "one row twice", prepare: table + "); INSERT INTO leaderrun_leases SELECT 'leaderrun', 'k' FROM generate_series(1, 2)", permanent: true, says: "is not leaderrun's", cure: "another version"},
+		{name: "a column more", prepare: table + ", tenant text NOT NULL" + key, permanent: true, says: "not-null", cure: "another version"},
+		{name: "a constraint", prepare: table + ", CHECK (term < 0)" + key, permanent: true, says: "check constraint", cure: "another version"},
+		{name: "a view", prepare: "CREATE VIEW leaderrun_leases AS SELECT '' prefix, '' service_name, '' leader_id, 0 term, now() last_heartbeat, '1'::jsonb metadata, 1 AS version, '1'::jsonb state", permanent: true, says: "view", cure: "another version"},
+		{name: "read only", prepare: "ALTER DATABASE %s SET default_transaction_read_only = on", says: "25006", cure: "name the server that takes writes"},
+		{name: "statement timeout", prepare: createTable + "; ALTER DATABASE %s SET statement_timeout = '100ms'; CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(60); END'; CREATE TRIGGER slow BEFORE INSERT ON leaderrun_leases EXECUTE FUNCTION slow()", says: "statement timeout", cure: "statement_timeout"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db := fmt.Sprintf("db%d", i)
+			b.do(t, "CREATE DATABASE "+db)
+			if c.prepare != "" {
+				if strings.Contains(c.prepare, "%s") {
+					c.prepare = fmt.Sprintf(c.prepare, db)
+				}
+				b.in(db).do(t, c.prepare)
+			}
+			address := b.in(db).URL
+			if c.user != "" {
+				address = b.in(db).as(t, c.user)
+			}
+			if c.database != "" {
+				address = strings.ReplaceAll(address, "/"+db, "/"+c.database)
+			}
+			s := openWith(t, Options{URL: address})
+			for range 2 {
+				err := acquire(t, s)
+				wantError(t, err, c.permanent, c.says, c.cure)
+				if !strings.HasPrefix(err.Error(), "acquire: postgres at "+b.Addr+": ") {
+					t.Errorf("does not begin with what failed: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// in is the same server with another database.
+func (b backend) in(database string) backend {
+	other := *b.PostgresServer
+	other.URL = strings.TrimSuffix(b.URL, "postgres") + database
+	return backend{&other}
+}
+
+func TestReplica(t *testing.T) {
+	replica := scripttest.StartPostgres(t, map[string]string{"standby.signal": ""})
+	wantError(t, acquire(t, openWith(t, Options{URL: replica.URL})), false, "read-only", "name the server that takes writes")
+
+	// One that has the table, too, and the server that it could follow.
+	b := newBackend(t)
+	b.do(t, createTable)
+	both := "postgres://postgres:s3cret@" + replica.Addr + "," + b.Addr + "/postgres"
+	l := grant(t, openWith(t, Options{URL: both}), request("k"))
+	if _, err := b.open(t).Renew(bounded(t), l); err != nil {
+		t.Errorf("renew: %v", err)
+	}
+	b.Kill()
+	if err := os.WriteFile(filepath.Join(b.Dir, "standby.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.Restart()
+	for op, call := range calls(b.open(t)) {
+		err := call(bounded(t))
+		wantError(t, err, false, op+": postgres at "+b.Addr+": it is a replica", "name the server that takes writes")
+	}
+	wantError(t, acquire(t, openWith(t, Options{URL: both})), false, "it is a replica", "name the server that takes writes")
+}
+
+// What a real server says only in states that are hard to bring about.
+func TestServerIsUnwell(t *testing.T) {
+	for _, c := range []struct{ state, text, cure string }{
+		{"57P03", "the database system is starting up", "wait until it has started"},
+		{"57P03", "the database system is not accepting connections", "wait until it has started"},
+		{"57P01", "terminating connection due to administrator command", "wait until it is back"},
+		{"57P05", "terminating connection due to idle-session timeout", "idle_session_timeout"},
+		{"53100", "could not extend file: No space left on device", "disk"},
+		{"53200", "out of memory", "memory"},
+		{"XX000", "something new", "look at its log"},
+	} {
+		t.Run(c.state, func(t *testing.T) {
+			body := "SFATAL\x00C" + c.state + "\x00M" + c.text + "\x00\x00"
+			s := openWith(t, Options{URL: "postgres://cron:sesame@" + answering(t, "E\x00\x00\x00"+string([]byte{byte(4 + len(body))})+body) + "/db?sslmode=disable"})
+			wantError(t, acquire(t, s), false, c.text+" ("+c.state+")", c.cure)
+		})
+	}
+}
+
+// The rights that the cure names are enough for all verbs, and so is the script
+// for those who must not create tables.
+func TestLeastRights(t *testing.T) {
+	b := newBackend(t)
+	b.do(t, "CREATE ROLE cron LOGIN PASSWORD 'sesame'")
+	for range 2 {
+		script := exec.CommandContext(bounded(t), "psql", "-X", "-v", "ON_ERROR_STOP=1", "-v", "user=cron", "-f", "../../../scripts/postgres.sql", b.URL)
+		if out, err := script.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	s := openWith(t, Options{URL: b.as(t, "cron")})
+	r := request("k")
+	r.MinHold, r.Period, r.Tries, r.Meta = time.Second, time.Hour, 3, "{}"
+	l := grant(t, s, r)
+	l, err := s.Renew(bounded(t), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(bounded(t), "k", 20*time.Millisecond); err != nil {
+		t.Errorf("wait: %v", err)
+	}
+	for range 2 {
+		if err := s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	}
+	if err := s.Pass(bounded(t), "k"); err != nil {
+		t.Errorf("pass: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Listen(ctx, "k"); errors.Is(err, lease.ErrNoWakeups) {
+		t.Errorf("listen: %v", err)
+	}
+	if got := b.one(t, "SELECT string_agg(privilege_type, ', ' ORDER BY privilege_type) FROM information_schema.role_table_grants WHERE grantee = 'cron'"); got != "INSERT, SELECT, UPDATE" {
+		t.Errorf("the script grants %s", got)
+	}
+}
+
+// The script makes the table that the store makes.
+func TestScriptMakesTheSameTable(t *testing.T) {
+	script, err := os.ReadFile("../../../scripts/postgres.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(script), strings.TrimSpace(createTable)+";") {
+		t.Error("scripts/postgres.sql does not have table.sql in it")
+	}
+}
+
+// Whoever answers, nothing is granted, nothing panics, and the password stays
+// out of the message.
+func TestHostileAnswers(t *testing.T) {
+	const hello = "R\x00\x00\x00\x08\x00\x00\x00\x00" + "K\x00\x00\x00\x0c\x00\x00\x00\x01\x00\x00\x00\x01" + "Z\x00\x00\x00\x05I"
+	row := func(values ...string) string {
+		body := string([]byte{0, byte(len(values))})
+		for _, v := range values {
+			body += string([]byte{0, 0, 0, byte(len(v))}) + v
+		}
+		return "1\x00\x00\x00\x04" + "2\x00\x00\x00\x04" + "n\x00\x00\x00\x04" + "D\x00\x00\x00" + string([]byte{byte(4 + len(body))}) + body + "C\x00\x00\x00\x0dSELECT 1\x00"
+	}
+	const end = "Z\x00\x00\x00\x05I"
+	for _, answer := range []string{
+		"", "\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\x00\xff\xfe\r\n", "\x1b[31mred\r\n", "N", "S",
+		"R\x00\x00\x00\x00", "R\x00\x00\x00\x03", "R\x00\x00\x00\x04", "R\x00\x00\x00\x08\x00\x00\x00\x63", "R\x7f\xff\xff\xff", "R\xff\xff\xff\xff",
+		"R\x00\x00\x00\x08\x00\x00\x00\x0a", "R\x00\x00\x00\x17\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00",
+		"E\x00\x00\x00\x05\x00", "E\x00\x00\x00\x04", "E\x00\x00\x00\x0fMsesame\x1b\x00\x00\x00", "E\x00\x00\x00\x14SFATAL\x00C28P01\x00\x00",
+		"Z\x00\x00\x00\x05I", "Z\x00\x00\x00\x04", "A\x00\x00\x00\x04", "T\x00\x00\x00\x06\x7f\xff", "D\x00\x00\x00\x06\x7f\xff", "D\x00\x00\x00\x0a\x00\x01\x7f\xff\xff\xff",
+		"S\x00\x00\x00\x04", "K\x00\x00\x00\x04", "G\x00\x00\x00\x04", "v\x00\x00\x00\x04", "1\x00\x00\x00\x04", "C\x00\x00\x00\x04",
+		end, row() + end, row("1") + end, row("1") + row("1") + end, row("1") + row("1") + row("1") + end,
+		row("1") + row("x", "1", "f", "", "", "", "") + end,
+		row("1") + row("1", "1", "", "", "", "", "") + end,
+		row("1") + row("1", "1", "f", "1", "", "5", "null") + end,
+		row("1") + row("99999999999999999999", "1", "f", "1", "", "5", "{}") + end,
+	} {
+		t.Run(fmt.Sprintf("%.30q", answer), func(t *testing.T) {
+			for _, greeting := range []string{"", hello} {
+				s := openWith(t, Options{URL: "postgres://cron:sesame@" + answering(t, greeting, answer) + "/db?sslmode=disable"})
+				for op, call := range calls(s) {
+					err := call(bounded(t))
+					if op == "wait" || op == "listen" {
+						if errors.Is(err, lease.ErrNoWakeups) {
+							continue
+						}
+					}
+					var failure *lease.StoreError
+					if !errors.As(err, &failure) {
+						t.Errorf("%s: error %#v, want a *StoreError", op, err)
+					}
+					if text := fmt.Sprint(err); strings.Contains(text, "sesame") || strings.ContainsFunc(text, unicode.IsControl) || len(text) > 300 {
+						t.Errorf("%s: not for people: %q", op, text)
+					}
+				}
+			}
+		})
+	}
+}
+
+// answering is a server that gives one answer to each of what comes in, and then
+// hangs up. An empty answer is none.
+func answering(t *testing.T, answers ...string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				buf := make([]byte, 64<<10)
+				for _, text := range answers {
+					if text == "" {
+						continue
+					}
+					if _, err := c.Read(buf); err != nil {
+						return
+					}
+					_, _ = c.Write([]byte(text))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}

@@ -1,0 +1,171 @@
+//go:build linux
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// race lets candidates with a connection each ask for a key at the same time and
+// wants one of them to be granted.
+func race(t *testing.T, stores []*Store, key string) {
+	t.Helper()
+	var granted, denied atomic.Int32
+	start := make(chan struct{})
+	var end sync.WaitGroup
+	for _, s := range stores {
+		end.Go(func() {
+			<-start
+			_, err := s.Acquire(bounded(t), request(key))
+			switch {
+			case err == nil:
+				granted.Add(1)
+			case errors.As(err, new(*lease.HeldError)):
+				denied.Add(1)
+			default:
+				t.Errorf("acquire: %v", err)
+			}
+		})
+	}
+	close(start)
+	end.Wait()
+	if granted.Load() != 1 || int(denied.Load()) != len(stores)-1 {
+		t.Errorf("%s: %d granted and %d denied of %d", key, granted.Load(), denied.Load(), len(stores))
+	}
+}
+
+func (b backend) racers(t *testing.T) []*Store {
+	t.Helper()
+	stores := make([]*Store, 25)
+	for i := range stores {
+		stores[i] = b.open(t)
+	}
+	return stores
+}
+
+// A key that nobody has asked for has no row to be locked.
+func TestOneIsGrantedAFreshRow(t *testing.T) {
+	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			b := newBackend(t, "default_transaction_isolation="+isolation)
+			stores := b.racers(t)
+			for round := range 8 {
+				race(t, stores, fmt.Sprintf("round-%d", round))
+			}
+			// And a row that is there already, over and over.
+			b.do(t, "DELETE FROM leaderrun_leases")
+			for range 8 {
+				race(t, stores, "k")
+				b.do(t, `UPDATE leaderrun_leases SET leader_id = '', version = version + 1, state = state - 'grant'`)
+			}
+		})
+	}
+}
+
+func TestManyMakeTheTableAtOnce(t *testing.T) {
+	b := newBackend(t)
+	for range 4 {
+		stores := b.racers(t)
+		race(t, stores, "k")
+		for _, s := range stores {
+			_ = s.Close()
+		}
+		b.do(t, "DROP TABLE leaderrun_leases")
+	}
+}
+
+// What was read of a row must not be written to another one with the same name.
+func TestRowMadeAnew(t *testing.T) {
+	b := newBackend(t)
+	s := b.open(t)
+	remove := func() { b.do(t, "DELETE FROM leaderrun_leases") }
+	for name, change := range map[string]func(){
+		"changed":   func() { b.do(t, "UPDATE leaderrun_leases SET version = version + 1") },
+		"removed":   remove,
+		"made anew": func() { remove(); grant(t, b.open(t), request("k")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			grant(t, s, request("k"))
+			err := s.conns.do(bounded(t), "test", func(c *conn) error {
+				r, err := s.read(bounded(t), c, "k")
+				if err != nil {
+					return err
+				}
+				change()
+				if saved, err := s.save(bounded(t), c, "k", r, []byte(`{}`), false, ""); saved || err != nil {
+					t.Errorf("saved %t, %v", saved, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			remove()
+		})
+	}
+}
+
+// A request that waits for a lock ends in the server, too, and its cause is told.
+func TestLockedTable(t *testing.T) {
+	b := newBackend(t)
+	s := b.open(t)
+	r := request("k")
+	l := grant(t, s, r)
+	for name, lock := range map[string]string{
+		"row":   "SELECT * FROM leaderrun_leases FOR UPDATE",
+		"table": "LOCK TABLE leaderrun_leases",
+	} {
+		t.Run(name, func(t *testing.T) {
+			locker := b.connect(t)
+			if _, err := locker.Exec(bounded(t), "BEGIN; "+lock).ReadAll(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			_, err := s.Renew(ctx, l)
+			wantError(t, err, false, "canceling statement due to lock timeout", "another transaction locks the table")
+			if _, err := locker.Exec(bounded(t), "ROLLBACK").ReadAll(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Renew(bounded(t), l); err != nil {
+				t.Errorf("renew after the lock: %v", err)
+			}
+			if n := b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'"); n != "1" {
+				t.Errorf("%s connections are left", n)
+			}
+		})
+	}
+}
+
+func (b backend) connect(t *testing.T) *pgconn.PgConn {
+	t.Helper()
+	c, err := pgconn.Connect(bounded(t), b.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// What leaves a row as it was, without an error, must not keep a call for ever.
+func TestTableThatTakesNothing(t *testing.T) {
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	b.do(t, `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+		CREATE TRIGGER nothing BEFORE INSERT OR UPDATE ON leaderrun_leases FOR EACH ROW EXECUTE FUNCTION nothing()`)
+	_, err := s.Renew(bounded(t), l)
+	wantError(t, err, true, "does not take what is written", "trigger")
+	_, err = s.Acquire(bounded(t), request("fresh"))
+	wantError(t, err, true, "does not take what is written", "trigger")
+}

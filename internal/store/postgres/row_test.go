@@ -1,0 +1,114 @@
+//go:build linux
+
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// The columns are those of a table as people would make one.
+func TestColumns(t *testing.T) {
+	b := newBackend(t)
+	s := b.open(t)
+	type row struct {
+		Leader    string          `json:"leader_id"`
+		Term      int64           `json:"term"`
+		Heartbeat *time.Time      `json:"last_heartbeat"`
+		Metadata  json.RawMessage `json:"metadata"`
+	}
+	look := func() (r row) {
+		t.Helper()
+		text := b.one(t, "SELECT to_jsonb(l) FROM leaderrun_leases l WHERE prefix = 'leaderrun' AND service_name = 'k'")
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := request("k")
+	r.Meta, r.MinHold = `{"command": "job"}`, time.Minute
+	l := grant(t, s, r)
+	granted := look()
+	if granted.Leader != string(r.Holder) || granted.Term != l.Token || granted.Heartbeat.UnixMilli() != l.AcquiredAt || string(granted.Metadata) != r.Meta {
+		t.Errorf("granted %+v, the table says %+v", l, granted)
+	}
+	time.Sleep(2 * time.Millisecond) // the clock's resolution
+	if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+		t.Fatal(err)
+	}
+	if denied := look(); !denied.Heartbeat.Equal(*granted.Heartbeat) {
+		t.Error("a denial is a heartbeat")
+	}
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Fatal(err)
+	}
+	renewed := look()
+	if !renewed.Heartbeat.After(*granted.Heartbeat) || renewed.Leader != granted.Leader || renewed.Term != granted.Term {
+		t.Errorf("%+v became %+v by a renewal", granted, renewed)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil { // the minimum hold goes on
+		t.Fatal(err)
+	}
+	released := look()
+	if released.Leader != "" || released.Term != l.Token || !released.Heartbeat.Equal(*renewed.Heartbeat) || string(released.Metadata) != "null" {
+		t.Errorf("%+v became %+v by a release", renewed, released)
+	}
+	if n := b.one(t, "SELECT count(*) FROM leaderrun_leases"); n != "1" {
+		t.Errorf("%s rows", n)
+	}
+}
+
+func TestPrefixesDoNotTouchEachOther(t *testing.T) {
+	b := newBackend(t)
+	for _, prefix := range []string{"a", "b"} {
+		s, err := New(Options{URL: b.URL, Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		grant(t, s, request("k"))
+	}
+}
+
+// What is JSON to Go is not always JSON to Postgres.
+func TestMetadata(t *testing.T) {
+	b := newBackend(t)
+	s := b.open(t)
+	for i, meta := range []string{
+		`{"a": 12345678901234567890}`, `"\u0000"`, `"\ud800"`, `1e999999`, `{"a":1}{`, `no JSON`, "\xff", `"\\u0000"`, `[]`, `''`,
+		`{"a": ` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`, `"` + strings.Repeat("x", 4094) + `"`,
+	} {
+		r := request(string(rune('a' + i)))
+		r.Meta = meta
+		l := grant(t, s, r)
+		if again, err := s.Renew(bounded(t), l); err != nil || again.Meta != strings.ToValidUTF8(meta, "\uFFFD") {
+			t.Errorf("%.40q: renewed as %.40q, %v", meta, again.Meta, err)
+		}
+	}
+}
+
+// Tokens, versions and leases are on one clock, the server's.
+func TestClock(t *testing.T) {
+	b := newBackend(t)
+	before := time.Now().UnixMilli()
+	l := grant(t, b.open(t), request("k"))
+	if after := time.Now().UnixMilli(); l.AcquiredAt < before || l.AcquiredAt > after || l.Token != l.AcquiredAt ||
+		l.Tick != l.AcquiredAt || l.Until != l.AcquiredAt+l.TTL.Milliseconds() {
+		t.Errorf("granted %+v between %d and %d", l, before, after)
+	}
+}
+
+func TestHolderMustHaveTheForm(t *testing.T) {
+	r := request("k")
+	r.Holder = "somebody"
+	_, err := openWith(t, Options{URL: "postgres://cron@h/db"}).Acquire(bounded(t), r)
+	var failure *lease.StoreError
+	if !errors.As(err, &failure) || !failure.Permanent {
+		t.Errorf("acquire: %v", err)
+	}
+}

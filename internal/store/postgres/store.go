@@ -1,0 +1,187 @@
+// Package postgres keeps leases in one table of one PostgreSQL database.
+//
+// Promise: the contract of [lease.Store], by the rules of package rules and no
+// clock but the server's. Each verb reads the key's row and, in the same request,
+// the clock; the rules say what becomes of it; and if that changes the row, the
+// change is written on condition that the row's version is still the one that was
+// read. If it is not, somebody else had success, and the verb begins again.
+//
+// Why that is safe: a change is written only to the row that it was made for, so
+// all changes of a key have one order, as if each verb had run alone. What has
+// passed on the clock by the time of the write can only make true what the rules
+// found, that a lease is over. A lease runs from the clock as it was read before
+// the write, which is after its holder began to ask, and the holder counts from
+// there: however late a write arrives, the holder stops before the row says that
+// the key is free. No transaction is longer than one request, so none is left
+// open by a client that dies, and a denial writes nothing.
+//
+// Cost, from dial to grant, in round trips: one to say who is there, two more for
+// a password (SCRAM), two more for TLS (three before Postgres 18), one to read,
+// one to write. On a warm
+// connection two, and one for a denial. A standby has one connection, the holder
+// two.
+//
+// The table leaderrun_leases is the one that the connection's search_path finds.
+// Who finds none makes it, or scripts/postgres.sql does for users who must not
+// create tables; they need SELECT, INSERT and UPDATE on it and nothing else.
+//
+// Wake-ups: a release notifies a channel of the key, and all who wait there ask
+// at once. Behind a pooler standbys poll.
+//
+// Not promised: a failover to a replica that lags can grant twice, unless
+// synchronous_commit makes the server wait for that replica. A server whose clock
+// is set forward ends leases early. A row is never deleted; whoever deletes one
+// takes the lease away.
+//
+// Only the command line's wiring and tests may import it.
+package postgres
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // a name, no secret
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+)
+
+// Options says where the leases are.
+type Options struct {
+	// URL is postgres://[user[:password]@]host[:port]/database[?sslmode=...]. It
+	// says all: neither PG* variables nor files in the home directory count.
+	URL string
+	// Prefix is the first column of every row.
+	Prefix string
+	// Dialer opens connections; nil means TCP.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Store is a [lease.Store] in one database. The context is the only bound of a
+// call: one without a deadline may take as long as the network lets it.
+type Store struct {
+	prefix string
+	conns  *conns
+}
+
+var (
+	_ lease.Store  = (*Store)(nil)
+	_ lease.Caller = (*Store)(nil)
+)
+
+// New makes a store and opens no connection: the first call does. An error is a
+// *lease.StoreError that names what is wrong in the URL and never repeats any
+// part of it that may be a password.
+func New(o Options) (*Store, error) {
+	config, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Prefix == "" {
+		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
+	}
+	return &Store{prefix: o.Prefix, conns: newConns(config, o.Dialer)}, nil
+}
+
+// Acquire implements [lease.Store].
+func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	const op = "acquire"
+	if !r.Holder.Valid() {
+		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
+	}
+	return s.update(ctx, verb{op: op, key: r.Key, beats: true, change: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		return st.Acquire(r, now)
+	}})
+}
+
+// Renew implements [lease.Store].
+func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.update(ctx, verb{op: "renew", key: l.Key, beats: true, change: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		return st.Renew(l, now)
+	}})
+}
+
+// Release implements [lease.Store].
+func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
+	_, err := s.update(ctx, verb{op: "release", key: l.Key, channel: s.channel(wakeKind, l.Key), change: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		return lease.Lease{}, st.Release(l, r, now)
+	}})
+	return err
+}
+
+// Wait implements [lease.Store]. All who wait are woken; a holder that dies wakes
+// nobody, which the caller's own timer at the end of the lease covers.
+func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	over, cancel := context.WithTimeout(context.Background(), atMost)
+	defer cancel()
+	return s.listen(ctx, "wait", wakeKind, key, func(c *conn) error {
+		// What happened before it listened is in the row.
+		if r, err := s.read(ctx, c, key); err != nil || r.state.Free(r.now) {
+			return err
+		}
+		return c.hear(over)
+	})
+}
+
+// Pass does nothing: no wake-up is anybody's own.
+func (s *Store) Pass(context.Context, string) error { return nil }
+
+// Listen implements [lease.Caller].
+func (s *Store) Listen(ctx context.Context, key string) error {
+	return s.listen(ctx, "listen", callKind, key, func(c *conn) error { return c.hear(context.Background()) })
+}
+
+// listen runs what follows on a connection that listens to a channel of key.
+func (s *Store) listen(ctx context.Context, op, kind, key string, then func(*conn) error) error {
+	var deaf bool
+	err := s.conns.do(ctx, op, func(c *conn) error {
+		if !c.direct {
+			if _, err := s.read(ctx, c, key); err != nil {
+				return err
+			}
+		}
+		// A pooler would listen on a connection that serves others next.
+		if deaf = !c.direct; deaf {
+			return nil
+		}
+		if err := c.listen(s.channel(kind, key)); err != nil {
+			return err
+		}
+		c.notified = false
+		return then(c)
+	})
+	if deaf || isPermanent(err) { // the next acquire tells what is wrong
+		return lease.ErrNoWakeups
+	}
+	return err
+}
+
+// isPermanent reports whether waiting will not do, for now: without a right, or
+// without a connection, a standby had better ask.
+func isPermanent(err error) bool {
+	var failure *lease.StoreError
+	var p *problem
+	return errors.As(err, &failure) && (failure.Permanent || errors.As(err, &p) && p.state == tooManyConnections)
+}
+
+// Close implements [lease.Store]. Calls that are under way end by themselves.
+func (s *Store) Close() error {
+	s.conns.close()
+	return nil
+}
+
+// The kinds of channels: those who wait for a key listen to one, its holder to
+// the other.
+const (
+	wakeKind = "leaderrun_"
+	callKind = "leaderrun_ctl_"
+)
+
+// channel is the name of a key's channel. Neither a prefix nor a key has a space.
+func (s *Store) channel(kind, key string) string {
+	sum := md5.Sum([]byte(s.prefix + " " + key)) //nolint:gosec // as above
+	return kind + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,156 @@
+package postgres
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"net"
+	"net/url"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+const (
+	urlForm    = "write postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE"
+	encodeThem = "percent-encode the characters : / ? # [ ] @ % & of user, password and paths"
+)
+
+// parameters are those that a URL may have, as libpq knows them.
+var parameters = []string{
+	"application_name", "channel_binding", "options", "require_auth", "sslcert", "sslkey", "sslmode", "sslnegotiation",
+	"sslpassword", "sslrootcert", "sslsni", "target_session_attrs",
+}
+
+func refusal(problem, cure string) error {
+	return &lease.StoreError{Op: "postgres store", Err: errors.New(problem), Permanent: true, Cure: cure}
+}
+
+// parseURL reads the URL of a store, and the certificates that it names. A URL
+// that is cut at the wrong place, for instance because of a '#' in the password,
+// shows parts of the password as host, port, path or parameter: so no error
+// repeats any of them.
+func parseURL(text string) (*pgconn.Config, error) {
+	scheme, _, ok := strings.Cut(text, "://")
+	if !ok || scheme != "postgres" && scheme != "postgresql" {
+		return nil, refusal(`the URL must begin with "postgres://"`, urlForm)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, refusal("the URL cannot be read", urlForm+", and "+encodeThem)
+	}
+	if u.Host, err = hosts(u.Host); err != nil {
+		return nil, err
+	}
+	switch database := strings.TrimPrefix(u.Path, "/"); {
+	case database == "":
+		return nil, refusal("the URL names no database", urlForm)
+	case strings.Contains(database, "/"), u.Fragment != "":
+		return nil, refusal("the path of the URL is not the name of a database", urlForm+", and "+encodeThem)
+	}
+	if u.User.Username() == "" {
+		if u.User, err = thisUser(u.User); err != nil {
+			return nil, err
+		}
+	}
+	values, err := settings(u)
+	if err != nil {
+		return nil, err
+	}
+	// A plus is a plus there, and no space as in a browser's form.
+	u.RawQuery = strings.ReplaceAll(values.Encode(), "+", "%20")
+	config, err := pgconn.ParseConfig(u.String())
+	if err != nil {
+		return nil, unusable(err)
+	}
+	config.Password, _ = u.User.Password()
+	config.RuntimeParams = map[string]string{
+		"application_name": cmp.Or(values.Get("application_name"), "leaderrun"),
+		"client_encoding":  "UTF8",
+	}
+	if options := values.Get("options"); options != "" {
+		config.RuntimeParams["options"] = options
+	}
+	return config, nil
+}
+
+// hosts gives each host its port. The list is as package url reads it: all of
+// several hosts with a port, or none.
+func hosts(list string) (string, error) {
+	const defaultPort = "5432"
+	var addrs []string
+	for host := range strings.SplitSeq(list, ",") {
+		one := url.URL{Host: host}
+		name, port := one.Hostname(), cmp.Or(one.Port(), defaultPort)
+		if name == "" {
+			return "", refusal("the URL names no host", urlForm)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "", refusal("the port in the URL is not a number from 1 to 65535", urlForm)
+		}
+		addrs = append(addrs, net.JoinHostPort(name, port))
+	}
+	return strings.Join(addrs, ","), nil
+}
+
+// thisUser is who connects when the URL does not say.
+func thisUser(given *url.Userinfo) (*url.Userinfo, error) {
+	if _, secret := given.Password(); secret {
+		return nil, refusal("the URL has a password but no user", urlForm)
+	}
+	me, err := user.Current()
+	if err != nil {
+		return nil, refusal("the URL names no user, and this one has no name", urlForm)
+	}
+	return url.User(me.Username), nil
+}
+
+// settings are all that the client wants to know, each once. What the URL leaves
+// out the client would fill from PG* variables and from files in the home
+// directory. Then the same line in a crontab could mean another store on each
+// host, and leaderrun's password come from variables that are the command's.
+func settings(u *url.URL) (url.Values, error) {
+	given, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B"))
+	if err != nil {
+		return nil, refusal("the parameters of the URL cannot be read", encodeThem)
+	}
+	all := url.Values{
+		"channel_binding": {"prefer"}, "connect_timeout": {"0"}, "max_protocol_version": {""}, "min_protocol_version": {""},
+		"require_auth": {""}, "sslcert": {""}, "sslcertmode": {"allow"}, "sslkey": {""}, "sslmode": {"prefer"},
+		"sslnegotiation": {""}, "sslpassword": {""}, "sslrootcert": {""}, "sslsni": {"1"}, "target_session_attrs": {"any"},
+	}
+	if strings.Contains(u.Host, ",") {
+		all.Set("target_session_attrs", "read-write") // the one that is no replica
+	}
+	for name, value := range given {
+		switch {
+		case !slices.Contains(parameters, name):
+			return nil, refusal("the URL has a parameter that it cannot have", "it can have "+strings.Join(parameters, ", ")+"; a ? in a password is %3F")
+		case len(value) > 1 || value[0] == "":
+			return nil, refusal("the parameter "+name+" of the URL is empty or given twice", "give it one value")
+		case name == "target_session_attrs" && !slices.Contains([]string{"any", "primary", "read-write"}, value[0]):
+			return nil, refusal("target_session_attrs in the URL asks for a replica, which takes no leases", "write target_session_attrs=read-write, or leave it out")
+		}
+	}
+	maps.Copy(all, given)
+	return all, nil
+}
+
+// unusable is what the client says, without the URL that it repeats. Of the
+// surroundings only PGSERVICE can make it fail.
+func unusable(err error) error {
+	const cure = "correct the parameters of the URL"
+	cause := errors.Unwrap(err)
+	switch {
+	case cause == nil:
+		return refusal("a parameter of the URL has a value that Postgres does not know", cure)
+	case strings.Contains(cause.Error(), "service"):
+		return refusal("PGSERVICE in the environment: "+cause.Error(), "unset PGSERVICE: the URL says all that leaderrun needs")
+	}
+	return refusal(cause.Error(), cure)
+}

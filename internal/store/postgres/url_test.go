@@ -1,0 +1,198 @@
+package postgres
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestURL(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ url, addr, user, password, database string }{
+		{"postgres://cron@127.0.0.1:5433/jobs", "127.0.0.1:5433", "cron", "", "jobs"},
+		{"postgresql://cron@pg.example/jobs", "pg.example:5432", "cron", "", "jobs"},
+		{"postgres://pg.example/jobs", "pg.example:5432", me.Username, "", "jobs"},
+		{"postgres://cron:secret@[::1]:7000/jobs", "[::1]:7000", "cron", "secret", "jobs"},
+		{"postgres://cron:secret@[::1]/jobs", "[::1]:5432", "cron", "secret", "jobs"},
+		{"postgres://cr%40n:a%3Ab%2Fc%3Fd%23e%5Bf%5Dg%40h%25+i@h/a%20b", "h:5432", "cr@n", "a:b/c?d#e[f]g@h%+i", "a b"},
+		{"postgres://cron@a,b,c/jobs", "a:5432,b:5432,c:5432", "cron", "", "jobs"},
+		{"postgres://cron@a:1,b:2/jobs", "a:1,b:2", "cron", "", "jobs"},
+		{"postgres://cron@a,b/jobs?sslmode=disable", "a:5432,b:5432", "cron", "", "jobs"},
+	} {
+		config, err := parseURL(c.url)
+		if err != nil {
+			t.Errorf("%s: %v", c.url, err)
+			continue
+		}
+		addr := newConns(config, nil).addr
+		if addr != c.addr || config.User != c.user || config.Password != c.password || config.Database != c.database {
+			t.Errorf("%s: %q %q %q %q", c.url, addr, config.User, config.Password, config.Database)
+		}
+	}
+}
+
+func TestParameters(t *testing.T) {
+	config, err := parseURL("postgres://cron@h/jobs?application_name=a+b%20c&options=-csearch_path%3Dleases")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"application_name": "a+b c", "options": "-csearch_path=leases", "client_encoding": "UTF8"} {
+		if got := config.RuntimeParams[name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// The same line in a crontab must mean the same store on every host, and the
+// variables are the command's.
+func TestSurroundingsDoNotCount(t *testing.T) {
+	const address = "postgres://cron@h/jobs"
+	before, err := parseURL(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for name, content := range map[string]string{
+		".pgpass":              "*:*:*:*:sesame\n",
+		".postgresql/root.crt": "no certificate", ".postgresql/postgresql.crt": "none", ".postgresql/postgresql.key": "none",
+		".pg_service.conf": "[other]\nhost=elsewhere\nport=1\ndbname=other\nuser=other\npassword=sesame\nsslmode=verify-full\nsearch_path=other\n",
+	} {
+		path := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range map[string]string{
+		"PGHOST": "elsewhere", "PGPORT": "1,2", "PGDATABASE": "other", "PGUSER": "other", "PGPASSWORD": "sesame", "PGPASSFILE": filepath.Join(home, ".pgpass"),
+		"PGAPPNAME": "other", "PGCONNECT_TIMEOUT": "x", "PGSSLMODE": "verify-full", "PGSSLKEY": "/nowhere", "PGSSLCERT": "/nowhere", "PGSSLCERTMODE": "x",
+		"PGSSLSNI": "0", "PGSSLROOTCERT": "/nowhere", "PGSSLPASSWORD": "sesame", "PGSSLNEGOTIATION": "direct", "PGTARGETSESSIONATTRS": "standby",
+		"PGSERVICE": "other", "PGTZ": "other", "PGOPTIONS": "-csearch_path=other", "PGMINPROTOCOLVERSION": "x", "PGMAXPROTOCOLVERSION": "x",
+		"PGCHANNELBINDING": "require", "PGREQUIREAUTH": "none",
+	} {
+		t.Setenv(name, value)
+	}
+	after, err := parseURL(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, values := range map[string][2]string{
+		"host":           {before.Host, after.Host},
+		"port":           {strconv.Itoa(int(before.Port)), strconv.Itoa(int(after.Port))},
+		"user":           {before.User, after.User},
+		"password":       {before.Password, after.Password},
+		"database":       {before.Database, after.Database},
+		"hosts":          {strconv.Itoa(len(before.Fallbacks)), strconv.Itoa(len(after.Fallbacks))},
+		"name":           {before.TLSConfig.ServerName, after.TLSConfig.ServerName},
+		"parameters":     {before.RuntimeParams["options"] + before.RuntimeParams["application_name"], after.RuntimeParams["options"] + after.RuntimeParams["application_name"]},
+		"parameters set": {strconv.Itoa(len(before.RuntimeParams)), strconv.Itoa(len(after.RuntimeParams))},
+		"negotiation":    {before.SSLNegotiation, after.SSLNegotiation},
+		"certificates":   {before.SSLCertMode, after.SSLCertMode},
+		"binding":        {before.ChannelBinding, after.ChannelBinding},
+		"authentication": {before.RequireAuth, after.RequireAuth},
+		"protocols":      {before.MinProtocolVersion + before.MaxProtocolVersion, after.MinProtocolVersion + after.MaxProtocolVersion},
+		"time":           {before.ConnectTimeout.String(), after.ConnectTimeout.String()},
+	} {
+		if values[0] != values[1] {
+			t.Errorf("%s: %q became %q", what, values[0], values[1])
+		}
+	}
+	if after.TLSConfig.RootCAs != nil || len(after.TLSConfig.Certificates) > 0 || after.ValidateConnect != nil {
+		t.Errorf("certificates or a kind of server come from somewhere: %+v", after)
+	}
+}
+
+func TestServiceThatIsMissing(t *testing.T) {
+	t.Setenv("PGSERVICE", "other")
+	t.Setenv("PGSERVICEFILE", "/nowhere")
+	if _, err := parseURL("postgres://cron:sesame@h/jobs"); err == nil || !strings.Contains(err.Error(), "PGSERVICE") || strings.Contains(err.Error(), "sesame") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBadURL(t *testing.T) {
+	for _, c := range []struct{ url, says string }{
+		{"", `must begin with "postgres://"`},
+		{"127.0.0.1:5432", `must begin with "postgres://"`},
+		{"sesame@h:5432", `must begin with "postgres://"`},
+		{"http://h/", `must begin with "postgres://"`},
+		{"Postgres://h/jobs", `must begin with "postgres://"`},
+		{"postgres:h", `must begin with "postgres://"`},
+		{"host=h password=sesame", `must begin with "postgres://"`},
+		{"postgres://", "names no host"},
+		{"postgres:///jobs", "names no host"},
+		{"postgres://:5432/jobs", "names no host"},
+		{"postgres://cron:sesame@/jobs", "names no host"},
+		{"postgres://a,,b/jobs", "names no host"},
+		{"postgres://h", "names no database"},
+		{"postgres://h/", "names no database"},
+		{"postgres://cron:sesame@h", "names no database"},
+		{"postgres://h:0/jobs", "port"},
+		{"postgres://h:65536/jobs", "port"},
+		{"postgres://a:0,b:1/jobs", "port"},
+		{"postgres://h:99999999999999999999/jobs", "port"},
+		{"postgres://h:sesame/jobs", "cannot be read"},
+		{"postgres://a:1,b/jobs", "cannot be read"},
+		{"postgres://h:-1/jobs", "cannot be read"},
+		{"postgres://h h/jobs", "cannot be read"},
+		{"postgres://h\n/jobs", "cannot be read"},
+		{"postgres://h%zz/jobs", "cannot be read"},
+		{"postgres://[::1/jobs", "cannot be read"},
+		{"postgres://h/sesame/jobs", "not the name of a database"},
+		{"postgres://h/jobs#sesame", "not the name of a database"},
+		{"postgres://:sesame@h/jobs", "no user"},
+		{"postgres://h/jobs?sslmod=require", "cannot have"},
+		{"postgres://h/jobs?password=sesame", "cannot have"},
+		{"postgres://h/jobs?host=elsewhere", "cannot have"},
+		{"postgres://h/jobs?service=other", "cannot have"},
+		{"postgres://h/jobs?passfile=other", "cannot have"},
+		{"postgres://h/jobs?sslmode", "empty or given twice"},
+		{"postgres://h/jobs?sslmode=", "empty or given twice"},
+		{"postgres://h/jobs?sslmode=require&sslmode=disable", "empty or given twice"},
+		{"postgres://h/jobs?%zz", "cannot be read"},
+		{"postgres://h/jobs?sslmode=yes", "sslmode is invalid"},
+		{"postgres://h/jobs?channel_binding=sesame", "does not know"},
+		{"postgres://h/jobs?target_session_attrs=sesame", "takes no leases"},
+		{"postgres://h/jobs?target_session_attrs=standby", "takes no leases"},
+		{"postgres://h/jobs?sslmode=verify-full&sslrootcert=/nowhere/ca.pem", "/nowhere/ca.pem: no such file"},
+		{"postgres://h/jobs?sslmode=verify-full&sslrootcert=/dev/null", "unable to add CA"},
+		{"postgres://h/jobs?sslcert=/nowhere/c.pem", "both"},
+		{"postgres://h/jobs?sslcert=/nowhere/c.pem&sslkey=/nowhere/k.pem", "/nowhere/k.pem: no such file"},
+		// passwords that were not encoded
+		{"postgres://cron:ses#ame@h/jobs", "cannot be read"},
+		{"postgres://cron:1#sesame@h/jobs", "names no database"},
+		{"postgres://cron:1?sesame@h/jobs", "names no database"},
+		{"postgres://cron:1/sesame@h/jobs", "not the name of a database"},
+		{"postgres://cron:ses%ame@h/jobs", "cannot be read"},
+	} {
+		s, err := New(Options{URL: c.url, Prefix: "leaderrun"})
+		if err == nil {
+			t.Errorf("%q was accepted", c.url)
+			_ = s.Close()
+			continue
+		}
+		if !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v; want %q", c.url, err, c.says)
+		}
+		for _, part := range []string{"sesame", "ses#", "ame@", "cron"} {
+			if strings.Contains(c.url, part) && strings.Contains(err.Error(), part) {
+				t.Errorf("%q: the message shows %q: %v", c.url, part, err)
+			}
+		}
+	}
+}
+
+func TestEmptyPrefix(t *testing.T) {
+	if _, err := New(Options{URL: "postgres://h/jobs"}); err == nil {
+		t.Error("an empty prefix was accepted")
+	}
+}

@@ -1,0 +1,251 @@
+//go:build linux
+
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/faultnet"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// waiting runs a call that waits, and returns what comes of it once the server
+// has heard LISTEN.
+func waiting(t *testing.T, w *wire, call func() error) <-chan error {
+	t.Helper()
+	over := make(chan error, 1)
+	go func() { over <- call() }()
+	awaits(t, "LISTEN", func() bool { return w.sent("LISTEN") })
+	return over
+}
+
+func endOf(t *testing.T, over <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-over:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the wait is not over")
+		return nil
+	}
+}
+
+// A standby needs one connection, for its waits and for what it asks in between.
+func TestStandbyHasOneConnection(t *testing.T) {
+	b := newBackend(t)
+	holder := b.open(t)
+	var w wire
+	standby := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
+	for round := range 3 {
+		l := grant(t, holder, request("k"))
+		r := request("k")
+		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
+			t.Fatal(err)
+		}
+		over := waiting(t, &w, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
+		if err := holder.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := endOf(t, over); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		if err := standby.Release(bounded(t), grant(t, standby, r), lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What woke it before does not wake it again.
+	grant(t, holder, request("k"))
+	const atMost = 200 * time.Millisecond
+	began := time.Now()
+	if err := standby.Wait(bounded(t), "k", atMost); err != nil || time.Since(began) < atMost {
+		t.Errorf("over after %s: %v", time.Since(began), err)
+	}
+	if n := w.connections(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// A notification that gets lost costs no more than the time that the standby
+// gave itself.
+func TestNotificationIsLost(t *testing.T) {
+	b := newBackend(t)
+	proxy, err := faultnet.Listen(b.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	l := grant(t, b.open(t), request("k"))
+	var w wire
+	standby := openWith(t, Options{URL: "postgres://postgres:s3cret@" + proxy.Addr() + "/postgres?sslmode=disable", Dialer: w.dial})
+	const atMost = 2 * time.Second
+	began := time.Now()
+	over := waiting(t, &w, func() error { return standby.Wait(bounded(t), "k", atMost) })
+	awaits(t, "standby that listens", func() bool {
+		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun' AND state = 'idle' AND query LIKE '%leaderrun_leases%'") == "2"
+	})
+	if err := proxy.Set(faultnet.DropReplies); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.open(t).Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := endOf(t, over); err != nil || time.Since(began) < atMost {
+		t.Errorf("over after %s: %v", time.Since(began), err)
+	}
+	if err := proxy.Set(faultnet.Pass); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := standby.Acquire(ctx, request("k")); err == nil {
+		t.Error("granted over a connection that has lost bytes")
+	}
+	grant(t, standby, request("k"))
+}
+
+func TestConnectionIsLostWhileWaiting(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, b backend){
+		"terminated": func(t *testing.T, b backend) {
+			b.do(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
+		},
+		"killed": func(_ *testing.T, b backend) { b.Kill() },
+	} {
+		for op, call := range map[string]func(s *Store) error{
+			"wait":   func(s *Store) error { return s.Wait(bounded(t), "k", time.Minute) },
+			"listen": func(s *Store) error { return s.Listen(bounded(t), "k") },
+		} {
+			t.Run(name+"/"+op, func(t *testing.T) {
+				b := newBackend(t)
+				grant(t, b.open(t), request("k"))
+				var w wire
+				s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
+				over := waiting(t, &w, func() error { return call(s) })
+				lose(t, b)
+				var failure *lease.StoreError
+				if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent || failure.Op != op {
+					t.Errorf("%v", err)
+				}
+				if name == "killed" {
+					if err := call(s); !errors.As(err, &failure) || !failure.Refused {
+						t.Errorf("no server: %v", err)
+					}
+					b.Restart()
+				}
+				if err := s.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
+					t.Errorf("the next wait: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestHolderIsCalled(t *testing.T) {
+	b := newBackend(t)
+	var w wire
+	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
+	grant(t, s, request("k"))
+	over := waiting(t, &w, func() error { return s.Listen(bounded(t), "k") })
+	for _, other := range []string{s.channel(callKind, "other"), s.channel(wakeKind, "k")} {
+		b.do(t, "NOTIFY "+other)
+	}
+	select {
+	case err := <-over:
+		t.Errorf("called, and nobody did: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	// It listens once LISTEN is committed, which nobody here can see.
+	for called := false; !called; {
+		b.do(t, "SELECT pg_notify('leaderrun_ctl_' || md5('leaderrun k'), '')")
+		select {
+		case err := <-over:
+			called = true
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func TestNoConnectionIsLeft(t *testing.T) {
+	b := newBackend(t, "max_connections=6", "superuser_reserved_connections=3")
+	b.do(t, createTable+"; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO cron")
+	for range 3 {
+		grant(t, openWith(t, Options{URL: b.as(t, "cron")}), request(fmt.Sprint(time.Now().UnixNano())))
+	}
+	s := openWith(t, Options{URL: b.as(t, "cron")})
+	if err := s.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
+		t.Errorf("wait: %v, want ErrNoWakeups", err)
+	}
+	_, err := s.Acquire(bounded(t), request("k"))
+	wantError(t, err, false, "53300", "max_connections")
+}
+
+// A pooler tells its clients of another process than the one that answers. On
+// its connections nobody must listen: the next request may be another client's.
+func TestPooler(t *testing.T) {
+	b := newBackend(t)
+	var w wire
+	pooled := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := w.dial(ctx, network, addr)
+		return &otherProcess{Conn: c}, err
+	}})
+	l := grant(t, pooled, request("k"))
+	for _, call := range []func() error{
+		func() error { return pooled.Wait(bounded(t), "k", time.Minute) },
+		func() error { return pooled.Listen(bounded(t), "k") },
+	} {
+		if err := call(); !errors.Is(err, lease.ErrNoWakeups) {
+			t.Errorf("%v, want ErrNoWakeups", err)
+		}
+	}
+	if w.sent("LISTEN") {
+		t.Error("LISTEN was sent")
+	}
+	if err := pooled.Release(bounded(t), l, lease.Result{}); err != nil {
+		t.Error(err)
+	}
+	if n := w.connections(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// otherProcess changes the process id in what the server says at the start, the
+// message BackendKeyData.
+type otherProcess struct {
+	net.Conn
+	ready []byte // to be read
+	done  bool
+}
+
+func (c *otherProcess) Read(p []byte) (int, error) {
+	if len(c.ready) == 0 && c.done {
+		return c.Conn.Read(p)
+	}
+	if len(c.ready) == 0 {
+		const header = 5 // type and length
+		message := make([]byte, header)
+		if _, err := io.ReadFull(c.Conn, message); err != nil {
+			return 0, err
+		}
+		body := make([]byte, binary.BigEndian.Uint32(message[1:])-4)
+		if _, err := io.ReadFull(c.Conn, body); err != nil {
+			return 0, err
+		}
+		if message[0] == 'K' {
+			body[0] ^= 0x40
+			c.done = true
+		}
+		c.ready = append(message, body...)
+	}
+	n := copy(p, c.ready)
+	c.ready = c.ready[n:]
+	return n, nil
+}
