@@ -53,13 +53,14 @@ func (e *HeldError) Error() string {
 type DoneError struct {
 	// Ago is how long ago the tick was that has been served or given up.
 	Ago time.Duration
-	// GivenUp: after as many starts as Request.Tries allows.
+	// GivenUp: after as many starts as Request.Tries allows, or for a newer tick
+	// that has been started.
 	GivenUp bool
 }
 
 func (e *DoneError) Error() string {
 	if e.GivenUp {
-		return fmt.Sprintf("the tick of %s ago was given up after its last try", e.Ago)
+		return fmt.Sprintf("the tick of %s ago has had its last try", e.Ago)
 	}
 	return fmt.Sprintf("the tick of %s ago has been served", e.Ago)
 }

@@ -22,6 +22,7 @@ var tickTests = []test{
 	{"a start after which nothing ran is taken back once", startTakenBack},
 	{"a start is taken back by the newest holder only", startTakenBackByNewest},
 	{"a tick is not given up while the key settles", settlesBeforeGivingUp},
+	{"a tick is not run after a newer one", newerTickIsLast},
 	{"a late success does not turn the ticks back", ticksOnlyGrow},
 	{"without a period ticks are neither read nor written", noPeriodNoTicks},
 	{"a tick from the far future silences nothing", farFutureTick},
@@ -211,6 +212,17 @@ func settlesBeforeGivingUp(t *testing.T, h Harness) {
 	knowing.SeenToken, knowing.SeenTTL = l.Token+1_000_000, 2*h.Unit
 	h.pass(settles(t, s, knowing).Remaining + time.Millisecond)
 	refused(t, s, knowing, lease.ErrDone)
+}
+
+func newerTickIsLast(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.ticking()
+	first := h.Grant(t, s, r)
+	release(t, s, first, failed)
+	release(t, s, h.Grant(t, s, at(r, first.Tick+half)), failed)
+	if told := done(t, s, at(r, first.Tick)); !told.GivenUp {
+		t.Errorf("%+v", told)
+	}
+	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed) // a slow clock's, of the same round
 }
 
 func ticksOnlyGrow(t *testing.T, h Harness) {

@@ -139,7 +139,9 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	if left := st.settle(r, now); left > 0 {
 		return lease.Lease{}, &lease.SettlingError{Remaining: milliseconds(left), Why: lease.SettleRollback, Tick: now.Wall}
 	}
-	if r.Tries > 0 && st.Starts >= r.Tries && covers(st.Anchor, tick, r.Period, now) {
+	// A tick is not run after a newer one, whatever became of that.
+	triedOut := r.Tries > 0 && st.Starts >= r.Tries
+	if covers(st.Anchor, tick, r.Period, now) && (triedOut || !sameRound(tick, st.Anchor, r.Period)) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.Anchor, now), GivenUp: true}
 	}
 	if g != nil && !g.Cooldown && g.Holder != r.Holder {

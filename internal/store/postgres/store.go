@@ -17,9 +17,8 @@
 //
 // Cost, from dial to grant, in round trips: one to say who is there, two more for
 // a password (SCRAM), two more for TLS (three before Postgres 18), one to read,
-// one to write. On a warm
-// connection two, and one for a denial. A standby has one connection, the holder
-// two.
+// one to write. On a warm connection two, and one for a denial. A standby has one
+// connection, the holder two.
 //
 // The table leaderrun_leases is the one that the connection's search_path finds.
 // Who finds none makes it, or scripts/postgres.sql does for users who must not
@@ -38,7 +37,7 @@ package postgres
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // a name, no secret
+	"crypto/md5" // Postgres has it, too
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -182,6 +181,6 @@ const (
 
 // channel is the name of a key's channel. Neither a prefix nor a key has a space.
 func (s *Store) channel(kind, key string) string {
-	sum := md5.Sum([]byte(s.prefix + " " + key)) //nolint:gosec // as above
+	sum := md5.Sum([]byte(s.prefix + " " + key))
 	return kind + hex.EncodeToString(sum[:])
 }

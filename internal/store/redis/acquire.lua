@@ -4,7 +4,8 @@
 -- {1, now, token, tick, acquired, min hold until}  granted; the same again to a holder that asks again
 -- {0, now, left, why, value, token, ttl, since}    denied; why held|cooldown|revoked|foreign; held since so long, 0: unknown
 -- {2, now, left, why}                              settling; why fresh|rollback|vanished
--- {3, now, tick, why}                              the tick needs no run; why served, or given-up after so many tries
+-- {3, now, tick, why}                              the tick needs no run; why served, or given-up: after so many tries, or
+--                                                  for a newer one that has been started
 -- {4, now}                                         this holder id has released already
 local me, ttl, minhold, tick = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local period, tries, settle = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -77,7 +78,7 @@ local anchor, starts = int(st.anchor), int(st.starts) or 0
 if period > 0 then
   if not near(anchor) then
     anchor, starts = tick, 0
-  elseif not value and tries > 0 and starts >= tries then
+  elseif not value and (tick <= anchor - period / 2 or tries > 0 and starts >= tries) then
     return done(anchor, 'given-up')
   end
 end

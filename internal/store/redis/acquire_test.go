@@ -105,6 +105,8 @@ func TestAcquireCountsStarts(t *testing.T) {
 		{name: "the second", before: ended + "HSET STATE anchor now-20s starts 1", call: call, want: "1 now now now now now", after: "HMGET STATE anchor starts = now-20s 2"},
 		{name: "no third", before: ended + "HSET STATE anchor now-20s starts 2", call: call, want: "3 now now-20s given-up", after: "GET LEASE = nil; LLEN WAKE = 1; HGET STATE starts = 2"},
 		{name: "an older tick is no new round", before: ended + "HSET STATE anchor now+60s starts 2", call: call, want: "3 now now+60s given-up"},
+		{name: "a tick is not run after a newer one", before: ended + "HSET STATE anchor now+50s starts 1", call: call, want: "3 now now+50s given-up", after: "GET LEASE = nil; LLEN WAKE = 1; HMGET STATE anchor starts = now+50s 1"},
+		{name: "a little older is the same round", before: ended + "HSET STATE anchor now+40s starts 1", call: call, want: "1 now now now now now", after: "HMGET STATE anchor starts = now+40s 2"},
 		{name: "half a period later: a new round", before: ended + "HSET STATE anchor now-50s starts 2", call: call, want: "1 now now now now now", after: "HMGET STATE anchor starts = now 1"},
 		{name: "just before it: the old one", before: ended + "HSET STATE anchor now-40s starts 2", call: call, want: "3 now now-40s given-up"},
 		{name: "an anchor of the far future is garbage", before: ended + "HSET STATE anchor now+900s starts 9", call: call, want: "1 now now now now now", after: "HMGET STATE anchor starts = now 1"},

@@ -138,7 +138,9 @@ func (m *model) acquire(c call) []any {
 				return m.answer(2, left, why)
 			}
 		}
-		if m.serves(m.anchor, tick, c.period) && c.tries > 0 && m.starts >= c.tries {
+		// A newer round has begun when its first tick is half a period away.
+		newer := 2*(m.anchor-tick) >= c.period
+		if m.serves(m.anchor, tick, c.period) && (newer || c.tries > 0 && m.starts >= c.tries) {
 			return m.done(m.anchor, "given-up")
 		}
 	}

@@ -84,6 +84,11 @@ const (
 	// leases. It must outlast a monthly job's silence.
 	minKeep = 35 * 24 * time.Hour
 
+	// coarse is how late servers tell that nothing came: they look at their waiting
+	// clients about every 100 ms. Wait asks for that much less, or the standby's own
+	// timer would cut the connection off each time.
+	coarse = 110 * time.Millisecond
+
 	// answerSlack is what Wait gives the server to tell that nothing came: it
 	// looks at its waiting clients about every 100 ms only.
 	answerSlack = time.Second
@@ -222,28 +227,39 @@ func (s *Store) Pass(ctx context.Context, key string) error {
 // Wait implements [lease.Store].
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
 	atMost = max(atMost, 10*time.Millisecond) // 0 would wait for ever
+	over := time.NewTimer(atMost)
+	defer over.Stop()
 	ctx, cancel := context.WithTimeout(ctx, atMost+answerSlack)
 	defer cancel()
-	return s.pop(ctx, "wait", "wake", key, atMost)
+	woken, err := s.pop(ctx, "wait", "wake", key, atMost-min(coarse, atMost/20))
+	if woken || err != nil {
+		return err
+	}
+	select { // a wake-up that comes now is found by the next acquire
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // Listen implements [lease.Caller].
 func (s *Store) Listen(ctx context.Context, key string) error {
-	return s.pop(ctx, "listen", "ctl", key, 0)
+	_, err := s.pop(ctx, "listen", "ctl", key, 0)
+	return err
 }
 
-// pop waits until there is an element in a list of the key or atMost has passed; 0
-// is for ever.
-func (s *Store) pop(ctx context.Context, op, list, key string, atMost time.Duration) error {
+// pop waits until there is an element in a list of the key, which it takes, or
+// atMost has passed; 0 is for ever.
+func (s *Store) pop(ctx context.Context, op, list, key string, atMost time.Duration) (taken bool, err error) {
 	// Not by BLPop: the client rounds its timeout to whole seconds.
 	seconds := strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64)
-	_, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
+	element, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
 		return c.Do(ctx, "BLPOP", s.companion(list, key), seconds).Result()
 	})
 	if se, ok := errors.AsType[*lease.StoreError](err); ok && se.Permanent {
-		return lease.ErrNoWakeups // no right to wait, say: the next acquire tells what else is wrong
+		return false, lease.ErrNoWakeups // no right to wait, say: the next acquire tells what else is wrong
 	}
-	return err
+	return element != nil, err
 }
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.
