@@ -20,12 +20,12 @@ const help = `leaderrun runs a command only while this host is the leader.
             -- /opt/job.sh     the same crontab line on every host: one runs the job
   leaderrun --store redis://HOST:6379/0 --key queue --wait forever -- /opt/consumer
             a service that must run once: the others stand by and take over
-  leaderrun --store file:/var/lib/leaderrun --key backup -- /opt/backup
-            one host, no server
+  leaderrun --store file:/var/lib/leaderrun --key backup -- /opt/backup      one host
 
 The lease (D is a duration with a unit: 500ms, 30s, 24h)
       --key NAME             what only one may run at a time: [A-Za-z0-9._:/-]{1,200}
-      --store URL            redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or file:/DIR
+      --store URL            redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss:, unix:,
+                             redis-sentinel:, redis-cluster:, postgres: or file:/DIR
                              (default redis://127.0.0.1:6379/0); PASSWORD may be file:PATH
       --prefix NAME          the key in Redis is NAME:leader:KEY (default leaderrun)
       --ttl D, --renew D     life of a lease and renewal interval (default 30s, ttl/3)
@@ -37,8 +37,8 @@ If somebody else leads
   -E, --skip-exit-code N     the exit status then (default 0)
       --rejoin               after a lost or expired lease stand by again, for ever
 The same crontab line on every host
-      --once-per D           one successful run per tick, ticks being D apart: the others
-                             stand by for --wait and run it if it fails or its host dies
+      --once-per D           one successful run per tick, ticks being D apart: with --wait
+                             the others run it if it fails
       --tries N              at most N starts per tick (default 2)
       --min-hold D           keep the lease for D from the start, also after a quick job
 Stopping the command

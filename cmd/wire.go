@@ -73,7 +73,7 @@ func openStore(c config.Config, log *slog.Logger) (lease.Store, error) {
 	}
 	return nil, &config.Error{
 		Problem: "the store's address must begin with " + strings.Join(redis.Schemes, "://, ") + "://, postgres:// or file:",
-		Cure:    "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or file:/DIR for this host alone",
+		Cure:    "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], postgres://USER:PASSWORD@HOST/DATABASE, or file:/DIR for this host alone",
 	}
 }
 

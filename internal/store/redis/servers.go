@@ -139,7 +139,7 @@ func (s *servers) greet(ctx context.Context, addr string) (map[string]any, error
 func (s *servers) ask(ctx context.Context, guide, key string, left int) (string, *lease.StoreError) {
 	share := guideLimit
 	if deadline, ok := ctx.Deadline(); ok {
-		share = min(share, time.Until(deadline)/time.Duration(left+1))
+		share = min(share, time.Until(deadline)/time.Duration(left+1)) //nolint:forbidigo // of a context, whose deadline is on this clock
 	}
 	ctx, cancel := context.WithTimeout(ctx, share)
 	defer cancel()
