@@ -129,6 +129,13 @@ func (c wireConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// answered reports whether something came back for what was sent last.
+func (w *wire) answered() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.receiving
+}
+
 // Trying again is the caller's decision: it knows whether it may. Nor does the
 // client come again to cancel what has failed.
 func TestEveryCallTriesOnce(t *testing.T) {

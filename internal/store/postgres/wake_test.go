@@ -88,7 +88,7 @@ func TestNotificationIsLost(t *testing.T) {
 	began := time.Now()
 	over := waiting(t, &w, func() error { return standby.Wait(bounded(t), "k", atMost) })
 	awaits(t, "standby that listens", func() bool {
-		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun' AND state = 'idle' AND query LIKE '%leaderrun_leases%'") == "2"
+		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun' AND state = 'idle' AND query LIKE '%leaderrun_leases%'") == "2" && w.answered()
 	})
 	if err := proxy.Set(faultnet.DropReplies); err != nil {
 		t.Fatal(err)
