@@ -9,10 +9,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/scripttest"
 )
 
-// TestMain runs six scripts or trees at a time, unless -parallel says otherwise:
+// TestMain runs four scripts or trees at a time, unless -parallel says otherwise:
 // most of the time they wait.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	m.Run()
