@@ -39,6 +39,7 @@ type PostgresServer struct {
 	settings []string
 	cmd      *exec.Cmd
 	gone     chan struct{} // closed once the process has been reaped
+	thaw     func()        // lets the frozen server go on; nil: it is not frozen
 	out      *postgresOutput
 }
 
@@ -47,13 +48,7 @@ type PostgresServer struct {
 // Without the program the test is skipped; where CI is set it fails.
 func StartPostgres(t testing.TB, files map[string]string, settings ...string) *PostgresServer {
 	t.Helper()
-	if postgresProgram("postgres") == "" {
-		const missing = "postgres is not installed: apt-get install postgresql"
-		if os.Getenv("CI") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
+	needPostgres(t)
 	empty, err := emptyCluster()
 	if err != nil {
 		t.Fatal(err)
@@ -82,21 +77,56 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 
 const postgresPassword = "s3cret" // what refused looks for
 
+// needPostgres skips the test without the server; where CI is set the test fails.
+func needPostgres(t testing.TB) {
+	t.Helper()
+	if postgresProgram("postgres") != "" {
+		return
+	}
+	const missing = "postgres is not installed: apt-get install postgresql"
+	if os.Getenv("CI") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
 // Stop freezes the server: its connections stay, nothing is answered.
 func (s *PostgresServer) Stop() {
+	s.t.Helper()
 	s.signal(syscall.SIGSTOP, s.cmd.Process.Pid) // first, and it starts no others
-	s.signal(syscall.SIGSTOP, s.backends()...)
+	all := append(s.backends(), s.cmd.Process.Pid)
+	s.signal(syscall.SIGSTOP, all...)
+	// Frozen processes do not notice that the test process is gone. This one does,
+	// by the end of its input, and lets them go on to their end.
+	thaw := exec.Command("sh", "-c", `read -r _; kill -CONT "$@"`, "sh")
+	for _, pid := range all {
+		thaw.Args = append(thaw.Args, strconv.Itoa(pid))
+	}
+	input, err := thaw.StdinPipe()
+	if err == nil {
+		err = thaw.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.thaw = func() {
+		_ = input.Close()
+		_ = thaw.Wait() // of those that are gone it says so
+	}
 }
 
 // Cont lets a frozen server go on.
 func (s *PostgresServer) Cont() {
-	s.signal(syscall.SIGCONT, s.backends()...)
-	s.signal(syscall.SIGCONT, s.cmd.Process.Pid)
+	if s.thaw != nil {
+		s.thaw()
+		s.thaw = nil
+	}
 }
 
 // Kill ends the server as a power cut does and waits until it is gone. It may be
 // called again.
 func (s *PostgresServer) Kill() {
+	defer s.Cont()
 	if s.cmd == nil {
 		return
 	}

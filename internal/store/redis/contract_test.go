@@ -21,6 +21,7 @@ func TestContractOnMiniredis(t *testing.T) {
 }
 
 func TestContractOnRedis(t *testing.T) {
+	t.Parallel()
 	b := realBackend(t)
 	h := harness(b)
 	h.Unit = 200 * time.Millisecond

@@ -106,7 +106,7 @@ const (
 	cureStart    = "start it, or name the store with --store"
 	cureName     = "check the host in the store's URL"
 	cureNetwork  = "check that it runs and that nothing on the way drops packets"
-	cureOther    = "check that --store names a Redis server, and look at its log"
+	cureOther    = "check that --store names a Redis server (rediss:// where it speaks TLS), and look at its log"
 )
 
 // failure says in one line what a person needs to know of err, which is anything

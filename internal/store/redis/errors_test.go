@@ -308,6 +308,7 @@ func TestHostileAnswers(t *testing.T) {
 		"-" + strings.Repeat("sesame ", 1000) + "\r\n", "-LEADERRUN \x1b[2J\r\n",
 	} {
 		t.Run(fmt.Sprintf("%.30q", answer), func(t *testing.T) {
+			t.Parallel() // some end with their context only
 			for _, hello := range []string{greeting, answer} {
 				s := open(t, ":sesame@"+answering(t, hello, answer))
 				for op, call := range calls(s) {

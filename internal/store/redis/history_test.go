@@ -119,11 +119,14 @@ func (w *world) again(wait int64) {
 	}
 }
 
-// troubled is a history in which everything may happen, on an odd seed also to
+// troubled is a history in which everything may happen, in three of four also to
 // the store.
 func troubled(seed int64, m *model, setBack bool) []step {
 	w := newWorld(seed, m)
-	w.trouble, w.field = troubles[w.IntN(len(troubles))], fields[int(seed/2)%len(fields)]
+	w.trouble, w.field = "spoil", fields[seed/2%int64(len(fields))]
+	if seed%4 == 2 {
+		w.trouble = troubles[seed/4%int64(len(troubles))]
+	}
 	length := 40
 	if seed%16 == 8 { // the lists of the last runs and of those who have released fill up
 		length = 400
@@ -139,7 +142,7 @@ func troubled(seed int64, m *model, setBack bool) []step {
 			w.add(s)
 		case len(w.steps) > 0 && choice <= 3:
 			w.again(s.wait)
-		case seed%2 == 1 && choice <= 9:
+		case seed%4 != 0 && choice <= 9 && (w.led() || choice == 4):
 			w.hurt(s)
 		case len(w.candidates) == 0 || len(w.candidates) < 5 && choice <= 14:
 			line := call{
@@ -186,6 +189,11 @@ func (w *world) arrive(line call) *candidate {
 	c.holder, c.ttl = fmt.Sprintf("host-%c/%04d/%032x", 'a'+w.IntN(3), w.holders, w.holders), w.pick(w.ttl, w.ttl, second)
 	w.candidates = append(w.candidates, c)
 	return c
+}
+
+// led says whether somebody leads, who may notice what happens to the store.
+func (w *world) led() bool {
+	return slices.ContainsFunc(w.candidates, func(c *candidate) bool { return c.leads && w.now < c.lastUntil })
 }
 
 func (w *world) leave(c *candidate) {
@@ -237,7 +245,7 @@ func (w *world) ask(c *candidate, s step) {
 }
 
 var (
-	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "put", "put for ever", "spoil", "spoil", "spoil", "spoil", "spoil"}
+	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "put", "put for ever", "spoil"}
 	fields   = []string{"tok", "id", "at", "nb", "tick", "ttl", "exp", "req", "rel", "since", "due", "ok", "anchor", "starts"}
 )
 
@@ -267,17 +275,16 @@ func (w *world) hurt(s step) {
 }
 
 func (w *world) garbage(field string) string {
-	switch choice := w.IntN(4); {
-	case choice <= 1 && field == "tok":
-		return fmt.Sprint(largest + w.pick(-1, 0, 1))
-	case choice == 0:
-		return []string{"", "x", "-1", "1e9", "0x10", " 7", "99999999999999999"}[w.IntN(7)]
-	case choice == 1:
-		return fmt.Sprint(w.pick(0, 7, w.token))
-	case choice == 2:
-		return "8888888888888" // the far future
+	if field == "tok" && w.IntN(2) == 0 {
+		return fmt.Sprint(largest + w.pick(0, 0, 1))
 	}
-	return fmt.Sprint(w.now + w.pick(-minute, minute, day))
+	return []string{
+		[]string{"", "x", "-1", "1e9", "0x10", " 7"}[w.IntN(6)],
+		"99999999999999999", // too long to be a number of ours
+		"8888888888888",     // the far future
+		fmt.Sprint(w.now + w.pick(-minute, minute, day)),
+		fmt.Sprint(w.pick(0, 7, w.token)),
+	}[w.IntN(5)]
 }
 
 // scheduled is a history of one crontab line on hosts whose clocks differ by less

@@ -222,7 +222,7 @@ func (m *model) grant(c call, tick int64) []any {
 		m.starts = or(m.starts, 0) + 1
 	}
 	m.hold(c, token, tick, m.now, m.now+c.minHold)
-	m.mark(c)
+	m.mark(m.now + c.keep())
 	m.wakeEnd, m.ctlEnd = 0, 0
 	return m.answer(1, token, tick, m.now, m.now+c.minHold)
 }
@@ -237,9 +237,9 @@ func (m *model) hold(c call, token, tick, granted, holdUntil int64) {
 }
 
 // mark notes when the store began to remember.
-func (m *model) mark(c call) {
+func (m *model) mark(end int64) {
 	if m.born == none {
-		m.born, m.bornEnd = m.now, m.now+c.keep()
+		m.born, m.bornEnd = m.now, end
 	}
 }
 
@@ -270,7 +270,7 @@ func (m *model) renew(c call) []any {
 		return m.answer(0, "expired", "")
 	case m.value == "":
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
-		m.mark(c)
+		m.mark(m.memoryEnd)
 		return m.answer(2, asked)
 	}
 	if m.token == c.token && m.holder == c.holder {
