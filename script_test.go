@@ -3,20 +3,10 @@
 package main
 
 import (
-	"flag"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/scripttest"
 )
-
-// TestMain runs four scripts or trees at a time, unless -parallel says otherwise:
-// most of the time they wait.
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "4"); err != nil {
-		panic(err)
-	}
-	m.Run()
-}
 
 // TestScripts runs testdata/script: the scripts at its top once per store, each
 // folder below with the store it is about. The helpers of the scripts are in
