@@ -1,0 +1,79 @@
+package lease
+
+import (
+	"context"
+	"time"
+)
+
+// Operator is what people do with keys under which they run nothing: look at
+// them, and end other people's leases. Every store is one. All that it tells may
+// have been written by anybody: treat texts as hostile.
+type Operator interface {
+	// Inspect tells what the store knows of key, and changes nothing. A key that
+	// it has never heard of is free. Errors: *StoreError.
+	Inspect(ctx context.Context, key string) (Status, error)
+
+	// Keys lists the keys of this prefix that the store has any memory of, in
+	// order. Errors: *StoreError, permanent where the rights do not allow it.
+	Keys(ctx context.Context) ([]string, error)
+
+	// HandOver asks the leader to stop its command and to release, and returns
+	// the status with that: HandOver is false when there is no leader to ask.
+	// Repeating it is no error. Errors: *StoreError.
+	HandOver(ctx context.Context, key string) (Status, error)
+
+	// Revoke takes the lease from its holder and returns the status before. The
+	// holder learns of it at its next renewal, which Revoke brings about where
+	// the store is a [Caller], stops its tree and frees the key; a holder that is
+	// dead costs at most its TTL. A minimum hold ends at once; a foreign value
+	// stays. With now the key is free at once, whatever stands there and whether
+	// a tree still runs or not. The token moves on, so that a sink that knows it
+	// refuses the old holder. Errors: *StoreError.
+	Revoke(ctx context.Context, key string, now bool) (Status, error)
+}
+
+// Status is what a store knows of a key at one instant. Times are the store's,
+// in milliseconds since its epoch; 0 means that it does not know.
+type Status struct {
+	Key string
+	Why HeldReason // "" when the key is free
+	// Value is what stands at the key, cut to 256 bytes: anything at all when
+	// Why is HeldForeign.
+	Value string
+	// Holder is that of the newest grant, "" when it has been released. A free
+	// key with a holder was left by one that vanished.
+	Holder Holder
+	// Token is that of the newest grant; nothing older may write to a sink.
+	Token int64
+	// Remaining is the time until the key expires if nobody renews it, TTL the
+	// holder's own.
+	Remaining, TTL time.Duration
+	// Now is the time of this answer, Since that of the grant, MinHold the end
+	// of its minimum hold.
+	Now, Since, MinHold int64
+	// Tick is that of the newest grant, Served the last one that needs no run any
+	// more, and Starts how many runs were started for the newest tick.
+	Tick, Served int64
+	Starts       int
+	// HandOver says that the holder has been asked to hand over.
+	HandOver bool
+	// Meta is what Request.Meta was.
+	Meta string
+	// Runs are the last ones, newest token first, at most 20.
+	Runs []Run
+}
+
+// Run is what a store files about one run, in the form in which it does. Times
+// are the store's, in milliseconds since its epoch.
+type Run struct {
+	Token int64 `json:"token"`
+	Tick  int64 `json:"tick"`
+	Start int64 `json:"start"`
+	// End is 0, or when the lease ran out, for a run that vanished.
+	End  int64 `json:"end"`
+	Exit int   `json:"exit"`
+	// Vanished: its holder never said how it ended.
+	Vanished bool   `json:"vanished,omitempty"`
+	Host     string `json:"host"`
+	Holder   Holder `json:"holder"`
+}
