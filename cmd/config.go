@@ -31,9 +31,29 @@ func defaultFiles() []string {
 // set of Redis variables, else the default. With an error the Config holds what
 // could be read, so that the error can be told in the form that was asked for.
 func load(flags *pflag.FlagSet, command, files []string) (config.Config, error) {
-	c := config.Default()
+	c, s, err := gather(flags, files)
 	c.Command = command
-	s := sources{flags: flags, values: viper.New()}
+	if err != nil {
+		return c, err
+	}
+	if now, _ := flags.GetBool(nowFlag); now {
+		if flags.Changed("wait") && c.Wait != 0 {
+			return c, &config.Error{Problem: "-n and --wait contradict each other", Cure: "-n means --wait 0: use one of them"}
+		}
+		c.Wait = 0
+	}
+	for _, check := range []func(*config.Config) error{(*config.Config).Validate, checkNesting, checkStore, checkOutcomeFile} {
+		if err := check(&c); err != nil {
+			return c, s.locate(err)
+		}
+	}
+	return c, nil
+}
+
+// gather reads every setting from where it is given.
+func gather(flags *pflag.FlagSet, files []string) (config.Config, *sources, error) {
+	c := config.Default()
+	s := &sources{flags: flags, values: viper.New()}
 	found := s.find(files)
 	for _, name := range settingNames(flags) {
 		if !s.values.IsSet(name) || name == "config" {
@@ -43,39 +63,26 @@ func load(flags *pflag.FlagSet, command, files []string) (config.Config, error) 
 			found = s.locate(err)
 		}
 	}
-	if found != nil {
-		return c, found
-	}
-	if now, _ := flags.GetBool(nowFlag); now {
-		if flags.Changed("wait") && c.Wait != 0 {
-			return c, &config.Error{Problem: "-n and --wait contradict each other", Cure: "-n means --wait 0: use one of them"}
-		}
-		c.Wait = 0
-	}
-	if err := c.Validate(); err != nil {
-		return c, s.locate(err)
-	}
 	c.StoreSource = s.name("store")
-	err := checkSurroundings(&c)
-	if err == nil {
-		err = checkOutcomeFile(c.OutcomeFile)
-	}
-	return c, s.locate(err)
+	return c, s, found
 }
 
-// checkSurroundings refuses what is right by itself but wrong in this place,
-// and reads a password that is kept in a file.
-func checkSurroundings(c *config.Config) error {
-	outer := outerKeys()
-	inLeaderrun := outer != nil
-	_, inKubernetes := os.LookupEnv("KUBERNETES_SERVICE_HOST")
-	if slices.Contains(outer, c.Key) {
-		return &config.Error{
-			Setting: "key", Value: c.Key,
-			Problem: "this command already runs under leaderrun with that key, and would wait for itself",
-			Cure:    "run the command directly, or give another key with --key",
-		}
+func checkNesting(c *config.Config) error {
+	if !slices.Contains(outerKeys(), c.Key) {
+		return nil
 	}
+	return &config.Error{
+		Setting: "key", Value: c.Key,
+		Problem: "this command already runs under leaderrun with that key, and would wait for itself",
+		Cure:    "run the command directly, or give another key with --key",
+	}
+}
+
+// checkStore refuses the default store where it is wrong, and reads a password
+// that is kept in a file.
+func checkStore(c *config.Config) error {
+	inLeaderrun := outerKeys() != nil
+	_, inKubernetes := os.LookupEnv("KUBERNETES_SERVICE_HOST")
 	if c.StoreSource == "" && (inLeaderrun || inKubernetes) {
 		where := "in Kubernetes"
 		if inLeaderrun {
@@ -154,10 +161,8 @@ func (s *sources) readFile(files []string) error {
 
 func (s *sources) openFile(files []string) ([]byte, error) {
 	named, isNamed := os.LookupEnv(variable("config"))
-	source := variable("config")
 	if s.flags.Changed("config") {
 		named, isNamed = s.flags.Lookup("config").Value.String(), true
-		source = "--config"
 	}
 	if isNamed {
 		files = []string{named}
@@ -169,7 +174,7 @@ func (s *sources) openFile(files []string) ([]byte, error) {
 			s.file = file
 			return text, nil
 		case isNamed:
-			return nil, &config.Error{Setting: "config", Source: source, Value: file, Problem: "cannot be read: " + cause(err), Cure: "name a file of settings that exists"}
+			return nil, &config.Error{Setting: "config", Source: s.name("config"), Value: file, Problem: "cannot be read: " + cause(err), Cure: "name a file of settings that exists"}
 		case !errors.Is(err, fs.ErrNotExist) && !hidden(file):
 			return nil, &config.Error{Problem: file + ": cannot be read: " + cause(err), Cure: "make it readable, or name another file with --config"}
 		}

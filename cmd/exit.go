@@ -14,6 +14,7 @@ import (
 // The statuses that are leaderrun's own. Everything else is the command's, or
 // the skip code.
 const (
+	exitNo            = 1   // of a verb: what it was asked is not so
 	exitUnavailable   = 69  // EX_UNAVAILABLE of sysexits.h: the store is away or refuses, nothing ran
 	exitWaitRanOut    = 75  // EX_TEMPFAIL: somebody else led for all of --wait, nothing ran
 	exitVoid          = 76  // EX_PROTOCOL: the lease was lost or expired, the command's result is void

@@ -4,12 +4,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/leaderrun/leaderrun/internal/config"
 )
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
-       leaderrun help | version
+       leaderrun status | history | release | config | explain | help | version
 `
 
 // help is written by hand and held against the flags and the statuses by tests.
@@ -57,6 +55,7 @@ Telling
 
 Exit status: the command's own, 128+n if signal n ended it, or
   0    somebody else leads, or the tick is served; -E N makes that N
+  1    of a verb only: what it was asked is not so (leaderrun VERB --help)
   69   the store is away or refuses; nothing ran
   75   --wait ran out; nothing ran; -E N makes that N, --once-per 0
   76   the lease was lost or expired; the command was stopped, its result is void
@@ -74,8 +73,9 @@ LEADERRUN_TOKEN, a number that grows with every leader.
 
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "help",
-		Args: noArguments,
+		Use:   "help",
+		Short: "The flags of a run and its exit statuses",
+		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			printHelp()
 			return nil
@@ -84,14 +84,3 @@ func helpCommand() *cobra.Command {
 }
 
 func printHelp() { fmt.Print(help) }
-
-// noArguments refuses what follows a verb that needs nothing.
-func noArguments(command *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return &config.Error{
-		Problem: command.Name() + " takes no arguments",
-		Cure:    "to run a command of that name: leaderrun --key NAME -- " + command.Name() + " ARG",
-	}
-}

@@ -46,7 +46,8 @@ func outcomeOf(c config.Config, r campaign.Result) outcome {
 // checkOutcomeFile finds out before anything runs whether the file can be
 // written at the end. Anything but a regular file is refused: it would be
 // replaced, and /dev/null must not be.
-func checkOutcomeFile(file string) error {
+func checkOutcomeFile(c *config.Config) error {
+	file := c.OutcomeFile
 	if file == "" {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -95,21 +96,21 @@ func TestCheckOutcomeFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for _, file := range []string{"", "new", "./new", dir + "/new"} {
-		if err := checkOutcomeFile(file); err != nil {
+		if err := checkOutcomeFile(&config.Config{OutcomeFile: file}); err != nil {
 			t.Errorf("%q: %v", file, err)
 		}
 	}
 	if err := os.WriteFile("old", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkOutcomeFile("old"); err != nil {
+	if err := checkOutcomeFile(&config.Config{OutcomeFile: "old"}); err != nil {
 		t.Error(err)
 	}
 	if err := os.Symlink("old", "link"); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"link", "old/x", "absent/x", dir, fifo(t)} {
-		if err := checkOutcomeFile(file); err == nil {
+		if err := checkOutcomeFile(&config.Config{OutcomeFile: file}); err == nil {
 			t.Errorf("%q was taken", file)
 		}
 	}

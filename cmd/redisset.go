@@ -178,9 +178,13 @@ func serviceVariable(name, value string) bool {
 }
 
 // withPasswordFile replaces a password of the form file:PATH in the address of
-// a store, and in its parameter sentinel_password, by the first line of that file.
-// What is wrong with an address is the store's to say.
-func withPasswordFile(address string) (string, error) {
+// a store by the first line of that file.
+func withPasswordFile(address string) (string, error) { return eachPassword(address, fromFile) }
+
+// eachPassword replaces the passwords in the address of a store: the user's, and
+// those among its parameters. They are given and taken as they are written in a
+// URL. What is wrong with an address is the store's to say.
+func eachPassword(address string, replace func(string) (string, error)) (string, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return address, nil
@@ -188,35 +192,40 @@ func withPasswordFile(address string) (string, error) {
 	end := strings.IndexAny(rest+"/", "/?#")
 	authority, path := rest[:end], rest[end:]
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		user, password, _ := strings.Cut(authority[:at], ":")
-		text, err := fromFile(password)
-		if err != nil {
-			return "", err
-		}
-		if text != "" {
-			authority = user + ":" + text + authority[at:]
+		if user, password, ok := strings.Cut(authority[:at], ":"); ok {
+			password, err := replace(password)
+			if err != nil {
+				return "", err
+			}
+			authority = user + ":" + password + authority[at:]
 		}
 	}
-	if before, after, ok := strings.Cut(path, "sentinel_password="); ok {
-		password, _, _ := strings.Cut(after, "&")
-		text, err := fromFile(password)
+	path, query, _ := strings.Cut(path, "?")
+	parameters := strings.Split(query, "&")
+	for i, p := range parameters {
+		name, password, ok := strings.Cut(p, "=")
+		if !ok || !strings.HasSuffix(name, "password") {
+			continue
+		}
+		password, err := replace(password)
 		if err != nil {
 			return "", err
 		}
-		if text != "" {
-			path = before + "sentinel_password=" + text + after[len(password):]
-		}
+		parameters[i] = name + "=" + password
+	}
+	if query != "" {
+		path += "?" + strings.Join(parameters, "&")
 	}
 	return scheme + "://" + authority + path, nil
 }
 
-// fromFile returns the first line of the file that a password names, both as they
-// are written in a URL, or nothing when it names none.
+// fromFile returns the first line of the file that a password names, or the
+// password itself when it names none.
 func fromFile(password string) (string, error) {
 	plain, err := url.PathUnescape(password)
 	file, ok := strings.CutPrefix(plain, "file:")
 	if err != nil || !ok {
-		return "", nil
+		return password, nil
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -7,12 +7,10 @@
 package cmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
@@ -44,53 +42,53 @@ func Main(args []string) int {
 	return lead(flags, flags.Args())
 }
 
-func runVerb(command *cobra.Command, args []string) int {
-	command.SilenceErrors, command.SilenceUsage = true, true
-	command.CompletionOptions.DisableDefaultCmd = true
-	command.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c.Flags(), err) })
-	command.SetHelpFunc(func(*cobra.Command, []string) { printHelp() })
-	command.SetArgs(args)
-	if err := command.Execute(); err != nil {
-		fail(newLogger(os.Stderr, config.Default()), err)
-		return exitUsage
-	}
-	return 0
-}
-
-func verb(name string) *cobra.Command {
-	switch name {
-	case "help":
-		return helpCommand()
-	case "version":
-		return versionCommand()
-	}
-	return nil
-}
-
 // nowFlag is -n. It has no long form: a name that begins with a dash cannot be
 // typed.
 const nowFlag = "-n"
 
+// settings are the flags of a run that can be given in other places as well. The
+// defaults are for people: package config has them.
+var settings = []struct{ name, short, byDefault, usage string }{
+	{"key", "", "", "`NAME` of what only one may run at a time"},
+	{"store", "", "redis://127.0.0.1:6379/0", "`URL` of the store that all hosts share"},
+	{"prefix", "", "leaderrun", "`NAME` that starts all keys in the store"},
+	{"ttl", "", "30s", "life `D` of a lease that is not renewed"},
+	{"renew", "", "ttl/3", "renewal interval `D`"},
+	{"retry", "", "ttl/6", "pause `D` between attempts, if nothing wakes a standby"},
+	{"profile", "", "normal", "fast, normal or unreliable: a TTL of 15s, 30s or 90s"},
+	{"wait", "w", "0s", "stand by for `D`, or forever"},
+	{"skip-exit-code", "E", "0", "exit status `N` if somebody else leads"},
+	{"rejoin", "", "false", "stand by again after a lost or expired lease"},
+	{"once-per", "", "", "one successful run per tick, ticks being `D` apart"},
+	{"tries", "", "2", "at most `N` starts per tick"},
+	{"min-hold", "", "0s", "keep the lease for `D` from the start"},
+	{"signal", "s", "TERM", "first `SIGNAL` of a stop"},
+	{"kill-after", "k", "10s", "time `D` from there to SIGKILL"},
+	{"lost-grace", "", "1s", "the same when the lease is somebody else's"},
+	{"on-renew-error", "", "retry", "retry, or stop at the first failed renewal"},
+	{"leftovers", "", "stop", "stop, wait for, or leave descendants that outlive the command"},
+	{"max-runtime", "", "", "stop the command after `D`"},
+	{"outcome-file", "", "", "write to `FILE` how the run ended"},
+	{"verbose", "v", "false", "every step on stderr"},
+	{"quiet", "q", "false", "errors only on stderr"},
+	{"log-format", "", "text", "text or json"},
+	{"config", "", "", "settings as YAML in `FILE`"},
+}
+
 // newFlags are the flags of a run. Values are read as text, since they may come
-// from elsewhere too: package config knows their forms and defaults.
+// from elsewhere too: package config knows their forms.
 func newFlags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("leaderrun", pflag.ContinueOnError)
 	f.Usage = func() {}      // Main speaks
 	f.SetInterspersed(false) // what follows COMMAND is the command's
-	for _, name := range []string{
-		"key", "store", "prefix", "ttl", "renew", "retry", "profile",
-		"lost-grace", "on-renew-error", "leftovers", "max-runtime", "min-hold", "once-per", "tries", "outcome-file", "config", "log-format",
-	} {
-		f.String(name, "", "")
+	for _, s := range settings {
+		if s.byDefault == "false" {
+			f.BoolP(s.name, s.short, false, s.usage)
+		} else {
+			f.StringP(s.name, s.short, s.byDefault, s.usage)
+		}
 	}
-	f.StringP("wait", "w", "", "")
-	f.StringP("skip-exit-code", "E", "", "")
-	f.StringP("signal", "s", "", "")
-	f.StringP("kill-after", "k", "", "")
-	f.Bool("rejoin", false, "")
-	f.BoolP("verbose", "v", false, "")
-	f.BoolP("quiet", "q", false, "")
-	f.BoolP(nowFlag, "n", false, "")
+	f.BoolP(nowFlag, "n", false, "do not stand by")
 	return f
 }
 
@@ -113,7 +111,7 @@ func lead(flags *pflag.FlagSet, command []string) int {
 	} else {
 		warnAbout(log, c)
 		if result, err = run(c, log, line); err != nil {
-			fail(log, fmt.Errorf("%s: %w", cmp.Or(c.StoreSource, "the default store"), err))
+			fail(log, openError(c, err))
 			return exitUsage
 		}
 	}
@@ -127,11 +125,17 @@ func lead(flags *pflag.FlagSet, command []string) int {
 // flagError says what is wrong with the flags in this program's words. It shows
 // no values: one of them may be an address with a password.
 func flagError(flags *pflag.FlagSet, err error) error {
-	const cure = "leaderrun --help lists the flags; those of the command belong after it"
+	cure := "leaderrun --help lists the flags; those of the command belong after it"
+	if verb(flags.Name()) != nil {
+		cure = "leaderrun " + flags.Name() + " --help lists its flags"
+	}
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
+	var known *config.Error
 	switch {
+	case errors.As(err, &known):
+		return known
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		return &config.Error{Problem: "unknown flag -" + unknown.GetSpecifiedName(), Cure: cure}
 	case errors.As(err, &unknown):
@@ -142,7 +146,7 @@ func flagError(flags *pflag.FlagSet, err error) error {
 		}
 		return e
 	case errors.As(err, &bare):
-		return &config.Error{Setting: bare.GetFlag().Name, Problem: "needs a value", Cure: "leaderrun --help tells which"}
+		return &config.Error{Setting: bare.GetFlag().Name, Problem: "needs a value", Cure: cure}
 	case errors.As(err, &invalid):
 		return &config.Error{Setting: invalid.GetFlag().Name, Problem: "is a switch and takes no such value", Cure: "leave the value out"}
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -59,12 +60,21 @@ func cure(err error) []any {
 func warnAbout(log *slog.Logger, c config.Config) {
 	if c.StoreSource == "" {
 		log.Warn("no store named: using Redis on THIS host; other hosts are not excluded",
-			observe.CureAttr, "name it with --store redis://HOST:6379/0, LEADERRUN_STORE or store: in "+defaultFiles()[0])
+			observe.CureAttr, nameStore())
 	}
 	if c.TTL < config.ShortTTL {
 		log.Warn(fmt.Sprintf("a TTL of %s is short: a brief pause of the store or of this host costs the lease", config.Text(c.TTL)),
 			observe.CureAttr, "use --ttl 3s or more")
 	}
+}
+
+func nameStore() string {
+	return "name it with --store redis://HOST:6379/0, LEADERRUN_STORE or store: in " + defaultFiles()[0]
+}
+
+// openError tells where an address was found that is no good.
+func openError(c config.Config, err error) error {
+	return fmt.Errorf("%s: %w", cmp.Or(c.StoreSource, "the default store"), err)
 }
 
 // explain says why a run ended, unless it went as it should.

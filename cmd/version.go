@@ -10,8 +10,9 @@ import (
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "version",
-		Args: noArguments,
+		Use:   "version",
+		Short: "What was built, from what, with which Go",
+		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			info, ok := debug.ReadBuildInfo()
 			if !ok {

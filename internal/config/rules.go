@@ -58,6 +58,20 @@ const shortestTTL = time.Second
 // interval and the retry pause from the TTL) and checks the rules that one value
 // alone cannot break. The error is an *Error.
 func (c *Config) Validate() error {
+	switch {
+	case c.Key == "":
+		return &Error{Problem: "no key: --key is missing", Cure: "name the lease, the same on every host: leaderrun --key NAME -- COMMAND"}
+	case len(c.Command) == 0:
+		return &Error{Problem: "no command: nothing to run", Cure: "add it after the flags: leaderrun --key " + c.Key + " -- COMMAND"}
+	case c.Command[0] == "":
+		return &Error{Problem: "the command is empty", Cure: "is a variable in its place unset?"}
+	}
+	return c.ValidateSettings()
+}
+
+// ValidateSettings is Validate for those who run nothing: whatever key and
+// command.
+func (c *Config) ValidateSettings() error {
 	if c.TTL == 0 {
 		c.TTL = c.Profile.ttl()
 	}
@@ -68,12 +82,6 @@ func (c *Config) Validate() error {
 		c.Retry = c.TTL / 6
 	}
 	switch {
-	case c.Key == "":
-		return &Error{Problem: "no key: --key is missing", Cure: "name the lease, the same on every host: leaderrun --key NAME -- COMMAND"}
-	case len(c.Command) == 0:
-		return &Error{Problem: "no command: nothing to run", Cure: "add it after the flags: leaderrun --key " + c.Key + " -- COMMAND"}
-	case c.Command[0] == "":
-		return &Error{Problem: "the command is empty", Cure: "is a variable in its place unset?"}
 	case c.TTL < shortestTTL:
 		return &Error{Setting: "ttl", Value: Text(c.TTL), Problem: "is shorter than 1s", Cure: "use 1s or more; 30s is a good value"}
 	case c.Renew > c.TTL/3:

@@ -102,7 +102,7 @@ func (l *Line) text() string {
 	case l.held.Why == lease.HeldRevoked:
 		fmt.Fprintf(&b, "the lease was revoked, its holder has %s to stop", seconds(l.held.Remaining-gone))
 	default:
-		fmt.Fprintf(&b, "the key holds %q, which leaderrun did not write", printable(l.held.Value))
+		fmt.Fprintf(&b, "the key holds %q, which leaderrun did not write", Printable(l.held.Value))
 	}
 	return b.String()
 }

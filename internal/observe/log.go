@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // Keys of attributes that the text form shows; JSON shows all.
@@ -59,11 +60,11 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 		b.WriteString(r.Time.Format("15:04:05.000 "))
 	}
 	b.WriteString(h.key)
-	b.WriteString(printable(r.Message))
+	b.WriteString(Printable(r.Message))
 	b.WriteByte('\n')
 	r.Attrs(func(a slog.Attr) bool {
 		if cure := a.Value.String(); a.Key == CureAttr && cure != "" {
-			fmt.Fprintf(&b, "  %s\n", printable(cure))
+			fmt.Fprintf(&b, "  %s\n", Printable(cure))
 		}
 		return true
 	})
@@ -71,11 +72,11 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// printable keeps what a store or a network said from moving the cursor or
-// starting a line of its own.
-func printable(s string) string {
+// Printable keeps what a store or a network said from moving the cursor, turning
+// the direction of writing or starting a line of its own.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r

@@ -1,0 +1,109 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+)
+
+func releaseCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "release --key NAME [--force [--now]]",
+		Short: "Have the leader stop its command and hand over",
+		Long: `Have the leader stop its command, as it would if it were told to end, and hand over: a standby takes the lease.
+
+  --force        take the lease away: its holder kills its command within --lost-grace and the key is free then. If the
+                 holder is dead, the key is free when its TTL ends. Nothing else starts before.
+  --force --now  the key is free at once. Only if you know that nothing runs any more: if something does, the next
+                 leader starts beside it.
+
+Both make the token grow, so that whoever checks it refuses what the old holder still writes.
+
+Exit status: 0 done, 1 nobody leads, 69 the store is away.`,
+		Example: "  leaderrun release --key nightly",
+		Args:    noArguments,
+	}
+	a := take(command, append(storeFlags, "key")...)
+	force := command.Flags().Bool("force", false, "take the lease away from its holder")
+	now := command.Flags().Bool("now", false, "with --force: do not wait for the holder to stop")
+	command.RunE = func(*cobra.Command, []string) error {
+		if *now && !*force {
+			return &config.Error{Setting: "now", Problem: "means nothing without --force", Cure: "add --force if you know that nothing runs under the key"}
+		}
+		return a.ask(true, func(ctx context.Context, c config.Config, store lease.Operator) error {
+			if *force {
+				return revoke(ctx, store, c.Key, *now)
+			}
+			return handOver(ctx, store, c.Key)
+		})
+	}
+	return command
+}
+
+func handOver(ctx context.Context, store lease.Operator, key string) error {
+	s, err := store.HandOver(ctx, key)
+	if err != nil {
+		return err
+	}
+	if !s.HandOver {
+		text := key + ": nothing to hand over: " + means(s)
+		switch s.Why {
+		case lease.HeldCooldown:
+			text += "; --force ends it"
+		case lease.HeldRevoked, lease.HeldForeign:
+			text += "; --force --now frees the key"
+		}
+		return said(text, errNo)
+	}
+	return said(fmt.Sprintf("%s: asked %s to stop its command and hand over", key, whom(s)), nil)
+}
+
+func revoke(ctx context.Context, store lease.Operator, key string, now bool) error {
+	s, err := store.Revoke(ctx, key, now)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Why == "":
+		return said(key+": nothing to take away: "+means(s), errNo)
+	case s.Why == lease.HeldForeign && !now:
+		return said(fmt.Sprintf("%s: nothing taken away: %s; --force --now deletes it", key, means(s)), errNo)
+	case s.Why == lease.HeldForeign:
+		return said(fmt.Sprintf("%s: deleted %q, which leaderrun did not write", key, s.Value), nil)
+	case s.Why == lease.HeldCooldown:
+		return said(key+": ended the minimum hold of the last run, that of "+whom(s), nil)
+	case now:
+		return said(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, whom(s)), nil)
+	}
+	return said(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
+}
+
+// whom names the holder of a lease, also of one that has released.
+func whom(s lease.Status) string {
+	holder := s.Holder
+	if _, id, ok := strings.Cut(s.Value, ":"); ok && holder == "" {
+		holder = lease.Holder(id)
+	}
+	if !holder.Valid() {
+		return fmt.Sprintf("%q", s.Value)
+	}
+	text := fmt.Sprintf("%s (pid %d, token %d", holder.Host(), pid(holder), s.Token)
+	if name := commandOf(s); name != "" {
+		text += ", command " + config.Shown(name)
+	}
+	return text + ")"
+}
+
+func said(text string, result error) error {
+	if err := printed(func(b *bytes.Buffer) { b.WriteString(observe.Printable(text) + "\n") }); err != nil {
+		return err
+	}
+	return result
+}

@@ -1,0 +1,148 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+)
+
+// verbs are the words that mean something as the very first argument.
+var verbs = []struct {
+	name    string
+	command func() *cobra.Command
+}{
+	{"config", configCommand},
+	{"explain", explainCommand},
+	{"help", helpCommand},
+	{"history", historyCommand},
+	{"release", releaseCommand},
+	{"status", statusCommand},
+	{"version", versionCommand},
+}
+
+// verb makes the one that is asked for; nil: it is none.
+func verb(name string) *cobra.Command {
+	for _, v := range verbs {
+		if v.name == name {
+			return v.command()
+		}
+	}
+	return nil
+}
+
+// errNo is the answer of a verb that found out, without an error, that the thing
+// asked for is not so: status 1.
+var errNo = errors.New("no")
+
+// program is leaderrun as cobra sees it: a name with verbs.
+func program(commands ...*cobra.Command) *cobra.Command {
+	p := &cobra.Command{Use: "leaderrun", SilenceErrors: true, SilenceUsage: true}
+	p.CompletionOptions.DisableDefaultCmd = true
+	p.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c.Flags(), err) })
+	p.AddCommand(commands...)
+	return p
+}
+
+func runVerb(command *cobra.Command, args []string) int {
+	p := program(command)
+	p.SetArgs(append([]string{command.Name()}, args...))
+	err := p.Execute()
+	var store *lease.StoreError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errNo):
+		return exitNo
+	}
+	fail(newLogger(os.Stderr, config.Default()), err)
+	if errors.As(err, &store) {
+		return exitUnavailable
+	}
+	return exitUsage
+}
+
+// asked is what a verb was asked with: those flags of a run that it has too, and
+// where else they may be given.
+type asked struct{ settings *pflag.FlagSet }
+
+// take gives command the flags of a run with these names.
+func take(command *cobra.Command, names ...string) asked {
+	a := asked{newFlags()}
+	for _, name := range names {
+		command.Flags().AddFlag(a.settings.Lookup(name))
+	}
+	return a
+}
+
+// storeFlags name a store and how it is found.
+var storeFlags = []string{"store", "prefix", "config"}
+
+// load finds the settings of a verb.
+func (a asked) load() (config.Config, *sources, error) {
+	c, s, err := gather(a.settings, defaultFiles())
+	if err == nil {
+		err = s.locate(c.ValidateSettings())
+	}
+	return c, s, err
+}
+
+// patience bounds all that a verb asks of a store: as long as a run with the
+// default TTL tries before it gives up.
+const patience = 5 * time.Second
+
+// ask opens the store and has it asked. The key is empty where none was given.
+func (a asked) ask(keyed bool, question func(ctx context.Context, c config.Config, store lease.Operator) error) error {
+	c, s, err := a.load()
+	if err == nil && keyed && c.Key == "" {
+		err = &config.Error{Problem: "no key: --key is missing", Cure: "name the one that you ask about: --key NAME; leaderrun status lists all"}
+	}
+	if err == nil {
+		err = s.locate(checkStore(&c))
+	}
+	if err != nil {
+		return err
+	}
+	log := newLogger(os.Stderr, c)
+	if c.StoreSource == "" {
+		log.Warn("no store named: asking Redis on THIS host", observe.CureAttr, nameStore())
+	}
+	store, err := openStore(c, log)
+	if err != nil {
+		return openError(c, err)
+	}
+	defer func() { _ = store.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return question(ctx, c, store.(lease.Operator)) // every store is one
+}
+
+// printed is what a verb answers: all of it in one write, or an error.
+func printed(write func(b *bytes.Buffer)) error {
+	var b bytes.Buffer
+	write(&b)
+	if _, err := os.Stdout.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("the answer cannot be written: %w", err)
+	}
+	return nil
+}
+
+// noArguments refuses what follows a verb that needs nothing.
+func noArguments(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return &config.Error{
+		Problem: command.Name() + " takes no arguments",
+		Cure:    "to run a command of that name: leaderrun --key NAME -- " + command.Name() + " ARG",
+	}
+}

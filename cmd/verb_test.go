@@ -1,0 +1,295 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares an answer with testdata/golden/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", "golden", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (-update writes it anew)\ngot\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+// answer is what a verb prints, and how it ends.
+func answer(t *testing.T, ask func() error) (string, error) {
+	t.Helper()
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
+	out := swap(t, &os.Stdout)
+	err := ask()
+	return out(), err
+}
+
+// shelf is a store that holds what it is given, and remembers what it was asked.
+type shelf struct {
+	keys   map[string]lease.Status
+	asked  []string
+	failed error
+}
+
+func (s *shelf) Inspect(_ context.Context, key string) (lease.Status, error) {
+	status := s.keys[key]
+	status.Key = key
+	return status, s.failed
+}
+
+func (s *shelf) Keys(context.Context) ([]string, error) {
+	return []string{"backup", "gone", "mail", "nightly", "odd", "reports"}, s.failed
+}
+
+func (s *shelf) HandOver(ctx context.Context, key string) (lease.Status, error) {
+	s.asked = append(s.asked, "hand over "+key)
+	status, err := s.Inspect(ctx, key)
+	status.HandOver = status.Why == lease.HeldLeader
+	return status, err
+}
+
+func (s *shelf) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
+	s.asked = append(s.asked, "revoke "+key)
+	if now {
+		s.asked = append(s.asked, "now")
+	}
+	return s.Inspect(ctx, key)
+}
+
+// threeAtNight is a store at three in the morning: keys in every state.
+func threeAtNight() *shelf {
+	const db1, db2 = "db1/4711/0123456789abcdef0123456789abcdef", "db2/99/fedcba9876543210fedcba9876543210"
+	three := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC).UnixMilli()
+	at := func(d time.Duration) int64 { return three + d.Milliseconds() }
+	now := at(12*time.Minute + 5*time.Second)
+	run := func(day int, took time.Duration, exit int, holder lease.Holder) lease.Run {
+		start := at(time.Duration(-24*day) * time.Hour)
+		return lease.Run{Token: start + 7, Tick: start, Start: start + 7, End: start + 7 + took.Milliseconds(), Exit: exit, Host: holder.Host(), Holder: holder}
+	}
+	vanished := run(2, 0, 0, db2)
+	vanished.Vanished, vanished.End = true, vanished.Start+40_000
+	runs := []lease.Run{run(1, 93*time.Minute+4*time.Second, 0, db1), vanished, run(3, 1500*time.Millisecond, 143, db2)}
+	const ttl = 30 * time.Second
+	return &shelf{keys: map[string]lease.Status{
+		"nightly": {
+			Why: lease.HeldLeader, Value: db1, Holder: db1, Token: three + 9, Remaining: 24300 * time.Millisecond, TTL: ttl,
+			Now: now, Since: at(9 * time.Millisecond), MinHold: at(time.Hour), Tick: at(2 * time.Millisecond), Served: at(-24 * time.Hour), Starts: 1,
+			Meta: `{"command":"/opt/nightly.sh"}`, Runs: runs,
+		},
+		"reports": {Now: now, Token: three, Tick: three, Served: three, Starts: 2, Runs: runs[:1]},
+		"backup":  {Why: lease.HeldCooldown, Value: "cooldown:" + db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now, Runs: runs[1:2]},
+		"mail":    {Why: lease.HeldRevoked, Value: "revoked:" + db2, Holder: db2, Since: at(time.Minute), Token: three, Remaining: ttl, TTL: ttl, Now: now},
+		"gone":    {Holder: db2, Since: at(-36 * time.Hour), Token: three, TTL: ttl, Now: now, Meta: `{"command":"job"}`},
+		"odd": {
+			Why: lease.HeldForeign, Value: "\x1b[2J\n\u009bodd\u202e\xff", Remaining: 0, Now: now, Token: -1,
+			Meta: `{"command":"\u001b]0;x\u0007\n\u009b1m"}`, Runs: []lease.Run{{Host: "\x1b[31m", Holder: "\n/\x07/", Exit: -5, Start: -1, End: 1 << 62}},
+		},
+	}}
+}
+
+func TestStatusOfAKey(t *testing.T) {
+	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd", "never"} {
+		for _, output := range []format{asTable, asJSON} {
+			text, err := answer(t, func() error { return showStatus(t.Context(), threeAtNight(), key, output) })
+			golden(t, "status-"+key+"."+output.String(), text)
+			if free := key == "reports" || key == "gone" || key == "never"; errors.Is(err, errNo) != free || err != nil && !free {
+				t.Errorf("%s ends with %v", key, err)
+			}
+			harmless(t, text, output)
+		}
+	}
+}
+
+// harmless wants nothing in text that does more to a terminal than to be read.
+func harmless(t *testing.T, text string, output format) {
+	t.Helper()
+	for _, r := range text {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%q in %q", r, text)
+		}
+	}
+	if output == asJSON && !json.Valid([]byte(text)) {
+		t.Errorf("not JSON: %s", text)
+	}
+}
+
+func TestStatusOfAllKeys(t *testing.T) {
+	for _, output := range []format{asTable, asJSON} {
+		text, err := answer(t, func() error { return listStatus(t.Context(), threeAtNight(), output) })
+		if err != nil {
+			t.Error(err)
+		}
+		golden(t, "status."+output.String(), text)
+		harmless(t, text, output)
+		if text, err = answer(t, func() error { return listStatus(t.Context(), &shelf{}, output) }); !errors.Is(err, errNo) || text == "" {
+			t.Errorf("six free keys: %q, %v", text, err)
+		}
+	}
+}
+
+func TestHistory(t *testing.T) {
+	for _, key := range []string{"nightly", "odd", "never"} {
+		for _, output := range []format{asTable, asJSON} {
+			text, err := answer(t, func() error { return showHistory(t.Context(), threeAtNight(), key, output) })
+			golden(t, "history-"+key+"."+output.String(), text)
+			harmless(t, text, output)
+			if errors.Is(err, errNo) != (key == "never") {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+}
+
+func TestRelease(t *testing.T) {
+	s := threeAtNight()
+	var b strings.Builder
+	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd"} {
+		for _, how := range []struct {
+			flags string
+			ask   func() error
+		}{
+			{"", func() error { return handOver(t.Context(), s, key) }},
+			{"--force", func() error { return revoke(t.Context(), s, key, false) }},
+			{"--force --now", func() error { return revoke(t.Context(), s, key, true) }},
+		} {
+			s.asked = nil
+			text, err := answer(t, how.ask)
+			harmless(t, text, asTable)
+			b.WriteString("> release --key " + key + " " + how.flags + "  (asks: " + strings.Join(s.asked, ", ") + ")\n" + text)
+			if err != nil {
+				b.WriteString("status 1\n")
+			}
+		}
+	}
+	golden(t, "release.table", b.String())
+}
+
+func TestStoreFailsAVerb(t *testing.T) {
+	failed := &lease.StoreError{Op: "status", Err: errors.New("connection refused"), Cure: "start it"}
+	s := &shelf{failed: failed}
+	for name, ask := range map[string]func() error{
+		"status":  func() error { return showStatus(t.Context(), s, "k", asTable) },
+		"list":    func() error { return listStatus(t.Context(), s, asTable) },
+		"history": func() error { return showHistory(t.Context(), s, "k", asTable) },
+		"release": func() error { return handOver(t.Context(), s, "k") },
+		"force":   func() error { return revoke(t.Context(), s, "k", false) },
+	} {
+		if text, err := answer(t, ask); !errors.Is(err, failed) || text != "" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+}
+
+func TestVerbsTellTheirFlags(t *testing.T) {
+	noSettings(t)
+	for _, v := range verbs {
+		status, stdout, stderr := ran(t, v.name, "--help")
+		if status != 0 || stderr != "" || !strings.Contains(stdout, "leaderrun "+v.name) {
+			t.Errorf("%s --help: status %d, stdout %q, stderr %q", v.name, status, stdout, stderr)
+		}
+		for line := range strings.Lines(stdout) {
+			if len(line) > 125 {
+				t.Errorf("%s --help: %d columns: %s", v.name, len(line), line)
+			}
+		}
+		if !strings.Contains(usage, " "+v.name) {
+			t.Errorf("the usage does not tell of %s", v.name)
+		}
+	}
+}
+
+func TestVerbsRefuse(t *testing.T) {
+	noSettings(t)
+	for args, want := range map[string]string{
+		"status k":                     "status takes no arguments",
+		"status -o yaml":               "neither table nor json",
+		"status --ttl 3s":              "unknown flag --ttl",
+		"status --key":                 "--key: needs a value",
+		"status --key a*b":             "not allowed",
+		"status --store x://h":         "--store: the store's address must begin with",
+		"status --prefix=":             "--prefix: is empty",
+		"history":                      "no key",
+		"release":                      "no key",
+		"release --key k --now":        "--now: means nothing without --force",
+		"release --key k --force=x":    "--force: is a switch",
+		"explain --ttl 1":              "needs a unit",
+		"explain --ttl 10s --renew 4s": "third of the TTL",
+		"config --wait later":          "is not a duration",
+		"config --config /none":        "cannot be read",
+	} {
+		status, stdout, stderr := ran(t, strings.Fields(args)...)
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 2 {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	noSettings(t)
+	for name, args := range map[string][]string{"30s.table": {}, "30s.json": {"-o", "json"}, "1s.table": {"--ttl", "1s"}, "unreliable.table": {"--profile", "unreliable", "-k", "1m"}} {
+		status, stdout, stderr := ran(t, append([]string{"explain"}, args...)...)
+		if status != 0 || stderr != "" {
+			t.Errorf("%s: status %d, %s", name, status, stderr)
+		}
+		golden(t, "explain-"+name, stdout)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	noSettings(t)
+	t.Setenv("LEADERRUN_KILL_AFTER", "20s")
+	file := writeFile(t, "store: redis://cron:s3cret@db:6379/0\nrejoin: true\n")
+	for _, output := range []string{"table", "json"} {
+		status, stdout, stderr := ran(t, "config", "--ttl", "1m", "--config", file, "-o", output)
+		if status != 0 || stderr != "" || strings.Contains(stdout, "s3cret") {
+			t.Errorf("status %d, %s%s", status, stdout, stderr)
+		}
+		stdout = regexp.MustCompile(` +FROM`).ReplaceAllString(strings.ReplaceAll(stdout, file, "FILE"), " FROM")
+		golden(t, "config."+output, regexp.MustCompile(`(?m) {2,}(\S+( \S+)?)$`).ReplaceAllString(stdout, " $1"))
+	}
+}
+
+func TestMasked(t *testing.T) {
+	for address, want := range map[string]string{
+		"redis://h:6379/0":                                            "redis://h:6379/0",
+		"redis://:s3cret@h:6379/0":                                    "redis://:***@h:6379/0",
+		"rediss://u:s3%2Fcret@h?ca=/x.pem":                            "rediss://u:***@h?ca=/x.pem",
+		"redis://u:file:%2Fetc%2Fpw@h":                                "redis://u:file:%2Fetc%2Fpw@h",
+		"redis-sentinel://h,i:26379/m?sentinel_password=s3cret&ca=/x": "redis-sentinel://h,i:26379/m?sentinel_password=***&ca=/x",
+		"postgres://u:s3cret@h/d?sslmode=require&password=s3cret":     "postgres://u:***@h/d?sslmode=require&password=***",
+		"file:/var/lib/leaderrun":                                     "file:/var/lib/leaderrun",
+		"redis://u:s3cret%zz@h":                                       "redis://u:***@h",
+		"redis://u:s3/cret@h":                                         "redis://…",
+		"s3cret":                                                      "…",
+	} {
+		if got := masked(address); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}
