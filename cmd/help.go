@@ -7,7 +7,7 @@ import (
 )
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
-       leaderrun status | history | release | config | explain | help | version
+       leaderrun status | history | release | doctor | config | explain | help | version
 `
 
 // help is written by hand and held against the flags and the statuses by tests.

@@ -40,20 +40,27 @@ func fail(log *slog.Logger, err error) { log.Error(err.Error(), cure(err)...) }
 
 // cure is what to do about an error, as an attribute, if anybody knows.
 func cure(err error) []any {
+	if text := cureOf(err); text != "" {
+		return []any{observe.CureAttr, text}
+	}
+	return nil
+}
+
+func cureOf(err error) string {
 	var setting *config.Error
 	var store *lease.StoreError
 	switch {
 	case errors.As(err, &setting) && setting.Cure != "":
-		return []any{observe.CureAttr, setting.Cure}
+		return setting.Cure
 	case errors.As(err, &store) && store.Cure != "":
-		return []any{observe.CureAttr, store.Cure}
+		return store.Cure
 	}
 	for _, s := range shortages {
 		if errors.Is(err, s.err) {
-			return []any{observe.CureAttr, s.cure}
+			return s.cure
 		}
 	}
-	return nil
+	return ""
 }
 
 // warnAbout says what is allowed but probably not meant.

@@ -22,6 +22,7 @@ var verbs = []struct {
 	command func() *cobra.Command
 }{
 	{"config", configCommand},
+	{"doctor", doctorCommand},
 	{"explain", explainCommand},
 	{"help", helpCommand},
 	{"history", historyCommand},

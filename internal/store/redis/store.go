@@ -52,8 +52,9 @@ type Store struct {
 }
 
 var (
-	_ lease.Store  = (*Store)(nil)
-	_ lease.Caller = (*Store)(nil)
+	_ lease.Store    = (*Store)(nil)
+	_ lease.Caller   = (*Store)(nil)
+	_ lease.Examiner = (*Store)(nil)
 )
 
 // New makes a store and opens no connection: the first call does. An error is a

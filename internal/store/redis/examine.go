@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// probe is the key whose server is examined where there are several.
+const probe = "leaderrun-doctor"
+
+// Examine implements [lease.Examiner]. It needs +info and, of the sentinels,
+// +sentinel|master, and says so where it lacks them.
+func (s *Store) Examine(ctx context.Context, outage time.Duration) []lease.Finding {
+	findings := s.examineServer(ctx)
+	if s.servers.kind == sentinel {
+		findings = append(findings, s.examineSentinels(ctx, outage))
+	}
+	return findings
+}
+
+func (s *Store) examineServer(ctx context.Context) []lease.Finding {
+	v, err := s.servers.do(ctx, "info", s.leaseKey(probe), func(c *redis.Client) (any, error) {
+		info := c.InfoMap(ctx)
+		return info, info.Err()
+	})
+	if err != nil {
+		return []lease.Finding{unseen("server", err, "grant this user +info")}
+	}
+	info := v.(*redis.InfoCmd)
+	return []lease.Finding{
+		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("redis %s at %s", info.Item("Server", "redis_version"), s.servers.place(s.leaseKey(probe)))},
+		examineRole(info), examineEviction(info), examinePersistence(info),
+	}
+}
+
+// unseen is a finding about something that cannot be looked at.
+func unseen(subject string, err error, cure string) lease.Finding {
+	f := lease.Finding{Subject: subject, Verdict: lease.Doubtful, Text: "cannot be examined: " + err.Error(), Cure: cure}
+	var failure *lease.StoreError
+	if errors.As(err, &failure) && !failure.Permanent {
+		f.Verdict, f.Cure = lease.Bad, failure.Cure
+	}
+	return f
+}
+
+func examineRole(info *redis.InfoCmd) lease.Finding {
+	f := lease.Finding{Subject: "role", Verdict: lease.Fine, Text: "primary without replicas"}
+	replicas, _ := strconv.Atoi(info.Item("Replication", "connected_slaves"))
+	switch {
+	case info.Item("Replication", "role") != "master":
+		f.Verdict, f.Text = lease.Bad, "a replica: it grants nothing"
+		f.Cure = "name the server it follows, or the sentinels of both"
+	case replicas > 0:
+		f.Verdict, f.Text = lease.Doubtful, fmt.Sprintf("primary with %d replicas, which follow behind: a failover can lose the newest grant", replicas)
+		f.Cure = "have the job's sink check the token (docs/fencing.md); min-replicas-to-write 1 makes it rarer"
+	}
+	return f
+}
+
+// examineEviction looks for a server that may delete leases to save memory.
+func examineEviction(info *redis.InfoCmd) lease.Finding {
+	limit, policy := info.Item("Memory", "maxmemory"), info.Item("Memory", "maxmemory_policy")
+	f := lease.Finding{Subject: "eviction", Verdict: lease.Fine, Text: "maxmemory-policy " + policy}
+	switch {
+	case policy == "noeviction":
+	case limit == "0":
+		f.Text += ", without a limit of memory"
+	default:
+		f.Verdict, f.Cure = lease.Bad, "CONFIG SET maxmemory-policy noeviction, or use a Redis that is no cache"
+		f.Text += ": leases may be evicted"
+	}
+	return f
+}
+
+func examinePersistence(info *redis.InfoCmd) lease.Finding {
+	item := func(name string) string { return info.Item("Persistence", name) }
+	f := lease.Finding{Subject: "persistence", Verdict: lease.Fine, Text: "append-only file"}
+	switch {
+	case item("rdb_last_bgsave_status") == "err" || item("aof_last_write_status") == "err":
+		f.Verdict, f.Text = lease.Bad, "it cannot save its data: soon it refuses all writes"
+		f.Cure = "look at its log and its disk"
+	case item("aof_enabled") != "1":
+		f.Verdict, f.Text = lease.Doubtful, "no append-only file: a crash loses ticks and history; leases are put back by their holders"
+		f.Cure = "CONFIG SET appendonly yes, if jobs use --once-per"
+	}
+	return f
+}
+
+// failoverTime is what a failover takes on top of the time until a server counts
+// as down: the sentinels agree, elect one of them and promote a replica. About a
+// second was measured on loopback; twice that leaves room for a network.
+const failoverTime = 2 * time.Second
+
+func (s *Store) examineSentinels(ctx context.Context, outage time.Duration) lease.Finding {
+	const subject = "sentinels"
+	var err error
+	for _, addr := range s.servers.addrs {
+		var v any
+		v, err = s.servers.guides.do(ctx, addr, func(c *redis.Client) (any, error) {
+			settings := redis.NewMapStringStringCmd(ctx, "SENTINEL", "master", s.servers.name)
+			return settings, c.Process(ctx, settings)
+		})
+		s.servers.guides.drop(addr)
+		if err == nil {
+			return judgeSentinels(v.(*redis.MapStringStringCmd).Val(), s.servers.name, outage)
+		}
+		err = s.servers.failure(ctx, "sentinel", addr, err)
+	}
+	return unseen(subject, err, "grant this user of the sentinels +sentinel|master")
+}
+
+func judgeSentinels(settings map[string]string, name string, outage time.Duration) lease.Finding {
+	ms, _ := strconv.ParseInt(settings["down-after-milliseconds"], 10, 64)
+	others, _ := strconv.Atoi(settings["num-other-sentinels"])
+	failover := time.Duration(ms)*time.Millisecond + failoverTime
+	f := lease.Finding{Subject: "sentinels", Verdict: lease.Fine}
+	f.Text = fmt.Sprintf("%d, quorum %s; a failover takes about %s, and a run outlasts %s",
+		others+1, settings["quorum"], failover.Round(time.Second), outage.Round(100*time.Millisecond))
+	switch {
+	case failover > outage:
+		f.Verdict = lease.Doubtful
+		f.Cure = fmt.Sprintf("use a longer --ttl, or SENTINEL SET %s down-after-milliseconds %d", name, max(1000, (outage-failoverTime).Milliseconds()))
+	case others < 2:
+		f.Verdict, f.Cure = lease.Doubtful, "run three sentinels on three hosts: fewer cannot agree when one is gone"
+	}
+	if strings.Contains(settings["flags"], "down") {
+		f.Verdict, f.Text = lease.Bad, "they take the server for down"
+		f.Cure = "look at SENTINEL MASTER " + name + " and at their logs"
+	}
+	return f
+}
