@@ -44,7 +44,7 @@ var house = []room{
 		why: "everything imports the nouns, so they import nothing"},
 	{path: "internal/lease/rules", only: []string{"cmp", "errors", "fmt", "slices", "time", "internal/lease"},
 		why: "rules are pure: several stores keep the state, in their own ways"},
-	{path: "internal/lease/leasetest", only: []string{std, "internal/lease"},
+	{path: "internal/lease/leasetest", only: []string{std, "github.com/anishathalye/porcupine", "internal/lease"},
 		why: "one suite judges all stores, so it knows none of them"},
 	{path: "internal/elect", only: []string{"errors", "fmt", "slices", "strings", "time", "internal/lease"},
 		why: "decisions are pure: no clock, no I/O, no goroutine"},

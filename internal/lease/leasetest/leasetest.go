@@ -1,5 +1,6 @@
-// Package leasetest is the contract of [lease.Store] as tests. Every store runs
-// it from its own tests; a store is done when it passes. Only tests may import
+// Package leasetest is the contract of [lease.Store] as tests: [Run] goes through
+// it sentence by sentence, [Histories] lets clients do what they like. Every store
+// runs both from its own tests; it is done when it passes. Only tests may import
 // this package, and it knows no store: what differs between them is a field of
 // [Harness].
 //
@@ -48,7 +49,8 @@ type Harness struct {
 	// The rest hurts the backing data. A nil field is a notion that the store
 	// does not have, and its subtests do not exist.
 
-	// Forget deletes what says who holds key, but not the store's memory of it.
+	// Forget deletes what says who holds key, but not the store's memory of it. It
+	// is called from any goroutine.
 	Forget func(t *testing.T, key string)
 
 	// Wipe deletes everything, of all keys.

@@ -26,6 +26,11 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func TestHistories(t *testing.T) {
+	dir := t.TempDir()
+	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store { return open(t, dir) }}, 2000)
+}
+
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
 	s, err := Open(private(t, dir))

@@ -18,10 +18,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	// A new connection costs a process there and, by a password, a time here that
-	// shows on a busy machine.
-	b := backend{scripttest.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})}
-	b.do(t, createTable)
+	b := trustingBackend(t)
 	// The subtests run in parallel on one server, so the network of one stalls.
 	var stalls sync.Map // of *atomic.Bool by test name
 	leasetest.Run(t, leasetest.Harness{
@@ -41,6 +38,21 @@ func TestContract(t *testing.T) {
 			return func() { stalled.Store(false) }
 		},
 	})
+}
+
+func TestHistories(t *testing.T) {
+	b := trustingBackend(t)
+	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
+		return openWith(t, Options{URL: b.URL + "?sslmode=disable"})
+	}}, 2000)
+}
+
+// trustingBackend has a table and asks for no password. A new connection costs a
+// process there and, by a password, a time here that shows on a busy machine.
+func trustingBackend(t *testing.T) backend {
+	b := backend{scripttest.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})}
+	b.do(t, createTable)
+	return b
 }
 
 // swallowing returns a dialer whose connections lose what is sent while stalled.

@@ -40,6 +40,18 @@ func TestContractOnRedis(t *testing.T) {
 	leasetest.Run(t, h)
 }
 
+func TestHistories(t *testing.T) {
+	histories := func(b backend, n int) func(*testing.T) {
+		return func(t *testing.T) {
+			// The prefix is an old one: no key settles because it is new.
+			b.do(t, "SET", prefix+":settled", b.now(t)-24*time.Hour.Milliseconds())
+			leasetest.Histories(t, harness(b), n)
+		}
+	}
+	t.Run("miniredis", histories(miniBackend(t), 200))
+	t.Run("redis-server", histories(realBackend(t), 2000))
+}
+
 // swallowing returns a dialer whose connections lose what is sent while stalled.
 func swallowing(stalled *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {

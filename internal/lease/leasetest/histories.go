@@ -1,0 +1,351 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Random histories of clients that do what they like with one key at the same
+// time. A checker judges whether there is an order of their calls, each between
+// its begin and its end, in which a store that does one call at a time would
+// have given the same answers.
+
+var onlySeed = flag.Int64("concurrent-history", -1, "play the concurrent history of this seed only, over and over")
+
+const (
+	// sideBySide histories are played at a time, to fill each other's waits.
+	sideBySide = 4
+	// crowd is the most clients of a history, deeds how many things each does. Each
+	// may be another candidacy.
+	crowd, deeds = 4, 5
+)
+
+// Histories plays n random concurrent histories against the store of h, those of
+// the seeds from 0 on. A seed gives what the clients do next after each answer,
+// not how their calls mix. A store without settling for keys that it has never
+// seen is faster.
+func Histories(t *testing.T, h Harness, n int) {
+	t.Helper()
+	began := time.Now()
+	r := play(t, h, n, 5)
+	for _, wrong := range r.wrong {
+		t.Error(wrong)
+	}
+	t.Logf("%d histories: %d calls, %d beside another one, %d without an answer, in %s",
+		r.histories, r.calls, r.overlapped, r.unknown, time.Since(began).Round(10*time.Millisecond))
+	// Calls that come one after the other show nothing.
+	if r.overlapped < r.calls/2 {
+		t.Errorf("%d of %d calls were beside another one, want half of them", r.overlapped, r.calls)
+	}
+	if n >= 100 && r.unknown == 0 {
+		t.Error("every call had an answer, although some were cut off")
+	}
+}
+
+// report is what has been played.
+type report struct {
+	mu                                    sync.Mutex
+	histories, calls, overlapped, unknown int
+	wrong                                 []string // histories that no order explains
+}
+
+// play ends early after so many wrong histories.
+func play(t *testing.T, h Harness, n, most int) *report {
+	t.Helper()
+	r, next := &report{}, atomic.Int64{}
+	var end sync.WaitGroup
+	for range sideBySide {
+		stores := clients(t, h, crowd)
+		end.Go(func() {
+			for seed := next.Add(1) - 1; seed < int64(n) && !r.enough(most); seed = next.Add(1) - 1 {
+				if *onlySeed >= 0 {
+					seed = *onlySeed
+				}
+				newHistory(t, h, seed, stores).play(r)
+			}
+		})
+	}
+	end.Wait()
+	return r
+}
+
+func (r *report) enough(most int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.wrong) >= most
+}
+
+// history is one that is being played.
+type history struct {
+	t       *testing.T
+	h       Harness
+	seed    int64
+	key     string
+	began   time.Time
+	holders []lease.Holder // by number of the candidacy
+	clients []*client
+}
+
+func newHistory(t *testing.T, h Harness, seed int64, stores []lease.Store) *history {
+	y := &history{t: t, h: h, seed: seed, key: h.request().Key, began: time.Now()}
+	r := rand.New(rand.NewPCG(uint64(seed), 0))
+	// In some histories keys cool down or have ticks: they soon come to an end.
+	holds, ticks := r.IntN(8) == 0, r.IntN(4) == 0
+	for i := range crowd - r.IntN(2) {
+		c := &client{history: y, Rand: rand.New(rand.NewPCG(uint64(seed), uint64(i+1))), Store: stores[i], number: i}
+		c.line = line{holds: holds && c.IntN(2) == 0, ticks: ticks && c.IntN(4) > 0, tries: c.IntN(3)}
+		y.clients = append(y.clients, c)
+		for range deeds {
+			y.holders = append(y.holders, lease.NewHolder("leasetest", os.Getpid()))
+		}
+	}
+	return y
+}
+
+// play adds the history to the report.
+func (y *history) play(r *report) {
+	start := make(chan struct{})
+	var end sync.WaitGroup
+	for _, c := range y.clients {
+		end.Go(func() {
+			<-start
+			for range deeds {
+				c.act()
+			}
+		})
+	}
+	close(start)
+	end.Wait()
+	var all []porcupine.Operation
+	for _, c := range y.clients {
+		all = append(all, c.done...)
+	}
+	slices.SortFunc(all, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+	verdict := porcupine.CheckOperationsTimeout(model, all, patience)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.histories++
+	r.calls += len(all)
+	for _, op := range all {
+		if slices.ContainsFunc(all, func(other porcupine.Operation) bool {
+			return op.ClientId != other.ClientId && op.Call <= other.Return && other.Call <= op.Return
+		}) {
+			r.overlapped++
+		}
+		if op.Output.(answer).what == unknown {
+			r.unknown++
+		}
+	}
+	if verdict != porcupine.Ok {
+		r.wrong = append(r.wrong, fmt.Sprintf("history %d: no order of these calls explains their answers (%s):\n%s", y.seed, verdict, told(all)))
+	}
+}
+
+func told(all []porcupine.Operation) string {
+	var b strings.Builder
+	for _, op := range all {
+		until := fmt.Sprintf("%7.3f", float64(op.Return)/1e6)
+		if op.Return == math.MaxInt64 {
+			until = "      ?"
+		}
+		fmt.Fprintf(&b, "  client %d, %7.3f to %s ms: %s -> %s\n", op.ClientId, float64(op.Call)/1e6, until, op.Input, op.Output)
+	}
+	return b.String()
+}
+
+// client does one call after the other.
+type client struct {
+	*history
+	*rand.Rand
+	lease.Store
+	number int
+	line   line
+	at     int // the candidacy it is in, of its own
+	lease  *lease.Lease
+	ending *call // the release that has been sent, perhaps in vain
+	past   []past
+	done   []porcupine.Operation
+}
+
+// past is a lease that has been released.
+type past struct {
+	lease lease.Lease
+	call  call
+}
+
+// act does what comes next, or something odd.
+func (c *client) act() {
+	who := c.number*deeds + c.at
+	switch odd := c.IntN(20); {
+	case c.ending != nil:
+		c.end()
+	case odd == 0:
+		c.note(call{verb: passes}, func(ctx context.Context) answer { return c.plain(c.Pass(ctx, c.key)) })
+	case odd <= 2 && c.h.Forget != nil:
+		c.note(call{verb: forgets}, func(context.Context) answer { c.h.Forget(c.t, c.key); return answer{what: yes} })
+	case odd <= 5 && len(c.past) > 0:
+		c.comeBack(c.past[c.IntN(len(c.past))])
+	case c.lease == nil || odd <= 7:
+		c.ask(who)
+	case odd <= 9:
+		c.forge(who)
+	case odd <= 13:
+		if c.renew(*c.lease, who).what == no {
+			c.ending = &call{who: who, line: c.line}
+		}
+	default:
+		c.ending = &call{who: who, line: c.line, result: result{ran: c.IntN(4) > 0}}
+		c.ending.success = c.ending.ran && (!c.line.ticks && c.IntN(2) == 0 || c.IntN(5) == 0) // which is the end of a tick
+		c.end()
+	}
+}
+
+// end releases the lease, once more where there was no answer.
+func (c *client) end() {
+	if c.release(*c.lease, *c.ending).what != unknown {
+		c.past = append(c.past, past{*c.lease, *c.ending})
+		c.leave()
+	}
+}
+
+// leave ends the candidacy: the next one has another holder id.
+func (c *client) leave() {
+	c.lease, c.ending = nil, nil
+	c.at++
+}
+
+func (c *client) ask(who int) {
+	r := lease.Request{Key: c.key, Holder: c.holders[who], TTL: c.h.long()}
+	if c.line.holds {
+		r.MinHold = c.h.long()
+	}
+	if c.line.ticks {
+		r.Period, r.Tries = period, c.line.tries
+	}
+	a := c.note(call{verb: acquires, who: who, line: c.line}, func(ctx context.Context) answer {
+		l, err := c.Acquire(ctx, r)
+		if err == nil {
+			c.lease = &l
+		}
+		return c.acquired(l, err)
+	})
+	if a.what == released || a.what == served || a.what == givenUp {
+		c.leave()
+	}
+}
+
+func (c *client) acquired(l lease.Lease, err error) answer {
+	var held *lease.HeldError
+	var settles *lease.SettlingError
+	var done *lease.DoneError
+	switch {
+	case err == nil:
+		return answer{granted, slices.Index(c.holders, l.Holder), l.Token}
+	case errors.As(err, &held):
+		what := map[lease.HeldReason]string{lease.HeldLeader: denied, lease.HeldCooldown: cools}[held.Why]
+		who := slices.IndexFunc(c.holders, func(h lease.Holder) bool { return strings.HasSuffix(held.Value, string(h)) })
+		return answer{what, who, held.Token}
+	case errors.As(err, &settles):
+		return answer{what: settling}
+	case errors.As(err, &done):
+		return answer{what: map[bool]string{false: served, true: givenUp}[done.GivenUp]}
+	case errors.Is(err, lease.ErrReleased):
+		return answer{what: released}
+	}
+	return c.plain(err)
+}
+
+// comeBack is a message of a candidacy that is over.
+func (c *client) comeBack(p past) {
+	switch c.IntN(3) {
+	case 0:
+		c.renew(p.lease, p.call.who)
+	case 1:
+		c.release(p.lease, p.call) // its reply got lost
+	default:
+		held, at := c.lease, c.at
+		c.ask(p.call.who)
+		c.lease, c.at = held, at
+	}
+}
+
+// forge shows the token without the holder, or the holder without the token.
+func (c *client) forge(who int) {
+	l := *c.lease
+	if c.IntN(2) == 0 {
+		l.Holder, who = lease.NewHolder("leasetest", os.Getpid()), nobody
+	} else {
+		l.Token--
+	}
+	if c.IntN(2) == 0 {
+		c.renew(l, who)
+	} else {
+		c.release(l, call{who: who})
+	}
+}
+
+func (c *client) renew(l lease.Lease, who int) answer {
+	return c.note(call{verb: renews, who: who, tok: l.Token}, func(ctx context.Context) answer {
+		renewed, err := c.Renew(ctx, l)
+		if err == nil && renewed.Reasserted {
+			return answer{what: putBack}
+		}
+		return c.plain(err)
+	})
+}
+
+func (c *client) release(l lease.Lease, this call) answer {
+	this.verb, this.tok = releases, l.Token
+	exit := map[bool]int{false: 1, true: 0}[this.success]
+	return c.note(this, func(ctx context.Context) answer {
+		return c.plain(c.Release(ctx, l, lease.Result{Ran: this.ran, Success: this.success, Exit: exit}))
+	})
+}
+
+// plain is an answer that tells no more than whether it was done.
+func (c *client) plain(err error) answer {
+	var failed *lease.StoreError
+	switch {
+	case err == nil:
+		return answer{what: yes}
+	case errors.Is(err, lease.ErrLost):
+		return answer{what: no}
+	case errors.As(err, &failed) && !failed.Permanent:
+		return answer{what: unknown}
+	}
+	return answer{what: err.Error()} // which nothing explains
+}
+
+// note makes a call and writes it down. Some calls are cut off.
+func (c *client) note(this call, do func(context.Context) answer) answer {
+	limit := patience
+	if c.IntN(40) == 0 {
+		limit = time.Duration(c.IntN(300)) * time.Microsecond
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	from := time.Since(c.began)
+	a := do(ctx)
+	op := porcupine.Operation{ClientId: c.number, Input: this, Call: int64(from), Output: a, Return: int64(time.Since(c.began))}
+	if a.what == unknown {
+		op.Return = math.MaxInt64
+	}
+	c.done = append(c.done, op)
+	return a
+}
