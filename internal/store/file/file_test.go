@@ -132,3 +132,8 @@ func write(t *testing.T, path, content string) {
 		t.Fatal(err)
 	}
 }
+
+func BenchmarkInvocation(b *testing.B) {
+	dir := filepath.Join(b.TempDir(), "leases")
+	leasetest.Invocation(b, func() (lease.Store, error) { return Open(dir) })
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
 )
 
 func TestContractOnMiniredis(t *testing.T) {
@@ -93,5 +94,18 @@ func harness(b backend) leasetest.Harness {
 				b.do(t, "HSET", stateKey(key), "tok", "9999999999999999")
 			}},
 		},
+	}
+}
+
+func BenchmarkInvocation(b *testing.B) {
+	s := scripttest.StartRedis(b)
+	certs := scripttest.NewCertificates(b, b.TempDir())
+	for name, url := range map[string]string{
+		"plain": "redis://" + s.Addr,
+		"TLS":   "rediss://" + certs.ServeTLS(b, rawClient(b, s.Addr), "server") + "?ca=" + certs.File("ca.pem"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			leasetest.Invocation(b, func() (lease.Store, error) { return New(Options{URL: url, Prefix: prefix}) })
+		})
 	}
 }

@@ -53,7 +53,7 @@ func realBackend(t *testing.T) backend {
 	return backend{addr: s.Addr, raw: rawClient(t, s.Addr), advance: time.Sleep}
 }
 
-func rawClient(t *testing.T, addr string) *goredis.Client {
+func rawClient(t testing.TB, addr string) *goredis.Client {
 	c := goredis.NewClient(&goredis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -1,0 +1,40 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Invocation measures what one invocation of leaderrun asks of a store: open,
+// acquire, release, close, over and over for one key.
+func Invocation(b *testing.B, open func() (lease.Store, error)) {
+	r := lease.Request{Key: "benchmark", TTL: 30 * time.Second}
+	invoke := func() {
+		s, err := open()
+		if err != nil {
+			b.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(b.Context(), patience)
+		defer cancel()
+		r.Holder = lease.NewHolder("leasetest", os.Getpid())
+		l, err := s.Acquire(ctx, r)
+		for settles := new(lease.SettlingError); errors.As(err, &settles); l, err = s.Acquire(ctx, r) {
+			time.Sleep(settles.Remaining)
+		}
+		if err == nil {
+			err = s.Release(ctx, l, lease.Result{Ran: true, Success: true})
+		}
+		if err = errors.Join(err, s.Close()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	invoke() // the first one of a key is another matter
+	for b.Loop() {
+		invoke()
+	}
+}
