@@ -31,6 +31,14 @@ func Now() int64 {
 	return ts.Nano()
 }
 
+// BootID names this boot of the kernel, the one whose time Now tells; "" when
+// /proc is missing.
+func BootID() string {
+	const length = 36 // and a newline
+	id, _ := readFile("/proc/sys/kernel/random/boot_id")
+	return string(id[:min(len(id), length)])
+}
+
 // AdoptOrphans makes this process inherit its orphaned descendants.
 func AdoptOrphans() error {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetSubreaper, 1, 0); errno != 0 {

@@ -21,6 +21,13 @@ func Now() int64 {
 	return ts.Nano()
 }
 
+// BootID names this boot of the kernel; "" where it cannot tell. It is not
+// kern.boottime: that one moves when the wall clock is set.
+func BootID() string {
+	id, _ := unix.Sysctl("kern.bootsessionuuid")
+	return id
+}
+
 // Hurry does nothing: priorities are per process here, and the command would
 // inherit the guard's.
 func Hurry(int) {}

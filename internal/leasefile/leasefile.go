@@ -1,0 +1,237 @@
+// Package leasefile is the file by which a command sees, without the network,
+// that it still leads. The elector creates it before the command starts, renews
+// its stop-by with every renewal of the lease, and removes it at the end.
+//
+// It promises that what Read returns was written as a whole, by an elector of
+// this boot. It does not promise that the elector lives: a stop-by that nobody
+// moves passes by itself.
+//
+// The file is one line of fixed length, rewritten in place:
+//
+//	TOKEN HOLDER STOP-BY BOOT-ID CHECKSUM
+//
+// STOP-BY is in nanoseconds of CLOCK_BOOTTIME and counts in this boot alone.
+// Whoever reads while the line is being rewritten may get parts of both; the
+// checksum, a CRC-32 of what stands before it, gives that away.
+package leasefile
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// Lease is what the file tells.
+type Lease struct {
+	Token  int64
+	Holder string
+	// StopBy is on the clock of proc.Now; 0: the lease is over.
+	StopBy time.Duration
+}
+
+// File is the file of one lease, from the elector's side. Only Create and Close
+// wait for the disk: one that hangs must not hold up a renewal.
+type File struct {
+	path string
+	file interface {
+		io.WriterAt
+		io.Closer
+	}
+	boot string
+
+	mu     sync.Mutex
+	lease  Lease
+	ended  bool
+	failed error
+
+	changed chan struct{}
+	removed chan struct{} // closed when the file is, or cannot be
+}
+
+// hostDir is the directory for services and cron jobs of root, which have no
+// login of their own.
+const hostDir = "/run/leaderrun"
+
+// Dirs are where a file may be: what the environment says, and hostDir. A login
+// removes its directory at its end.
+func Dirs() []string {
+	return []string{os.Getenv("XDG_RUNTIME_DIR"), hostDir, os.TempDir()}
+}
+
+// Create makes the file in the first of the directories in which it can, for
+// this user alone. Only absolute ones count: the command may change directory.
+func Create(dirs []string, l Lease) (*File, error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	f := &File{boot: boot, lease: l, changed: make(chan struct{}, 1), removed: make(chan struct{})}
+	// The end of a holder id is random: two leases never share a name.
+	name := "leaderrun-" + l.Holder[strings.LastIndexByte(l.Holder, '/')+1:]
+	var why []string
+	for _, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if dir == hostDir {
+			_ = os.Mkdir(dir, 0o755) // by root; where it cannot be made, the file cannot either
+		}
+		if err := f.create(filepath.Join(dir, name)); err != nil {
+			why = append(why, fmt.Sprintf("%s: %v", dir, cause(err)))
+			continue
+		}
+		go f.keep()
+		return f, nil
+	}
+	return nil, errors.New(strings.Join(why, "; "))
+}
+
+func (f *File) create(path string) error {
+	const mine = 0o600
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mine)
+	if err != nil {
+		return err
+	}
+	f.path, f.file = path, file
+	if err := f.write(f.lease); err != nil {
+		return errors.Join(err, file.Close(), os.Remove(path))
+	}
+	return nil
+}
+
+// cause is the reason in an error about a file whose directory is told already.
+func cause(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}
+
+// Path is where the file is.
+func (f *File) Path() string { return f.path }
+
+// Update moves stop-by; 0 ends the lease. It returns the error of an earlier
+// write: what is in the file may be older than that.
+func (f *File) Update(stopBy time.Duration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lease.StopBy = stopBy
+	f.wake()
+	return f.failed
+}
+
+// Remove ends the lease and removes the file.
+func (f *File) Remove() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lease.StopBy, f.ended = 0, true
+	f.wake()
+}
+
+// Close waits, for a moment, until a file that was to be removed is.
+func (f *File) Close() {
+	select {
+	case <-f.removed:
+	case <-time.After(time.Second):
+	}
+}
+
+func (f *File) wake() {
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// keep writes what is new, however much was said while the disk was busy, and
+// ends with the file.
+func (f *File) keep() {
+	defer close(f.removed)
+	for range f.changed {
+		f.mu.Lock()
+		l, ended := f.lease, f.ended
+		f.mu.Unlock()
+		err := f.write(l)
+		if ended {
+			_ = f.file.Close()
+			_ = os.Remove(f.path)
+			return
+		}
+		f.mu.Lock()
+		f.failed = err
+		f.mu.Unlock()
+	}
+}
+
+func (f *File) write(l Lease) error {
+	_, err := f.file.WriteAt([]byte(line(l, f.boot)), 0)
+	return err
+}
+
+func line(l Lease, boot string) string {
+	text := fmt.Sprintf("%d %s %19d %s ", l.Token, l.Holder, l.StopBy.Nanoseconds(), boot)
+	return text + checksum(text) + "\n"
+}
+
+func checksum(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(text))) }
+
+// tornTries is how often Read looks at a line that makes no sense: a rewrite
+// takes less than a microsecond, unless its writer loses the processor.
+const tornTries = 5
+
+// Read returns the lease that the file tells of. A file of an earlier boot tells
+// of none.
+func Read(path string) (Lease, error) {
+	boot, err := bootID()
+	if err != nil {
+		return Lease{}, err
+	}
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0) // never waits for a pipe's writer
+	if err != nil {
+		return Lease{}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer syscall.Close(fd)
+	for range tornTries {
+		var b [512]byte
+		n, err := syscall.Pread(fd, b[:], 0)
+		if err != nil {
+			return Lease{}, &os.PathError{Op: "read", Path: path, Err: err}
+		}
+		if l, ok := parse(string(b[:n]), boot); ok {
+			return l, nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return Lease{}, fmt.Errorf("%s is no lease file of this boot", path)
+}
+
+func parse(text, boot string) (l Lease, ok bool) {
+	fields := strings.Fields(text)
+	const all = 5
+	if len(fields) != all {
+		return Lease{}, false
+	}
+	token, tokenErr := strconv.ParseInt(fields[0], 10, 64)
+	stopBy, stopByErr := strconv.ParseInt(fields[2], 10, 64)
+	l = Lease{Token: token, Holder: fields[1], StopBy: time.Duration(stopBy)}
+	return l, errors.Join(tokenErr, stopByErr) == nil && text == line(l, boot)
+}
+
+func bootID() (string, error) {
+	id := proc.BootID()
+	if id == "" {
+		return "", errors.New("this boot has no id: /proc/sys/kernel/random/boot_id cannot be read")
+	}
+	return id, nil
+}

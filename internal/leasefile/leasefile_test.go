@@ -1,0 +1,226 @@
+package leasefile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var some = Lease{Token: 1795241090012, Holder: "web1/812/0123456789abcdef0123456789abcdef", StopBy: 21 * time.Second}
+
+func create(t *testing.T) *File {
+	t.Helper()
+	f, err := Create([]string{t.TempDir()}, some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.Remove()
+		f.Close()
+	})
+	return f
+}
+
+// awaitStopBy waits for what another goroutine writes.
+func awaitStopBy(t *testing.T, path string, want time.Duration) {
+	t.Helper()
+	var l Lease
+	var err error
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if l, err = Read(path); err == nil && l.StopBy == want {
+			return
+		}
+	}
+	t.Fatalf("the file says %v (%v), want %v", l, err, want)
+}
+
+func TestLifeOfAFile(t *testing.T) {
+	f := create(t)
+	if l, err := Read(f.Path()); err != nil || l != some {
+		t.Errorf("read %v, %v, want %v", l, err, some)
+	}
+	info, err := os.Stat(f.Path())
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v, want a regular file of mode 0600", info.Mode(), err)
+	}
+	if err := f.Update(9 * 24 * time.Hour); err != nil {
+		t.Error(err)
+	}
+	awaitStopBy(t, f.Path(), 9*24*time.Hour)
+	if err := f.Update(0); err != nil {
+		t.Error(err)
+	}
+	awaitStopBy(t, f.Path(), 0)
+	if again, err := os.Stat(f.Path()); err != nil || again.Size() != info.Size() || !os.SameFile(info, again) {
+		t.Errorf("it is not the same file of the same size any more: %v", err)
+	}
+	f.Remove()
+	f.Close()
+	if _, err := Read(f.Path()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// Whoever has the file open when it is removed sees the end of the lease, too.
+func TestRemovedFileSaysSo(t *testing.T) {
+	f := create(t)
+	other := f.Path() + ".other"
+	if err := os.Link(f.Path(), other); err != nil {
+		t.Fatal(err)
+	}
+	f.Remove()
+	f.Close()
+	awaitStopBy(t, other, 0)
+}
+
+func TestTheFirstDirectoryThatCan(t *testing.T) {
+	good := t.TempDir()
+	missing := filepath.Join(good, "missing")
+	f, err := Create([]string{"", ".", missing, good, t.TempDir()}, some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Dir(f.Path()) != good {
+		t.Errorf("it is %s, want it in %s", f.Path(), good)
+	}
+	_, err = Create([]string{"", missing, good}, some) // the same name: somebody else's
+	if err == nil || !strings.Contains(err.Error(), missing+": no such file or directory; "+good+": file exists") {
+		t.Errorf("where nothing can be made: %v", err)
+	}
+	f.Remove()
+	f.Close()
+	if left, err := os.ReadDir(good); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// stuck is a disk that takes no write until it is let go on.
+type stuck struct{ writing, goOn chan struct{} }
+
+func (s stuck) WriteAt(b []byte, _ int64) (int, error) {
+	s.writing <- struct{}{}
+	<-s.goOn
+	return len(b), errors.New("disk failure")
+}
+
+func (s stuck) Close() error { return nil }
+
+func TestNobodyWaitsForADisk(t *testing.T) {
+	disk := stuck{make(chan struct{}), make(chan struct{})}
+	f := &File{path: filepath.Join(t.TempDir(), "f"), file: disk, boot: "boot", lease: some, changed: make(chan struct{}, 1), removed: make(chan struct{})}
+	go f.keep()
+	finished := make(chan error)
+	go func() {
+		_ = f.Update(1)
+		<-disk.writing
+		for i := range 1000 {
+			_ = f.Update(time.Duration(i))
+		}
+		finished <- f.Update(2)
+	}()
+	select {
+	case err := <-finished:
+		if err != nil {
+			t.Errorf("before any write ended: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("an update waits for the disk")
+	}
+	disk.goOn <- struct{}{}
+	<-disk.writing // what was said meanwhile is one write
+	if err := f.Update(3); err == nil {
+		t.Error("the failure of a write is not told")
+	}
+	f.Remove()
+	began := time.Now()
+	f.Close()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the end waited %v for the disk", took)
+	}
+	disk.goOn <- struct{}{}
+	<-disk.writing
+	disk.goOn <- struct{}{}
+	<-f.removed
+}
+
+func TestWhatIsNoLeaseFile(t *testing.T) {
+	boot, err := bootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, later := line(some, boot), line(Lease{some.Token, some.Holder, 30 * time.Second}, boot)
+	torn := strings.LastIndex(now, " 21000000000 ") + 2
+	if now == later || len(now) != len(later) || torn < 2 {
+		t.Fatalf("%q and %q", now, later)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"nothing":          "",
+		"garbage":          "garbage\n",
+		"no end":           strings.TrimSuffix(now, "\n"),
+		"more":             now + now,
+		"torn":             later[:torn] + now[torn:],
+		"a digit changed":  strings.Replace(now, " 21000000000 ", " 91000000000 ", 1),
+		"other spaces":     strings.Replace(now, "  ", " ", 1),
+		"an earlier boot":  line(some, "00000000-0000-0000-0000-000000000000"),
+		"no number":        strings.Replace(now, "1795241090012", "token", 1),
+		"very long":        strings.Repeat("x", 1<<20),
+		"another checksum": now[:len(now)-9] + "00000000\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := Read(path); err == nil {
+			t.Errorf("%s: read as %v", name, l)
+		}
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, dir, "", filepath.Join(dir, "missing")} {
+		if l, err := Read(path); err == nil {
+			t.Errorf("%q: read as %v", path, l)
+		}
+	}
+}
+
+// A reader beside a writer sees one of the lines, or none: never parts of two.
+func TestNoTornRead(t *testing.T) {
+	f := create(t)
+	values := []time.Duration{1_999_999_999_999_999, 2_000_000_000_000_000}
+	end := make(chan struct{})
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			default:
+				if err := f.write(Lease{some.Token, some.Holder, values[i%2]}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	}()
+	seen := map[time.Duration]int{}
+	for range 20_000 {
+		if l, err := Read(f.Path()); err == nil {
+			seen[l.StopBy]++
+		}
+	}
+	close(end)
+	<-written
+	delete(seen, some.StopBy) // before the first write
+	if seen[values[0]] == 0 || seen[values[1]] == 0 || len(seen) > 2 {
+		t.Errorf("seen %v, want the values of %v", seen, values)
+	}
+}
