@@ -201,7 +201,7 @@ func (s *sources) unknownKey(key string, names []string) error {
 // paths must be text there: YAML reads 0123 as 83 and true as a truth value,
 // and would run the job under another key than the one that was written.
 func wrongType(name string, value any) string {
-	verbatim := slices.Contains([]string{"key", "prefix", "store", "outcome-file"}, name)
+	verbatim := slices.Contains([]string{"key", "prefix", "store", "outcome-file", "metrics-textfile"}, name)
 	switch value.(type) {
 	case string:
 		return ""

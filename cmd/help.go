@@ -48,10 +48,10 @@ Stopping the command
                              alive without any promise (default stop)
 Telling
       --outcome-file FILE    write how it ended, as JSON
+      --metrics-textfile DIR metrics for Prometheus' node_exporter, a file per key
   -v, --verbose, -q, --quiet every step on stderr, or errors only
       --log-format FORMAT    text or json (default text)
-      --config FILE          settings as YAML (default /etc/leaderrun/leaderrun.yaml, or
-                             leaderrun/leaderrun.yaml where users have settings)
+      --config FILE          settings (default /etc/leaderrun/leaderrun.yaml, then yours)
 
 Exit status: the command's own, 128+n if signal n ended it, or
   0    somebody else leads, or the tick is served; -E N makes that N

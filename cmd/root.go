@@ -68,6 +68,7 @@ var settings = []struct{ name, short, byDefault, usage string }{
 	{"on-renew-error", "", "retry", "retry, or stop at the first failed renewal"},
 	{"leftovers", "", "stop", "stop, wait for, or leave descendants that outlive the command"},
 	{"max-runtime", "", "", "stop the command after `D`"},
+	{"metrics-textfile", "", "", "write metrics into `DIR`"},
 	{"outcome-file", "", "", "write to `FILE` how the run ended"},
 	{"verbose", "v", "false", "every step on stderr"},
 	{"quiet", "q", "false", "errors only on stderr"},

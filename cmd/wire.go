@@ -35,6 +35,8 @@ func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result
 		commands.Prepare() // first: the guard gets ready while the store is asked
 	}
 	signals := listen(runner.HasTerminal())
+	told, finish := telling(c, log.With(observe.KeyAttr, c.Key), line)
+	defer finish()
 
 	result := campaign.Run(context.Background(), campaign.Settings{
 		Settings:  rules(c),
@@ -42,17 +44,8 @@ func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result
 		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Tries: c.Tries, Meta: meta(c)},
 		NewHolder: newHolder,
 		Signals:   signals.received,
-	}, store, process{commands, c, signals.ready}, sinks{observe.NewRun(log.With(observe.KeyAttr, c.Key)), line})
+	}, store, process{commands, c, signals.ready}, told)
 	return result, nil
-}
-
-// sinks are told in turn.
-type sinks []campaign.Sink
-
-func (s sinks) Observe(t campaign.Transition) {
-	for _, sink := range s {
-		sink.Observe(t)
-	}
 }
 
 // openStore makes the store of the address's scheme. Nothing is asked yet.

@@ -72,7 +72,10 @@ type Config struct {
 	Tries   int
 
 	// OutcomeFile is written at the end of the run; empty: none.
-	OutcomeFile    string
+	OutcomeFile string
+	// MetricsTextfile is the directory of the metrics' file; empty: none.
+	MetricsTextfile string
+
 	Verbose, Quiet bool
 	JSONLog        bool
 
@@ -156,6 +159,8 @@ func (c *Config) set(name, value string) (e *Error) {
 		c.Tries, e = parseTries(value)
 	case "outcome-file":
 		c.OutcomeFile, e = parseText(value)
+	case "metrics-textfile":
+		c.MetricsTextfile, e = parseText(value)
 	case "verbose":
 		c.Verbose, e = parseBool(value)
 	case "quiet":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -133,6 +134,9 @@ func (s *script) checkNoLease(ts *testscript.TestScript) {
 }
 
 func condition(name string) (bool, error) {
+	if name == "mounts" {
+		return exec.Command("unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "x", "/mnt").Run() == nil, nil
+	}
 	port, ok := strings.CutPrefix(name, "free:")
 	if !ok {
 		return false, fmt.Errorf("unknown condition %s", name)

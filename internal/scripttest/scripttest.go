@@ -81,7 +81,8 @@ func Install(t *testing.T, pkg, tools string) {
 //	proxy                   start a proxy to the server: PROXY is its URL
 //	proxy MODE|delay D      as faultnet.Mode
 //
-// The condition [free:PORT] tells whether PORT of loopback is free.
+// The condition [free:PORT] tells whether PORT of loopback is free, [mounts]
+// whether this user may mount a file system in a namespace of his own.
 func Run(t *testing.T, dir string, store Store) {
 	testscript.Run(t, testscript.Params{
 		Dir:                dir,

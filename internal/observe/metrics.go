@@ -1,0 +1,210 @@
+package observe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// The metrics, in the order in which they are written.
+const (
+	acquired = iota
+	lost
+	renewals
+	renewalFailures
+	skips
+	isLeader
+	token
+	ttl
+	left
+	lastSuccess
+	runDuration
+	exitCode
+	killDuration
+	metricCount
+)
+
+// metrics are what is told of every metric: readers refuse two files that differ
+// in it.
+var metrics = [metricCount]struct{ name, kind, help string }{
+	acquired:        {"leader_acquired_total", "counter", "Leases that were acquired."},
+	lost:            {"leader_lost_total", "counter", "Leases that were lost or expired while held."},
+	renewals:        {"leader_renewals_total", "counter", "Renewals that the store confirmed."},
+	renewalFailures: {"leader_renewal_failures_total", "counter", "Renewals without an answer that counts."},
+	skips:           {"leaderrun_skips_total", "counter", "Runs in which nothing ran because somebody else led or the tick was served."},
+	isLeader:        {"leaderrun_is_leader", "gauge", "1 while the lease is held and not lost, else 0."},
+	token:           {"leaderrun_token", "gauge", "Fencing token of the newest lease that was acquired here."},
+	ttl:             {"leaderrun_lease_ttl_seconds", "gauge", "Life of a lease without renewals."},
+	left:            {"leaderrun_lease_left_seconds", "gauge", "Time until the lease may be somebody else's unless it is renewed."},
+	lastSuccess:     {"leaderrun_last_success_timestamp_seconds", "gauge", "When the command last ended by itself with status 0."},
+	runDuration:     {"leaderrun_last_run_duration_seconds", "gauge", "How long the command ran the last time."},
+	exitCode:        {"leaderrun_last_run_exit_code", "gauge", "Status of the last run's command, 128+n if signal n ended it."},
+	killDuration:    {"leaderrun_last_kill_duration_seconds", "gauge", "Time from the first signal of the last stop to the end of the whole tree."},
+}
+
+// values are the metrics that are known.
+type values [metricCount]struct {
+	value float64
+	known bool
+}
+
+func (v *values) set(metric int, value float64) {
+	v[metric].value, v[metric].known = value, true
+}
+
+// add counts; a counter is known from the start.
+func (v *values) add(metric int, n float64) { v.set(metric, v[metric].value+n) }
+
+// Metrics is a campaign.Sink that counts and measures the runs of one key.
+type Metrics struct {
+	labels string
+	now    func() time.Duration
+
+	mu     sync.Mutex
+	values values
+	state  elect.State
+	// seen is the largest token of somebody else that stood in the way.
+	seen int64
+	// ran and stopped are when the command started and was first signalled.
+	ran, stopped time.Duration
+}
+
+// NewMetrics measures with the clock of the campaign.
+func NewMetrics(key string, now func() time.Duration) *Metrics {
+	class, _, _ := strings.Cut(key, ":")
+	m := &Metrics{labels: fmt.Sprintf("{key_class=%q,key=%q}", class, key), now: now}
+	for metric := range metrics {
+		if metrics[metric].kind == "counter" {
+			m.values.set(metric, 0)
+		}
+	}
+	return m
+}
+
+// Observe counts one step.
+func (m *Metrics) Observe(t campaign.Transition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state = t.To
+	m.count(t)
+	m.measure(t)
+	if holds(t.From) != holds(t.To) {
+		m.values.set(isLeader, truth(holds(t.To)))
+	}
+}
+
+func (m *Metrics) count(t campaign.Transition) {
+	var held *lease.HeldError
+	switch {
+	case errors.As(t.Event.Err, &held):
+		m.seen = max(m.seen, held.Token)
+	case t.Event.Kind == elect.Granted && t.To.Tree:
+		m.values.add(acquired, 1)
+		m.values.set(token, float64(t.To.Lease.Token))
+		m.values.set(ttl, t.To.Lease.TTL.Seconds())
+	case t.Event.Kind == elect.Renewed && t.From.Tree:
+		m.values.add(renewals, 1)
+	case t.Event.Kind == elect.NoAnswer && t.From.Tree:
+		m.values.add(renewalFailures, 1)
+	}
+	if t.From.Tree && void(t.To.Outcome) && !void(t.From.Outcome) {
+		m.values.add(lost, 1)
+	}
+	if t.To.Phase == elect.Done && t.From.Phase != elect.Done && (t.To.Outcome == elect.Denied || t.To.Outcome == elect.Skipped) {
+		m.values.add(skips, 1)
+	}
+}
+
+func (m *Metrics) measure(t campaign.Transition) {
+	if t.Event.Kind == elect.Started {
+		m.ran = t.Event.At
+	}
+	if !stopping(t.From) && stopping(t.To) {
+		m.stopped = t.Event.At
+	}
+	if m.ran != 0 && (t.Event.Kind == elect.CommandEnded || t.Event.Kind == elect.TreeGone) {
+		m.values.set(runDuration, (t.Event.At - m.ran).Seconds())
+		m.ran = 0
+	}
+	if m.stopped != 0 && t.Event.Kind == elect.TreeGone {
+		m.values.set(killDuration, (t.Event.At - m.stopped).Seconds())
+		m.stopped = 0
+	}
+	for _, a := range t.Actions {
+		if a.Kind != elect.Release || !a.Result.Ran {
+			continue
+		}
+		m.values.set(exitCode, float64(a.Result.Exit))
+		if a.Result.Success && t.To.Releases == 1 {
+			m.values.set(lastSuccess, float64(time.Now().UnixMilli())/1000)
+		}
+	}
+}
+
+// holds reports whether the lease is held for a tree.
+func holds(s elect.State) bool { return s.Tree && !void(s.Outcome) }
+
+func void(o elect.Outcome) bool { return o == elect.Lost || o == elect.Expired }
+
+func stopping(s elect.State) bool { return s.Phase == elect.Stopping || s.Phase == elect.Killing }
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// snapshot is what is known now, but for what is out of date at once.
+func (m *Metrics) snapshot() (v values, seen int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.values, m.seen
+}
+
+// format writes the values in Prometheus' text format. That of the libraries
+// that do so costs too much at every start: docs/performance.md has the figures.
+func format(v values, labels string) []byte {
+	var b bytes.Buffer
+	for i, m := range metrics {
+		if v[i].known {
+			fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.kind)
+			fmt.Fprintf(&b, "%s%s %s\n", m.name, labels, strconv.FormatFloat(v[i].value, 'f', -1, 64))
+		}
+	}
+	return b.Bytes()
+}
+
+// most is the largest number that a counter has and still counts.
+const most = 1 << 53
+
+// parse reads what format wrote, perhaps that of another version. The text may
+// be anything.
+func parse(text []byte, labels string) (values, error) {
+	var v values
+	for i, line := range strings.Split(string(text), "\n") {
+		if line == "" || strings.HasPrefix(line, "# ") {
+			continue
+		}
+		name, number, ok := strings.Cut(line, labels+" ")
+		value, err := strconv.ParseFloat(number, 64)
+		if !ok || err != nil || math.IsNaN(value) || value < 0 || value > most || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
+			return values{}, fmt.Errorf("line %d is not leaderrun's", i+1)
+		}
+		for metric := range metrics {
+			if metrics[metric].name == name {
+				v.set(metric, value)
+			}
+		}
+	}
+	return v, nil
+}

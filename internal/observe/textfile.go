@@ -1,0 +1,262 @@
+package observe
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+// Textfile is a campaign.Sink that keeps the metrics of a key in a file of a
+// directory from which node_exporter reads. The file is replaced as a whole when
+// a lease is acquired and when a run ends, from a goroutine of its own: a disk
+// that hangs holds nothing up.
+type Textfile struct {
+	dir, name string
+	metrics   *Metrics
+	log       *slog.Logger
+	warned    bool
+
+	changed chan struct{}
+	over    chan struct{}
+	done    chan struct{}
+	counted values // what the file has got of this process's counters
+}
+
+// NewTextfile keeps the file of the key in dir; Close ends it. Trouble is logged,
+// once.
+func NewTextfile(dir, key string, m *Metrics, log *slog.Logger) *Textfile {
+	f := &Textfile{
+		dir: dir, name: "leaderrun-" + fileName(key) + ".prom", metrics: m, log: log,
+		changed: make(chan struct{}, 1), over: make(chan struct{}), done: make(chan struct{}),
+	}
+	go f.keep()
+	return f
+}
+
+// fileName is a name for the key that no other key has, and short enough for
+// every file system. A slash is written %2F, so nothing else has a % before "-".
+func fileName(key string) string {
+	const most = 200
+	name := url.PathEscape(key)
+	if len(name) > most {
+		sum := sha256.Sum256([]byte(key))
+		name = name[:most/2] + "%-" + hex.EncodeToString(sum[:])
+	}
+	return name
+}
+
+// Observe asks for the file to be written when it is worth it.
+func (f *Textfile) Observe(t campaign.Transition) {
+	if t.From.Phase == t.To.Phase || t.To.Phase != elect.Starting && t.From.Phase != elect.Releasing {
+		return
+	}
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Close writes the file a last time, but takes no longer than a second.
+func (f *Textfile) Close() {
+	close(f.over)
+	select {
+	case <-f.done:
+	case <-time.After(time.Second):
+		f.log.Warn("the metrics were not written to "+Printable(f.dir)+" within a second", CureAttr, "look at the disk")
+	}
+}
+
+func (f *Textfile) keep() {
+	defer close(f.done)
+	for {
+		select {
+		case <-f.changed:
+			f.save()
+		case <-f.over:
+			f.save()
+			return
+		}
+	}
+}
+
+func (f *Textfile) save() {
+	err := f.write()
+	if err != nil && !f.warned {
+		f.warned = true
+		f.log.Warn(fmt.Sprintf("the metrics were not written to %s: %v", Printable(f.dir), err), CureAttr, textfileCure(err))
+	}
+}
+
+var errSymlink = errors.New("it is a symbolic link")
+
+func textfileCure(err error) string {
+	switch {
+	case errors.Is(err, errSymlink):
+		return "name the directory it points to"
+	case errors.Is(err, fs.ErrNotExist):
+		return "create the directory, writable for this user"
+	case errors.Is(err, fs.ErrPermission):
+		return "make the directory writable for this user"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "free space on its disk"
+	}
+	return "name a directory on a local disk"
+}
+
+// write replaces the file: this process's counters are added to what the file
+// has, so that several processes can write it in turn.
+func (f *Textfile) write() error {
+	dir, err := openDir(f.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	release, err := takeTurn(dir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	before, err := f.read(dir)
+	if err != nil && !f.warned {
+		f.warned = true
+		f.log.Warn(fmt.Sprintf("the metrics in %s start anew: %s cannot be used: %v", Printable(f.dir), f.name, err),
+			CureAttr, "look for what else writes there")
+	}
+	now, seen := f.metrics.snapshot()
+	if err := replace(dir, f.name, format(merge(before, now, f.counted, seen), f.metrics.labels)); err != nil {
+		return err
+	}
+	f.counted = now
+	return nil
+}
+
+// merge adds what was counted since the last time to the values before, and
+// takes over what was measured. A leadership of which the file still tells is over
+// when somebody was met with a newer token.
+func merge(before, now, counted values, seen int64) values {
+	merged := before
+	for i, m := range metrics {
+		switch {
+		case m.kind == "counter":
+			merged.add(i, now[i].value-counted[i].value)
+		case now[i].known:
+			merged[i] = now[i]
+		}
+	}
+	if !now[isLeader].known && before[isLeader].known && float64(seen) > before[token].value {
+		merged.set(isLeader, 0)
+	}
+	return merged
+}
+
+// openDir opens a directory that is no symbolic link: who may replace the link
+// would choose where root writes.
+func openDir(dir string) (*os.Root, error) {
+	named, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return nil, reasonOf(err)
+	case named.Mode()&fs.ModeSymlink != 0:
+		return nil, errSymlink
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, reasonOf(err)
+	}
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(named, opened) {
+		root.Close()
+		return nil, errSymlink
+	}
+	return root, nil
+}
+
+// takeTurn keeps other leaderruns from writing into the directory. Who holds it
+// for long is none.
+func takeTurn(dir *os.Root) (release func(), err error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, reasonOf(err)
+	}
+	for range 50 {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	f.Close()
+	return nil, fmt.Errorf("somebody keeps it from being written: flock: %w", err)
+}
+
+// read returns what the file tells. It may be missing, or anything at all.
+func (f *Textfile) read(dir *os.Root) (values, error) {
+	file, err := dir.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return values{}, nil
+	}
+	if err != nil {
+		return values{}, reasonOf(err)
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return values{}, errors.New("it is no regular file")
+	}
+	const most = 64 << 10
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && len(text) > most {
+		err = errors.New("it is too long")
+	}
+	if err != nil {
+		return values{}, reasonOf(err)
+	}
+	return parse(text, f.metrics.labels)
+}
+
+// replace puts a file with the text in the place of name.
+func replace(dir *os.Root, name string, text []byte) error {
+	temporary := "." + name + ".new"
+	_ = dir.Remove(temporary) // of one that was killed
+	f, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return reasonOf(err)
+	}
+	_, err = io.Copy(f, bytes.NewReader(text))
+	const readable = 0o644 // node_exporter runs as somebody else
+	err = errors.Join(err, f.Chmod(readable), f.Close())
+	if err == nil {
+		err = dir.Rename(temporary, name)
+	}
+	if err != nil {
+		_ = dir.Remove(temporary)
+		return reasonOf(err)
+	}
+	return nil
+}
+
+// reasonOf leaves out the path, which is told already.
+func reasonOf(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
+}
