@@ -59,7 +59,7 @@ func examineRole(info *redis.InfoCmd) lease.Finding {
 		f.Verdict, f.Text = lease.Bad, "a replica: it grants nothing"
 		f.Cure = "name the server it follows, or the sentinels of both"
 	case replicas > 0:
-		f.Verdict, f.Text = lease.Doubtful, fmt.Sprintf("primary with %d replicas, which follow behind: a failover can lose the newest grant", replicas)
+		f.Verdict, f.Text = lease.Doubtful, fmt.Sprintf("primary, replicas: %d; they follow behind, and a failover can lose the newest grant", replicas)
 		f.Cure = "have the job's sink check the token (docs/fencing.md); min-replicas-to-write 1 makes it rarer"
 	}
 	return f

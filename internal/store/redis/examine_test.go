@@ -1,0 +1,85 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// found is what an examination tells of one subject.
+func found(t *testing.T, s *Store, subject string, outage time.Duration) lease.Finding {
+	t.Helper()
+	findings := s.Examine(bounded(t), outage)
+	for _, f := range findings {
+		if f.Subject == subject {
+			return f
+		}
+	}
+	t.Fatalf("nothing about %s in %+v", subject, findings)
+	return lease.Finding{}
+}
+
+// finds wants a verdict with this text, and a cure wherever not all is well.
+func finds(t *testing.T, f lease.Finding, verdict lease.Verdict, text string) {
+	t.Helper()
+	if f.Verdict != verdict || !strings.Contains(f.Text, text) || (f.Cure == "") != (verdict == lease.Fine) {
+		t.Errorf("%+v, want %s and %q", f, verdict, text)
+	}
+}
+
+func TestExamine(t *testing.T) {
+	b := realBackend(t)
+	s := open(t, b.addr)
+	finds(t, found(t, s, "server", 0), lease.Fine, b.addr)
+	finds(t, found(t, s, "role", 0), lease.Fine, "primary without replicas")
+	finds(t, found(t, s, "eviction", 0), lease.Fine, "noeviction")
+	finds(t, found(t, s, "persistence", 0), lease.Doubtful, "no append-only file")
+
+	b.do(t, "CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+	finds(t, found(t, s, "eviction", 0), lease.Fine, "without a limit")
+	b.do(t, "CONFIG", "SET", "maxmemory", "100mb")
+	finds(t, found(t, s, "eviction", 0), lease.Bad, "may be evicted")
+	b.do(t, "CONFIG", "SET", "appendonly", "yes")
+	finds(t, found(t, s, "persistence", 0), lease.Fine, "append-only file")
+	b.do(t, "REPLICAOF", "127.0.0.1", "1")
+	finds(t, found(t, s, "role", 0), lease.Bad, "a replica")
+}
+
+func TestExamineWithoutTheRight(t *testing.T) {
+	server := scripttest.StartRedis(t, user("cron on >sesame ~leaderrun:* -@all "+rights)...)
+	finds(t, found(t, open(t, "cron:sesame@"+server.Addr), "server", 0), lease.Doubtful, "cannot be examined")
+}
+
+func TestExamineNoServer(t *testing.T) {
+	finds(t, found(t, open(t, "127.0.0.1:1"), "server", 0), lease.Bad, "connection refused")
+}
+
+func TestExamineSentinels(t *testing.T) {
+	t.Parallel()
+	set := scripttest.StartSentinels(t, 1, scripttest.Servers{})
+	s := openSentinels(t, set.Addrs())
+	finds(t, found(t, s, "role", 0), lease.Doubtful, "replicas: 1")
+	finds(t, found(t, s, "sentinels", time.Hour), lease.Fine, "quorum")
+	finds(t, found(t, s, "sentinels", time.Millisecond), lease.Doubtful, "failover takes")
+}
+
+func TestJudgeSentinels(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		settings map[string]string
+		verdict  lease.Verdict
+		text     string
+	}{
+		{"three", map[string]string{"down-after-milliseconds": "5000", "num-other-sentinels": "2", "quorum": "2", "flags": "master"}, lease.Fine, "3, quorum 2; a failover takes about 7s"},
+		{"slow", map[string]string{"down-after-milliseconds": "30000", "num-other-sentinels": "2", "flags": "master"}, lease.Doubtful, "about 32s"},
+		{"two", map[string]string{"down-after-milliseconds": "1000", "num-other-sentinels": "1", "flags": "master"}, lease.Doubtful, "2, quorum"},
+		{"down", map[string]string{"down-after-milliseconds": "1000", "num-other-sentinels": "2", "flags": "s_down,master"}, lease.Bad, "for down"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			finds(t, judgeSentinels(tt.settings, "mymaster", 8700*time.Millisecond), tt.verdict, tt.text)
+		})
+	}
+}
