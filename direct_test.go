@@ -170,6 +170,30 @@ func TestSidecarSurvives(t *testing.T) {
 	}
 }
 
+// Where no lease file can be made, one warning says so and the job runs.
+func TestNoLeaseFile(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	nowhere := []string{"unshare", "--map-root-user", "--mount", "env", "-u", "XDG_RUNTIME_DIR", "TMPDIR=/nowhere",
+		"sh", "-c", `mount -t tmpfs -o ro none /run && exec "$@"`, "sh"}
+	if err := exec.Command(nowhere[0], append(nowhere[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	args := append(nowhere, "leaderrun", "--store=file:"+filepath.Join(t.TempDir(), "store"), "--key=k", "--",
+		"sh", "-c", `leaderrun check; echo $? "$LEADERRUN_KEY$LEADERRUN_LEASE_FILE"`)
+	cmd := exec.Command(args[0], args[1:]...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil || string(out) != "1 k\n" {
+		t.Errorf("%v, the command printed %q", err, out)
+	}
+	want := "leaderrun: k: there is no lease file, leaderrun check says no in this run: " +
+		"/run/leaderrun: no such file or directory; /nowhere: no such file or directory\n  "
+	if !strings.HasPrefix(said.String(), want) || strings.Count(said.String(), "\n") != 2 {
+		t.Errorf("it said:\n%s", said.String())
+	}
+}
+
 // The guard runs before the packages are initialised that only the elector
 // needs. One import too many in proc, guard or early undoes that.
 func TestGuardStartsEarly(t *testing.T) {

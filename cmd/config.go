@@ -257,7 +257,7 @@ func variable(setting string) string {
 // checkVariables refuses a LEADERRUN_ variable that means nothing: a setting
 // that was misspelt must not turn into a default.
 func checkVariables(flags *pflag.FlagSet) error {
-	known := []string{holderVariable, tokenVariable, outerVariable, "LEADERRUN_LEASE_FILE"} // told to commands, never settings
+	known := []string{holderVariable, tokenVariable, outerVariable, fileVariable} // told to commands, never settings
 	for _, name := range settingNames(flags) {
 		known = append(known, variable(name))
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
-       leaderrun status | history | release | doctor | config | explain | help | version
+       leaderrun status | history | release | check | doctor | config | explain | help | version
 `
 
 // help is written by hand and held against the flags and the statuses by tests.
@@ -67,8 +67,8 @@ Exit status: the command's own, 128+n if signal n ended it, or
 Environment: --skip-exit-code is also LEADERRUN_SKIP_EXIT_CODE, and so on. A flag wins
 over a variable, that over the file, that over one set of Redis variables: MUTEX_REDIS_
 HOST, PORT, USERNAME, PASSWORD, DB, PREFIX; else REDIS_URL; else the same with REDIS_.
-An empty value is an error. COMMAND gets LEADERRUN_KEY, LEADERRUN_HOLDER and
-LEADERRUN_TOKEN, a number that grows with every leader.
+An empty value is an error. COMMAND gets LEADERRUN_KEY, LEADERRUN_HOLDER,
+LEADERRUN_TOKEN, which grows with every leader, and LEADERRUN_LEASE_FILE for check.
 `
 
 func helpCommand() *cobra.Command {

@@ -14,6 +14,7 @@ const (
 	keyVariable    = "LEADERRUN_KEY"
 	holderVariable = "LEADERRUN_HOLDER"
 	tokenVariable  = "LEADERRUN_TOKEN"
+	fileVariable   = "LEADERRUN_LEASE_FILE" // absent where none could be made
 	outerVariable  = "LEADERRUN_OUTER_KEYS" // of the leaderruns around the nearest one, with commas between them
 )
 
@@ -29,9 +30,9 @@ func outerKeys() []string {
 
 // environment is the command's: all that is leaderrun's own is taken out, since
 // a setting may hold the store's password, and what the command needs to know
-// about its lease is put in.
-func environment(environ []string, key string, l lease.Lease) []string {
-	env := make([]string, 0, len(environ)+4)
+// about its lease is put in. leaseFile is empty where there is none.
+func environment(environ []string, key string, l lease.Lease, leaseFile string) []string {
+	env := make([]string, 0, len(environ)+5)
 	for _, v := range environ {
 		if !strings.HasPrefix(v, "LEADERRUN_") {
 			env = append(env, v)
@@ -39,6 +40,9 @@ func environment(environ []string, key string, l lease.Lease) []string {
 	}
 	if outer := strings.Trim(strings.Join(outerKeys(), ","), ","); outer != "" {
 		env = append(env, outerVariable+"="+outer)
+	}
+	if leaseFile != "" {
+		env = append(env, fileVariable+"="+leaseFile)
 	}
 	return append(env, keyVariable+"="+key, holderVariable+"="+string(l.Holder), tokenVariable+"="+strconv.FormatInt(l.Token, 10))
 }

@@ -21,6 +21,7 @@ var verbs = []struct {
 	name    string
 	command func() *cobra.Command
 }{
+	{"check", checkCommand},
 	{"config", configCommand},
 	{"doctor", doctorCommand},
 	{"explain", explainCommand},

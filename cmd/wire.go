@@ -14,6 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/leasefile"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/store/file"
@@ -37,6 +38,8 @@ func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result
 	signals := listen(runner.HasTerminal())
 	told, finish := telling(c, log.With(observe.KeyAttr, c.Key), line)
 	defer finish()
+	file := &leaseFile{log: log.With(observe.KeyAttr, c.Key), dirs: leasefile.Dirs()}
+	defer file.close()
 
 	result := campaign.Run(context.Background(), campaign.Settings{
 		Settings:  rules(c),
@@ -44,7 +47,7 @@ func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result
 		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Tries: c.Tries, Meta: meta(c)},
 		NewHolder: newHolder,
 		Signals:   signals.received,
-	}, store, process{commands, c, signals.ready}, told)
+	}, store, process{commands, c, signals.ready, file}, append(sinks{file}, told...))
 	return result, nil
 }
 
@@ -118,11 +121,12 @@ type process struct {
 	*runner.Runner
 	config    config.Config
 	listening <-chan struct{}
+	file      *leaseFile
 }
 
 func (p process) Start(killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
 	<-p.listening // or an order to stop would end leaderrun and not the command
-	p.Runner.Start(killBy, environment(os.Environ(), p.config.Key, l), func(r runner.Report) {
+	p.Runner.Start(killBy, environment(os.Environ(), p.config.Key, l, p.file.path()), func(r runner.Report) {
 		switch r.Kind {
 		case runner.Started:
 			if !p.config.Rejoin { // the next command needs them, too

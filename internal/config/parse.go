@@ -67,6 +67,17 @@ func parseDuration(value string) (time.Duration, *Error) {
 	return d, nil
 }
 
+// Duration reads a duration that is no setting; name is that of its flag. The
+// error is an *Error.
+func Duration(name, value string) (time.Duration, error) {
+	d, e := parseDuration(value)
+	if e != nil {
+		e.Setting, e.Value = name, value
+		return 0, e
+	}
+	return d, nil
+}
+
 func parsePositive(value string) (time.Duration, *Error) {
 	d, e := parseDuration(value)
 	if e == nil && d == 0 {

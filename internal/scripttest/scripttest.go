@@ -137,12 +137,15 @@ func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*scri
 func setup(env *testscript.Env, store Store) error {
 	s := &script{t: env.T().(testing.TB), workDir: env.WorkDir, store: store, runs: map[string]*run{}}
 	env.Values[scriptKey{}] = s
-	home := filepath.Join(env.WorkDir, ".home")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		return err
+	home, runtime := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".run")
+	for _, dir := range []string{home, runtime} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
 	}
 	env.Setenv("HOME", home)
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
+	env.Setenv("XDG_RUNTIME_DIR", runtime)
 	env.Setenv(markName, s.mark("exec"))
 	env.Defer(s.sweep)
 	switch store {

@@ -1,0 +1,53 @@
+package cmd
+
+import (
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/leasefile"
+	"github.com/leaderrun/leaderrun/internal/runner"
+)
+
+// checkCommand tells the command of a run, or a process below it, whether it
+// still leads. It reads one file and prints nothing.
+func checkCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "check [--min-left D]",
+		Short: "Called by COMMAND: whether it still leads",
+		Long: `Called by COMMAND or what it starts: whether it still leads. It reads the file LEADERRUN_LEASE_FILE and asks nobody.
+
+Exit status: 0 while it leads, 1 otherwise.`,
+		Example: "  leaderrun check --min-left 5s || exit 1",
+		Args:    noArguments,
+	}
+	minLeft := command.Flags().String("min-left", "0s", "and will for another `D`")
+	command.RunE = func(*cobra.Command, []string) error {
+		left, err := config.Duration("min-left", *minLeft)
+		if err != nil {
+			return err
+		}
+		if !leads(left) {
+			return errNo
+		}
+		return nil
+	}
+	return command
+}
+
+// leads reports whether stop-by of the lease of this environment lies further
+// ahead than left. Whoever took the variables of the lease out, all of them or
+// some, is told the truth or no.
+func leads(left time.Duration) bool {
+	l, err := leasefile.Read(os.Getenv(fileVariable))
+	return err == nil && matches(holderVariable, l.Holder) && matches(tokenVariable, strconv.FormatInt(l.Token, 10)) && runner.Now()+left < l.StopBy
+}
+
+// matches reports whether the variable, if there is one, says the same.
+func matches(variable, value string) bool {
+	have, ok := os.LookupEnv(variable)
+	return !ok || have == value
+}
