@@ -201,7 +201,7 @@ func (s *sources) unknownKey(key string, names []string) error {
 // paths must be text there: YAML reads 0123 as 83 and true as a truth value,
 // and would run the job under another key than the one that was written.
 func wrongType(name string, value any) string {
-	verbatim := slices.Contains([]string{"key", "prefix", "store", "outcome-file", "metrics-textfile"}, name)
+	verbatim := slices.Contains([]string{"key", "prefix", "store", "outcome-file", "metrics-textfile", "on-acquire", "on-lost", "on-skip"}, name)
 	switch value.(type) {
 	case string:
 		return ""
@@ -257,7 +257,7 @@ func variable(setting string) string {
 // checkVariables refuses a LEADERRUN_ variable that means nothing: a setting
 // that was misspelt must not turn into a default.
 func checkVariables(flags *pflag.FlagSet) error {
-	known := []string{holderVariable, tokenVariable, outerVariable, fileVariable} // told to commands, never settings
+	known := []string{holderVariable, tokenVariable, outerVariable, fileVariable, eventVariable, outcomeVariable} // told to commands and hooks, never settings
 	for _, name := range settingNames(flags) {
 		known = append(known, variable(name))
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
-       leaderrun status | history | release | check | doctor | config | explain | help | version
+       leaderrun status | history | release | check | doctor | config | explain [flags]
+       leaderrun help | version
 `
 
 // help is written by hand and held against the flags and the statuses by tests.
@@ -49,8 +50,8 @@ Stopping the command
 Telling
       --outcome-file FILE    write how it ended, as JSON
       --metrics-textfile DIR metrics for Prometheus' node_exporter, a file per key
-  -v, --verbose, -q, --quiet every step on stderr, or errors only
-      --log-format FORMAT    text or json (default text)
+      --on-acquire CMD, --on-lost CMD, --on-skip CMD    run for 10s at most, by no shell
+  -v, --verbose, -q, --quiet every step on stderr, or errors only; --log-format json
       --config FILE          settings (default /etc/leaderrun/leaderrun.yaml, then yours)
 
 Exit status: the command's own, 128+n if signal n ended it, or

@@ -28,9 +28,9 @@ func outerKeys() []string {
 	return append(keys, os.Getenv(keyVariable))
 }
 
-// environment is the command's: all that is leaderrun's own is taken out, since
-// a setting may hold the store's password, and what the command needs to know
-// about its lease is put in. leaseFile is empty where there is none.
+// environment is the command's, or a hook's: all that is leaderrun's own is taken
+// out, since a setting may hold the store's password, and what they need to know
+// about the lease is put in. leaseFile is empty where there is none.
 func environment(environ []string, key string, l lease.Lease, leaseFile string) []string {
 	env := make([]string, 0, len(environ)+5)
 	for _, v := range environ {
@@ -44,5 +44,9 @@ func environment(environ []string, key string, l lease.Lease, leaseFile string) 
 	if leaseFile != "" {
 		env = append(env, fileVariable+"="+leaseFile)
 	}
-	return append(env, keyVariable+"="+key, holderVariable+"="+string(l.Holder), tokenVariable+"="+strconv.FormatInt(l.Token, 10))
+	env = append(env, keyVariable+"="+key)
+	if l.Holder == "" { // a hook may not know who leads
+		return env
+	}
+	return append(env, holderVariable+"="+string(l.Holder), tokenVariable+"="+strconv.FormatInt(l.Token, 10))
 }

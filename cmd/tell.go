@@ -20,12 +20,20 @@ func (s sinks) Observe(t campaign.Transition) {
 
 // telling builds all who are told of a run. What they have begun is finished, or
 // given up after a while, by finish.
-func telling(c config.Config, log *slog.Logger, line *observe.Line) (told sinks, finish func()) {
-	told, finish = sinks{observe.NewRun(log), line}, func() {}
+func telling(c config.Config, log *slog.Logger, line *observe.Line, r *runner.Runner, signals <-chan campaign.Received) (told sinks, finish func()) {
+	told = sinks{observe.NewRun(log), line}
+	var last []func() // to be finished, the quick ones first
 	if c.MetricsTextfile != "" {
 		metrics := observe.NewMetrics(c.Key, runner.Now)
 		file := observe.NewTextfile(c.MetricsTextfile, c.Key, metrics, log)
-		told, finish = append(told, metrics, file), file.Close
+		told, last = append(told, metrics, file), append(last, file.Close)
 	}
-	return told, finish
+	if hooks := newHooks(c, log, r); hooks != nil {
+		told, last = append(told, hooks), append(last, func() { hooks.finish(signals) })
+	}
+	return told, func() {
+		for _, f := range last {
+			f()
+		}
+	}
 }

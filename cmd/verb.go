@@ -46,8 +46,8 @@ func verb(name string) *cobra.Command {
 // asked for is not so: status 1.
 var errNo = errors.New("no")
 
-// program is leaderrun as cobra sees it: a name with verbs.
-func program(commands ...*cobra.Command) *cobra.Command {
+// tool is leaderrun as cobra sees it: a name with verbs.
+func tool(commands ...*cobra.Command) *cobra.Command {
 	p := &cobra.Command{Use: "leaderrun", SilenceErrors: true, SilenceUsage: true}
 	p.CompletionOptions.DisableDefaultCmd = true
 	p.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c.Flags(), err) })
@@ -56,7 +56,7 @@ func program(commands ...*cobra.Command) *cobra.Command {
 }
 
 func runVerb(command *cobra.Command, args []string) int {
-	p := program(command)
+	p := tool(command)
 	p.SetArgs(append([]string{command.Name()}, args...))
 	err := p.Execute()
 	var store *lease.StoreError

@@ -36,7 +36,7 @@ func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result
 		commands.Prepare() // first: the guard gets ready while the store is asked
 	}
 	signals := listen(runner.HasTerminal())
-	told, finish := telling(c, log.With(observe.KeyAttr, c.Key), line)
+	told, finish := telling(c, log.With(observe.KeyAttr, c.Key), line, commands, signals.received)
 	defer finish()
 	file := &leaseFile{log: log.With(observe.KeyAttr, c.Key), dirs: leasefile.Dirs()}
 	defer file.close()

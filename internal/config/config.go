@@ -75,6 +75,9 @@ type Config struct {
 	OutcomeFile string
 	// MetricsTextfile is the directory of the metrics' file; empty: none.
 	MetricsTextfile string
+	// OnAcquire, OnLost and OnSkip are programs and their arguments, to be run when
+	// that happens; empty: none.
+	OnAcquire, OnLost, OnSkip []string
 
 	Verbose, Quiet bool
 	JSONLog        bool
@@ -161,6 +164,12 @@ func (c *Config) set(name, value string) (e *Error) {
 		c.OutcomeFile, e = parseText(value)
 	case "metrics-textfile":
 		c.MetricsTextfile, e = parseText(value)
+	case "on-acquire":
+		c.OnAcquire, e = parseWords(value)
+	case "on-lost":
+		c.OnLost, e = parseWords(value)
+	case "on-skip":
+		c.OnSkip, e = parseWords(value)
 	case "verbose":
 		c.Verbose, e = parseBool(value)
 	case "quiet":

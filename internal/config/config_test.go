@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,6 +44,9 @@ func TestSetReadsValues(t *testing.T) {
 		{"tries", "1", func(c config.Config) bool { return c.Tries == 1 }},
 		{"tries", "1000", func(c config.Config) bool { return c.Tries == 1000 }},
 		{"outcome-file", "/tmp/a b", func(c config.Config) bool { return c.OutcomeFile == "/tmp/a b" }},
+		{"on-acquire", "/bin/a", func(c config.Config) bool { return slices.Equal(c.OnAcquire, []string{"/bin/a"}) }},
+		{"on-lost", " a  b=c d&e ", func(c config.Config) bool { return slices.Equal(c.OnLost, []string{"a", "b=c", "d&e"}) }},
+		{"on-skip", "a -n", func(c config.Config) bool { return slices.Equal(c.OnSkip, []string{"a", "-n"}) }},
 		{"metrics-textfile", "/tmp/a b", func(c config.Config) bool { return c.MetricsTextfile == "/tmp/a b" }},
 		{"verbose", "true", func(c config.Config) bool { return c.Verbose }},
 		{"quiet", "1", func(c config.Config) bool { return c.Quiet }},
@@ -96,6 +100,13 @@ func TestSetRefuses(t *testing.T) {
 		{"store", "--", "begins like a flag"},
 		{"outcome-file", "", "empty"},
 		{"outcome-file", "--", "begins like a flag"},
+		{"on-acquire", "", "empty"},
+		{"on-acquire", "  ", "is blank"},
+		{"on-acquire", "--", "begins like a flag"},
+		{"on-lost", "a 'b c'", "not run by a shell"},
+		{"on-lost", "a $HOST", "not run by a shell"},
+		{"on-skip", "a | b", "not run by a shell"},
+		{"on-skip", "a && b", "not run by a shell"},
 		{"metrics-textfile", "", "empty"},
 		{"metrics-textfile", "--", "begins like a flag"},
 		{"ttl", "", "empty"},

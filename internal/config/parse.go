@@ -45,6 +45,28 @@ func parseText(value string) (string, *Error) {
 	return value, nil
 }
 
+// parseWords reads a program and its arguments, with blanks between them. What
+// only a shell would understand is refused, not passed on.
+func parseWords(value string) ([]string, *Error) {
+	const cure = "put what needs a shell into a script, and name that"
+	if _, e := parseText(value); e != nil {
+		return nil, e
+	}
+	if i := strings.IndexAny(value, "'\"\\$`"); i >= 0 {
+		return nil, &Error{Problem: "is not run by a shell, to which alone " + value[i:i+1] + " means something", Cure: cure}
+	}
+	words := strings.Fields(value)
+	if len(words) == 0 {
+		return nil, &Error{Problem: "is blank", Cure: "name a program, or leave it out"}
+	}
+	for _, word := range words {
+		if strings.Trim(word, "|&;<>") == "" {
+			return nil, &Error{Problem: "is not run by a shell, to which alone " + word + " means something", Cure: cure}
+		}
+	}
+	return words, nil
+}
+
 // parseDuration reads a duration with a unit, from 0 to ten years, in whole
 // milliseconds, which is what the stores count in. Only 0 needs no unit.
 func parseDuration(value string) (time.Duration, *Error) {

@@ -119,7 +119,7 @@ func (m *Metrics) count(t campaign.Transition) {
 	if t.From.Tree && void(t.To.Outcome) && !void(t.From.Outcome) {
 		m.values.add(lost, 1)
 	}
-	if t.To.Phase == elect.Done && t.From.Phase != elect.Done && (t.To.Outcome == elect.Denied || t.To.Outcome == elect.Skipped) {
+	if skipped(t) {
 		m.values.add(skips, 1)
 	}
 }

@@ -71,6 +71,7 @@ type Runner struct {
 	closed bool
 	// strangers were children of this process before it was leaderrun.
 	strangers []int
+	helpers   helpers
 }
 
 // New returns a runner of the program at path with the argv args.
@@ -80,6 +81,7 @@ func New(path string, args []string) *Runner { return &Runner{path: path, args: 
 type held struct {
 	guard     *process
 	strangers []int
+	helpers   *helpers
 	pid       int // of the command, 0 until it has started
 	orders    outbox
 	reports   *os.File
@@ -164,7 +166,7 @@ func (r *Runner) startGuard() (*held, error) {
 		reports.Close()
 		return nil, err
 	}
-	h := &held{strangers: r.strangers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	h := &held{strangers: r.strangers, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	return h, nil
 }
@@ -196,9 +198,12 @@ func (r *Runner) settleIn() error {
 
 // waitsFor reports whether the runner itself waits for the child.
 func (r *Runner) waitsFor(pid int) bool {
+	r.helpers.Lock()
+	helper := r.helpers.has(pid)
+	r.helpers.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.now != nil && (r.now.guard.pid == pid || r.now.burying.Load())
+	return helper || r.now != nil && (r.now.guard.pid == pid || r.now.burying.Load())
 }
 
 // self is this program, also when its file has been replaced since it started.

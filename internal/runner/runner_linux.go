@@ -10,18 +10,26 @@ import (
 )
 
 // killLeftBehind kills what a dead guard held: this process has inherited it.
-func (h *held) killLeftBehind() { sweep(h.strangers) }
+func (h *held) killLeftBehind() { sweep(h.strangers, h.helpers) }
 
-// sweep kills every child of this process but the strangers, and theirs as they
-// are inherited.
-func sweep(strangers []int) {
-	stranger := func(pid int) bool { return slices.Contains(strangers, pid) }
-	for round := 0; ; round++ {
-		proc.SignalChildren(syscall.SIGKILL, stranger)
-		none := proc.Reap(func(int, syscall.WaitStatus) {})
-		if none || !slices.ContainsFunc(proc.ChildrenOf(os.Getpid()), func(pid int) bool { return !stranger(pid) }) {
-			return
-		}
+// sweep kills every child of this process but the strangers and the helpers, and
+// theirs as they are inherited.
+func sweep(strangers []int, h *helpers) {
+	for round := 0; !swept(strangers, h); round++ {
 		time.Sleep(time.Millisecond << min(round, 5))
 	}
+}
+
+// swept is one round; it reports whether nobody is left.
+func swept(strangers []int, h *helpers) bool {
+	h.Lock()
+	defer h.Unlock()
+	spare := func(pid int) bool { return slices.Contains(strangers, pid) || h.has(pid) }
+	proc.SignalChildren(syscall.SIGKILL, spare)
+	for _, pid := range proc.ChildrenOf(os.Getpid()) {
+		if !spare(pid) {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		}
+	}
+	return !slices.ContainsFunc(proc.ChildrenOf(os.Getpid()), func(pid int) bool { return !spare(pid) })
 }

@@ -121,7 +121,7 @@ func TestLeftAlive(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("the descendant that was to be left alive: %v", err)
 	}
-	sweep(nil)
+	sweep(nil, &helpers{})
 }
 
 // A process that the command's group has been sent a signal with is not sent it

@@ -1,0 +1,65 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func TestHooks(t *testing.T) {
+	other := "web-1/812/" + strings.Repeat("0a", 16)
+	held := func(value string, why lease.HeldReason) []elect.Event {
+		return []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Err: &lease.HeldError{Value: value, Why: why, Token: 9}}}
+	}
+	tests := map[string]struct {
+		events []elect.Event
+		want   []Hook
+	}{
+		"leading":     {led(), []Hook{{Event: HookAcquire, Token: 7}}},
+		"success":     {led(ended(12*time.Second, 0)...), []Hook{{Event: HookAcquire, Token: 7}}},
+		"lost":        {led(elect.Event{Kind: elect.LeaseLost, At: 12 * time.Second}, elect.Event{Kind: elect.Timer, At: 40 * time.Second}), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookLost, Token: 7, Outcome: elect.Lost}}},
+		"expired":     {led(elect.Event{Kind: elect.Timer, At: 40 * time.Second}), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookLost, Token: 7, Outcome: elect.Expired}}},
+		"not started": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted}, {Kind: elect.StartFailed}}, nil},
+		"denied":      {held(other, lease.HeldLeader), []Hook{{Event: HookSkip, Holder: lease.Holder(other), Token: 9, Outcome: elect.Denied}}},
+		"foreign":     {held(other, lease.HeldForeign), []Hook{{Event: HookSkip, Outcome: elect.Denied}}},
+		"hostile":     {held("a\nLEADERRUN_STORE=x", lease.HeldLeader), []Hook{{Event: HookSkip, Outcome: elect.Denied}}},
+		"tick served": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.TickDone}}, []Hook{{Event: HookSkip, Outcome: elect.Skipped}}},
+		"away":        {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: &lease.StoreError{Permanent: true}}}, nil},
+	}
+	for name, test := range tests {
+		var got []Hook
+		h := NewHooks(func(hook Hook) { got = append(got, hook) })
+		observe(h, usual, test.events...)
+		<-h.End()
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// A call that does not return holds up neither the run nor other sinks.
+func TestHooksDoNotBlock(t *testing.T) {
+	stuck := make(chan struct{})
+	calls := 0
+	h := NewHooks(func(Hook) { calls++; <-stuck })
+	done := make(chan struct{})
+	go func() {
+		for range 1000 {
+			observe(h, usual, led()...)
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a hook holds the run up")
+	}
+	close(stuck)
+	if <-h.End(); calls > 20 {
+		t.Errorf("%d calls were kept", calls)
+	}
+}

@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// helpers are children of this process that are neither guards nor left behind
+// by one. Whoever signals or reaps children that are not its own holds it, so
+// that a helper is not taken for one of them and its id is not used again.
+type helpers struct {
+	sync.Mutex
+	pids []int
+}
+
+// has reports whether the child is a helper. The caller holds h.
+func (h *helpers) has(pid int) bool { return slices.Contains(h.pids, pid) }
+
+// Beside runs a program beside the command, with this process's standard error
+// for its output, and returns when it has ended. When cut is closed, or the limit
+// is over, its process group is killed. The errors are those of the system, or
+// say how it ended.
+func (r *Runner) Beside(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	stderr := uintptr(syscall.Stderr)
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), stderr, stderr}, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	pid, err := syscall.ForkExec(path, args, attr)
+	if err != nil {
+		return err
+	}
+	r.helpers.Lock()
+	r.helpers.pids = append(r.helpers.pids, pid)
+	r.helpers.Unlock()
+
+	ended := make(chan syscall.WaitStatus, 1)
+	go func() { ended <- r.helpers.await(pid) }()
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	var killed error
+	for {
+		select {
+		case status := <-ended:
+			return cmp.Or(killed, failure(status))
+		case <-over.C:
+			if killed != nil { // it sleeps uninterruptibly
+				return killed
+			}
+			killed = fmt.Errorf("killed after %s", limit)
+		case <-cut:
+			killed, cut = errors.New("killed, since leaderrun was told to end"), nil
+		}
+		r.helpers.kill(pid)
+		over.Reset(time.Second)
+	}
+}
+
+// failure says how a program ended, unless well.
+func failure(status syscall.WaitStatus) error {
+	switch {
+	case status.Signaled():
+		return errors.New("it died of a signal: " + status.Signal().String())
+	case status.ExitStatus() != 0:
+		return fmt.Errorf("exit status %d", status.ExitStatus())
+	}
+	return nil
+}
+
+// kill kills the helper's process group; while the helper is not reaped, its id
+// is nobody else's.
+func (h *helpers) kill(pid int) {
+	h.Lock()
+	defer h.Unlock()
+	if h.has(pid) {
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+}
+
+// await reaps the helper at its end. Where children cannot be waited for without
+// being reaped, it looks again and again.
+func (h *helpers) await(pid int) syscall.WaitStatus {
+	for {
+		proc.AwaitEnd(pid)
+		if status, ok := h.reap(pid); ok {
+			return status
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (h *helpers) reap(pid int) (status syscall.WaitStatus, ended bool) {
+	h.Lock()
+	defer h.Unlock()
+	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	if got == 0 || err == syscall.EINTR {
+		return status, false
+	}
+	h.pids = slices.DeleteFunc(h.pids, func(p int) bool { return p == pid })
+	return status, true
+}
