@@ -36,14 +36,10 @@ func (r *Runner) Beside(path string, args, env []string, limit time.Duration, cu
 	defer null.Close()
 	stderr := uintptr(syscall.Stderr)
 	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), stderr, stderr}, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	pid, err := syscall.ForkExec(path, args, attr)
+	pid, err := r.helpers.start(path, args, attr)
 	if err != nil {
 		return err
 	}
-	r.helpers.Lock()
-	r.helpers.pids = append(r.helpers.pids, pid)
-	r.helpers.Unlock()
-
 	ended := make(chan syscall.WaitStatus, 1)
 	go func() { ended <- r.helpers.await(pid) }()
 	over := time.NewTimer(limit)
@@ -64,6 +60,17 @@ func (r *Runner) Beside(path string, args, env []string, limit time.Duration, cu
 		r.helpers.kill(pid)
 		over.Reset(time.Second)
 	}
+}
+
+// start holds h from before there is a child: nobody finds one that is not known.
+func (h *helpers) start(path string, args []string, attr *syscall.ProcAttr) (int, error) {
+	h.Lock()
+	defer h.Unlock()
+	pid, err := syscall.ForkExec(path, args, attr)
+	if err == nil {
+		h.pids = append(h.pids, pid)
+	}
+	return pid, err
 }
 
 // failure says how a program ended, unless well.
