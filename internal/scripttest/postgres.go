@@ -172,20 +172,6 @@ func (s *script) startPostgres(env *testscript.Env) {
 	env.Setenv("SERVER", s.postgres.Addr)
 }
 
-// plug does to the store's server, whichever it is, what redis does to Redis.
-func plug(ts *testscript.TestScript, args []string) {
-	p := of(ts).postgres
-	if p == nil {
-		server(ts, args)
-		return
-	}
-	actions := map[string]func(){"stop": p.Stop, "cont": p.Cont, "kill": p.Kill, "restart": p.Restart}
-	if len(args) != 1 || actions[args[0]] == nil {
-		ts.Fatalf("usage: store stop|cont|kill|restart")
-	}
-	actions[args[0]]()
-}
-
 func postgresDo(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 || of(ts).postgres == nil {
 		ts.Fatalf("usage: postgres-do SQL, where the store is one of Postgres")

@@ -72,7 +72,8 @@ func Install(t *testing.T, pkg, tools string) {
 //	refused WORD CMD…       assert a refusal of the input that WORD names
 //	redis stop|cont|kill|restart
 //	redis clock CLOCK       the server's clock, see SetClock: +3d, say; the first one restarts it, empty
-//	store stop|cont|kill|restart   whichever server the store has
+//	store stop|cont|kill|restart   whichever store it is; the folder of a file store is
+//	                               stopped by whoever holds its turns, killed by taking it away
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
 //	[!] postgres-do SQL     likewise, a line per row
 //	tls                     let the server speak TLS as well, at TLS
@@ -127,6 +128,7 @@ type script struct {
 	proxy *faultnet.Proxy
 
 	postgres *PostgresServer
+	turns    []*os.File // of a file store, held
 }
 
 type scriptKey struct{}
