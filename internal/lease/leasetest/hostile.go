@@ -16,6 +16,7 @@ var wipeTests = []test{
 	{"after a wipe an expired holder gets nothing back", wipeExpired},
 	{"after a wipe and another grant the old holder has lost", wipeAnotherGrant},
 	{"tokens increase over a wipe", wipeTokens},
+	{"after a wipe a holder is revoked at once", revokeOfAForgottenHolder},
 }
 
 // hostileTests: somebody else writes into the store.
@@ -241,6 +242,22 @@ func damaged(t *testing.T, h Harness, d Damage) {
 	_, err = s.Renew(bounded(t), l)
 	permanent(t, "renew", err)
 	permanent(t, "release", s.Release(bounded(t), l, succeeded))
+	operateDamaged(t, h, r.Key)
+}
+
+// What is damaged may be no part of the status; nothing is written, though.
+func operateDamaged(t *testing.T, h Harness, key string) {
+	s := operate(t, h)
+	if _, err := s.Inspect(bounded(t), key); err != nil {
+		permanent(t, "status", err)
+	}
+	_, err := s.HandOver(bounded(t), key)
+	permanent(t, "hand over", err)
+	for _, now := range []bool{false, true} {
+		_, err = s.Revoke(bounded(t), key, now)
+		permanent(t, "revoke", err)
+	}
+	listed(t, s, key)
 }
 
 func permanent(t *testing.T, op string, err error) {

@@ -1,6 +1,6 @@
-// Package leasetest is the contract of [lease.Store] as tests: [Run] goes through
-// it sentence by sentence, [Histories] lets clients do what they like. Every store
-// runs both from its own tests; it is done when it passes. Only tests may import
+// Package leasetest is the contract of [lease.Store] and [lease.Operator] as tests:
+// [Run] goes through it sentence by sentence, [Histories] lets clients do what they
+// like. Every store runs both from its own tests; it is done when it passes. Only tests may import
 // this package, and it knows no store: what differs between them is a field of
 // [Harness].
 //
@@ -91,6 +91,7 @@ func Run(t *testing.T, h Harness) {
 	run(t, h, holdTests, parallel)
 	run(t, h, tickTests, parallel)
 	run(t, h, wakeTests(h), parallel)
+	run(t, h, operateTests(h), parallel)
 	run(t, h, hostileTests(h), parallel)
 }
 

@@ -71,6 +71,10 @@ func everyCall(t *testing.T, s lease.Store, ctx context.Context, r lease.Request
 		"renew":   func() error { _, err := s.Renew(ctx, l); return err },
 		"release": func() error { return s.Release(ctx, l, lease.Result{}) },
 	}
+	if o, ok := s.(lease.Operator); ok {
+		calls["hand over"] = func() error { _, err := o.HandOver(ctx, r.Key); return err }
+		calls["revoke"] = func() error { _, err := o.Revoke(ctx, r.Key, true); return err }
+	}
 	type answer struct {
 		op  string
 		err error

@@ -86,7 +86,7 @@ local new = math.max((token or 0) + 1, seen + 1, now) -- at least the time: it g
 if new > MAXINT then return bad(STATE, 'token is out of range') end
 if period > 0 then redis.call('HSET', STATE, 'anchor', str(anchor), 'starts', str(starts + 1)) end
 if token and st.id ~= '' and st.id ~= me and host(st.id) then -- a run that never released
-  file(token, record(token, int(st.tick) or 0, int(st.at) or 0, math.min(int(st.exp) or now, now), '-1', st.id), keep)
+  file(token, record(token, int(st.tick) or 0, int(st.at) or 0, math.min(int(st.exp) or now, now), nil, st.id), keep)
 end
 local hold = math.max(ttl, minhold)
 redis.call('HSET', STATE, 'tok', str(new), 'id', me, 'at', str(now), 'nb', str(now + minhold), 'tick', str(tick),

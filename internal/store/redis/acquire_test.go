@@ -135,7 +135,7 @@ func TestAcquireTicksDone(t *testing.T) {
 
 // Gap 3: a run that never released is filed as vanished.
 func TestAcquireFilesVanished(t *testing.T) {
-	const vanished = `{"token":now-90s,"tick":now-100s,"start":now-90s,"end":now-60s,"exit":-1,"host":"host-b","holder":"other"}`
+	const vanished = `{"token":now-90s,"tick":now-100s,"start":now-90s,"end":now-60s,"exit":0,"vanished":true,"host":"host-b","holder":"other"}`
 	const died = "HSET STATE tok now-90s id other at now-90s nb now-90s tick now-100s ttl 30s exp now-60s;"
 	runScriptCases(t, []scriptCase{
 		{name: "filed", before: died, call: "acquire", want: "1 now now now now now", after: "LRANGE RUNS 0 -1 = " + vanished + "; PTTL RUNS = 100s"},

@@ -53,6 +53,22 @@ func (a *answer) duration(i int) time.Duration {
 	return time.Duration(min(a.int(i), most.Milliseconds())) * time.Millisecond
 }
 
+// list is a list of texts; what is no text in it is left out.
+func (a *answer) list(i int) (texts []string) {
+	if i < len(a.items) {
+		if items, ok := a.items[i].([]any); ok {
+			for _, item := range items {
+				if s, ok := item.(string); ok {
+					texts = append(texts, s)
+				}
+			}
+			return texts
+		}
+	}
+	a.bad = true
+	return nil
+}
+
 func (a *answer) heldReason(i int) lease.HeldReason {
 	why := lease.HeldReason(a.str(i))
 	switch why {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,12 +36,58 @@ func (s *servers) askNode(ctx context.Context, addr, key string) (string, *lease
 }
 
 // movedTo returns the address that a node of a cluster has named instead of
-// executing a call. A node that does not know its own host leaves it out.
+// executing a call.
 func movedTo(err error, from string) (addr string, moved bool) {
 	addr, moved = redis.IsMovedError(err)
+	return withHost(addr, from), moved
+}
+
+// withHost completes an address that a node has told: one that does not know its
+// own host leaves it out.
+func withHost(addr, from string) string {
 	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
 		host, _, _ = net.SplitHostPort(from)
-		addr = net.JoinHostPort(host, port)
+		return net.JoinHostPort(host, port)
 	}
-	return addr, moved
+	return addr
+}
+
+// eachPrimary calls every node of the cluster that has slots, as the node says
+// that has the key.
+func (s *servers) eachPrimary(ctx context.Context, op, key string, call func(*redis.Client) (any, error)) error {
+	v, err := s.do(ctx, op, key, func(c *redis.Client) (any, error) {
+		slots, err := c.ClusterSlots(ctx).Result()
+		return primaries(slots, c.Options().Addr), err
+	})
+	if err != nil {
+		return err
+	}
+	addrs, _ := v.([]string)
+	if len(addrs) == 0 {
+		e := noAnswer("redis", s.place(key), "a node of a cluster")
+		e.Op = op
+		return e
+	}
+	for _, addr := range addrs {
+		if _, err := s.conns.do(ctx, addr, call); err != nil {
+			failure := s.failureThere(ctx, addr, err)
+			failure.Op = op
+			return failure
+		}
+	}
+	return nil
+}
+
+// primaries are the addresses of those that have slots.
+func primaries(slots []redis.ClusterSlot, from string) []string {
+	var addrs []string
+	for _, slot := range slots {
+		if len(slot.Nodes) == 0 {
+			continue
+		}
+		if addr := withHost(slot.Nodes[0].Addr, from); !slices.Contains(addrs, addr) {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
 }

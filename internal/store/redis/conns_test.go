@@ -189,6 +189,11 @@ func calls(s *Store) map[string]func(context.Context) error {
 		"release": func(ctx context.Context) error { return s.Release(ctx, l, lease.Result{}) },
 		"wait":    func(ctx context.Context) error { return s.Wait(ctx, "k", time.Minute) },
 		"pass":    func(ctx context.Context) error { return s.Pass(ctx, "k") },
+
+		"status":    func(ctx context.Context) error { _, err := s.Inspect(ctx, "k"); return err },
+		"list":      func(ctx context.Context) error { _, err := s.Keys(ctx); return err },
+		"hand over": func(ctx context.Context) error { _, err := s.HandOver(ctx, "k"); return err },
+		"revoke":    func(ctx context.Context) error { _, err := s.Revoke(ctx, "k", true); return err },
 	}
 }
 

@@ -22,6 +22,9 @@ import (
 // "+select".
 const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +lpush +ltrim +lrange +blpop +hello"
 
+// listing are the rights that only Keys needs, the second one in a cluster.
+const listing = "+scan +cluster|slots"
+
 var errClosed = errors.New("the store is closed")
 
 // reply is an error that a server gives, by how it begins. It is no answer; a
@@ -39,6 +42,7 @@ var replies = []reply{
 	{"ERR AUTH <password> called without any password", true, "take the password out of the store's URL"},
 	{"ERR Client sent AUTH, but no password is set", true, "take the password out of the store's URL"},
 	{"DENIED", true, "give that Redis a password: it is in protected mode"},
+	{noList, true, "grant this user " + listing + ", or name the key"},
 	{"NOPERM", true, cureRights},
 	{"ERR The user executing the script can't", true, cureRights},
 	{"WRONGTYPE", true, cureType},
@@ -94,6 +98,9 @@ func (s *servers) replies(what string) []reply {
 // noAuth is what a server wants to say that finds our scripts too long to be
 // read from a stranger and answers with a protocol error instead.
 const noAuth = "NOAUTH Authentication required"
+
+// noList is a NOPERM for what only Keys asks.
+const noList = "NOPERM: no right to list"
 
 const (
 	cureRights  = "grant this user ~PREFIX:* " + rights
@@ -177,6 +184,9 @@ func (s *servers) replyProblem(what string, err error) (text string, permanent b
 		if strings.HasPrefix(class, "LEADERRUN ") && strings.Contains(class, ": "+denied) {
 			class = denied
 		}
+	}
+	if strings.HasPrefix(class, "NOPERM") && (strings.Contains(class, "'scan'") || strings.Contains(class, "'cluster")) {
+		class = noList
 	}
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "LEADERRUN "), "ERR "), ".")
 	for _, r := range s.replies(what) {

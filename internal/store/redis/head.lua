@@ -36,19 +36,22 @@ local function host(id)
   if name and #name <= 63 and #pid <= 10 and #random == 32 then return name end
 end
 
--- kind says what stands at the lease key: held, cooldown or revoked, or foreign when leaderrun did not write it
+-- kind says what stands at the lease key: held, cooldown or revoked, with the holder's id, or foreign when leaderrun did
+-- not write it
 local function kind(value)
   local id, why = value, 'held'
   for _, mark in ipairs({'cooldown', 'revoked'}) do
     if string.sub(value, 1, #mark + 1) == mark .. ':' then id, why = string.sub(value, #mark + 2), mark end
   end
-  return host(id) and why or 'foreign'
+  return host(id) and why or 'foreign', id
 end
 
--- record is one run as JSON; exit -1 says that it vanished: nobody told how it ended
+local VANISHED = '"vanished":true,'
+
+-- record is one run as JSON, without an exit where nobody told how it ended
 local function record(token, tick, from, to, exit, holder)
-  return string.format('{"token":%s,"tick":%s,"start":%s,"end":%s,"exit":%s,"host":"%s","holder":"%s"}',
-    str(token), str(tick), str(from), str(to), exit, host(holder) or '', holder)
+  return string.format('{"token":%s,"tick":%s,"start":%s,"end":%s,"exit":%s,%s"host":"%s","holder":"%s"}',
+    str(token), str(tick), str(from), str(to), exit or '0', exit and '' or VANISHED, host(holder) or '', holder)
 end
 
 -- file puts a record among the last runs, newest token first. A token has one record, however often its release is
@@ -63,7 +66,7 @@ local function file(token, entry, keep)
   local push, placed = {}, false -- oldest first: LPUSH turns the order round
   for _, e in ipairs(old) do
     local t = int(string.match(e, '^{"token":(%d+),'))
-    if t == token and not string.find(e, '"exit":-1,', 1, true) then return end
+    if t == token and not string.find(e, VANISHED, 1, true) then return end
     if t and t <= token and not placed then
       table.insert(push, 1, entry)
       placed = true

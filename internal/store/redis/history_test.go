@@ -40,6 +40,9 @@ func (s step) String() string {
 	if s.verb == "release" {
 		fmt.Fprintf(&b, " ran %t success %t", s.ran, s.success)
 	}
+	if s.atOnce {
+		b.WriteString(" at once")
+	}
 	return b.String()
 }
 
@@ -54,10 +57,14 @@ func (m *model) do(s step) []any {
 		return m.release(s.call)
 	case "pass":
 		return m.pass()
+	case "hand over":
+		return m.handOver()
+	case "revoke":
+		return m.revoke(s.atOnce)
 	case "forget the lease":
 		m.value = ""
 	case "forget the state":
-		m.memory = blank
+		m.memory, m.memoryEnd = blank, 0
 	case "forget all":
 		m.forget()
 	case "spoil":
@@ -245,7 +252,7 @@ func (w *world) ask(c *candidate, s step) {
 }
 
 var (
-	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "put", "put for ever", "spoil"}
+	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "hand over", "put", "put for ever", "spoil"}
 	fields   = []string{"tok", "id", "at", "nb", "tick", "ttl", "exp", "req", "rel", "since", "due", "ok", "anchor", "starts"}
 )
 
@@ -266,7 +273,7 @@ func (w *world) hurt(s step) {
 		}
 		s.text = []string{field, w.garbage(field)}
 	case "revoke":
-		s.verb, s.ttl, s.text = "put", w.ttl, []string{"revoked:" + somebody}
+		s.atOnce = w.IntN(3) == 0
 	case "put", "put for ever":
 		values := []string{"foreign", "cooldown:foreign", somebody, "cooldown:" + somebody}
 		s.ttl, s.text = w.pick(1, second, w.ttl), []string{values[w.IntN(len(values))]}

@@ -36,7 +36,7 @@ type call struct {
 	ttl, minHold, tick, period, tries    int64
 	seen, seenTTL                        int64
 	token, granted, holdUntil, lastUntil int64
-	ran, success                         bool
+	ran, success, atOnce                 bool
 	exit                                 int64
 }
 
@@ -55,6 +55,7 @@ type memory struct {
 	since, due               int64    // a settling
 	served                   int64    // the last tick with a success
 	anchor, starts           int64    // the last round: its first tick, its starts
+	meta                     string   // of the last grant
 }
 
 var blank = memory{
@@ -100,7 +101,7 @@ func (m *model) at(now int64) {
 		m.value = ""
 	}
 	if gone(m.memoryEnd) {
-		m.memory = blank
+		m.memory, m.memoryEnd = blank, 0
 	}
 	if gone(m.bornEnd) {
 		m.born = none
@@ -159,15 +160,10 @@ func (m *model) done(tick int64, why string) []any {
 }
 
 func (m *model) deny(c call) []any {
-	why, id, marked := strings.Cut(m.value, ":")
-	if !marked {
-		why, id = "held", m.value
-	}
+	why, _ := m.kind()
 	ttl, since := c.ttl, int64(0)
-	if strings.HasPrefix(id, "host-") {
+	if why != "foreign" {
 		ttl = or(m.ttl, ttl)
-	} else {
-		why = "foreign"
 	}
 	if m.value == m.holder {
 		since = max(0, m.now-or(m.granted, m.now))
@@ -180,6 +176,21 @@ func (m *model) deny(c call) []any {
 		}
 	}
 	return m.answer(0, left, why, m.value, or(m.token, 0), ttl, since)
+}
+
+// kind says what stands at the key, and whose it is.
+func (m *model) kind() (why, id string) {
+	if m.value == "" {
+		return "", ""
+	}
+	why, id, marked := strings.Cut(m.value, ":")
+	if !marked {
+		why, id = "held", m.value
+	}
+	if !strings.HasPrefix(id, "host-") {
+		return "foreign", ""
+	}
+	return why, id
 }
 
 // missing says how long what seems to be lost may still come back.
@@ -232,7 +243,7 @@ func (m *model) hold(c call, token, tick, granted, holdUntil int64) {
 	end := m.now + max(c.ttl, holdUntil-m.now)
 	m.value, m.leaseEnd = c.holder, end
 	m.token, m.holder, m.tick, m.granted, m.holdUntil = token, c.holder, tick, granted, holdUntil
-	m.ttl, m.ends, m.since, m.due = c.ttl, end, none, none
+	m.ttl, m.ends, m.since, m.due, m.meta = c.ttl, end, none, none, "{}"
 	m.memoryEnd = max(m.now+c.keep(), end)
 }
 
@@ -297,12 +308,11 @@ func (m *model) release(c call) []any {
 	}
 	if has || last {
 		m.holder, m.asked = "", ""
-		m.released = slices.Insert(m.released, 0, c.holder)
-		m.released = m.released[:min(len(m.released), releaseText/(len(c.holder)+2))]
+		m.retire(c.holder)
 		m.token = max(counter, c.token)
 		m.wakeEnd = m.now + wakeLife
 	}
-	if c.period > 0 && last && !c.ran && m.anchor != none && 2*c.tick < 2*m.anchor+c.period && m.starts > 0 {
+	if c.period > 0 && (has || last) && !c.ran && m.anchor != none && 2*c.tick < 2*m.anchor+c.period && m.starts > 0 {
 		m.starts--
 	}
 	if c.period > 0 && c.success && (c.tick > m.served || m.served > m.now+c.period) {
@@ -331,6 +341,101 @@ func (m *model) pass() []any {
 	return m.answer(1)
 }
 
+// status is what operators are told.
+func (m *model) status() []any {
+	why, id := m.kind()
+	holder, known := "", strings.HasPrefix(m.holder, "host-")
+	if known {
+		holder = m.holder
+	}
+	switch why {
+	case "held":
+		holder, known = id, id == m.holder
+	case "revoked":
+		holder, known = id, true
+	case "cooldown":
+		holder, known = "", true
+	}
+	left := int64(0)
+	if m.value != "" && m.leaseEnd != never {
+		left = m.leaseEnd - m.now
+	}
+	told := func(n int64) int64 {
+		if n > largest {
+			return 0
+		}
+		return or(n, 0)
+	}
+	asked := why == "held" && known && m.token != none && m.asked == fmt.Sprint(m.token)
+	ttl, granted, holdUntil, tick, meta := told(m.ttl), told(m.granted), told(m.holdUntil), told(m.tick), m.meta
+	if !known {
+		ttl, granted, holdUntil, tick, meta = 0, 0, 0, 0, ""
+	}
+	var runs []string
+	for _, r := range m.runs {
+		runs = append(runs, r.record)
+	}
+	return m.answer(1, why, m.value, left, holder, or(m.token, 0), ttl, granted, holdUntil, tick,
+		told(m.served), told(m.starts), bit(asked), meta, runs)
+}
+
+func (m *model) handOver() []any {
+	if m.token > largest {
+		return m.fault("field tok is out of range")
+	}
+	if why, id := m.kind(); why == "held" && id == m.holder && m.token != none {
+		m.asked = fmt.Sprint(m.token)
+		m.ctlEnd = m.now + wakeLife
+	}
+	return m.status()
+}
+
+func (m *model) revoke(atOnce bool) []any {
+	if m.token > largest {
+		return m.fault("field tok is out of range")
+	}
+	before := m.status()
+	why, id := m.kind()
+	if why == "revoked" {
+		m.ctlEnd = m.now + wakeLife
+	}
+	if !atOnce && why != "held" && why != "cooldown" {
+		return before
+	}
+	token := max(or(m.token, 0)+1, m.now)
+	if token > largest {
+		return m.fault("token is out of range")
+	}
+	keep := max(minKeep.Milliseconds(), m.memoryEnd-m.now)
+	if strings.HasPrefix(m.holder, "host-") {
+		if m.token != none {
+			m.file(m.token, or(m.tick, 0), or(m.granted, 0), min(or(m.ends, m.now), m.now), none, m.holder, keep)
+		}
+		m.retire(m.holder)
+	}
+	if why == "held" && id != m.holder {
+		m.retire(id)
+	}
+	m.token, m.holder, m.asked, m.since, m.due = token, "", "", none, none
+	m.memoryEnd = m.now + keep
+	m.ctlEnd = m.now + wakeLife
+	if why != "held" || atOnce {
+		m.value, m.wakeEnd = "", m.now+wakeLife
+		return before
+	}
+	if m.value = "revoked:" + id; m.leaseEnd == never {
+		m.leaseEnd = m.now + or(m.ttl, 30*second)
+	}
+	m.leaseEnd = max(m.leaseEnd, m.now+1)
+	return before
+}
+
+// retire remembers who is never granted anything again.
+func (m *model) retire(holder string) {
+	m.released = slices.Insert(m.released, 0, holder)
+	m.released = m.released[:min(len(m.released), releaseText/(len(holder)+2))]
+}
+
 // file keeps one record per token. That a run vanished gives way to the truth.
 func (m *model) file(token, tick, start, end, exit int64, holder string, keep int64) {
 	at := slices.IndexFunc(m.runs, func(r run) bool { return r.token <= token })
@@ -343,8 +448,12 @@ func (m *model) file(token, tick, start, end, exit int64, holder string, keep in
 		m.runs = slices.Delete(m.runs, at, at+1)
 	}
 	host, _, _ := strings.Cut(holder, "/")
+	ended := fmt.Sprint(exit)
+	if exit == none {
+		ended = `0,"vanished":true`
+	}
 	m.runs = slices.Insert(m.runs, at, run{token, exit == none, fmt.Sprintf(
-		`{"token":%d,"tick":%d,"start":%d,"end":%d,"exit":%d,"host":%q,"holder":%q}`, token, tick, start, end, exit, host, holder)})
+		`{"token":%d,"tick":%d,"start":%d,"end":%d,"exit":%s,"host":%q,"holder":%q}`, token, tick, start, end, ended, host, holder)})
 	m.runs = m.runs[:min(len(m.runs), runsKept)]
 	m.runsEnd = m.now + keep
 }

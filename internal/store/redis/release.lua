@@ -24,7 +24,7 @@ if ours or ended then
 end
 if period > 0 then
   local anchor, starts, ok = int(st.anchor), int(st.starts) or 0, int(st.ok)
-  if ended and not ran and anchor and tick < anchor + period / 2 and starts > 0 then
+  if (ours or ended) and not ran and anchor and tick < anchor + period / 2 and starts > 0 then
     redis.pcall('HSET', STATE, 'starts', str(starts - 1)) -- once: the id is gone now
   end
   -- the last served tick only grows, unless it is garbage of the far future

@@ -28,7 +28,8 @@ var ids = map[string]string{
 	"third": "host.c_c/333/" + strings.Repeat("c", 32),
 }
 
-var scripts = map[string]string{"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "pass": passLua}
+var scripts = map[string]string{"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "pass": passLua,
+	"status": statusLua + "return status()", "hand over": statusLua + handOverLua, "revoke": statusLua + revokeLua}
 
 // defaults of a call's arguments, in the order of ARGV.
 var defaults = map[string]string{
@@ -36,6 +37,8 @@ var defaults = map[string]string{
 	"renew":   "holder=me token=now-10s ttl=30s at=now-10s nb=now-10s tick=now-20s until=now+20s keep=100s meta={}",
 	"release": "holder=me token=now-10s ran=1 success=0 exit=3 tick=now-20s at=now-10s nb=now-10s period=0 keep=100s",
 	"pass":    "",
+	"status":  "",
+	"revoke":  "now=0 keep=100s ttl=30s",
 }
 
 const (

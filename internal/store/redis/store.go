@@ -54,6 +54,7 @@ type Store struct {
 var (
 	_ lease.Store    = (*Store)(nil)
 	_ lease.Caller   = (*Store)(nil)
+	_ lease.Operator = (*Store)(nil)
 	_ lease.Examiner = (*Store)(nil)
 )
 
@@ -106,6 +107,12 @@ var (
 	releaseLua string
 	//go:embed pass.lua
 	passLua string
+	//go:embed status.lua
+	statusLua string
+	//go:embed handover.lua
+	handOverLua string
+	//go:embed revoke.lua
+	revokeLua string
 )
 
 // keep returns how long a key's companions live after the last write: no tick

@@ -91,7 +91,7 @@ func TestReleaseServesTheTick(t *testing.T) {
 func TestReleaseFilesOnce(t *testing.T) {
 	const older = `{"token":now-50s,"rest":1}`
 	const newer = `{"token":now,"rest":1}`
-	const vanished = `{"token":now-10s,"exit":-1,"rest":1}`
+	const vanished = `{"token":now-10s,"exit":0,"vanished":true,"rest":1}`
 	var twenty []string
 	for range 20 {
 		twenty = append(twenty, newer)

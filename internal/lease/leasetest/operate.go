@@ -1,0 +1,611 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// operateTests: what people do with keys under which they run nothing.
+func operateTests(h Harness) []test {
+	tests := []test{
+		{"a key that nobody knows is free", unknownIsFree},
+		{"the status tells who leads", statusTellsLeader},
+		{"the status tells what is left of a released key", statusAfterRelease},
+		{"the status tells of a holder that vanished", statusAfterCrash},
+		{"the status tells a cooldown", statusTellsCooldown},
+		{"the status changes nothing", statusChangesNothing},
+		{"the last runs are told, newest first", statusTellsRuns},
+		{"keys are listed in order", keysAreListed},
+		{"a holder is asked to hand over", handOverAsks},
+		{"nobody leads: nobody is asked to hand over", handOverAsksNobody},
+		{"the next holder is not asked to hand over", handOverIsForOne},
+		{"a revoked holder has lost and frees the key", revokeTakes},
+		{"a revoked key is free when its holder is dead", revokeOfADeadHolder},
+		{"a revoked key ends its minimum hold with the release", revokeEndsHold},
+		{"revoked at once: the key is free", revokeAtOnce},
+		{"revoking again changes nothing", revokeTwice},
+		{"a cooldown can be revoked", revokeOfACooldown},
+		{"a free key is revoked at once only", revokeOfAFreeKey},
+		{"no late message brings a revoked candidacy back", revokedForGood},
+	}
+	if h.Wakes {
+		tests = append(tests, test{"the release of a revoked key wakes a standby", revokedReleaseWakes},
+			test{"a key that is revoked at once wakes a standby", revokeAtOnceWakes})
+	}
+	if h.Put != nil {
+		tests = append(tests, test{"a foreign value is told, and revoked at once only", operateForeign},
+			test{"the status heals nothing", statusHealsNothing})
+	}
+	if h.Forget != nil {
+		tests = append(tests, test{"a key that is gone is revoked at once only", revokeOfAForgottenKey})
+	}
+	return tests
+}
+
+// operated is a store as both sides see it.
+type operated interface {
+	lease.Store
+	lease.Operator
+}
+
+func operate(t *testing.T, h Harness) operated {
+	t.Helper()
+	s, ok := h.Open(t).(operated)
+	if !ok {
+		t.Skip("the store is no lease.Operator")
+	}
+	return s
+}
+
+func inspect(t *testing.T, s lease.Operator, key string) lease.Status {
+	t.Helper()
+	status, err := s.Inspect(bounded(t), key)
+	if err != nil {
+		t.Fatalf("status: %v", err)
+	}
+	if status.Key != key {
+		t.Errorf("status of %q, asked for %q", status.Key, key)
+	}
+	return status
+}
+
+// is wants a key's status to be this in what does not move with time.
+func is(t *testing.T, got lease.Status, why lease.HeldReason, holder lease.Holder) {
+	t.Helper()
+	if got.Why != why || got.Holder != holder {
+		t.Errorf("status %q with the holder %q, want %q and %q", got.Why, got.Holder, why, holder)
+	}
+	if (why == "") != (got.Value == "") || !strings.Contains(got.Value, string(holder)) && why != "" {
+		t.Errorf("%q stands at the key", got.Value)
+	}
+	if got.Remaining < 0 || why == "" && got.Remaining > 0 {
+		t.Errorf("%s left", got.Remaining)
+	}
+}
+
+func listed(t *testing.T, s lease.Operator, key string) bool {
+	t.Helper()
+	keys, err := s.Keys(bounded(t))
+	if err != nil {
+		t.Fatalf("list: %v", err)
+	}
+	if !slices.IsSorted(keys) || len(slices.Compact(slices.Clone(keys))) != len(keys) {
+		t.Errorf("not in order: %q", keys)
+	}
+	return slices.Contains(keys, key)
+}
+
+func handOver(t *testing.T, s lease.Operator, key string) lease.Status {
+	t.Helper()
+	status, err := s.HandOver(bounded(t), key)
+	if err != nil {
+		t.Fatalf("hand over: %v", err)
+	}
+	return status
+}
+
+func revoke(t *testing.T, s lease.Operator, key string, now bool) lease.Status {
+	t.Helper()
+	status, err := s.Revoke(bounded(t), key, now)
+	if err != nil {
+		t.Fatalf("revoke: %v", err)
+	}
+	return status
+}
+
+func unknownIsFree(t *testing.T, h Harness) {
+	s, key := operate(t, h), h.request().Key
+	for _, status := range []lease.Status{inspect(t, s, key), handOver(t, s, key), revoke(t, s, key, false), inspect(t, s, key)} {
+		is(t, status, "", "")
+		if status.Token != 0 || status.Since != 0 || status.Tick != 0 || status.Starts != 0 || status.HandOver || status.Meta != "" || len(status.Runs) > 0 {
+			t.Errorf("told of a key that nobody knows: %+v", status)
+		}
+	}
+	if listed(t, s, key) {
+		t.Error("to ask for a key made it")
+	}
+}
+
+func statusTellsLeader(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.ticking()
+	r.MinHold, r.Meta = h.Unit, `{"command":"job"}`
+	l := h.Grant(t, s, r)
+	first := inspect(t, s, r.Key)
+	is(t, first, lease.HeldLeader, r.Holder)
+	if first.Token != l.Token || first.TTL != r.TTL || first.Tick != l.Tick || first.Starts != 1 || first.Meta != r.Meta ||
+		first.Served != 0 || first.HandOver || len(first.Runs) > 0 || first.MinHold-first.Since != r.MinHold.Milliseconds() {
+		t.Errorf("granted %+v, status %+v", l, first)
+	}
+	h.pass(2 * h.Unit)
+	renew(t, s, l)
+	later := inspect(t, s, r.Key)
+	if later.Since != first.Since || later.Now-later.Since < h.Unit.Milliseconds() || later.Now-later.Since > (2*h.Unit+patience).Milliseconds() {
+		t.Errorf("granted at %d, now it is %d; before, at %d, it was granted at %d", later.Since, later.Now, first.Now, first.Since)
+	}
+	if later.Remaining > r.TTL || later.Remaining < r.TTL-patience {
+		t.Errorf("%s left after a renewal by %s", later.Remaining, r.TTL)
+	}
+}
+
+func statusAfterRelease(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.ticking()
+	r.Meta = `{}`
+	l := h.Grant(t, s, r)
+	release(t, s, l, succeeded)
+	status := inspect(t, s, r.Key)
+	is(t, status, "", "")
+	if status.Token != l.Token || status.Served != l.Tick || status.Starts != 1 || status.Since != 0 || status.TTL != 0 || status.Tick != 0 || status.Meta != "" {
+		t.Errorf("released %+v, status %+v", l, status)
+	}
+	filed(t, status, l, false, 0)
+}
+
+// filed wants the newest run to be that of l.
+func filed(t *testing.T, status lease.Status, l lease.Lease, vanished bool, exit int) {
+	t.Helper()
+	if len(status.Runs) == 0 {
+		t.Fatal("no run is told")
+	}
+	r := status.Runs[0]
+	if r.Token != l.Token || r.Holder != l.Holder || r.Host != l.Holder.Host() || r.Tick != l.Tick || r.Vanished != vanished || r.Exit != exit {
+		t.Errorf("the newest run is %+v, want that of %+v, vanished %t, exit %d", r, l, vanished, exit)
+	}
+	if r.Start <= status.Now-time.Hour.Milliseconds() || r.Start > status.Now || !vanished && (r.End < r.Start || r.End > status.Now) {
+		t.Errorf("it ran from %d to %d, now it is %d", r.Start, r.End, status.Now)
+	}
+}
+
+func statusAfterCrash(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.TTL = h.Unit
+	l := h.Grant(t, s, r)
+	h.pass(2 * h.Unit)
+	status := inspect(t, s, r.Key)
+	is(t, status, "", r.Holder)
+	if status.Token != l.Token || status.Since == 0 {
+		t.Errorf("status %+v after the crash of %+v", status, l)
+	}
+	release(t, s, h.Grant(t, s, rival(r)), notRun)
+	filed(t, inspect(t, s, r.Key), l, true, 0)
+}
+
+func statusTellsCooldown(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.MinHold = 4 * h.Unit
+	l := h.Grant(t, s, r)
+	release(t, s, l, failed)
+	status := inspect(t, s, r.Key)
+	is(t, status, lease.HeldCooldown, "")
+	if status.Remaining == 0 || status.Remaining > r.MinHold || status.MinHold <= status.Now || !strings.Contains(status.Value, string(r.Holder)) {
+		t.Errorf("status %+v in the minimum hold of %+v", status, l)
+	}
+	filed(t, status, l, false, failed.Exit)
+	h.pass(5 * h.Unit)
+	is(t, inspect(t, s, r.Key), "", "")
+}
+
+func statusChangesNothing(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.TTL = 8 * h.Unit
+	l := h.Grant(t, s, r)
+	h.pass(3 * h.Unit)
+	for range 3 {
+		if left := inspect(t, s, r.Key).Remaining; left > r.TTL-3*h.Unit {
+			t.Errorf("%s left of %s after %s", left, r.TTL, 3*h.Unit)
+		}
+	}
+	h.pass(6 * h.Unit)
+	is(t, inspect(t, s, r.Key), "", r.Holder)
+	lost(t, s, l)
+}
+
+func statusTellsRuns(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	for exit := range lease.MaxRuns + 2 {
+		r = rival(r)
+		l := h.Grant(t, s, r)
+		release(t, s, l, lease.Result{Ran: true, Exit: exit})
+		filed(t, inspect(t, s, r.Key), l, false, exit)
+	}
+	runs := inspect(t, s, r.Key).Runs
+	if len(runs) != lease.MaxRuns || !slices.IsSortedFunc(runs, func(a, b lease.Run) int { return int(b.Token - a.Token) }) {
+		t.Errorf("%d runs: %+v", len(runs), runs)
+	}
+}
+
+func keysAreListed(t *testing.T, h Harness) {
+	s, base := operate(t, h), h.request().Key
+	for _, suffix := range []string{"", ":b", ":a", "/x/y", ".json", "-", "/", ":"} {
+		r := h.request()
+		r.Key = base + suffix
+		release(t, s, h.Grant(t, s, r), succeeded)
+		if !listed(t, s, r.Key) {
+			t.Errorf("%q is not listed", r.Key)
+		}
+	}
+	if keys, _ := s.Keys(bounded(t)); slices.ContainsFunc(keys, func(key string) bool { return !lease.ValidKey(key) }) {
+		t.Errorf("listed %q", keys)
+	}
+	held := h.request()
+	h.Grant(t, s, held)
+	if !listed(t, operate(t, h), held.Key) {
+		t.Error("a key that is held is not listed")
+	}
+}
+
+func handOverAsks(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	l := renew(t, s, h.Grant(t, s, r))
+	if l.HandOver || inspect(t, s, r.Key).HandOver {
+		t.Error("asked, and nobody did")
+	}
+	heard := listen(t, s, r.Key)
+	for range 2 {
+		asked := handOver(t, operate(t, h), r.Key)
+		is(t, asked, lease.HeldLeader, r.Holder)
+		if !asked.HandOver || asked.Token != l.Token {
+			t.Errorf("status %+v, asked for a hand-over", asked)
+		}
+	}
+	heard()
+	for range 2 {
+		if l = renew(t, s, l); !l.HandOver {
+			t.Error("the holder is not told")
+		}
+	}
+	if !inspect(t, s, r.Key).HandOver {
+		t.Error("the status does not tell of it")
+	}
+	release(t, s, l, succeeded)
+	if status := inspect(t, s, r.Key); status.HandOver {
+		t.Errorf("still asked: %+v", status)
+	}
+}
+
+// listen begins to listen for the holder, if the store can call it, and returns
+// a function that wants a call to have come.
+func listen(t *testing.T, s lease.Store, key string) (heard func()) {
+	t.Helper()
+	caller, ok := s.(lease.Caller)
+	if !ok {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	over := make(chan error, 1)
+	go func() { over <- caller.Listen(ctx, key) }()
+	return func() {
+		t.Helper()
+		select {
+		case err := <-over:
+			if err != nil {
+				t.Errorf("listen: %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("the holder was not called")
+		}
+	}
+}
+
+func handOverAsksNobody(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.MinHold = 4 * h.Unit
+	l := h.Grant(t, s, r)
+	release(t, s, l, succeeded)
+	cooling := handOver(t, s, r.Key)
+	is(t, cooling, lease.HeldCooldown, "")
+	h.pass(5 * h.Unit)
+	free := handOver(t, s, r.Key)
+	is(t, free, "", "")
+	brief := rival(r)
+	brief.TTL, brief.MinHold = h.Unit, 0
+	last := h.Grant(t, s, brief)
+	h.pass(2 * h.Unit)
+	vanished := handOver(t, s, r.Key)
+	is(t, vanished, "", brief.Holder)
+	if cooling.HandOver || free.HandOver || vanished.HandOver || vanished.Token != last.Token {
+		t.Errorf("asked somebody: %+v, %+v, %+v", cooling, free, vanished)
+	}
+	if next := h.Grant(t, s, rival(brief)); renew(t, s, next).HandOver {
+		t.Error("the next holder was asked")
+	}
+}
+
+func handOverIsForOne(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	l := h.Grant(t, s, r)
+	handOver(t, s, r.Key)
+	release(t, s, l, succeeded)
+	if next := h.Grant(t, s, rival(r)); next.HandOver || renew(t, s, next).HandOver || inspect(t, s, r.Key).HandOver {
+		t.Error("the holder after a release is asked")
+	}
+	brief := h.request()
+	brief.TTL = h.Unit
+	h.Grant(t, s, brief)
+	handOver(t, s, brief.Key)
+	h.pass(2 * h.Unit)
+	brief = rival(brief)
+	brief.TTL = h.long()
+	if next := h.Grant(t, s, brief); next.HandOver || renew(t, s, next).HandOver || inspect(t, s, brief.Key).HandOver {
+		t.Error("the holder after an expiry is asked")
+	}
+}
+
+func revokeTakes(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	l := h.Grant(t, s, r)
+	heard := listen(t, s, r.Key)
+	before := revoke(t, operate(t, h), r.Key, false)
+	is(t, before, lease.HeldLeader, r.Holder)
+	if before.Token != l.Token || len(before.Runs) > 0 {
+		t.Errorf("status before: %+v", before)
+	}
+	heard()
+	lost(t, s, l)
+	status := inspect(t, s, r.Key)
+	is(t, status, lease.HeldRevoked, r.Holder)
+	if status.Token <= l.Token || status.Remaining == 0 || status.Remaining > r.TTL {
+		t.Errorf("%+v revoked, status %+v", l, status)
+	}
+	if denied := held(t, s, rival(r), lease.HeldRevoked); denied.Token != status.Token || !strings.Contains(denied.Value, string(r.Holder)) {
+		t.Errorf("denied by %+v", denied)
+	}
+	release(t, s, l, failed)
+	free := inspect(t, s, r.Key)
+	is(t, free, "", "")
+	filed(t, free, l, false, failed.Exit)
+	release(t, s, l, failed) // its reply was lost
+	next, err := s.Acquire(bounded(t), rival(r))
+	if err != nil || next.Token <= status.Token {
+		t.Fatalf("acquire: %+v, error %v", next, err)
+	}
+	if err := s.Release(bounded(t), l, failed); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("release while another holds the key: %v, want ErrLost", err)
+	}
+	renew(t, s, next)
+	if runs := inspect(t, s, r.Key).Runs; len(runs) != 1 {
+		t.Errorf("filed %+v", runs)
+	}
+}
+
+func revokeOfADeadHolder(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.TTL = 4 * h.Unit
+	l := h.Grant(t, s, r)
+	revoke(t, s, r.Key, false)
+	held(t, s, rival(r), lease.HeldRevoked)
+	h.pass(5 * h.Unit)
+	is(t, inspect(t, s, r.Key), "", "")
+	next, err := s.Acquire(bounded(t), rival(r))
+	if err != nil || next.Token <= l.Token {
+		t.Fatalf("acquire: %+v, error %v", next, err)
+	}
+	filed(t, inspect(t, s, r.Key), l, true, 0)
+	lost(t, s, l)
+	if err := s.Release(bounded(t), l, failed); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("release: %v, want ErrLost", err)
+	}
+	filed(t, inspect(t, s, r.Key), l, false, failed.Exit)
+}
+
+func revokeEndsHold(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.MinHold = h.long()
+	l := h.Grant(t, s, r)
+	revoke(t, s, r.Key, false)
+	release(t, s, l, succeeded)
+	is(t, inspect(t, s, r.Key), "", "")
+	if _, err := s.Acquire(bounded(t), rival(r)); err != nil {
+		t.Errorf("acquire: %v", err)
+	}
+}
+
+func revokeAtOnce(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.MinHold = h.long()
+	l := h.Grant(t, s, r)
+	heard := listen(t, s, r.Key)
+	is(t, revoke(t, operate(t, h), r.Key, true), lease.HeldLeader, r.Holder)
+	heard()
+	lost(t, s, l)
+	status := inspect(t, s, r.Key)
+	is(t, status, "", "")
+	if status.Token <= l.Token {
+		t.Errorf("token %d, and %d was taken away", status.Token, l.Token)
+	}
+	filed(t, status, l, true, 0)
+	next, err := s.Acquire(bounded(t), rival(r))
+	if err != nil || next.Token <= status.Token {
+		t.Fatalf("acquire: %+v, error %v", next, err)
+	}
+	lost(t, s, l)
+	if err := s.Release(bounded(t), l, failed); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("release: %v, want ErrLost", err)
+	}
+	status = inspect(t, s, r.Key)
+	is(t, status, lease.HeldLeader, next.Holder)
+	filed(t, status, l, false, failed.Exit)
+	renew(t, s, next)
+}
+
+func revokeTwice(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	l := h.Grant(t, s, r)
+	revoke(t, s, r.Key, false)
+	first := inspect(t, s, r.Key)
+	is(t, revoke(t, s, r.Key, false), lease.HeldRevoked, r.Holder)
+	again := inspect(t, s, r.Key)
+	is(t, again, lease.HeldRevoked, r.Holder)
+	if again.Token != first.Token || again.Remaining > first.Remaining || len(again.Runs) != 1 {
+		t.Errorf("revoked %+v, then %+v", first, again)
+	}
+	if asked := handOver(t, s, r.Key); asked.HandOver {
+		t.Error("asked to hand over what was taken away")
+	}
+	is(t, revoke(t, s, r.Key, true), lease.HeldRevoked, r.Holder)
+	is(t, inspect(t, s, r.Key), "", "")
+	lost(t, s, l)
+	h.Grant(t, s, rival(r))
+}
+
+func revokeOfACooldown(t *testing.T, h Harness) {
+	for _, atOnce := range []bool{false, true} {
+		s, r := operate(t, h), h.request()
+		r.MinHold = h.long()
+		l := h.Grant(t, s, r)
+		release(t, s, l, failed)
+		is(t, revoke(t, s, r.Key, atOnce), lease.HeldCooldown, "")
+		status := inspect(t, s, r.Key)
+		is(t, status, "", "")
+		filed(t, status, l, false, failed.Exit)
+		if next, err := s.Acquire(bounded(t), rival(r)); err != nil || status.Token <= l.Token || next.Token <= status.Token {
+			t.Errorf("acquire: %+v, error %v, the status before was %+v", next, err, status)
+		}
+	}
+}
+
+func revokeOfAFreeKey(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.TTL = h.Unit
+	l := h.Grant(t, s, r)
+	h.pass(2 * h.Unit)
+	is(t, revoke(t, s, r.Key, false), "", r.Holder)
+	status := inspect(t, s, r.Key)
+	is(t, status, "", r.Holder)
+	if status.Token != l.Token {
+		t.Errorf("token %d after %d", status.Token, l.Token)
+	}
+	is(t, revoke(t, s, r.Key, true), "", r.Holder)
+	status = inspect(t, s, r.Key)
+	is(t, status, "", "")
+	filed(t, status, l, true, 0)
+	if status.Token <= l.Token {
+		t.Errorf("token %d after %d", status.Token, l.Token)
+	}
+}
+
+func revokedForGood(t *testing.T, h Harness) {
+	for _, atOnce := range []bool{false, true} {
+		s, r := operate(t, h), h.request()
+		h.Grant(t, s, r)
+		revoke(t, s, r.Key, atOnce)
+		refused(t, s, r, lease.ErrReleased)
+	}
+}
+
+func revokedReleaseWakes(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	l := h.Grant(t, s, r)
+	revoke(t, s, r.Key, false)
+	wakes(t, clients(t, h, 1), r.Key, func() { release(t, s, l, succeeded) })
+}
+
+func revokeAtOnceWakes(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	h.Grant(t, s, r)
+	wakes(t, clients(t, h, 1), r.Key, func() { revoke(t, s, r.Key, true) })
+	cooling := h.request()
+	cooling.MinHold = h.long()
+	release(t, s, h.Grant(t, s, cooling), succeeded)
+	if !h.WakesAll { // the release has left a wake-up there
+		wakes(t, clients(t, h, 1), cooling.Key, func() {})
+	}
+	wakes(t, clients(t, h, 1), cooling.Key, func() { revoke(t, s, cooling.Key, false) })
+}
+
+func operateForeign(t *testing.T, h Harness) {
+	s := operate(t, h)
+	for _, value := range []string{"somebody", "", "cooldown:somebody", " \x00\xff\n\x1b[2J", strings.Repeat("x", 1<<20)} {
+		r := h.request()
+		l := h.Grant(t, s, r)
+		h.Put(t, r.Key, value)
+		for _, status := range []lease.Status{inspect(t, s, r.Key), handOver(t, s, r.Key), revoke(t, s, r.Key, false), inspect(t, s, r.Key)} {
+			if status.Why != lease.HeldForeign || status.Value != value[:min(len(value), lease.MaxValue)] || status.Holder != r.Holder ||
+				status.Token != l.Token || status.Remaining != 0 || status.HandOver {
+				t.Errorf("status %+v, %.40q stands there", status, value)
+			}
+		}
+		if got := h.Get(t, r.Key); got != value {
+			t.Errorf("%.40q became %.40q", value, got)
+		}
+		if before := revoke(t, s, r.Key, true); before.Why != lease.HeldForeign {
+			t.Errorf("status before: %+v", before)
+		}
+		status := inspect(t, s, r.Key)
+		is(t, status, "", "")
+		lost(t, s, l)
+		if next, err := s.Acquire(bounded(t), rival(r)); err != nil || next.Token <= status.Token || status.Token <= l.Token {
+			t.Errorf("acquire: %+v, error %v, the status before was %+v", next, err, status)
+		}
+	}
+}
+
+func statusHealsNothing(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	r.TTL = h.Unit
+	h.Grant(t, s, r)
+	h.Put(t, r.Key, string(r.Holder))
+	for range 2 {
+		if status := inspect(t, s, r.Key); status.Why != lease.HeldLeader || status.Remaining != 0 {
+			t.Errorf("status %+v, and it has no expiry", status)
+		}
+		h.pass(2 * h.Unit)
+	}
+	held(t, s, rival(r), lease.HeldLeader) // and that heals
+	if left := inspect(t, s, r.Key).Remaining; left == 0 {
+		t.Error("not healed")
+	}
+}
+
+// The holder may be alive, and the next one would not wait for it.
+func revokeOfAForgottenKey(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	l := h.Grant(t, s, r)
+	h.Forget(t, r.Key)
+	is(t, revoke(t, s, r.Key, false), "", r.Holder)
+	reasserted(t, s, l)
+	h.Forget(t, r.Key)
+	is(t, revoke(t, s, r.Key, true), "", r.Holder)
+	lost(t, s, l)
+	if _, err := s.Acquire(bounded(t), rival(r)); err != nil {
+		t.Errorf("acquire: %v", err)
+	}
+}
+
+func revokeOfAForgottenHolder(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.request()
+	l := h.Grant(t, s, r)
+	h.pass(h.Unit) // the floor of the tokens is the store's clock
+	h.Wipe(t)
+	is(t, revoke(t, s, r.Key, true), "", "")
+	lost(t, s, l)
+	if next := h.Grant(t, s, rival(r)); next.Token <= l.Token {
+		t.Errorf("token %d after %d", next.Token, l.Token)
+	}
+}

@@ -1,0 +1,36 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// How much a [Status] tells at most, whatever stands in the store.
+const (
+	MaxValue = 256
+	MaxMeta  = 4096
+	MaxRuns  = 20
+)
+
+// ValidKey reports whether key has the form of one; stores keep nothing under
+// any other.
+func ValidKey(key string) bool {
+	const most = 200
+	return made(key, func(r rune) bool { return inHost(r) || r == ':' || r == '/' }, 1, most)
+}
+
+// Filed returns those of runs that a store can have filed, newest token first,
+// and no more than MaxRuns of them.
+func Filed(runs []Run) []Run {
+	filed := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool {
+		return r.Token <= 0 || !r.Holder.Valid() || r.Host != r.Holder.Host()
+	})
+	slices.SortStableFunc(filed, func(a, b Run) int { return cmp.Compare(b.Token, a.Token) })
+	return filed[:min(len(filed), MaxRuns)]
+}
+
+// Cut returns at most so many bytes of a text that anybody may have written.
+func Cut(text string, most int) string {
+	return strings.Clone(text[:min(len(text), most)])
+}

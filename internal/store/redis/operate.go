@@ -1,0 +1,124 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Inspect implements [lease.Operator].
+func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
+	return s.status(ctx, "status", statusLua+"return status()", key)
+}
+
+// HandOver implements [lease.Operator]. The holder is called, so it learns of it
+// at once.
+func (s *Store) HandOver(ctx context.Context, key string) (lease.Status, error) {
+	return s.status(ctx, "hand over", statusLua+handOverLua, key)
+}
+
+// Revoke implements [lease.Operator]. The holder is called, so it learns of it at
+// once; a key that becomes free wakes a standby.
+func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
+	const usualTTL = 30 * time.Second
+	return s.status(ctx, "revoke", statusLua+revokeLua, key, bit(now), minKeep.Milliseconds(), usualTTL.Milliseconds())
+}
+
+// status is what a script answers that ends with status.lua's.
+func (s *Store) status(ctx context.Context, op, script, key string, args ...any) (lease.Status, error) {
+	a, err := s.eval(ctx, op, script, key, args...)
+	if err != nil {
+		return lease.Status{}, err
+	}
+	status := lease.Status{
+		Key: key, Now: a.int(1), Value: lease.Cut(a.str(3), lease.MaxValue), Remaining: a.duration(4), Holder: lease.Holder(a.str(5)),
+		Token: a.int(6), TTL: a.duration(7), Since: a.int(8), MinHold: a.int(9), Tick: a.int(10), Served: a.int(11),
+		Starts: int(a.int(12)), HandOver: a.int(13) == 1, Meta: lease.Cut(a.str(14), lease.MaxMeta), Runs: runs(a.list(15)),
+	}
+	if a.str(2) != "" {
+		status.Why = a.heldReason(2)
+	}
+	if a.bad || a.int(0) != 1 || status.Holder != "" && !status.Holder.Valid() {
+		return lease.Status{}, s.noAnswer(op, key)
+	}
+	return status, nil
+}
+
+// runs are those among the entries of the list that can be read.
+func runs(entries []string) []lease.Run {
+	var all []lease.Run
+	for _, entry := range entries {
+		var r lease.Run
+		if json.Unmarshal([]byte(entry), &r) == nil {
+			all = append(all, r)
+		}
+	}
+	return lease.Filed(all)
+}
+
+// Keys implements [lease.Operator]. It looks at all names of the server, in a
+// cluster of all primaries, and no lease waits for it meanwhile.
+func (s *Store) Keys(ctx context.Context) ([]string, error) {
+	const op = "list"
+	known := map[string]bool{}
+	scan := func(c *redis.Client) (any, error) { return nil, s.scan(ctx, c, known) }
+	var err error
+	if s.servers.kind == cluster {
+		err = s.servers.eachPrimary(ctx, op, s.leaseKey(""), scan)
+	} else {
+		_, err = s.servers.do(ctx, op, s.leaseKey(""), scan)
+	}
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, 0, len(known))
+	for key := range known {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// scan adds the keys that one server knows, each by its lease or by its state.
+func (s *Store) scan(ctx context.Context, c *redis.Client, known map[string]bool) error {
+	const atATime = 1000
+	for cursor := uint64(0); ; {
+		names, next, err := c.Scan(ctx, cursor, escapeGlob(s.prefix)+":*", atATime).Result()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if key := s.keyOf(name); lease.ValidKey(key) {
+				known[key] = true
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// keyOf is the key whose lease or state has this name, "" if it is neither.
+func (s *Store) keyOf(name string) string {
+	if state, ok := strings.CutPrefix(name, s.prefix+":state:{"); ok {
+		if name, ok = strings.CutSuffix(state, "}"); !ok {
+			return ""
+		}
+	}
+	key, ok := strings.CutPrefix(name, s.leaseKey(""))
+	if !ok {
+		return ""
+	}
+	return key
+}
+
+// escapeGlob makes a pattern that matches this text only.
+func escapeGlob(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
