@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
 )
 
 // What a command is told about the lease it runs under, and a leaderrun inside
@@ -30,11 +31,12 @@ func outerKeys() []string {
 
 // environment is the command's, or a hook's: all that is leaderrun's own is taken
 // out, since a setting may hold the store's password, and what they need to know
-// about the lease is put in. leaseFile is empty where there is none.
+// about the lease is put in. leaseFile is empty where there is none. A service
+// manager is told by leaderrun.
 func environment(environ []string, key string, l lease.Lease, leaseFile string) []string {
 	env := make([]string, 0, len(environ)+5)
 	for _, v := range environ {
-		if !strings.HasPrefix(v, "LEADERRUN_") {
+		if !strings.HasPrefix(v, "LEADERRUN_") && !strings.HasPrefix(v, observe.NotifySocket+"=") {
 			env = append(env, v)
 		}
 	}

@@ -33,7 +33,7 @@ func newLogger(w io.Writer, c config.Config) *slog.Logger {
 	case c.Verbose:
 		level = slog.LevelDebug
 	}
-	return observe.NewLogger(w, level, c.JSONLog)
+	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal()})
 }
 
 func fail(log *slog.Logger, err error) { log.Error(err.Error(), cure(err)...) }

@@ -28,6 +28,10 @@ func telling(c config.Config, log *slog.Logger, line *observe.Line, r *runner.Ru
 		file := observe.NewTextfile(c.MetricsTextfile, c.Key, metrics, log)
 		told, last = append(told, metrics, file), append(last, file.Close)
 	}
+	if observe.Managed() {
+		service := observe.NewService(c.Rejoin, log)
+		told, last = append(told, service), append(last, service.Close)
+	}
 	if hooks := newHooks(c, log, r); hooks != nil {
 		told, last = append(told, hooks), append(last, func() { hooks.finish(signals) })
 	}

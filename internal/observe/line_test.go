@@ -50,7 +50,7 @@ func TestLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var term screen
 		line := NewLine(&term, "nightly", true)
-		log := NewLogger(line, slog.LevelWarn, false)
+		log := NewLogger(line, slog.LevelWarn, Form{})
 		step := func(phase elect.Phase, err error) {
 			line.Observe(campaign.Transition{Event: elect.Event{Err: err}, To: elect.State{Phase: phase}})
 		}

@@ -20,21 +20,45 @@ const (
 	CureAttr = "cure" // what to do about it: a line of its own
 )
 
+// Form is how records are written; the zero Form is text.
+type Form struct {
+	JSON bool
+	// Journal begins each line of text with the priority, as systemd's journal
+	// reads it.
+	Journal bool
+}
+
 // NewLogger writes records of at least the level to w: in text
 // "leaderrun: key: message" with the cure on a second line, or JSON. Records
 // below warnings carry a time of day in text, since those who ask for them look
 // for delays.
-func NewLogger(w io.Writer, level slog.Level, json bool) *slog.Logger {
-	if json {
+func NewLogger(w io.Writer, level slog.Level, form Form) *slog.Logger {
+	if form.JSON {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
-	return slog.New(&textHandler{w: w, level: level})
+	return slog.New(&textHandler{w: w, level: level, journal: form.Journal})
+}
+
+// priority is the prefix of a line in the journal, see sd-daemon(3).
+func (h *textHandler) priority(level slog.Level) string {
+	switch {
+	case !h.journal:
+		return ""
+	case level >= slog.LevelError:
+		return "<3>"
+	case level >= slog.LevelWarn:
+		return "<4>"
+	case level >= slog.LevelInfo:
+		return "<6>"
+	}
+	return "<7>"
 }
 
 type textHandler struct {
-	w     io.Writer
-	level slog.Level
-	key   string
+	w       io.Writer
+	level   slog.Level
+	key     string
+	journal bool
 }
 
 func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
@@ -55,7 +79,8 @@ func (h *textHandler) WithGroup(string) slog.Handler { return h }
 // processes on one terminal do not mix.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
-	b.WriteString("leaderrun: ")
+	priority := h.priority(r.Level)
+	b.WriteString(priority + "leaderrun: ")
 	if h.level < slog.LevelWarn {
 		b.WriteString(r.Time.Format("15:04:05.000 "))
 	}
@@ -64,7 +89,7 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	b.WriteByte('\n')
 	r.Attrs(func(a slog.Attr) bool {
 		if cure := a.Value.String(); a.Key == CureAttr && cure != "" {
-			fmt.Fprintf(&b, "  %s\n", Printable(cure))
+			fmt.Fprintf(&b, "%s  %s\n", priority, Printable(cure))
 		}
 		return true
 	})

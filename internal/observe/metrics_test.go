@@ -145,7 +145,7 @@ func textfile(t *testing.T, dir string, events ...elect.Event) (text, said strin
 	t.Helper()
 	var out strings.Builder
 	m := NewMetrics("k", nil)
-	f := NewTextfile(dir, "k", m, NewLogger(&out, slog.LevelWarn, false))
+	f := NewTextfile(dir, "k", m, NewLogger(&out, slog.LevelWarn, Form{}))
 	observe(sinks{m, f}, usual, events...)
 	f.Close()
 	written, _ := os.ReadFile(filepath.Join(dir, "leaderrun-k.prom"))

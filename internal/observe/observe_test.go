@@ -15,7 +15,7 @@ import (
 
 func TestTextForm(t *testing.T) {
 	var out strings.Builder
-	log := NewLogger(&out, slog.LevelWarn, false).With(KeyAttr, "nightly")
+	log := NewLogger(&out, slog.LevelWarn, Form{}).With(KeyAttr, "nightly")
 	log.Info("unseen")
 	log.Warn("trouble\x1b[2J\nfake: line", CureAttr, "mend\rit", "detail", 7)
 	log.Error("end")
@@ -25,9 +25,26 @@ func TestTextForm(t *testing.T) {
 	}
 }
 
+func TestJournalForm(t *testing.T) {
+	var out strings.Builder
+	log := NewLogger(&out, slog.LevelInfo, Form{Journal: true})
+	log.Error("end")
+	log.Warn("trouble\n<0>fake", CureAttr, "mend it")
+	log.Info("news")
+	got := strings.Split(out.String(), "\n")
+	for i, want := range []string{"<3>leaderrun: ", "<4>leaderrun: ", "<4>  mend it", "<6>leaderrun: ", ""} {
+		if !strings.HasPrefix(got[i], want) {
+			t.Errorf("line %d is %q, want %q", i, got[i], want)
+		}
+	}
+	if len(got) != 5 {
+		t.Errorf("%d lines", len(got))
+	}
+}
+
 func TestJSONForm(t *testing.T) {
 	var out strings.Builder
-	NewLogger(&out, slog.LevelWarn, true).With(KeyAttr, "nightly").Warn("trouble", CureAttr, "mend it")
+	NewLogger(&out, slog.LevelWarn, Form{JSON: true}).With(KeyAttr, "nightly").Warn("trouble", CureAttr, "mend it")
 	for _, part := range []string{`"msg":"trouble"`, `"key":"nightly"`, `"cure":"mend it"`, `"level":"WARN"`} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%s lacks %s", out.String(), part)
@@ -127,7 +144,7 @@ func TestRun(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			sink := NewRun(NewLogger(&out, slog.LevelWarn, false))
+			sink := NewRun(NewLogger(&out, slog.LevelWarn, Form{}))
 			set.Wait = test.wait
 			state := elect.New(set)
 			for _, e := range test.events {

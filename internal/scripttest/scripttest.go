@@ -76,6 +76,7 @@ func Install(t *testing.T, pkg, tools string) {
 //	                               stopped by whoever holds its turns, killed by taking it away
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
 //	[!] postgres-do SQL     likewise, a line per row
+//	manager FILE            a service manager: what it is told at NOTIFY_SOCKET goes to FILE
 //	tls                     let the server speak TLS as well, at TLS
 //	sentinels N [LINE…]     start a primary with N replicas and three sentinels
 //	cluster [replicas]      start a cluster of three nodes, with replicas or without
@@ -104,6 +105,7 @@ func Run(t *testing.T, dir string, store Store) {
 			"redis":    command(server),
 			"redis-do": redisDo,
 			"proxy":    command(proxy),
+			"manager":  command(manager),
 
 			"tls":       command(tlsPort),
 			"sentinels": command(sentinels),

@@ -1,0 +1,152 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// NotifySocket is the variable by which a service manager is told, by the
+// process that it has started and by nobody else.
+const NotifySocket = "NOTIFY_SOCKET"
+
+// Managed reports whether a service manager wants to be told by this process. A
+// leaderrun somewhere below a service must not speak for all of it.
+func Managed() bool {
+	started, named := os.LookupEnv("SYSTEMD_EXEC_PID")
+	return os.Getenv(NotifySocket) != "" && (!named || started == strconv.Itoa(os.Getpid()))
+}
+
+// ToJournal reports whether standard error is systemd's journal.
+func ToJournal() bool {
+	ok, err := journal.StderrIsJournalStream()
+	return ok && err == nil
+}
+
+// Service is a campaign.Sink that tells the service manager: ready when the
+// command has started, stopping when the run comes to its end, and in words what
+// it does. It tells from a goroutine of its own.
+type Service struct {
+	rejoins  bool
+	log      *slog.Logger
+	queue    chan string
+	done     chan struct{}
+	held     *lease.HeldError
+	text     string
+	stopping bool
+}
+
+// NewService tells the manager until Close. rejoins: a lost lease is not the end.
+func NewService(rejoins bool, log *slog.Logger) *Service {
+	const waiting = 64
+	s := &Service{rejoins: rejoins, log: log, queue: make(chan string, waiting), done: make(chan struct{})}
+	go s.tell()
+	return s
+}
+
+func (s *Service) tell() {
+	defer close(s.done)
+	warned := false
+	for state := range s.queue {
+		if _, err := daemon.SdNotify(false, state); err != nil && !warned {
+			warned = true
+			s.log.Warn("the service manager could not be told: "+err.Error(), CureAttr, "look at NOTIFY_SOCKET, or unset it")
+		}
+	}
+}
+
+// Close returns when all is told, after a second at the latest.
+func (s *Service) Close() {
+	close(s.queue)
+	select {
+	case <-s.done:
+	case <-time.After(time.Second):
+	}
+}
+
+// Observe tells what the manager does not know yet.
+func (s *Service) Observe(t campaign.Transition) {
+	errors.As(t.Event.Err, &s.held)
+	var news []string
+	if t.Event.Kind == elect.Started && t.To.Phase == elect.Leading {
+		news = append(news, daemon.SdNotifyReady)
+	}
+	if !s.stopping && s.ends(t.To) {
+		s.stopping = true
+		news = append(news, daemon.SdNotifyStopping)
+	}
+	if text := s.status(t); text != "" && text != s.text {
+		s.text = text
+		news = append(news, "STATUS="+Printable(text))
+	}
+	if len(news) == 0 {
+		return
+	}
+	select {
+	case s.queue <- strings.Join(news, "\n"):
+	default:
+	}
+}
+
+// ends reports whether the run is certain to come to its end now.
+func (s *Service) ends(to elect.State) bool {
+	switch to.Phase {
+	case elect.Stopping, elect.Killing:
+		return to.Orders > 0 || !s.rejoins
+	case elect.Releasing:
+		return to.Orders > 0 || to.Outcome != elect.Unavailable && !(s.rejoins && void(to.Outcome))
+	}
+	return to.Phase == elect.Done
+}
+
+// status is the state in words; empty: as before.
+func (s *Service) status(t campaign.Transition) string {
+	switch t.To.Phase {
+	case elect.Standby, elect.Campaigning:
+		return s.waiting(t.To)
+	case elect.Leading:
+		if t.From.Phase == elect.Leading {
+			return ""
+		}
+		return fmt.Sprintf("leading with token %d since %s", t.To.Lease.Token, time.Now().Add(t.To.AcquiredAt-t.Event.At).Format(time.RFC3339))
+	case elect.Doubtful:
+		return fmt.Sprintf("leading with token %d, but renewals are not answered", t.To.Lease.Token)
+	case elect.Stopping, elect.Killing:
+		return "stopping: " + reasons[t.To.Outcome]
+	case elect.Releasing:
+		return "releasing the lease"
+	}
+	return ""
+}
+
+func (s *Service) waiting(to elect.State) string {
+	switch {
+	case to.Outcome == elect.Unavailable:
+		return "standing by: the store cannot be used"
+	case to.Outcome != elect.Denied || s.held == nil:
+		return ""
+	case s.held.Why == lease.HeldLeader && lease.Holder(s.held.Value).Valid():
+		return "standing by: " + lease.Holder(s.held.Value).Host() + " leads"
+	}
+	return "standing by: the key is taken"
+}
+
+// reasons say why a command is being stopped.
+var reasons = map[elect.Outcome]string{
+	elect.Ordered:    "told to",
+	elect.Lost:       "the lease is lost",
+	elect.Expired:    "the lease runs out",
+	elect.MaxRuntime: "it ran too long",
+	elect.LeftBehind: "descendants outlived the command",
+}

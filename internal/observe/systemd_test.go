@@ -1,0 +1,126 @@
+package observe
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// manager listens at NOTIFY_SOCKET and returns what it was told last.
+func manager(t *testing.T) (heard func() []string) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	t.Setenv(NotifySocket, socket)
+	return func() []string {
+		var all []string
+		b := make([]byte, 4096)
+		for {
+			// All was sent before: what is not there yet will not come.
+			_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			n, err := conn.Read(b)
+			if err != nil {
+				return all
+			}
+			all = append(all, string(b[:n]))
+		}
+	}
+}
+
+func TestService(t *testing.T) {
+	heard := manager(t)
+	held := &lease.HeldError{Value: "web-1/812/" + strings.Repeat("0a", 16), Why: lease.HeldLeader, Remaining: 20 * time.Second}
+	waits := usual
+	waits.Wait = time.Hour
+	rejoins := waits
+	rejoins.Rejoin = true
+	leading := []string{"READY=1\nSTATUS=leading with token 7 since "}
+	end := []string{"STATUS=releasing the lease"}
+	tests := map[string]struct {
+		set    elect.Settings
+		events []elect.Event
+		want   []string
+	}{
+		"success":  {usual, led(ended(12*time.Second, 0)...), append(leading, "STOPPING=1\nSTATUS=releasing the lease")},
+		"standby":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: held}, {Kind: elect.Timer, At: 20 * time.Second}}, []string{"STATUS=standing by: web-1 leads"}},
+		"foreign":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: &lease.HeldError{Value: "x\nMAINPID=1"}}}, []string{"STATUS=standing by: the key is taken"}},
+		"away":     {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: &lease.StoreError{}}}, []string{"STATUS=standing by: the store cannot be used"}},
+		"skipped":  {usual, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Err: held}}, []string{"STOPPING=1"}},
+		"ordered":  {usual, led(append([]elect.Event{{Kind: elect.Order, Signal: 15, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: told to"), end...)},
+		"lost":     {usual, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: the lease is lost"), end...)},
+		"rejoined": {rejoins, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STATUS=stopping: the lease is lost"), append(end, "STATUS=standing by: the store cannot be used")...)},
+		"doubtful": {usual, led(elect.Event{Kind: elect.Timer, At: 21 * time.Second}, elect.Event{Kind: elect.NoAnswer, At: 22 * time.Second}, elect.Event{Kind: elect.NoAnswer, At: 23 * time.Second}),
+			append(leading, "STATUS=leading with token 7, but renewals are not answered")},
+	}
+	for name, test := range tests {
+		s := NewService(test.set.Rejoin, slog.New(slog.DiscardHandler))
+		observe(s, test.set, test.events...)
+		s.Close()
+		got := heard()
+		for i, told := range got {
+			got[i] = regexp.MustCompile(`since .*`).ReplaceAllString(told, "since ")
+		}
+		if strings.Join(got, "|") != strings.Join(test.want, "|") {
+			t.Errorf("%s: told %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// A manager that does not read holds nothing up, one that is gone is worth a
+// warning.
+func TestServiceWithoutManager(t *testing.T) {
+	manager(t)
+	s := NewService(false, slog.New(slog.DiscardHandler))
+	done := make(chan struct{})
+	go func() {
+		for range 10_000 {
+			observe(s, usual, led()...)
+		}
+		s.Close()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the service manager holds the run up")
+	}
+
+	t.Setenv(NotifySocket, "/nonexistent/notify")
+	var out strings.Builder
+	s = NewService(false, NewLogger(&out, slog.LevelWarn, Form{}))
+	observe(s, usual, led(ended(12*time.Second, 0)...)...)
+	if s.Close(); strings.Count(out.String(), "leaderrun: the service manager could not be told: ") != 1 {
+		t.Errorf("it said %q", &out)
+	}
+}
+
+func TestManaged(t *testing.T) {
+	for _, test := range []struct {
+		socket, pid string
+		want        bool
+	}{
+		{"", "", false}, {"/s", "", true}, {"/s", strconv.Itoa(os.Getpid()), true}, {"/s", "1", false}, {"", strconv.Itoa(os.Getpid()), false},
+	} {
+		t.Setenv(NotifySocket, test.socket)
+		t.Setenv("SYSTEMD_EXEC_PID", test.pid)
+		if test.pid == "" {
+			os.Unsetenv("SYSTEMD_EXEC_PID")
+		}
+		if got := Managed(); got != test.want {
+			t.Errorf("%+v: %t", test, got)
+		}
+	}
+}
