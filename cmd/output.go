@@ -40,6 +40,7 @@ func (f *format) Set(value string) error {
 func outputFlag(command *cobra.Command) *format {
 	f := asTable
 	command.Flags().VarP(&f, "output", "o", "table or json")
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(asTable), string(asJSON)}, cobra.ShellCompDirectiveNoFileComp))
 	return &f
 }
 

@@ -27,8 +27,8 @@ func Main(args []string) int {
 		fmt.Fprint(os.Stderr, usage)
 		return exitUsage
 	}
-	if command := verb(args[0]); command != nil {
-		return runVerb(command, args[1:])
+	if t := verb(args[0]); t != nil {
+		return runVerb(t, args)
 	}
 	flags := newFlags()
 	switch err := flags.Parse(args); {

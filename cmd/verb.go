@@ -17,27 +17,30 @@ import (
 )
 
 // verbs are the words that mean something as the very first argument.
-var verbs = []struct {
-	name    string
-	command func() *cobra.Command
-}{
-	{"check", checkCommand},
-	{"config", configCommand},
-	{"doctor", doctorCommand},
-	{"explain", explainCommand},
-	{"help", helpCommand},
-	{"history", historyCommand},
-	{"release", releaseCommand},
-	{"status", statusCommand},
-	{"version", versionCommand},
+func verbs() map[string]func() *cobra.Command {
+	return map[string]func() *cobra.Command{
+		"check":      checkCommand,
+		"completion": completionCommand,
+		"config":     configCommand,
+		"doctor":     doctorCommand,
+		"explain":    explainCommand,
+		"help":       helpCommand,
+		"history":    historyCommand,
+		"man":        manCommand,
+		"release":    releaseCommand,
+		"status":     statusCommand,
+		"version":    versionCommand,
+	}
 }
 
-// verb makes the one that is asked for; nil: it is none.
+// verb makes the tool for the one that is asked for; nil: it is none.
 func verb(name string) *cobra.Command {
-	for _, v := range verbs {
-		if v.name == name {
-			return v.command()
-		}
+	switch name {
+	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd: // completion scripts call it
+		return whole()
+	}
+	if command := verbs()[name]; command != nil {
+		return tool(command())
 	}
 	return nil
 }
@@ -55,10 +58,9 @@ func tool(commands ...*cobra.Command) *cobra.Command {
 	return p
 }
 
-func runVerb(command *cobra.Command, args []string) int {
-	p := tool(command)
-	p.SetArgs(append([]string{command.Name()}, args...))
-	err := p.Execute()
+func runVerb(t *cobra.Command, args []string) int {
+	t.SetArgs(args)
+	err := t.Execute()
 	var store *lease.StoreError
 	switch {
 	case err == nil:
@@ -83,6 +85,7 @@ func take(command *cobra.Command, names ...string) asked {
 	for _, name := range names {
 		command.Flags().AddFlag(a.settings.Lookup(name))
 	}
+	complete(command, a)
 	return a
 }
 

@@ -208,18 +208,18 @@ func TestStoreFailsAVerb(t *testing.T) {
 
 func TestVerbsTellTheirFlags(t *testing.T) {
 	noSettings(t)
-	for _, v := range verbs {
-		status, stdout, stderr := ran(t, v.name, "--help")
-		if status != 0 || stderr != "" || !strings.Contains(stdout, "leaderrun "+v.name) {
-			t.Errorf("%s --help: status %d, stdout %q, stderr %q", v.name, status, stdout, stderr)
+	for name := range verbs() {
+		status, stdout, stderr := ran(t, name, "--help")
+		if status != 0 || stderr != "" || !strings.Contains(stdout, "leaderrun "+name) {
+			t.Errorf("%s --help: status %d, stdout %q, stderr %q", name, status, stdout, stderr)
 		}
 		for line := range strings.Lines(stdout) {
 			if len(line) > 125 {
-				t.Errorf("%s --help: %d columns: %s", v.name, len(line), line)
+				t.Errorf("%s --help: %d columns: %s", name, len(line), line)
 			}
 		}
-		if !strings.Contains(usage, " "+v.name) {
-			t.Errorf("the usage does not tell of %s", v.name)
+		if !strings.Contains(usage, " "+name) {
+			t.Errorf("the usage does not tell of %s", name)
 		}
 	}
 }

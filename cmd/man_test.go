@@ -1,0 +1,65 @@
+package cmd
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// The manual pages say what the commands say of themselves.
+func TestManPages(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "0") // or each day has pages of its own
+	run := whole()
+	run.InitDefaultHelpCmd()
+	run.ResetFlags() // the help tells of them in order
+	run.Short = "run a command only while this host leads"
+	run.Long = verbatim(help)
+	want := map[string]*cobra.Command{"leaderrun.1": run}
+	for _, c := range run.Commands() {
+		want["leaderrun-"+c.Name()+".1"] = c
+	}
+	for name, command := range want {
+		command.DisableAutoGenTag = true
+		var b bytes.Buffer
+		day := time.Unix(0, 0)
+		if err := doc.GenMan(command, &doc.GenManHeader{Section: "1", Source: "leaderrun", Manual: "leaderrun", Date: &day}, &b); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("man", name)
+		if *update {
+			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if have, err := os.ReadFile(file); err != nil || !bytes.Equal(have, b.Bytes()) {
+			t.Errorf("%s is out of date (-update writes it anew): %v", file, err)
+		}
+	}
+	files, err := filepath.Glob("man/*.1")
+	if err != nil || len(files) != len(want) {
+		t.Errorf("%d pages of %d commands: %q, %v", len(files), len(want), files, err)
+	}
+}
+
+// verbatim is a text that is not to be filled.
+func verbatim(text string) string {
+	return "\t" + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n\t") + "\n"
+}
+
+func TestMan(t *testing.T) {
+	noSettings(t)
+	for _, args := range [][]string{{"man"}, {"man", "status"}} {
+		if status, stdout, stderr := ran(t, args...); status != 0 || !strings.HasPrefix(stdout, ".nh\n.TH") || stderr != "" {
+			t.Errorf("%q: status %d, %.40q, %q", args, status, stdout, stderr)
+		}
+	}
+	if status, stdout, stderr := ran(t, "man", "../../etc/passwd"); status != exitUsage || stdout != "" || !strings.Contains(stderr, "no such page") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}
