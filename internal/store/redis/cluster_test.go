@@ -27,6 +27,7 @@ func TestCluster(t *testing.T) {
 	c := scripttest.StartCluster(t, false, scripttest.Servers{Args: user("cron on >sesame ~leaderrun:* -@all " + rights)})
 	for name, test := range map[string]func(*testing.T, *scripttest.Cluster){
 		"leases": leasesOfACluster, "round trips": roundTripsInACluster, "a slot moves": slotMoves, "contract": contractOnACluster,
+		"keys": keysOfACluster,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, c) })
 	}

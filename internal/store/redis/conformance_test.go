@@ -305,7 +305,7 @@ func (s *stage) command(t *testing.T, step step) []any {
 		args = []any{c.holder, c.token, bit(c.ran), bit(c.success), c.exit, c.tick, c.granted, c.holdUntil, c.period, c.keep()}
 	case "revoke":
 		args = []any{bit(c.atOnce), minKeep.Milliseconds(), 30 * second}
-	case "pass", "hand over":
+	case "pass", "handover":
 	case "forget the lease":
 		return []any{"DEL", s.lease}
 	case "forget the state":
@@ -331,7 +331,7 @@ func (s *stage) command(t *testing.T, step step) []any {
 
 // kindOf names what sort of answer this is: by its code, and why.
 func kindOf(verb string, answer []any) string {
-	why := map[string]int{"acquire": 3, "renew": 2, "release": 2, "hand over": 2, "revoke": 2}[verb]
+	why := map[string]int{"acquire": 3, "renew": 2, "release": 2, "handover": 2, "revoke": 2}[verb]
 	kind := verb
 	for i, item := range answer {
 		text, isText := item.(string)
@@ -355,7 +355,7 @@ func (s *stage) checkSeen(t *testing.T) {
 		"acquire fault: field tok is out of range", "acquire fault: token is out of range", "renew 1", "renew 2", "renew 0 other",
 		"renew 0 cooldown", "renew 0 revoked", "renew 0 newer", "renew 0 released", "renew 0 expired",
 		"release 1", "release 0 gone", "release 0 other", "pass 1",
-		"hand over 1 held", "revoke 1 held", "revoke 1 cooldown", "revoke 1 revoked", "revoke 1 foreign", "revoke 1 ",
+		"handover 1 held", "revoke 1 held", "revoke 1 cooldown", "revoke 1 revoked", "revoke 1 foreign", "revoke 1 ",
 	} {
 		if s.seen[kind] == 0 {
 			t.Errorf("no call was answered with %q", kind)

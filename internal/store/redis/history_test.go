@@ -57,7 +57,7 @@ func (m *model) do(s step) []any {
 		return m.release(s.call)
 	case "pass":
 		return m.pass()
-	case "hand over":
+	case "handover":
 		return m.handOver()
 	case "revoke":
 		return m.revoke(s.atOnce)
@@ -252,7 +252,7 @@ func (w *world) ask(c *candidate, s step) {
 }
 
 var (
-	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "hand over", "put", "put for ever", "spoil"}
+	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "handover", "put", "put for ever", "spoil"}
 	fields   = []string{"tok", "id", "at", "nb", "tick", "ttl", "exp", "req", "rel", "since", "due", "ok", "anchor", "starts"}
 )
 

@@ -29,7 +29,7 @@ var ids = map[string]string{
 }
 
 var scripts = map[string]string{"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "pass": passLua,
-	"status": statusLua + "return status()", "hand over": statusLua + handOverLua, "revoke": statusLua + revokeLua}
+	"status": statusLua + "return status()", "handover": statusLua + handOverLua, "revoke": statusLua + revokeLua}
 
 // defaults of a call's arguments, in the order of ARGV.
 var defaults = map[string]string{

@@ -1,0 +1,163 @@
+package redis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// Whatever anybody has written beside the lease, the rest is told, and not more
+// than a person can bear.
+func TestHostileState(t *testing.T) {
+	huge := strings.Repeat("\xff\x00\x1b[2J", 200_000)
+	run := func(token any, holder string) string {
+		return fmt.Sprintf(`{"token":%v,"tick":1,"start":2,"end":3,"exit":4,"host":"host-a","holder":%q}`, token, holder)
+	}
+	onBoth(t, func(t *testing.T, b backend) {
+		s := &Store{prefix: prefix}
+		state, runs := s.companion("state", "k"), s.companion("runs", "k")
+		for name, spoil := range map[string][][]any{
+			"garbage": {{"HSET", state, "tok", "x", "at", "-1", "nb", "1e9", "tick", huge, "ttl", "0x10", "ok", "99999999999999999", "starts", "9", "req", huge, "rel", huge, "meta", huge}},
+			"numbers": {{"HSET", state, "at", "9999999999999999", "nb", "9999999999999999", "tick", "9999999999999999", "ttl", "9999999999999999", "ok", "9999999999999999", "starts", "9999999999999999"}},
+			"an id":   {{"HSET", state, "id", "host-a/1/" + huge}},
+			"runs": {
+				{"RPUSH", runs, huge, "", "{", "null", "[]", `"x"`, `{"token":"5"}`, run(0, ids["me"]), run(-1, ids["me"]), run(1e300, ids["me"]), run(5, huge), run(5, "host-a/1/x"),
+					run(6, ids["other"]), strings.Repeat("[", 1_000_000), run(7, ids["me"])},
+			},
+			"runs of another type":  {{"SET", runs, huge}},
+			"lists of another type": {{"SET", s.companion("wake", "k"), "x"}, {"SET", s.companion("ctl", "k"), "x"}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				b.do(t, "FLUSHALL")
+				b.do(t, "SET", s.leaseKey("k"), ids["me"], "PX", 20_000)
+				b.do(t, "HSET", state, "tok", 8, "id", ids["me"])
+				for _, command := range spoil {
+					b.do(t, command...)
+				}
+				s := open(t, b.addr)
+				status, err := s.Inspect(bounded(t), "k")
+				if err != nil || status.Why != lease.HeldLeader || status.Holder != lease.Holder(ids["me"]) || status.Remaining == 0 || len(status.Meta) > lease.MaxMeta {
+					t.Errorf("status %.500s, %v", fmt.Sprintf("%+v", status), err)
+				}
+				if name == "runs" && (len(status.Runs) != 1 || status.Runs[0].Token != 7) {
+					t.Errorf("runs %+v", status.Runs)
+				}
+				if _, err := s.HandOver(bounded(t), "k"); err != nil {
+					t.Error(err)
+				}
+				for _, now := range []bool{false, true} {
+					if _, err := s.Revoke(bounded(t), "k", now); err != nil {
+						t.Error(err)
+					}
+				}
+				if after, err := s.Inspect(bounded(t), "k"); err != nil || after.Why != "" || after.Token <= status.Token {
+					t.Errorf("revoked: %v, token %d after %d, %q", err, after.Token, status.Token, after.Why)
+				}
+			})
+		}
+	})
+}
+
+func TestOperateScripts(t *testing.T) {
+	const vanished = `{"token":now-10s,"tick":now-20s,"start":now-10s,"end":now,"exit":0,"vanished":true,"host":"host-a","holder":"me"}`
+	runScriptCases(t, []scriptCase{
+		{name: "status", before: leads, call: "status", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL LEASE = 20s; EXISTS WAKE CTL RUNS SETTLED = 0"},
+		{name: "status of nothing", call: "status", want: "1 now _ _ 0 _ 0 0 0 0 0 0 0 0 _ ", after: "EXISTS LEASE STATE WAKE CTL RUNS SETTLED = 0"},
+		{name: "hand over", before: leads, call: "handover", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 1 _ ", after: "HGET STATE req = now-10s; LLEN CTL = 1; PTTL CTL = 5s; EXISTS WAKE = 0"},
+		{name: "hand over: the state was lost", before: "SET LEASE me PX 20s", call: "handover", want: "1 now held me 20s me 0 0 0 0 0 0 0 0 _ ", after: "EXISTS STATE CTL = 0"},
+		{name: "hand over: gone", before: leads + "DEL LEASE", call: "handover", want: "1 now _ _ 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "HGET STATE req = nil; EXISTS CTL = 0"},
+		{
+			name: "revoke", before: leads, call: "revoke", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ",
+			after: "GET LEASE = revoked:me; PTTL LEASE = 20s; HMGET STATE tok id rel = now _ ~me~; PTTL RUNS = 100s; LLEN CTL = 1; EXISTS WAKE = 0; LRANGE RUNS 0 -1 = " + vanished,
+		},
+		{name: "revoke: what is remembered for longer stays", before: leads + "PEXPIRE STATE 1h", call: "revoke", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL STATE = 3600s; PTTL RUNS = 3600s"},
+		{name: "revoke: a lease without an expiry gets one", before: leads + "PERSIST LEASE", call: "revoke", want: "1 now held me 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL LEASE = 30s"},
+		{name: "revoke: somebody set it by hand", before: "SET LEASE other PX 20s", call: "revoke", want: "1 now held other 20s other 0 0 0 0 0 0 0 0 _ ", after: "GET LEASE = revoked:other; HMGET STATE tok id rel = now _ ~other~; EXISTS RUNS = 0"},
+		{name: "revoke: the token is the last one", before: leads + "HSET STATE tok 9007199254740000", call: "revoke", want: "LEADERRUN leaderrun:state:{leaderrun:leader:k}: token is out of range", after: "GET LEASE = me"},
+		{name: "revoke at once", before: leads, call: "revoke now=1", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "EXISTS LEASE = 0; LLEN CTL = 1; LLEN WAKE = 1; LRANGE RUNS 0 -1 = " + vanished},
+	})
+}
+
+// What is no key of this prefix is not listed, whatever the prefix looks like.
+func TestKeysOfAPrefix(t *testing.T) {
+	onBoth(t, func(t *testing.T, b backend) {
+		for _, prefix := range []string{"leaderrun", "a:b", "x*", "[x]", `x\`, "x?"} {
+			b.do(t, "FLUSHALL")
+			s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix})
+			if keys, err := s.Keys(bounded(t)); err != nil || keys == nil || len(keys) > 0 {
+				t.Errorf("%s: %q, %v of nothing", prefix, keys, err)
+			}
+			b.do(t, "SET", s.leaseKey("b:c/d"), "anything")
+			b.do(t, "HSET", s.companion("state", "a"), "tok", 1)
+			b.do(t, "HSET", s.companion("state", "b:c/d"), "tok", 1)
+			for _, other := range []string{
+				s.leaseKey(""), s.leaseKey("a b"), s.leaseKey("{a}"), s.leaseKey("x\x1b[2J"), s.leaseKey(strings.Repeat("x", 201)), s.companion("runs", "r"),
+				prefix + "x:leader:k", "x" + prefix + ":leader:k", "xx:leader:k", "xy:leader:k", prefix + ":settled", prefix + ":state:{" + s.leaseKey("open"), prefix + ":state:k",
+			} {
+				b.do(t, "SET", other, "x")
+			}
+			if keys, err := s.Keys(bounded(t)); err != nil || !slices.Equal(keys, []string{"a", "b:c/d"}) {
+				t.Errorf("%s: %q, %v", prefix, keys, err)
+			}
+		}
+	})
+}
+
+// More names than one answer holds.
+func TestManyKeys(t *testing.T) {
+	b := realBackend(t)
+	b.do(t, "EVAL", "for i = 1, 5000 do redis.call('SET', 'x' .. i, 1) redis.call('SET', 'leaderrun:leader:' .. i, 1) end", 0)
+	if keys, err := open(t, b.addr).Keys(bounded(t)); err != nil || len(keys) != 5000 {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+}
+
+// The least rights are enough for all but the list, and that says what it lacks.
+func TestOperatorsRights(t *testing.T) {
+	const acl = "cron on >sesame ~leaderrun:* -@all "
+	server := scripttest.StartRedis(t, slices.Concat(user(acl+rights), user(strings.Replace(acl, "cron", "op", 1)+rights+" "+listing))...)
+	s := open(t, "cron:sesame@"+server.Addr)
+	l := grant(t, s, request("k"))
+	for _, verb := range []func() (lease.Status, error){
+		func() (lease.Status, error) { return s.Inspect(bounded(t), "k") },
+		func() (lease.Status, error) { return s.HandOver(bounded(t), "k") },
+		func() (lease.Status, error) { return s.Revoke(bounded(t), "k", false) },
+		func() (lease.Status, error) { return s.Revoke(bounded(t), "k", true) },
+	} {
+		if status, err := verb(); err != nil || status.Holder != l.Holder {
+			t.Errorf("%+v, %v", status, err)
+		}
+	}
+	_, err := s.Keys(bounded(t))
+	wantError(t, err, true, "list: redis at "+server.Addr+": NOPERM", "+scan")
+	if keys, err := open(t, "op:sesame@"+server.Addr).Keys(bounded(t)); err != nil || !slices.Equal(keys, []string{"k"}) {
+		t.Errorf("%q, %v", keys, err)
+	}
+}
+
+// The keys of all nodes, and none where one is away.
+func keysOfACluster(t *testing.T, c *scripttest.Cluster) {
+	s := openCluster(t, c.Addrs())
+	nodes, want := map[*scripttest.RedisServer]bool{}, []string{}
+	for i := range 9 {
+		key := fmt.Sprint("listed", i)
+		node, _ := c.Of(t, prefix+":leader:"+key)
+		nodes[node], want = true, append(want, key)
+		grant(t, s, request(key))
+	}
+	if len(nodes) != 3 {
+		t.Errorf("the keys are on %d nodes only", len(nodes))
+	}
+	for _, node := range c.Primaries {
+		keys, err := openCluster(t, node.Addr).Keys(bounded(t))
+		if keys = slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, "listed") }); err != nil || !slices.Equal(keys, want) {
+			t.Errorf("%q, %v", keys, err)
+		}
+	}
+	_, err := openCluster(t, "cron:sesame@"+c.Primaries[0].Addr).Keys(bounded(t))
+	wantError(t, err, true, "list: redis at ", "+scan +cluster|slots")
+}
