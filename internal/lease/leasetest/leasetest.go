@@ -1,8 +1,8 @@
-// Package leasetest is the contract of [lease.Store] and [lease.Operator] as tests:
-// [Run] goes through it sentence by sentence, [Histories] lets clients do what they
-// like. Every store runs both from its own tests; it is done when it passes. Only tests may import
-// this package, and it knows no store: what differs between them is a field of
-// [Harness].
+// Package leasetest is the contract of [lease.Store] and [lease.Operator] as
+// tests: [Run] goes through it sentence by sentence, [Histories] lets clients do
+// what they like. Every store runs both from its own tests; it is done when it
+// passes. Only tests may import this package, and it knows no store: what differs
+// between them is a field of [Harness].
 //
 // It does not cover what only one technology has: how it connects, which of its
 // errors are permanent, what a failover does.
@@ -41,6 +41,10 @@ type Harness struct {
 	// WakesAll says that a release wakes every standby. Otherwise it wakes one,
 	// and a candidate that will not use its wake-up passes it on.
 	WakesAll bool
+
+	// Listens reports whether the store has heard that a holder listens for key.
+	// Nil means that a call waits until one does, or that nobody can be called.
+	Listens func(t *testing.T, key string) bool
 
 	// Settles says that a store without any memory of a key lets it settle
 	// before it grants it.

@@ -58,7 +58,7 @@ func operate(t *testing.T, h Harness) operated {
 	t.Helper()
 	s, ok := h.Open(t).(operated)
 	if !ok {
-		t.Skip("the store is no lease.Operator")
+		t.Fatal("the store is no lease.Operator")
 	}
 	return s
 }
@@ -265,7 +265,7 @@ func handOverAsks(t *testing.T, h Harness) {
 	if l.HandOver || inspect(t, s, r.Key).HandOver {
 		t.Error("asked, and nobody did")
 	}
-	heard := listen(t, s, r.Key)
+	heard := h.listen(t, s, r.Key)
 	for range 2 {
 		asked := handOver(t, operate(t, h), r.Key)
 		is(t, asked, lease.HeldLeader, r.Holder)
@@ -290,7 +290,7 @@ func handOverAsks(t *testing.T, h Harness) {
 
 // listen begins to listen for the holder, if the store can call it, and returns
 // a function that wants a call to have come.
-func listen(t *testing.T, s lease.Store, key string) (heard func()) {
+func (h Harness) listen(t *testing.T, s lease.Store, key string) (heard func()) {
 	t.Helper()
 	caller, ok := s.(lease.Caller)
 	if !ok {
@@ -300,6 +300,11 @@ func listen(t *testing.T, s lease.Store, key string) (heard func()) {
 	t.Cleanup(cancel)
 	over := make(chan error, 1)
 	go func() { over <- caller.Listen(ctx, key) }()
+	for late := time.Now().Add(patience); h.Listens != nil && !h.Listens(t, key); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("nobody listens")
+		}
+	}
 	return func() {
 		t.Helper()
 		select {
@@ -360,7 +365,7 @@ func handOverIsForOne(t *testing.T, h Harness) {
 func revokeTakes(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	l := h.Grant(t, s, r)
-	heard := listen(t, s, r.Key)
+	heard := h.listen(t, s, r.Key)
 	before := revoke(t, operate(t, h), r.Key, false)
 	is(t, before, lease.HeldLeader, r.Holder)
 	if before.Token != l.Token || len(before.Runs) > 0 {
@@ -430,7 +435,7 @@ func revokeAtOnce(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	r.MinHold = h.long()
 	l := h.Grant(t, s, r)
-	heard := listen(t, s, r.Key)
+	heard := h.listen(t, s, r.Key)
 	is(t, revoke(t, operate(t, h), r.Key, true), lease.HeldLeader, r.Holder)
 	heard()
 	lost(t, s, l)

@@ -37,7 +37,8 @@ type State struct {
 	Starts int   `json:"starts,omitempty"`
 	// Missed is when a candidate first knew of a larger token than this state.
 	Missed *Missed `json:"missed,omitempty"`
-	Runs   []Run   `json:"runs,omitempty"` // by token, newest first
+	// Runs are sorted by token, newest first.
+	Runs []lease.Run `json:"runs,omitempty"`
 }
 
 // Grant is a lease as the store has it.
@@ -45,12 +46,14 @@ type Grant struct {
 	Holder   lease.Holder `json:"holder"`
 	TTL      int64        `json:"ttl_ms"`
 	Boot     string       `json:"boot"`
-	Acquired int64        `json:"acquired"` // this and the next two: ms of that boot
-	MinHold  int64        `json:"min_hold"` // until then
-	Expires  int64        `json:"expires"`  // never before MinHold
-	Started  int64        `json:"started"`  // wall time, ms
-	Tick     int64        `json:"tick"`     // wall time, ms
-	Cooldown bool         `json:"cooldown"` // released, only its minimum hold is left
+	Acquired int64        `json:"acquired"`            // this and the next two: ms of that boot
+	MinHold  int64        `json:"min_hold"`            // until then
+	Expires  int64        `json:"expires"`             // never before MinHold
+	Started  int64        `json:"started"`             // wall time, ms
+	Tick     int64        `json:"tick"`                // wall time, ms
+	Cooldown bool         `json:"cooldown"`            // released, only its minimum hold is left
+	Revoked  bool         `json:"revoked,omitempty"`   // taken from its holder, who is still to release it
+	HandOver bool         `json:"hand_over,omitempty"` // its holder is asked to release it
 	Meta     string       `json:"meta,omitempty"`
 }
 
@@ -58,19 +61,6 @@ type Grant struct {
 type Missed struct {
 	Boot  string `json:"boot"`
 	Since int64  `json:"since"` // ms of that boot
-}
-
-// Run is one entry of the key's history. Times are wall time in milliseconds.
-type Run struct {
-	Token  int64        `json:"token"`
-	Tick   int64        `json:"tick"`
-	Start  int64        `json:"start"`
-	End    int64        `json:"end,omitempty"`
-	Exit   int          `json:"exit"`
-	Host   string       `json:"host"`
-	Holder lease.Holder `json:"holder"`
-	// Vanished: its holder never said how it ended.
-	Vanished bool `json:"vanished,omitempty"`
 }
 
 // Instant is the store's time now, in milliseconds. Leases run on Up, which means
@@ -106,12 +96,15 @@ func (st *State) Check(key string) error {
 	return nil
 }
 
-// remembered is how many runs and released holders a state keeps.
+// remembered is how many released holders a state keeps.
 const remembered = 20
 
 func (g *Grant) lives(now Instant) bool {
 	return g != nil && g.Boot == now.Boot && now.Up < g.Expires
 }
+
+// leads says whether g is a lease that its holder has and has not given up.
+func (g *Grant) leads(now Instant) bool { return g.lives(now) && !g.Cooldown && !g.Revoked }
 
 func (g *Grant) extend(now Instant) { g.Expires = max(now.Up+g.TTL, g.MinHold) }
 
@@ -122,7 +115,7 @@ func (st *State) Free(now Instant) bool { return !st.Grant.lives(now) && st.Miss
 // Acquire is [lease.Store]'s.
 func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	g := st.Grant
-	if g.lives(now) && !g.Cooldown && g.Holder == r.Holder { // asked again
+	if g.leads(now) && g.Holder == r.Holder { // asked again
 		g.extend(now)
 		return st.lease(r.Period, now), nil
 	}
@@ -144,8 +137,8 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	if covers(st.Anchor, tick, r.Period, now) && (triedOut || !sameRound(tick, st.Anchor, r.Period)) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.Anchor, now), GivenUp: true}
 	}
-	if g != nil && !g.Cooldown && g.Holder != r.Holder {
-		st.note(Run{Token: st.Token, Tick: g.Tick, Start: g.Started, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
+	if g != nil && g.Holder != r.Holder {
+		st.vanish()
 	}
 	st.grant(max(st.Token+1, r.SeenToken+1, now.Wall), &Grant{
 		Holder: r.Holder, TTL: r.TTL.Milliseconds(), Boot: now.Boot,
@@ -158,7 +151,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 // Renew is [lease.Store]'s.
 func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 	g := st.Grant
-	if g.lives(now) && st.owns(l) && !g.Cooldown {
+	if g.leads(now) && st.owns(l) {
 		g.extend(now)
 		return st.lease(l.Period, now), nil
 	}
@@ -180,10 +173,7 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 // Release is [lease.Store]'s. It may be called again after a lost reply, and after a loss: whatever of
 // it has been done is not done twice.
 func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
-	if !slices.Contains(st.Released, l.Holder) {
-		st.Released = slices.Insert(st.Released, 0, l.Holder)
-		st.Released = st.Released[:min(len(st.Released), remembered)]
-	}
+	st.retire(l.Holder)
 	own := st.owns(l)
 	if own {
 		st.end(l, r, now)
@@ -192,7 +182,7 @@ func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 		st.Served = l.Tick
 	}
 	if r.Ran {
-		st.note(Run{Token: l.Token, Tick: l.Tick, Start: now.Wall - (now.Up - l.AcquiredAt), End: now.Wall,
+		st.note(lease.Run{Token: l.Token, Tick: l.Tick, Start: now.Wall - (now.Up - l.AcquiredAt), End: now.Wall,
 			Exit: r.Exit, Host: l.Holder.Host(), Holder: l.Holder})
 	}
 	if !own && st.Grant.lives(now) {
@@ -203,7 +193,7 @@ func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 
 // end turns the own grant into a cooldown, or removes it.
 func (st *State) end(l lease.Lease, r lease.Result, now Instant) {
-	if r.Ran && st.Grant.MinHold > now.Up {
+	if r.Ran && st.Grant.MinHold > now.Up && !st.Grant.Revoked {
 		st.Grant.Cooldown, st.Grant.Expires = true, st.Grant.MinHold
 		return
 	}
@@ -213,8 +203,53 @@ func (st *State) end(l lease.Lease, r lease.Result, now Instant) {
 	}
 }
 
+// owns says whether the newest grant is l. Revoking one moves the token on.
 func (st *State) owns(l lease.Lease) bool {
-	return st.Grant != nil && st.Grant.Holder == l.Holder && st.Token == l.Token
+	return st.Grant != nil && st.Grant.Holder == l.Holder && (st.Token == l.Token || st.Grant.Revoked)
+}
+
+// HandOver is [lease.Operator]'s.
+func (st *State) HandOver(now Instant) {
+	if st.Grant.leads(now) {
+		st.Grant.HandOver = true
+	}
+}
+
+// Revoke is [lease.Operator]'s.
+func (st *State) Revoke(atOnce bool, now Instant) {
+	g := st.Grant
+	if !atOnce && (!g.lives(now) || g.Revoked) {
+		return
+	}
+	st.vanish()
+	if g != nil {
+		st.retire(g.Holder)
+	}
+	st.Token = max(st.Token+1, now.Wall)
+	st.Missed = nil
+	if atOnce || g.Cooldown {
+		st.Grant = nil
+		return
+	}
+	g.Revoked, g.HandOver = true, false
+}
+
+// Status is [lease.Operator]'s.
+func (st *State) Status(now Instant) lease.Status {
+	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Runs: lease.Filed(st.Runs)}
+	g := st.Grant
+	if g == nil || (g.Cooldown || g.Revoked) && !g.lives(now) {
+		return s
+	}
+	s.TTL, s.Since, s.MinHold, s.Tick = milliseconds(g.TTL), g.Started, g.Started+g.MinHold-g.Acquired, g.Tick
+	s.HandOver, s.Meta = g.HandOver, lease.Cut(g.Meta, lease.MaxMeta)
+	if !g.Cooldown {
+		s.Holder = g.Holder
+	}
+	if g.lives(now) {
+		s.Value, s.Why, s.Remaining = string(g.Holder), g.why(), milliseconds(g.Expires-now.Up)
+	}
+	return s
 }
 
 // grant makes g the newest grant and counts it as a start of its tick.
@@ -235,19 +270,26 @@ func (st *State) lease(period time.Duration, now Instant) lease.Lease {
 	return lease.Lease{
 		Key: st.Key, Holder: g.Holder, Token: st.Token, TTL: milliseconds(g.TTL),
 		AcquiredAt: g.Acquired, MinHoldUntil: g.MinHold, Until: now.Up + g.TTL,
-		Tick: g.Tick, Period: period, Meta: g.Meta,
+		Tick: g.Tick, Period: period, Meta: g.Meta, HandOver: g.HandOver,
 	}
 }
 
 func (st *State) denial(now Instant) *lease.HeldError {
 	g := st.Grant
-	e := &lease.HeldError{Value: string(g.Holder), Why: lease.HeldLeader, Token: st.Token,
+	return &lease.HeldError{Value: string(g.Holder), Why: g.why(), Token: st.Token,
 		Remaining: milliseconds(g.Expires - now.Up), TTL: milliseconds(g.TTL),
 		Since: milliseconds(now.Up - g.Acquired), Tick: now.Wall}
-	if g.Cooldown {
-		e.Why = lease.HeldCooldown
+}
+
+// why says in which way a grant that lives takes the key.
+func (g *Grant) why() lease.HeldReason {
+	switch {
+	case g.Cooldown:
+		return lease.HeldCooldown
+	case g.Revoked:
+		return lease.HeldRevoked
 	}
-	return e
+	return lease.HeldLeader
 }
 
 // settle returns how long a candidate that knows of a larger token must still
@@ -262,9 +304,25 @@ func (st *State) settle(r lease.Request, now Instant) (left int64) {
 	return st.Missed.Since + r.SeenTTL.Milliseconds() - now.Up
 }
 
+// vanish files the run of the newest grant, if it is one of which nobody has said
+// how it ended.
+func (st *State) vanish() {
+	if g := st.Grant; g != nil && !g.Cooldown && !g.Revoked {
+		st.note(lease.Run{Token: st.Token, Tick: g.Tick, Start: g.Started, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
+	}
+}
+
+// retire remembers a holder that is never granted anything again.
+func (st *State) retire(holder lease.Holder) {
+	if !slices.Contains(st.Released, holder) {
+		st.Released = slices.Insert(st.Released, 0, holder)
+		st.Released = st.Released[:min(len(st.Released), remembered)]
+	}
+}
+
 // note keeps one entry per token; what a holder says replaces that it vanished.
-func (st *State) note(r Run) {
-	i := slices.IndexFunc(st.Runs, func(old Run) bool { return old.Token <= r.Token })
+func (st *State) note(r lease.Run) {
+	i := slices.IndexFunc(st.Runs, func(old lease.Run) bool { return old.Token <= r.Token })
 	switch {
 	case i < 0:
 		st.Runs = append(st.Runs, r)
@@ -273,7 +331,7 @@ func (st *State) note(r Run) {
 	case st.Runs[i].Vanished:
 		st.Runs[i] = r
 	}
-	st.Runs = st.Runs[:min(len(st.Runs), remembered)]
+	st.Runs = st.Runs[:min(len(st.Runs), lease.MaxRuns)]
 }
 
 // covers reports whether a candidate with this tick is late for what happened at

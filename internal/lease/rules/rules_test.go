@@ -199,11 +199,11 @@ func TestHistory(t *testing.T) {
 	if len(st.Runs) != remembered || len(st.Released) != remembered {
 		t.Fatalf("%d runs and %d holders remembered", len(st.Runs), len(st.Released))
 	}
-	want := Run{Token: last.Token, Tick: last.Tick, Start: now.Wall - 100, End: now.Wall, Exit: remembered + 4, Host: "host", Holder: last.Holder}
+	want := lease.Run{Token: last.Token, Tick: last.Tick, Start: now.Wall - 100, End: now.Wall, Exit: remembered + 4, Host: "host", Holder: last.Holder}
 	if st.Runs[0] != want {
 		t.Errorf("newest run %+v, want %+v", st.Runs[0], want)
 	}
-	if !slices.IsSortedFunc(st.Runs, func(a, b Run) int { return int(b.Token - a.Token) }) {
+	if !slices.IsSortedFunc(st.Runs, func(a, b lease.Run) int { return int(b.Token - a.Token) }) {
 		t.Errorf("not newest first: %+v", st.Runs)
 	}
 
@@ -219,7 +219,7 @@ func TestVanishedRunIsFiledUntilItsHolderSpeaks(t *testing.T) {
 	lost := granted(t, st, request("k"), noon)
 	now := noon.later(2 * 60_000)
 	next := granted(t, st, request("k"), now)
-	want := Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, Host: "host", Holder: lost.Holder, Vanished: true}
+	want := lease.Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, Host: "host", Holder: lost.Holder, Vanished: true}
 	if len(st.Runs) != 1 || st.Runs[0] != want {
 		t.Fatalf("runs %+v, want %+v", st.Runs, want)
 	}
@@ -227,7 +227,7 @@ func TestVanishedRunIsFiledUntilItsHolderSpeaks(t *testing.T) {
 	if err := st.Release(lost, lease.Result{Ran: true, Exit: 76}, now.later(100)); err != nil {
 		t.Errorf("release of the lost lease: %v", err)
 	}
-	want = Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, End: now.Wall + 100, Exit: 76, Host: "host", Holder: lost.Holder}
+	want = lease.Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, End: now.Wall + 100, Exit: 76, Host: "host", Holder: lost.Holder}
 	if len(st.Runs) != 2 || st.Runs[1] != want {
 		t.Errorf("runs %+v, want %+v second", st.Runs, want)
 	}

@@ -37,20 +37,20 @@ type change func(*rules.State, rules.Instant) (lease.Lease, error)
 // update applies do to the state of key while no other process can, and
 // makes the result durable before it returns.
 func (s *Store) update(ctx context.Context, op, key string, do change) (lease.Lease, error) {
-	return s.bounded(ctx, op, func() (lease.Lease, error) { return s.apply(ctx, key, do) })
+	return bounded(ctx, s.dir, op, func() (lease.Lease, error) { return s.apply(ctx, key, do) })
 }
 
 // bounded runs work on a goroutine of its own because a disk that hangs cannot
 // be interrupted, and no call may outlive its context.
-func (s *Store) bounded(ctx context.Context, op string, work func() (lease.Lease, error)) (lease.Lease, error) {
+func bounded[T any](ctx context.Context, dir, op string, work func() (T, error)) (T, error) {
 	type answer struct {
-		lease lease.Lease
+		value T
 		err   error
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		l, err := work()
-		answers <- answer{l, err}
+		v, err := work()
+		answers <- answer{v, err}
 	}()
 	var a answer
 	select {
@@ -59,14 +59,14 @@ func (s *Store) bounded(ctx context.Context, op string, work func() (lease.Lease
 		select {
 		case a = <-answers:
 		case <-time.After(lastWord):
-			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer: %w", s.dir, ctx.Err()), Cure: "look for a failing disk in the kernel's log"}
+			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer: %w", dir, ctx.Err()), Cure: "look for a failing disk in the kernel's log"}
 		}
 	}
 	var unknown *lease.StoreError
 	if errors.As(a.err, &unknown) {
 		unknown.Op = op
 	}
-	return a.lease, a.err
+	return a.value, a.err
 }
 
 func (s *Store) apply(ctx context.Context, key string, do change) (lease.Lease, error) {
@@ -123,8 +123,7 @@ func (s *Store) path(key string) (string, error) {
 // with an extension the names "." and ".." cannot arise. At most 205 bytes. A
 // file system that folds case gives two keys one file; load notices.
 func fileName(key string) (string, error) {
-	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/-"
-	if key == "" || len(key) > 200 || strings.ContainsFunc(key, func(r rune) bool { return !strings.ContainsRune(allowed, r) }) {
+	if !lease.ValidKey(key) {
 		return "", &lease.StoreError{Err: fmt.Errorf("key %q cannot be a file name", key), Permanent: true,
 			Cure: "use 1 to 200 of the characters A-Z a-z 0-9 . _ : / -"}
 	}
@@ -169,7 +168,9 @@ func tryTurn(path string) (*os.File, error) {
 func load(path, key string) (st rules.State, raw []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return rules.New(key), nil, nil
+		st = rules.New(key)
+		raw, err = json.Marshal(st) // what is not worth a file is not written
+		return st, raw, err
 	}
 	if err != nil {
 		return st, nil, failure(err)

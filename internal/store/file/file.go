@@ -40,7 +40,10 @@ type Store struct {
 	boot string
 }
 
-var _ lease.Store = (*Store)(nil)
+var (
+	_ lease.Store    = (*Store)(nil)
+	_ lease.Operator = (*Store)(nil)
+)
 
 // Open makes a store of the directory dir, an absolute path, and creates it, for
 // its user only, if it is missing. Its parent must exist. The directory must be

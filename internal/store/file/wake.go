@@ -18,8 +18,8 @@ import (
 // A user may have 128 watches at a time by Linux' default. Whoever gets none
 // polls.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
-	_, err := s.bounded(ctx, "wait", func() (lease.Lease, error) {
-		return lease.Lease{}, s.watch(ctx, key, atMost)
+	_, err := bounded(ctx, s.dir, "wait", func() (struct{}, error) {
+		return struct{}{}, s.watch(ctx, key, atMost)
 	})
 	return err
 }
