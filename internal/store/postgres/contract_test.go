@@ -29,8 +29,12 @@ func TestContract(t *testing.T) {
 		Unit:     400 * time.Millisecond,
 		Wakes:    true,
 		WakesAll: true,
-		Wipe:     func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") },
-		Damage:   damages(b),
+		Listens: func(t *testing.T, key string) bool {
+			channel := (&Store{prefix: prefix}).channel(callKind, key)
+			return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%LISTEN "+channel+"'") == "1"
+		},
+		Wipe:   func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") },
+		Damage: damages(b),
 		Stall: func(t *testing.T, _ string) func() {
 			v, _ := stalls.Load(t.Name())
 			stalled := v.(*atomic.Bool)

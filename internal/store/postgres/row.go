@@ -47,7 +47,7 @@ const (
 
 	// wake tells those who listen once the transaction is over, if it changed the
 	// row.
-	wake = `SELECT CASE WHEN $9 <> '' THEN pg_notify($9, '') END FROM saved`
+	wake = `SELECT (SELECT count(pg_notify(channel, '')) FROM unnest(string_to_array($9, ' ')) channel) FROM saved`
 
 	// Two at once would fail, IF NOT EXISTS or not.
 	oneCreator = `SELECT pg_advisory_xact_lock(hashtext('leaderrun_leases'))`
@@ -56,16 +56,22 @@ const (
 //go:embed table.sql
 var createTable string
 
-// read looks at the row of key. The clock is read no earlier than the row.
+// read looks at the row of key, and makes the table where it is missing.
 func (s *Store) read(ctx context.Context, c *conn, key string) (row, error) {
-	r := row{state: rules.New(key)}
-	found, err := c.run(ctx, statement{readRow, []string{s.prefix, key}})
+	r, err := s.look(ctx, c, key)
 	if hasState(err, undefinedTable) {
 		if _, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: createTable}); err != nil {
 			return r, &noTable{err}
 		}
-		found, err = c.run(ctx, statement{readRow, []string{s.prefix, key}})
+		return s.look(ctx, c, key)
 	}
+	return r, err
+}
+
+// look reads the row of key. The clock is read no earlier than the row.
+func (s *Store) look(ctx context.Context, c *conn, key string) (row, error) {
+	r := row{state: rules.New(key)}
+	found, err := c.run(ctx, statement{readRow, []string{s.prefix, key}})
 	var tooLarge *pgproto3.ExceededMaxBodyLenErr
 	if errors.As(err, &tooLarge) {
 		return r, s.untrusted(key, errors.New("it is too large"))
@@ -134,7 +140,7 @@ func leader(st rules.State) string {
 }
 
 // save replaces the row that was read, unless somebody has changed it since.
-func (s *Store) save(ctx context.Context, c *conn, key string, r row, after []byte, beat bool, channel string) (saved bool, err error) {
+func (s *Store) save(ctx context.Context, c *conn, key string, r row, after []byte, beat bool, channels string) (saved bool, err error) {
 	heartbeat, metadata := "", ""
 	if beat {
 		heartbeat = strconv.FormatInt(r.now.Wall, 10)
@@ -146,7 +152,7 @@ func (s *Store) save(ctx context.Context, c *conn, key string, r row, after []by
 	version := max(r.version+1, r.now.Wall)
 	write := statement{insertRow, []string{
 		s.prefix, key, leader(r.state), strconv.FormatInt(r.state.Token, 10), heartbeat, metadata,
-		strconv.FormatInt(version, 10), string(after), channel,
+		strconv.FormatInt(version, 10), string(after), channels,
 	}}
 	if r.version > 0 {
 		write = statement{updateRow, append(write.args, strconv.FormatInt(r.version, 10))}
@@ -180,8 +186,8 @@ func forPeople(meta string) string {
 type verb struct {
 	op, key string
 	change  func(*rules.State, rules.Instant) (lease.Lease, error)
-	// channel is told of the change, if any is to be told.
-	channel string
+	// channels are told of the change, with a space between them.
+	channels string
 	// beats says that a positive answer is a heartbeat.
 	beats bool
 }
@@ -206,7 +212,7 @@ func (s *Store) update(ctx context.Context, v verb) (l lease.Lease, answer error
 			if err != nil || bytes.Equal(before, after) && !beat {
 				return err
 			}
-			if saved, err := s.save(ctx, c, v.key, r, after, beat, v.channel); saved || err != nil {
+			if saved, err := s.save(ctx, c, v.key, r, after, beat, v.channels); saved || err != nil {
 				return err
 			}
 			if r.version != last {

@@ -69,6 +69,7 @@ type Store struct {
 var (
 	_ lease.Store    = (*Store)(nil)
 	_ lease.Caller   = (*Store)(nil)
+	_ lease.Operator = (*Store)(nil)
 	_ lease.Examiner = (*Store)(nil)
 )
 
@@ -106,7 +107,7 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.update(ctx, verb{op: "release", key: l.Key, channel: s.channel(wakeKind, l.Key), change: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	_, err := s.update(ctx, verb{op: "release", key: l.Key, channels: s.channel(wakeKind, l.Key), change: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
 		return lease.Lease{}, st.Release(l, r, now)
 	}})
 	return err

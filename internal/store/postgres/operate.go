@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+)
+
+const listKeys = `SELECT service_name FROM leaderrun_leases WHERE prefix = $1`
+
+// Inspect implements [lease.Operator]. Where the table is missing it stays so.
+func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
+	var status lease.Status
+	err := s.conns.do(ctx, "status", func(c *conn) error {
+		r, err := s.look(ctx, c, key)
+		if hasState(err, undefinedTable) {
+			err = nil
+		}
+		status = r.state.Status(r.now)
+		return err
+	})
+	if err != nil {
+		return lease.Status{}, err
+	}
+	return status, nil
+}
+
+// Keys implements [lease.Operator].
+func (s *Store) Keys(ctx context.Context) ([]string, error) {
+	keys := []string{}
+	err := s.conns.do(ctx, "list", func(c *conn) error {
+		found, err := c.run(ctx, statement{listKeys, []string{s.prefix}})
+		if hasState(err, undefinedTable) {
+			return nil
+		}
+		for _, columns := range found {
+			if len(columns) != 1 {
+				return errNoAnswer
+			}
+			if key := string(columns[0]); lease.ValidKey(key) {
+				keys = append(keys, key)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// HandOver implements [lease.Operator]. The holder is called.
+func (s *Store) HandOver(ctx context.Context, key string) (lease.Status, error) {
+	return s.operate(ctx, verb{op: "hand over", key: key, channels: s.channel(callKind, key)}, func(st *rules.State, now rules.Instant) lease.Status {
+		st.HandOver(now)
+		return st.Status(now)
+	})
+}
+
+// Revoke implements [lease.Operator]. The holder is called, and those who wait look
+// whether the key is free.
+func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
+	channels := s.channel(callKind, key) + " " + s.channel(wakeKind, key)
+	return s.operate(ctx, verb{op: "revoke", key: key, channels: channels}, func(st *rules.State, instant rules.Instant) lease.Status {
+		before := st.Status(instant)
+		st.Revoke(now, instant)
+		return before
+	})
+}
+
+func (s *Store) operate(ctx context.Context, v verb, do func(*rules.State, rules.Instant) lease.Status) (status lease.Status, err error) {
+	v.change = func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		status = do(st, now)
+		return lease.Lease{}, nil
+	}
+	if _, err := s.update(ctx, v); err != nil {
+		return lease.Status{}, err
+	}
+	return status, nil
+}
