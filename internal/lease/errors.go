@@ -92,7 +92,7 @@ func (e *SettlingError) Error() string {
 // StoreError is an answer that was none: the operation may or may not have
 // happened.
 type StoreError struct {
-	Op  string // acquire, renew, release, wait, pass
+	Op  string // acquire, renew, release, wait, pass, listen; status, list, hand over, revoke
 	Err error
 	// Refused says that nothing listens at the address: asking more than a few
 	// times in a row is pointless.

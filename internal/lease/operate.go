@@ -41,15 +41,18 @@ type Status struct {
 	// Why is HeldForeign.
 	Value string
 	// Holder is that of the newest grant, "" when it has been released. A free
-	// key with a holder was left by one that vanished.
+	// key with a holder was left by one that vanished. Of a revoked key it is the
+	// one that is still to stop.
 	Holder Holder
-	// Token is that of the newest grant; nothing older may write to a sink.
+	// Token is that of the newest grant, or what Revoke made of it; nothing older
+	// may write to a sink.
 	Token int64
-	// Remaining is the time until the key expires if nobody renews it, TTL the
-	// holder's own.
+	// Remaining is the time until the key expires if nobody renews it, 0 where it
+	// never does; TTL the holder's own.
 	Remaining, TTL time.Duration
 	// Now is the time of this answer, Since that of the grant, MinHold the end
-	// of its minimum hold.
+	// of its minimum hold. Of a grant that has been released nothing is told but
+	// its token, unless it cools down; so it is with TTL, Tick and Meta.
 	Now, Since, MinHold int64
 	// Tick is that of the newest grant, Served the last one that needs no run any
 	// more, and Starts how many runs were started for the newest tick.

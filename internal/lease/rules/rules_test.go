@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -244,5 +245,36 @@ func TestReleaseEndsACandidacyThatTheFileForgot(t *testing.T) {
 	}
 	if _, err := st.Acquire(r, noon); !errors.Is(err, lease.ErrReleased) {
 		t.Errorf("acquire: %v, want ErrReleased", err)
+	}
+}
+
+// A state may be of anybody's making: what is told of it has an end.
+func TestStatusIsBounded(t *testing.T) {
+	huge := strings.Repeat("\xff", 1<<20)
+	st, r := New("k"), request("k")
+	r.Meta = huge
+	l := granted(t, &st, r, noon)
+	for range 50 {
+		st.Runs = append(st.Runs, lease.Run{Token: 7, Host: huge, Holder: lease.Holder(huge)}, lease.Run{Token: l.Token, Host: "host", Holder: r.Holder})
+	}
+	s := st.Status(noon)
+	if len(s.Meta) != lease.MaxMeta || len(s.Runs) != lease.MaxRuns || s.Runs[0].Holder != r.Holder {
+		t.Errorf("%d bytes of meta, %d runs", len(s.Meta), len(s.Runs))
+	}
+}
+
+// A reboot ends a lease, and what was asked of its holder.
+func TestOperateAfterAReboot(t *testing.T) {
+	st := New("k")
+	l := granted(t, &st, request("k"), noon)
+	next := Instant{Boot: "b2", Up: 10, Wall: noon.Wall + 60_000}
+	st.HandOver(next)
+	st.Revoke(false, next)
+	if s := st.Status(next); s.HandOver || s.Why != "" || s.Holder != l.Holder || s.Token != l.Token || s.Remaining != 0 {
+		t.Errorf("status %+v", s)
+	}
+	st.Revoke(true, next)
+	if s := st.Status(next); s.Holder != "" || s.Token <= l.Token || len(s.Runs) != 1 || !s.Runs[0].Vanished || s.Runs[0].Token != l.Token {
+		t.Errorf("status %+v", s)
 	}
 }
