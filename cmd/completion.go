@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leaderrun/leaderrun/internal/config"
-	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // shells are those for which there is a completion.
@@ -101,6 +100,6 @@ func (a asked) keys() []string {
 	defer func() { _ = store.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	keys, _ := store.(lease.Operator).Keys(ctx) // none is as good as an error
+	keys, _ := store.Keys(ctx) // none is as good as an error
 	return keys
 }

@@ -138,7 +138,7 @@ func examineSettings(c config.Config, s *sources) []lease.Finding {
 const probe = "leaderrun-doctor"
 
 // examineStore leads for a moment, with every verb that a run needs.
-func examineStore(ctx context.Context, store lease.Store, c config.Config) []lease.Finding {
+func examineStore(ctx context.Context, store store, c config.Config) []lease.Finding {
 	t := elect.NewTiming(c.TTL, c.Renew, c.KillAfter)
 	l, err := acquireProbe(ctx, store, c.TTL)
 	var held *lease.HeldError
@@ -176,14 +176,13 @@ func acquireProbe(ctx context.Context, store lease.Store, ttl time.Duration) (le
 
 // probeVerbs renews, looks, waits and releases: each is a script with rights of
 // its own, in a store that has them.
-func probeVerbs(ctx context.Context, store lease.Store, l lease.Lease, t elect.Timing) []lease.Finding {
+func probeVerbs(ctx context.Context, store store, l lease.Lease, t elect.Timing) []lease.Finding {
 	var findings []lease.Finding
 	try := func(name string, do func() error) {
 		if err := do(); err != nil && !errors.Is(err, lease.ErrNoWakeups) {
 			findings = append(findings, broken("rights", err))
 		}
 	}
-	operator := store.(lease.Operator) // every store is one
 	const samples = 20
 	took := make([]time.Duration, samples)
 	var ahead []float64 // of the store's clock, in ms, at each sample
@@ -201,7 +200,7 @@ func probeVerbs(ctx context.Context, store lease.Store, l lease.Lease, t elect.T
 	for range 2 {
 		try("status", func() error {
 			sent := runner.Now()
-			s, err := operator.Inspect(ctx, probe)
+			s, err := store.Inspect(ctx, probe)
 			between := (sent + runner.Now()) / 2
 			ahead = append(ahead, float64(s.Now)-float64(between)/float64(time.Millisecond))
 			return err
@@ -211,7 +210,7 @@ func probeVerbs(ctx context.Context, store lease.Store, l lease.Lease, t elect.T
 		}
 	}
 	elapsed := runner.Now() - began
-	try("hand over", func() error { _, err := operator.HandOver(ctx, probe); return err })
+	try("hand over", func() error { _, err := store.HandOver(ctx, probe); return err })
 	try("wait", func() error { return store.Wait(ctx, probe, 10*time.Millisecond) })
 	try("pass", func() error { return store.Pass(ctx, probe) })
 	try("release", func() error { return store.Release(ctx, l, lease.Result{}) })
@@ -221,12 +220,12 @@ func probeVerbs(ctx context.Context, store lease.Store, l lease.Lease, t elect.T
 	slices.Sort(took)
 	return []lease.Finding{
 		fine("rights", "acquire, renew, status, hand over, wait and release work"),
-		examineListing(ctx, operator), examineLatency(took[samples/2], took[samples-1], t), examineClock(ahead[1]-ahead[0], elapsed, t),
+		examineListing(ctx, store), examineLatency(took[samples/2], took[samples-1], t), examineClock(ahead[1]-ahead[0], elapsed, t),
 	}
 }
 
-func examineListing(ctx context.Context, operator lease.Operator) lease.Finding {
-	keys, err := operator.Keys(ctx)
+func examineListing(ctx context.Context, store lease.Operator) lease.Finding {
+	keys, err := store.Keys(ctx)
 	if err != nil {
 		f := broken("listing", err)
 		f.Verdict = lease.Doubtful // of use to people only

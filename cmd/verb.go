@@ -128,7 +128,7 @@ func (a asked) ask(keyed bool, question func(ctx context.Context, c config.Confi
 	defer func() { _ = store.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return question(ctx, c, store.(lease.Operator)) // every store is one
+	return question(ctx, c, store)
 }
 
 // printed is what a verb answers: all of it in one write, or an error.

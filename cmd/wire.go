@@ -51,8 +51,14 @@ func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result
 	return result, nil
 }
 
+// store is what every technology offers.
+type store interface {
+	lease.Store
+	lease.Operator
+}
+
 // openStore makes the store of the address's scheme. Nothing is asked yet.
-func openStore(c config.Config, log *slog.Logger) (lease.Store, error) {
+func openStore(c config.Config, log *slog.Logger) (store, error) {
 	if dir, ok := strings.CutPrefix(c.Store, "file:"); ok {
 		return file.Open(dir)
 	}
