@@ -21,6 +21,7 @@ func TestScripts(t *testing.T) {
 		{"redis", "testdata/script", scripttest.Redis},
 		{"postgres", "testdata/script", scripttest.Postgres},
 		{"redis-only", "testdata/script/redis", scripttest.Redis},
+		{"postgres-only", "testdata/script/postgres", scripttest.Postgres},
 		{"cli", "testdata/script/cli", scripttest.File},
 	}
 	for _, g := range groups {

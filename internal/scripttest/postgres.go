@@ -158,6 +158,26 @@ func (s *PostgresServer) Restart() {
 	s.t.Fatalf("postgres does not start again:\n%s", s.out)
 }
 
+// serveTLS starts the server again, to speak TLS and to show a certificate.
+func (s *PostgresServer) serveTLS(certs Certificates, name string) {
+	s.t.Helper()
+	files := map[string]string{}
+	for as, file := range map[string]string{"server.crt": name + ".pem", "server.key": name + ".key"} {
+		text, err := os.ReadFile(certs.File(file))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		files[as] = string(text)
+	}
+	if err := writeCluster(s.Dir, files); err != nil {
+		s.t.Fatal(err)
+	}
+	if !slices.Contains(s.settings, "ssl=on") {
+		s.settings = append(s.settings, "ssl=on")
+	}
+	s.Restart()
+}
+
 // Do runs SQL with psql and returns what it prints, a line per row.
 func (s *PostgresServer) Do(sql string) (string, error) {
 	cmd := exec.Command(postgresProgram("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", s.URL, "-c", sql)
@@ -170,6 +190,7 @@ func (s *script) startPostgres(env *testscript.Env) {
 	s.postgres = StartPostgres(s.t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
 	env.Setenv("STORE", s.postgres.URL+"?sslmode=disable")
 	env.Setenv("SERVER", s.postgres.Addr)
+	env.Setenv("DATA", s.postgres.Dir)
 }
 
 func postgresDo(ts *testscript.TestScript, neg bool, args []string) {

@@ -77,7 +77,7 @@ func Install(t *testing.T, pkg, tools string) {
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
 //	[!] postgres-do SQL     likewise, a line per row
 //	manager FILE            a service manager: what it is told at NOTIFY_SOCKET goes to FILE
-//	tls                     let the server speak TLS as well, at TLS
+//	tls [NAME]              let the server speak TLS as well, at TLS, with this certificate
 //	sentinels N [LINE…]     start a primary with N replicas and three sentinels
 //	cluster [replicas]      start a cluster of three nodes, with replicas or without
 //	proxy                   start a proxy to the server: PROXY is its URL
@@ -107,7 +107,7 @@ func Run(t *testing.T, dir string, store Store) {
 			"proxy":    command(proxy),
 			"manager":  command(manager),
 
-			"tls":       command(tlsPort),
+			"tls":       command(serveTLS),
 			"sentinels": command(sentinels),
 			"cluster":   command(cluster),
 

@@ -11,16 +11,27 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// tlsPort lets the script's server speak TLS: TLS is its address, and the folder
-// tls holds the files of Certificates.
-func tlsPort(ts *testscript.TestScript, args []string) {
-	if len(args) != 0 {
-		ts.Fatalf("usage: tls")
+// serveTLS lets the script's server speak TLS: TLS is its address, and the folder
+// tls holds the files of Certificates, of which it shows NAME.
+func serveTLS(ts *testscript.TestScript, args []string) {
+	name := "server"
+	if len(args) == 1 {
+		name = args[0]
 	}
 	s := of(ts)
-	dir := filepath.Join(s.workDir, "tls")
-	ts.Check(os.Mkdir(dir, 0o700))
-	ts.Setenv("TLS", NewCertificates(s.t, dir).ServeTLS(s.t, s.admin, "server"))
+	certs := Certificates(filepath.Join(s.workDir, "tls"))
+	if err := os.Mkdir(string(certs), 0o700); err == nil {
+		NewCertificates(s.t, string(certs))
+	}
+	switch {
+	case len(args) > 1:
+		ts.Fatalf("usage: tls [NAME]")
+	case s.postgres != nil:
+		s.postgres.serveTLS(certs, name)
+		ts.Setenv("TLS", s.postgres.Addr)
+	default:
+		ts.Setenv("TLS", certs.ServeTLS(s.t, s.admin, name))
+	}
 }
 
 // sentinels starts a set of servers with sentinels. SENTINELS are the addresses of

@@ -136,6 +136,9 @@ func serverProblem(err error, answer *pgconn.PgError) (text string, permanent bo
 			break
 		}
 	}
+	if cure == cureShape {
+		text = errShape.Error() + ": " + text
+	}
 	var missing *noTable
 	if errors.As(err, &missing) {
 		text = "the table leaderrun_leases is missing, and " + text

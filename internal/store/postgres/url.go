@@ -141,16 +141,33 @@ func settings(u *url.URL) (url.Values, error) {
 	return all, nil
 }
 
+// clientErrors are what the client finds wrong, by a part of its text, in other
+// words where those are not clear.
+var clientErrors = []struct{ part, words, cure string }{
+	{"sslmode", "", "write sslmode=disable, allow, prefer, require, verify-ca or verify-full"},
+	{"read CA file", "", "correct the path behind sslrootcert=, or make the file readable"},
+	{"add CA", "the file behind sslrootcert= holds no certificate in PEM form", "name one that begins with -----BEGIN CERTIFICATE-----"},
+	{"are required", "", "give sslcert=FILE and sslkey=FILE, or neither"},
+	{"key", "", "let sslcert= and sslkey= name a certificate and its key, both readable and in PEM form"},
+	{"cert", "", "let sslcert= and sslkey= name a certificate and its key, both readable and in PEM form"},
+}
+
 // unusable is what the client says, without the URL that it repeats. Of the
 // surroundings only PGSERVICE can make it fail.
 func unusable(err error) error {
 	const cure = "correct the parameters of the URL"
 	cause := errors.Unwrap(err)
-	switch {
-	case cause == nil:
+	if cause == nil {
 		return refusal("a parameter of the URL has a value that Postgres does not know", cure)
-	case strings.Contains(cause.Error(), "service"):
-		return refusal("PGSERVICE in the environment: "+cause.Error(), "unset PGSERVICE: the URL says all that leaderrun needs")
 	}
-	return refusal(cause.Error(), cure)
+	text := cause.Error()
+	if strings.Contains(text, "service") {
+		return refusal("PGSERVICE in the environment: "+text, "unset PGSERVICE: the URL says all that leaderrun needs")
+	}
+	for _, e := range clientErrors {
+		if strings.Contains(text, e.part) {
+			return refusal(cmp.Or(e.words, text), e.cure)
+		}
+	}
+	return refusal(text, cure)
 }

@@ -164,7 +164,7 @@ func TestBadURL(t *testing.T) {
 		{"postgres://h/jobs?target_session_attrs=sesame", "takes no leases"},
 		{"postgres://h/jobs?target_session_attrs=standby", "takes no leases"},
 		{"postgres://h/jobs?sslmode=verify-full&sslrootcert=/nowhere/ca.pem", "/nowhere/ca.pem: no such file"},
-		{"postgres://h/jobs?sslmode=verify-full&sslrootcert=/dev/null", "unable to add CA"},
+		{"postgres://h/jobs?sslmode=verify-full&sslrootcert=/dev/null", "holds no certificate"},
 		{"postgres://h/jobs?sslcert=/nowhere/c.pem", "both"},
 		{"postgres://h/jobs?sslcert=/nowhere/c.pem&sslkey=/nowhere/k.pem", "/nowhere/k.pem: no such file"},
 		// passwords that were not encoded
