@@ -88,6 +88,9 @@ func openError(c config.Config, err error) error {
 func explain(log *slog.Logger, c config.Config, r campaign.Result) {
 	log = log.With(observe.KeyAttr, c.Key, "outcome", string(r.Outcome))
 	switch {
+	case errors.Is(r.Err, lease.ErrRevoked):
+		log.Error("an operator took the lease away, the command was stopped, its result is void",
+			observe.CureAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" tells who leads")
 	case r.Outcome == elect.Lost:
 		log.Error("lease lost, the command was stopped, its result is void: "+reason(r.Err),
 			observe.CureAttr, "find out who removed or replaced it in the store: nothing but leaderrun may write to its keys")

@@ -9,6 +9,8 @@ import (
 var (
 	// ErrLost is definite: the store says that the lease is not the caller's.
 	ErrLost = errors.New("the lease is not ours any more")
+	// ErrRevoked is an ErrLost: an operator took the lease away.
+	ErrRevoked = fmt.Errorf("%w: it was revoked", ErrLost)
 	// ErrDone says that the candidate's tick needs no run any more; the error is a
 	// *DoneError.
 	ErrDone = errors.New("the tick needs no run any more")

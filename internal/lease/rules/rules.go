@@ -155,6 +155,9 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 		g.extend(now)
 		return st.lease(l.Period, now), nil
 	}
+	if g.lives(now) && g.Revoked && g.Holder == l.Holder {
+		return lease.Lease{}, lease.ErrRevoked
+	}
 	// A state that is behind the lease has been lost. Nobody was granted since,
 	// and the holder puts the lease back while it can still be valid.
 	if g.lives(now) || st.Token >= l.Token || now.Up >= l.Until || slices.Contains(st.Released, l.Holder) {

@@ -171,7 +171,7 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	}
 	switch code := a.int(0); code {
 	case 0:
-		err = fmt.Errorf("%w: %s", lease.ErrLost, lostBecause(a.str(2)))
+		err = lost(a.str(2))
 	case 1, 2:
 		renewed := l
 		renewed.Until = a.int(1) + l.TTL.Milliseconds()
@@ -189,19 +189,20 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	return l, err
 }
 
-// lostBecause puts renew.lua's reason into words.
-func lostBecause(why string) string {
+// lost puts renew.lua's reason into words.
+func lost(why string) error {
+	text := "it has been released"
 	switch why {
-	case "other":
-		return "the key holds another value"
 	case "revoked":
-		return "it was revoked"
+		return lease.ErrRevoked
+	case "other":
+		text = "the key holds another value"
 	case "newer":
-		return "somebody else was granted it"
+		text = "it was taken away, or granted to somebody else"
 	case "expired":
-		return "it had expired when the renewal arrived"
+		text = "it had expired when the renewal arrived"
 	}
-	return "it has been released"
+	return fmt.Errorf("%w: %s", lease.ErrLost, text)
 }
 
 // Release implements [lease.Store].
