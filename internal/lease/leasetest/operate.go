@@ -197,7 +197,7 @@ func statusAfterCrash(t *testing.T, h Harness) {
 
 func statusTellsCooldown(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
-	r.MinHold = 4 * h.Unit
+	r.MinHold = 10 * h.Unit
 	l := h.Grant(t, s, r)
 	release(t, s, l, failed)
 	status := inspect(t, s, r.Key)
@@ -206,7 +206,7 @@ func statusTellsCooldown(t *testing.T, h Harness) {
 		t.Errorf("status %+v in the minimum hold of %+v", status, l)
 	}
 	filed(t, status, l, false, failed.Exit)
-	h.pass(5 * h.Unit)
+	h.pass(11 * h.Unit)
 	is(t, inspect(t, s, r.Key), "", "")
 }
 
@@ -320,12 +320,12 @@ func (h Harness) listen(t *testing.T, s lease.Store, key string) (heard func()) 
 
 func handOverAsksNobody(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
-	r.MinHold = 4 * h.Unit
+	r.MinHold = h.long()
 	l := h.Grant(t, s, r)
 	release(t, s, l, succeeded)
 	cooling := handOver(t, s, r.Key)
 	is(t, cooling, lease.HeldCooldown, "")
-	h.pass(5 * h.Unit)
+	revoke(t, s, r.Key, false)
 	free := handOver(t, s, r.Key)
 	is(t, free, "", "")
 	brief := rival(r)
@@ -401,11 +401,11 @@ func revokeTakes(t *testing.T, h Harness) {
 
 func revokeOfADeadHolder(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
-	r.TTL = 4 * h.Unit
+	r.TTL = 10 * h.Unit
 	l := h.Grant(t, s, r)
 	revoke(t, s, r.Key, false)
 	held(t, s, rival(r), lease.HeldRevoked)
-	h.pass(5 * h.Unit)
+	h.pass(11 * h.Unit)
 	is(t, inspect(t, s, r.Key), "", "")
 	next, err := s.Acquire(bounded(t), rival(r))
 	if err != nil || next.Token <= l.Token {
@@ -462,12 +462,13 @@ func revokeAtOnce(t *testing.T, h Harness) {
 func revokeTwice(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	l := h.Grant(t, s, r)
+	handOver(t, s, r.Key)
 	revoke(t, s, r.Key, false)
 	first := inspect(t, s, r.Key)
 	is(t, revoke(t, s, r.Key, false), lease.HeldRevoked, r.Holder)
 	again := inspect(t, s, r.Key)
 	is(t, again, lease.HeldRevoked, r.Holder)
-	if again.Token != first.Token || again.Remaining > first.Remaining || len(again.Runs) != 1 {
+	if again.Token != first.Token || again.Remaining > first.Remaining || len(again.Runs) != 1 || first.HandOver {
 		t.Errorf("revoked %+v, then %+v", first, again)
 	}
 	if asked := handOver(t, s, r.Key); asked.HandOver {
