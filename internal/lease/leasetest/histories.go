@@ -32,7 +32,7 @@ const (
 	sideBySide = 4
 	// crowd is the most clients of a history, deeds how many things each does. Each
 	// may be another candidacy.
-	crowd, deeds = 4, 5
+	crowd, deeds = 4, 4
 )
 
 // Histories plays n random concurrent histories against the store of h, those of
@@ -335,7 +335,7 @@ func (c *client) plain(err error) answer {
 // note makes a call and writes it down. Some calls are cut off.
 func (c *client) note(this call, do func(context.Context) answer) answer {
 	limit := patience
-	if c.IntN(40) == 0 {
+	if c.IntN(50) == 0 {
 		limit = time.Duration(c.IntN(300)) * time.Microsecond
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

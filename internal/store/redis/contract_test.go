@@ -49,7 +49,7 @@ func TestHistories(t *testing.T) {
 			leasetest.Histories(t, harness(b), n)
 		}
 	}
-	t.Run("miniredis", histories(miniBackend(t), 200))
+	t.Run("miniredis", histories(miniBackend(t), 100))
 	t.Run("redis-server", histories(realBackend(t), 2000))
 }
 
