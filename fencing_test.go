@@ -69,7 +69,7 @@ func TestFencing(t *testing.T) {
 const makeReport = `#!/bin/sh
 echo "$LEADERRUN_TOKEN" >"works.$WHO"
 while [ -e "hold.$WHO" ]; do sleep 0.02; done
-echo "report of $LEADERRUN_TOKEN"
+echo "leader's report of $LEADERRUN_TOKEN"
 `
 
 // lateJob is a leader's job that goes on when its lease is over. No process of a
@@ -114,7 +114,7 @@ func (r recipe) test(t *testing.T, programs map[string]string) {
 		t.Fatalf("leader B: %v: %s", err, out)
 	}
 	newer := read("works.B")
-	want := "report of " + newer
+	want := "leader's report of " + newer
 	if got := strings.TrimSpace(r.read()); got != want {
 		t.Fatalf("B has written, the sink has %q, want %q", got, want)
 	}
