@@ -59,6 +59,7 @@ var house = []room{
 	{path: "internal/leasefile", only: []string{std, "internal/proc"},
 		why: "it writes and reads one line, and decides nothing"},
 	{path: "internal/observe", only: []string{std, "github.com/coreos/go-systemd/v22/daemon", "github.com/coreos/go-systemd/v22/journal",
+		"golang.org/x/net/netutil",
 		"internal/campaign", "internal/elect", "internal/lease"},
 		why: "it tells what happened and never takes part"},
 	{path: "internal/store/file", only: []string{std, "github.com/fsnotify/fsnotify", "golang.org/x/sys/unix", "internal/lease", "internal/lease/rules"}, why: oneStore},

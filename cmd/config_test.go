@@ -35,6 +35,7 @@ var values = map[string][3]string{
 	"once-per":         {"24h", "1h", "1m"},
 	"tries":            {"1", "2", "3"},
 	"outcome-file":     {"flag", "variable", "file"},
+	"metrics-listen":   {":1", "h:2", "0.0.0.0:3"},
 	"on-acquire":       {"flag a", "variable", "file"},
 	"on-lost":          {"flag a", "variable", "file"},
 	"on-skip":          {"flag a", "variable", "file"},

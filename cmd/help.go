@@ -49,7 +49,7 @@ Stopping the command
                              alive without any promise (default stop)
 Telling
       --outcome-file FILE    write how it ended, as JSON
-      --metrics-textfile DIR metrics for Prometheus' node_exporter, a file per key
+      --metrics-textfile DIR, --metrics-listen [HOST]:PORT       metrics for Prometheus
       --on-acquire CMD, --on-lost CMD, --on-skip CMD    run for 10s at most, by no shell
   -v, --verbose, -q, --quiet every step on stderr, or errors only; --log-format json
       --config FILE          settings (default /etc/leaderrun/leaderrun.yaml, then yours)

@@ -69,6 +69,7 @@ var settings = []struct{ name, short, byDefault, usage string }{
 	{"leftovers", "", "stop", "stop, wait for, or leave descendants that outlive the command"},
 	{"max-runtime", "", "", "stop the command after `D`"},
 	{"metrics-textfile", "", "", "write metrics into `DIR`"},
+	{"metrics-listen", "", "", "serve metrics and probes on `ADDRESS`"},
 	{"on-acquire", "", "", "run `PROGRAM` once this host leads"},
 	{"on-lost", "", "", "run `PROGRAM` when the lease is lost or expired"},
 	{"on-skip", "", "", "run `PROGRAM` when somebody else leads or the tick is served"},

@@ -23,10 +23,13 @@ func (s sinks) Observe(t campaign.Transition) {
 func telling(c config.Config, log *slog.Logger, line *observe.Line, r *runner.Runner, signals <-chan campaign.Received) (told sinks, finish func()) {
 	told = sinks{observe.NewRun(log), line}
 	var last []func() // to be finished, the quick ones first
+	metrics := observe.NewMetrics(c.Key, runner.Now)
+	if c.MetricsTextfile != "" || c.MetricsListen != "" {
+		told = append(told, metrics)
+	}
 	if c.MetricsTextfile != "" {
-		metrics := observe.NewMetrics(c.Key, runner.Now)
 		file := observe.NewTextfile(c.MetricsTextfile, c.Key, metrics, log)
-		told, last = append(told, metrics, file), append(last, file.Close)
+		told, last = append(told, file), append(last, file.Close)
 	}
 	if observe.Managed() {
 		service := observe.NewService(c.Rejoin, log)
@@ -34,6 +37,9 @@ func telling(c config.Config, log *slog.Logger, line *observe.Line, r *runner.Ru
 	}
 	if hooks := newHooks(c, log, r); hooks != nil {
 		told, last = append(told, hooks), append(last, func() { hooks.finish(signals) })
+	}
+	if c.MetricsListen != "" {
+		last = append(last, observe.Serve(c.MetricsListen, metrics, log).Close)
 	}
 	return told, func() {
 		for _, f := range last {

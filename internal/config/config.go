@@ -75,6 +75,8 @@ type Config struct {
 	OutcomeFile string
 	// MetricsTextfile is the directory of the metrics' file; empty: none.
 	MetricsTextfile string
+	// MetricsListen is the address at which metrics are served; empty: nowhere.
+	MetricsListen string
 	// OnAcquire, OnLost and OnSkip are programs and their arguments, to be run when
 	// that happens; empty: none.
 	OnAcquire, OnLost, OnSkip []string
@@ -164,6 +166,8 @@ func (c *Config) set(name, value string) (e *Error) {
 		c.OutcomeFile, e = parseText(value)
 	case "metrics-textfile":
 		c.MetricsTextfile, e = parseText(value)
+	case "metrics-listen":
+		c.MetricsListen, e = parseListen(value)
 	case "on-acquire":
 		c.OnAcquire, e = parseWords(value)
 	case "on-lost":

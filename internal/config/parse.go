@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +44,19 @@ func parseText(value string) (string, *Error) {
 		return "", &Error{Problem: "begins like a flag", Cure: "is the value itself missing? a variable in front of it may be empty"}
 	}
 	return value, nil
+}
+
+// parseListen reads an address to listen at. Without a host it is loopback: who
+// wants to be asked from outside says so.
+func parseListen(value string) (string, *Error) {
+	host, port, err := net.SplitHostPort(value)
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || strconv.FormatUint(n, 10) != port {
+		return "", &Error{Problem: "is not an address to listen at", Cure: "write :9090 for this host alone, or HOST:9090, or [::]:9090"}
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
 }
 
 // parseWords reads a program and its arguments, with blanks between them. What

@@ -115,18 +115,27 @@ type Writer struct {
 	w     io.Writer
 	first sync.Once
 	queue chan []byte
+	over  chan struct{}
 	done  chan struct{}
 }
 
 // NewWriter makes a Writer; Close ends it.
 func NewWriter(w io.Writer) *Writer {
-	return &Writer{w: w, queue: make(chan []byte, 256), done: make(chan struct{})}
+	return &Writer{w: w, queue: make(chan []byte, 256), over: make(chan struct{}), done: make(chan struct{})}
 }
 
 func (q *Writer) drain() {
 	defer close(q.done)
-	for b := range q.queue {
-		_, _ = q.w.Write(b)
+	for {
+		select {
+		case b := <-q.queue:
+			_, _ = q.w.Write(b)
+		case <-q.over:
+			for len(q.queue) > 0 {
+				_, _ = q.w.Write(<-q.queue)
+			}
+			return
+		}
 	}
 }
 
@@ -140,9 +149,10 @@ func (q *Writer) Write(b []byte) (int, error) {
 }
 
 // Close waits until all is written, but no longer than a second: a reader that
-// is stuck must not keep the program from ending. Nothing may be written after.
+// is stuck must not keep the program from ending. What is written later, by
+// somebody who was given up, is dropped.
 func (q *Writer) Close() {
-	close(q.queue)
+	close(q.over)
 	q.first.Do(func() { close(q.done) })
 	select {
 	case <-q.done:

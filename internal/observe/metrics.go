@@ -171,6 +171,26 @@ func (m *Metrics) snapshot() (v values, seen int64) {
 	return m.values, m.seen
 }
 
+// standing is the state and whether the lease is held now: who was stopped past
+// its end is asked before the campaign looks at the clock.
+func (m *Metrics) standing() (s elect.State, held bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state, holds(m.state) && m.now() < m.state.ValidUntil
+}
+
+// live is what is known now, with what is out of date at once.
+func (m *Metrics) live() values {
+	v, _ := m.snapshot()
+	state, held := m.standing()
+	v.set(isLeader, truth(held))
+	v.set(left, 0)
+	if held {
+		v.set(left, (state.ValidUntil - m.now()).Seconds())
+	}
+	return v
+}
+
 // format writes the values in Prometheus' text format. That of the libraries
 // that do so costs too much at every start: docs/performance.md has the figures.
 func format(v values, labels string) []byte {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,6 +126,26 @@ func TestParseRefuses(t *testing.T) {
 	}
 	if _, err := parse([]byte("leaderrun_of_another_version"+labels+" 1\n"), labels); err != nil {
 		t.Errorf("a metric that is not known: %v", err)
+	}
+}
+
+// docs/settings.md has a row for every metric and for nothing else.
+func TestMetricsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge) \\|").FindAllStringSubmatch(string(page), -1) {
+		told = append(told, row[1]+" "+row[2])
+	}
+	for _, m := range metrics {
+		want = append(want, m.name+" "+m.kind)
+	}
+	slices.Sort(told)
+	slices.Sort(want)
+	if !slices.Equal(told, want) {
+		t.Errorf("the page tells of %q, the metrics are %q", told, want)
 	}
 }
 

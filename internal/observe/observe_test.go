@@ -79,6 +79,7 @@ func TestWriterKeepsOrderAndFlushes(t *testing.T) {
 		_, _ = q.Write([]byte(s))
 	}
 	q.Close()
+	_, _ = q.Write([]byte("late"))
 	if out.String() != "abc" {
 		t.Errorf("%q", out.String())
 	}

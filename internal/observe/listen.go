@@ -1,0 +1,131 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+// Server answers over HTTP how the run is doing. Who asks can hold up nothing:
+// connections are few and short.
+type Server struct {
+	metrics *Metrics
+	http    http.Server
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+// Serve answers at the address, from a goroutine of its own, until Close. Trouble
+// is logged.
+func Serve(address string, m *Metrics, log *slog.Logger) *Server {
+	const patience = 5 * time.Second
+	s := &Server{metrics: m, done: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", s.serveMetrics)
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, true, "alive") })
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	mux.HandleFunc("GET /leader", s.serveLeader)
+	s.http = http.Server{
+		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 8 << 10,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of strangers' mistakes
+	}
+	s.http.SetKeepAlivesEnabled(false)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go func() {
+		defer close(s.done)
+		if err := s.serve(ctx, address, log); err != nil && ctx.Err() == nil {
+			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), CureAttr, listenCure(err))
+		}
+	}()
+	return s
+}
+
+func (s *Server) serve(ctx context.Context, address string, log *slog.Logger) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	const atOnce = 16 // a renewal needs file descriptors, too
+	log.Info("metrics at http://" + listener.Addr().String() + "/metrics")
+	context.AfterFunc(ctx, func() { _ = s.http.Close() })
+	return s.http.Serve(netutil.LimitListener(listener, atOnce))
+}
+
+func listenCure(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "choose another port, or find out who has it: ss -ltnp"
+	case errors.Is(err, syscall.EACCES):
+		return "choose a port above 1023"
+	}
+	return "choose an address of this host, or give the port alone: --metrics-listen :9090"
+}
+
+// cause leaves out the address, which is told already.
+func cause(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+// Close ends the serving at once.
+func (s *Server) Close() {
+	s.cancel()
+	select {
+	case <-s.done:
+	case <-time.After(time.Second): // a name is still being looked up
+	}
+}
+
+func answer(w http.ResponseWriter, good bool, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if !good {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = io.WriteString(w, text+"\n")
+}
+
+func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write(format(s.metrics.live(), s.metrics.labels))
+}
+
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+	state, holds := s.metrics.standing()
+	switch {
+	case holds:
+		answer(w, true, "leading")
+	case waits(state) && state.Outcome == elect.Denied:
+		answer(w, true, "standing by")
+	case waits(state) && state.Outcome == elect.Unavailable:
+		answer(w, false, "the store cannot be used")
+	default:
+		answer(w, false, "neither leading nor standing by")
+	}
+}
+
+func (s *Server) serveLeader(w http.ResponseWriter, _ *http.Request) {
+	state, holds := s.metrics.standing()
+	leads := holds && !stopping(state)
+	if !leads {
+		answer(w, false, "not the leader")
+		return
+	}
+	answer(w, true, string(state.Lease.Holder))
+}
+
+func waits(s elect.State) bool { return s.Phase == elect.Standby || s.Phase == elect.Campaigning }

@@ -1,0 +1,158 @@
+package observe
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// lines takes what is logged.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) { l <- string(b); return len(b), nil }
+
+// served serves m and returns the URL.
+func served(t *testing.T, m *Metrics) string {
+	t.Helper()
+	said := make(lines, 8)
+	s := Serve("127.0.0.1:0", m, NewLogger(said, slog.LevelInfo, Form{}))
+	t.Cleanup(s.Close)
+	select {
+	case line := <-said:
+		return regexp.MustCompile(`http://127.0.0.1:[0-9]+`).FindString(line)
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not listen")
+		panic("unreachable")
+	}
+}
+
+func get(t *testing.T, url string) (status int, text string) {
+	t.Helper()
+	client := http.Client{Timeout: 20 * time.Second}
+	answer, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(b)
+}
+
+func TestServer(t *testing.T) {
+	waits := usual
+	waits.Wait = time.Hour
+	standby := []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: &lease.HeldError{}}}
+	tests := map[string]struct {
+		events        []elect.Event
+		now           time.Duration
+		ready, leader int
+		metrics       []string
+	}{
+		"nothing yet": {nil, 0, 503, 503, []string{"leaderrun_is_leader 0", "leader_acquired_total 0"}},
+		"asking":      {standby[:1], 0, 503, 503, nil},
+		"standby":     {standby, time.Second, 200, 503, []string{"leaderrun_is_leader 0", "leaderrun_lease_left_seconds 0"}},
+		"asks again":  {append(standby, elect.Event{Kind: elect.Woke, At: time.Second}), time.Second, 200, 503, nil},
+		"away":        {append(standby[:1:1], elect.Event{Kind: elect.NoAnswer, Err: &lease.StoreError{}}), time.Second, 503, 503, nil},
+		"leading":     {led(), 12 * time.Second, 200, 200, []string{"leaderrun_is_leader 1", "leaderrun_lease_left_seconds 28.695", "leaderrun_lease_ttl_seconds 30"}},
+		"in doubt": {led(elect.Event{Kind: elect.Timer, At: 21 * time.Second}, elect.Event{Kind: elect.NoAnswer, At: 22 * time.Second}, elect.Event{Kind: elect.NoAnswer, At: 23 * time.Second}),
+			23 * time.Second, 200, 200, []string{"leader_renewal_failures_total 2"}},
+		"slept":    {led(), time.Hour, 503, 503, []string{"leaderrun_is_leader 0", "leaderrun_lease_left_seconds 0"}},
+		"stopping": {led(elect.Event{Kind: elect.Order, Signal: 15, At: 12 * time.Second}), 12 * time.Second, 200, 503, []string{"leaderrun_is_leader 1"}},
+		"lost":     {led(elect.Event{Kind: elect.LeaseLost, At: 12 * time.Second}), 12 * time.Second, 503, 503, []string{"leaderrun_is_leader 0", "leader_lost_total 1"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := NewMetrics("k", func() time.Duration { return test.now })
+			url := served(t, m)
+			observe(m, waits, test.events...)
+			if status, text := get(t, url+"/livez"); status != 200 || text != "alive\n" {
+				t.Errorf("/livez: %d, %q", status, text)
+			}
+			if status, text := get(t, url+"/readyz"); status != test.ready {
+				t.Errorf("/readyz: %d, %q", status, text)
+			}
+			if status, text := get(t, url+"/leader"); status != test.leader || status != 200 && text != "not the leader\n" {
+				t.Errorf("/leader: %d, %q", status, text)
+			}
+			status, text := get(t, url+"/metrics")
+			if status != 200 {
+				t.Errorf("/metrics: %d", status)
+			}
+			has(t, text, test.metrics...)
+			if status, _ := get(t, url+"/"); status != 404 {
+				t.Errorf("/: %d", status)
+			}
+		})
+	}
+}
+
+func TestServerTellsTheHolder(t *testing.T) {
+	m := NewMetrics("k", func() time.Duration { return time.Second })
+	observe(m, usual, elect.Event{Kind: elect.Begin}, elect.Event{Kind: elect.Granted, Lease: lease.Lease{Holder: "h/1/x"}})
+	if status, text := get(t, served(t, m)+"/leader"); status != 200 || text != "h/1/x\n" {
+		t.Errorf("%d, %q", status, text)
+	}
+}
+
+// Who does not finish asking keeps neither others from it nor the run from ending.
+func TestServerIsNotHeldUp(t *testing.T) {
+	m := NewMetrics("k", func() time.Duration { return 0 })
+	url := served(t, m)
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	for range 20 { // more than are served at once: these have to be given up first
+		_, _ = io.WriteString(dial(), "GET /livez HT")
+	}
+	if status, _ := get(t, url+"/livez"); status != 200 {
+		t.Error(status)
+	}
+	conn := dial()
+	go func() {
+		_, _ = io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: h\r\nA: "+strings.Repeat("a", 1<<20))
+	}()
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if b, err := io.ReadAll(conn); !strings.HasPrefix(string(b), "HTTP/1.1 431") {
+		t.Errorf("a header of a megabyte: %q, %v", b, err)
+	}
+}
+
+func TestServerInTrouble(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for address, want := range map[string]string{
+		taken.Addr().String(): "bind: address already in use\n  choose another port",
+		"192.0.2.1:9090":      "cannot assign requested address\n  choose an address of this host",
+	} {
+		said := make(lines, 8)
+		s := Serve(address, NewMetrics("k", nil), NewLogger(said, slog.LevelWarn, Form{}))
+		select {
+		case line := <-said:
+			if !strings.HasPrefix(line, "leaderrun: metrics cannot be served at "+address+": ") || !strings.Contains(line, want) {
+				t.Errorf("it said %q, want %q", line, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("it said nothing")
+		}
+		s.Close()
+	}
+}
