@@ -58,7 +58,7 @@ func (h *hooks) find(event string, argv []string) {
 	path, err := lookup(argv[0])
 	if err != nil {
 		h.log.Warn(fmt.Sprintf("--on-%s cannot be run: %q: %s", event, config.Shown(argv[0]), cause(err)),
-			observe.CureAttr, "name an executable file, by its full path: the PATH of cron and of services is short")
+			observe.EventHookFailed, observe.CureAttr, "name an executable file, by its full path: the PATH of cron and of services is short")
 		return
 	}
 	h.programs[event] = program{path, argv}
@@ -75,7 +75,7 @@ func (h *hooks) call(hook observe.Hook) {
 		env = append(env, outcomeVariable+"="+string(hook.Outcome))
 	}
 	if err := h.runner.Beside(p.path, p.argv, env, hookLimit, h.cut); err != nil {
-		h.log.Warn(fmt.Sprintf("--on-%s failed: %v", hook.Event, err), observe.CureAttr, "run it by hand: "+config.Shown(p.path))
+		h.log.Warn(fmt.Sprintf("--on-%s failed: %v", hook.Event, err), observe.EventHookFailed, observe.CureAttr, "run it by hand: "+config.Shown(p.path))
 	}
 }
 

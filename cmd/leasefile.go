@@ -32,7 +32,7 @@ func (l *leaseFile) Observe(t campaign.Transition) {
 	case leadsUntil(t.From) != leadsUntil(t.To):
 		if err := l.file.Update(leadsUntil(t.To)); err != nil && !l.told {
 			l.told = true
-			l.log.Warn(fmt.Sprintf("the lease file cannot be kept up, leaderrun check may say no while this host leads: %v", err))
+			l.log.Warn(fmt.Sprintf("the lease file cannot be kept up, leaderrun check may say no while this host leads: %v", err), observe.EventLeaseFile)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func (l *leaseFile) create(s elect.State) {
 	l.file, err = leasefile.Create(l.dirs, leasefile.Lease{Token: s.Lease.Token, Holder: string(s.Lease.Holder), StopBy: leadsUntil(s)})
 	if err != nil {
 		l.log.Warn("there is no lease file, leaderrun check says no in this run: "+err.Error(),
-			observe.CureAttr, "make a directory that this user may write to, and name it in XDG_RUNTIME_DIR or TMPDIR")
+			observe.EventLeaseFile, observe.CureAttr, "make a directory that this user may write to, and name it in XDG_RUNTIME_DIR or TMPDIR")
 	}
 }
 

@@ -122,7 +122,7 @@ func lead(flags *pflag.FlagSet, command []string) int {
 	}
 	explain(log, c, result)
 	if err := writeOutcomeFile(c, result); err != nil {
-		log.Warn(fmt.Sprintf("the outcome file was not written: %v", err))
+		log.Warn(fmt.Sprintf("the outcome file was not written: %v", err), observe.EventOutcomeFile)
 	}
 	return status(result, c)
 }

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +37,12 @@ func newLogger(w io.Writer, c config.Config) *slog.Logger {
 	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal()})
 }
 
-func fail(log *slog.Logger, err error) { log.Error(err.Error(), cure(err)...) }
+func fail(log *slog.Logger, err error) {
+	log.Error(err.Error(), about(observe.EventRefused, err)...)
+}
+
+// about are the event of a record and what to do about its error.
+func about(event slog.Attr, err error) []any { return append([]any{event}, cure(err)...) }
 
 // cure is what to do about an error, as an attribute, if anybody knows.
 func cure(err error) []any {
@@ -67,11 +73,11 @@ func cureOf(err error) string {
 func warnAbout(log *slog.Logger, c config.Config) {
 	if c.StoreSource == "" {
 		log.Warn("no store named: using Redis on THIS host; other hosts are not excluded",
-			observe.CureAttr, nameStore())
+			observe.EventAdvice, observe.CureAttr, nameStore())
 	}
 	if c.TTL < config.ShortTTL {
 		log.Warn(fmt.Sprintf("a TTL of %s is short: a brief pause of the store or of this host costs the lease", config.Text(c.TTL)),
-			observe.CureAttr, "use --ttl 3s or more")
+			observe.EventAdvice, observe.CureAttr, "use --ttl 3s or more")
 	}
 }
 
@@ -90,29 +96,37 @@ func explain(log *slog.Logger, c config.Config, r campaign.Result) {
 	switch {
 	case errors.Is(r.Err, lease.ErrRevoked):
 		log.Error("an operator took the lease away, the command was stopped, its result is void",
-			observe.CureAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" tells who leads")
+			observe.EventVoid, observe.CureAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" tells who leads")
 	case r.Outcome == elect.Lost:
 		log.Error("lease lost, the command was stopped, its result is void: "+reason(r.Err),
-			observe.CureAttr, "find out who removed or replaced it in the store: nothing but leaderrun may write to its keys")
+			observe.EventVoid, observe.CureAttr, "find out who removed or replaced it in the store: nothing but leaderrun may write to its keys")
 	case r.Outcome == elect.Expired:
-		log.Error("lease expired, the command was stopped, its result is void: "+reason(r.Err), cure(r.Err)...)
+		log.Error("lease expired, the command was stopped, its result is void: "+reason(r.Err), about(observe.EventVoid, r.Err)...)
 	case r.Outcome == elect.Unavailable:
-		log.Error("nothing ran: "+reason(r.Err), cure(r.Err)...)
+		log.Error("nothing ran: "+reason(r.Err), about(observe.EventUnavailable, r.Err)...)
 	case r.Outcome == elect.NotStarted:
 		explainStart(log, c.Command[0], r.Err)
 	case r.Outcome == elect.GuardDied:
 		log.Error("the command was killed: "+reason(r.Err),
-			observe.CureAttr, "look for who killed it: a person, or the kernel for lack of memory")
+			observe.EventGuardDied, observe.CureAttr, "look for who killed it: a person, or the kernel for lack of memory")
 	case r.Outcome == elect.MaxRuntime:
-		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", config.Text(c.MaxRuntime)))
+		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", config.Text(c.MaxRuntime)), observe.EventMaxRuntime)
 	case ranOut(r, c):
 		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", config.Text(c.Wait), whoLeads(r.Holder)),
-			observe.CureAttr, "wait longer, or choose the status of this case with -E")
-	case r.Outcome == elect.Denied && isTerminal(os.Stderr):
-		log.Warn("nothing ran: " + whoLeads(r.Holder))
-	case r.Outcome == elect.Skipped && isTerminal(os.Stderr):
-		log.Warn("nothing ran: " + reason(r.Err))
+			observe.EventWaitRanOut, observe.CureAttr, "wait longer, or choose the status of this case with -E")
+	case r.Outcome == elect.Denied:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+whoLeads(r.Holder), observe.EventDenied)
+	case r.Outcome == elect.Skipped:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventSkipped)
 	}
+}
+
+// skipLevel is that of a skip: who watches is told, cron must not send mail.
+func skipLevel() slog.Level {
+	if isTerminal(os.Stderr) {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 func explainStart(log *slog.Logger, name string, err error) {
@@ -123,11 +137,11 @@ func explainStart(log *slog.Logger, name string, err error) {
 		if !strings.Contains(name, "/") {
 			hint = "give its full path: the PATH of cron and of services is short"
 		}
-		log.Error(fmt.Sprintf("command not found: %q", shown), observe.CureAttr, hint)
+		log.Error(fmt.Sprintf("command not found: %q", shown), observe.EventNotStarted, observe.CureAttr, hint)
 	case exitCannotExecute:
-		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, cause(err)), observe.CureAttr, "it must be an executable file: chmod +x, and #! in a script's first line")
+		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, cause(err)), observe.EventNotStarted, observe.CureAttr, "it must be an executable file: chmod +x, and #! in a script's first line")
 	default:
-		log.Error("nothing ran: "+notStartable(shown, err), cure(err)...)
+		log.Error("nothing ran: "+notStartable(shown, err), about(observe.EventNotStarted, err)...)
 	}
 }
 

@@ -119,7 +119,7 @@ func (a asked) ask(keyed bool, question func(ctx context.Context, c config.Confi
 	}
 	log := newLogger(os.Stderr, c)
 	if c.StoreSource == "" {
-		log.Warn("no store named: asking Redis on THIS host", observe.CureAttr, nameStore())
+		log.Warn("no store named: asking Redis on THIS host", observe.EventAdvice, observe.CureAttr, nameStore())
 	}
 	store, err := openStore(c, log)
 	if err != nil {

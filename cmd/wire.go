@@ -69,7 +69,7 @@ func openStore(c config.Config, log *slog.Logger) (store, error) {
 		store, err := redis.New(redis.Options{URL: c.Store, Prefix: c.Prefix})
 		if err == nil && store.Insecure() {
 			log.Warn("insecure=true: whoever is on the way to the store can pose as it",
-				observe.CureAttr, "give the file of the CA's certificate with ca=FILE instead")
+				observe.EventAdvice, observe.CureAttr, "give the file of the CA's certificate with ca=FILE instead")
 		}
 		return store, err
 	}

@@ -45,7 +45,7 @@ func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 	go func() {
 		defer close(s.done)
 		if err := s.serve(ctx, address, log); err != nil && ctx.Err() == nil {
-			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), CureAttr, listenCure(err))
+			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), EventMetrics, CureAttr, listenCure(err))
 		}
 	}()
 	return s
@@ -58,7 +58,7 @@ func (s *Server) serve(ctx context.Context, address string, log *slog.Logger) er
 	}
 	defer listener.Close()
 	const atOnce = 16 // a renewal needs file descriptors, too
-	log.Info("metrics at http://" + listener.Addr().String() + "/metrics")
+	log.Info("metrics at http://"+listener.Addr().String()+"/metrics", EventServing)
 	context.AfterFunc(ctx, func() { _ = s.http.Close() })
 	return s.http.Serve(netutil.LimitListener(listener, atOnce))
 }

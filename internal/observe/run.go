@@ -29,11 +29,21 @@ func NewRun(log *slog.Logger) *Run { return &Run{log: log} }
 // Observe logs one step.
 func (r *Run) Observe(t campaign.Transition) {
 	if r.log.Enabled(context.Background(), slog.LevelDebug) {
-		r.log.Debug(elect.Line(t.From, t.Event, t.To, t.Actions))
+		r.log.Debug(elect.Line(t.From, t.Event, t.To, t.Actions), EventStep)
 	}
 	switch t.Event.Kind {
+	case elect.Granted:
+		if t.To.Tree {
+			r.log.Info("the lease is acquired", EventAcquired, "holder", t.To.Lease.Holder, "token", t.To.Lease.Token)
+		}
+	case elect.Started:
+		r.log.Info("the command has started", EventStarted)
 	case elect.Renewed:
 		r.renewed(t)
+	case elect.TreeGone:
+		r.log.Info("the command has ended, and all that it started", EventEnded, "exit", t.To.Exit.Status())
+	case elect.Released:
+		r.log.Info("the lease is released", EventReleased)
 	case elect.NoAnswer, elect.Broken:
 		r.unanswered(t)
 	case elect.ReleaseFailed:
@@ -56,11 +66,13 @@ func (r *Run) Observe(t campaign.Transition) {
 
 func (r *Run) renewed(t campaign.Transition) {
 	if t.From.Phase == elect.Doubtful && t.To.Phase == elect.Leading {
-		r.log.Warn("the lease is renewed again")
+		r.log.Warn("the lease is renewed again", EventRecovered)
+	} else {
+		r.log.Info("the lease is renewed", EventRenewed)
 	}
 	if t.To.Lease.Reasserted {
 		r.log.Warn("the lease key had vanished from the store and was put back",
-			CureAttr, "look for a DEL, or an eviction policy other than noeviction")
+			EventReasserted, CureAttr, "look for a DEL, or an eviction policy other than noeviction")
 	}
 }
 
@@ -68,10 +80,12 @@ func (r *Run) unanswered(t campaign.Transition) {
 	switch {
 	case t.From.Phase == elect.Leading && t.To.Phase == elect.Doubtful:
 		left := (t.To.StopBy - t.Event.At).Round(100 * time.Millisecond)
-		r.warn(fmt.Sprintf("renewal failed, the command is stopped in %s unless one succeeds", left), t.Event.Err)
+		r.warn(EventRenewalFailed, fmt.Sprintf("renewal failed, the command is stopped in %s unless one succeeds", left), t.Event.Err)
+	case t.From.Tree && t.Event.Kind == elect.NoAnswer:
+		r.log.Info(because("renewal failed", t.Event.Err), EventRenewalFailed)
 	case t.To.Phase == elect.Standby && t.To.WaitUntil > t.Event.At && !r.away:
 		r.away = true
-		r.warn("standing by, but the store cannot be used", t.Event.Err)
+		r.warn(EventStoreAway, "standing by, but the store cannot be used", t.Event.Err)
 	}
 }
 
@@ -79,10 +93,13 @@ func (r *Run) unanswered(t campaign.Transition) {
 func (r *Run) entered(t campaign.Transition) {
 	if r.away && (t.To.Phase == elect.Starting || t.To.Phase == elect.Standby && t.To.Outcome == elect.Denied) {
 		r.away = false
-		r.log.Warn("the store can be used again")
+		r.log.Warn("the store can be used again", EventStoreBack)
+	}
+	if t.To.Phase == elect.Standby && t.To.Outcome == elect.Denied && t.From.Outcome != elect.Denied {
+		r.log.Info(because("standing by", t.Event.Err), EventStandingBy)
 	}
 	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {
-		r.log.Warn("the command did not end within its grace, killing it")
+		r.log.Warn("the command did not end within its grace, killing it", EventKilling)
 	}
 }
 
@@ -90,12 +107,14 @@ func (r *Run) entered(t campaign.Transition) {
 func (r *Run) stopping(t campaign.Transition) {
 	switch t.To.Outcome {
 	case elect.Lost:
-		r.log.Warn("lease lost, stopping the command")
+		r.log.Warn("lease lost, stopping the command", EventLost)
 	case elect.Expired:
-		r.log.Warn(because("giving up the lease, stopping the command", t.To.Err))
+		r.log.Warn(because("giving up the lease, stopping the command", t.To.Err), EventExpired)
 	case elect.LeftBehind:
 		r.log.Warn("the command ended but left descendants alive, stopping them: "+t.To.Left,
-			CureAttr, "run the work in the foreground, or use --leftovers wait")
+			EventLeftovers, CureAttr, "run the work in the foreground, or use --leftovers wait")
+	default:
+		r.log.Info("stopping the command: "+reasons[t.To.Outcome], EventStopping)
 	}
 }
 
@@ -105,15 +124,15 @@ func (r *Run) notReleased(t campaign.Transition) {
 	s := t.From
 	switch {
 	case r.result.Success && s.Lease.Period > 0:
-		r.warn("the success could not be recorded, another host may run this tick again", t.Event.Err)
+		r.warn(EventNotRecorded, "the success could not be recorded, another host may run this tick again", t.Event.Err)
 	case s.Outcome != elect.Lost && s.Outcome != elect.Expired && t.Event.At < s.ValidUntil:
-		r.warn(fmt.Sprintf("the lease could not be released, others may have to wait up to %s for its end", s.Lease.TTL), t.Event.Err)
+		r.warn(EventNotReleased, fmt.Sprintf("the lease could not be released, others may have to wait up to %s for its end", s.Lease.TTL), t.Event.Err)
 	}
 }
 
 // warn logs the cause behind the message, and the cure that a store knows.
-func (r *Run) warn(message string, cause error) {
-	var attrs []any
+func (r *Run) warn(about slog.Attr, message string, cause error) {
+	attrs := []any{about}
 	var store *lease.StoreError
 	if errors.As(cause, &store) {
 		attrs = append(attrs, CureAttr, store.Cure)

@@ -61,7 +61,7 @@ func (s *Service) tell() {
 	for state := range s.queue {
 		if _, err := daemon.SdNotify(false, state); err != nil && !warned {
 			warned = true
-			s.log.Warn("the service manager could not be told: "+err.Error(), CureAttr, "look at NOTIFY_SOCKET, or unset it")
+			s.log.Warn("the service manager could not be told: "+err.Error(), EventManager, CureAttr, "look at NOTIFY_SOCKET, or unset it")
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (f *Textfile) Close() {
 	select {
 	case <-f.done:
 	case <-time.After(time.Second):
-		f.log.Warn("the metrics were not written to "+Printable(f.dir)+" within a second", CureAttr, "look at the disk")
+		f.log.Warn("the metrics were not written to "+Printable(f.dir)+" within a second", EventMetrics, CureAttr, "look at the disk")
 	}
 }
 
@@ -95,7 +95,7 @@ func (f *Textfile) save() {
 	err := f.write()
 	if err != nil && !f.warned {
 		f.warned = true
-		f.log.Warn(fmt.Sprintf("the metrics were not written to %s: %v", Printable(f.dir), err), CureAttr, textfileCure(err))
+		f.log.Warn(fmt.Sprintf("the metrics were not written to %s: %v", Printable(f.dir), err), EventMetrics, CureAttr, textfileCure(err))
 	}
 }
 
@@ -132,7 +132,7 @@ func (f *Textfile) write() error {
 	if err != nil && !f.warned {
 		f.warned = true
 		f.log.Warn(fmt.Sprintf("the metrics in %s start anew: %s cannot be used: %v", Printable(f.dir), f.name, err),
-			CureAttr, "look for what else writes there")
+			EventMetrics, CureAttr, "look for what else writes there")
 	}
 	now, seen := f.metrics.snapshot()
 	if err := replace(dir, f.name, format(merge(before, now, f.counted, seen), f.metrics.labels)); err != nil {

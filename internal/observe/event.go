@@ -1,0 +1,53 @@
+package observe
+
+import "log/slog"
+
+// Events say what a log record is about, as its attribute event. Machines rely on
+// these words, people read the messages; docs/settings.md explains each.
+var (
+	EventStep          = event("step")
+	EventStandingBy    = event("standing-by")
+	EventStoreAway     = event("store-away")
+	EventStoreBack     = event("store-back")
+	EventAcquired      = event("acquired")
+	EventStarted       = event("started")
+	EventRenewed       = event("renewed")
+	EventRenewalFailed = event("renewal-failed")
+	EventRecovered     = event("recovered")
+	EventReasserted    = event("reasserted")
+	EventLost          = event("lost")
+	EventExpired       = event("expired")
+	EventLeftovers     = event("leftovers")
+	EventStopping      = event("stopping")
+	EventKilling       = event("killing")
+	EventEnded         = event("ended")
+	EventReleased      = event("released")
+	EventNotReleased   = event("not-released")
+	EventNotRecorded   = event("not-recorded")
+
+	EventVoid        = event("void")
+	EventDenied      = event("denied")
+	EventSkipped     = event("skipped")
+	EventWaitRanOut  = event("wait-ran-out")
+	EventUnavailable = event("unavailable")
+	EventNotStarted  = event("not-started")
+	EventGuardDied   = event("guard-died")
+	EventMaxRuntime  = event("max-runtime")
+
+	EventRefused     = event("refused")
+	EventAdvice      = event("advice")
+	EventOutcomeFile = event("outcome-file-failed")
+	EventLeaseFile   = event("lease-file-failed")
+	EventHookFailed  = event("hook-failed")
+	EventMetrics     = event("metrics-failed")
+	EventServing     = event("metrics-served")
+	EventManager     = event("notify-failed")
+)
+
+// events are all of them.
+var events []string
+
+func event(name string) slog.Attr {
+	events = append(events, name)
+	return slog.String("event", name)
+}

@@ -1,0 +1,147 @@
+package observe
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+// docs/settings.md explains every event and no other.
+func TestEventsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "| event | level |")
+	var told []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
+		for _, name := range strings.Split(row[1], ", ") {
+			told = append(told, strings.Trim(name, "`"))
+		}
+	}
+	want := slices.Sorted(slices.Values(events))
+	slices.Sort(told)
+	if !slices.Equal(told, want) {
+		t.Errorf("the page explains %q, the events are %q", told, want)
+	}
+}
+
+// Every record that is written anywhere says its event first.
+func TestRecordsHaveEvents(t *testing.T) {
+	calls := 0
+	for _, dir := range []string{".", "../../cmd"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			set := gotoken.NewFileSet()
+			file, err := parser.ParseFile(set, name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || message(call) < 0 {
+					return true
+				}
+				calls++
+				if first := message(call) + 1; len(call.Args) <= first || !aboutEvent(call.Args[first]) {
+					t.Errorf("%s: a record without an event", set.Position(call.Pos()))
+				}
+				return true
+			})
+		}
+	}
+	if calls < 30 {
+		t.Errorf("only %d calls were found", calls)
+	}
+}
+
+// message is the index of a log call's message; -1: it is none.
+func message(call *ast.CallExpr) int {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return -1
+	}
+	switch logger := method.X.(type) {
+	case *ast.Ident:
+		ok = logger.Name == "log"
+	case *ast.SelectorExpr:
+		ok = logger.Sel.Name == "log"
+	}
+	switch {
+	case !ok:
+		return -1
+	case method.Sel.Name == "Log":
+		return 2
+	case slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, method.Sel.Name):
+		return 0
+	}
+	return -1
+}
+
+// aboutEvent: EventLost, observe.EventLost, or about(observe.EventLost, err) and
+// attrs, which begin with one.
+func aboutEvent(arg ast.Expr) bool {
+	switch x := arg.(type) {
+	case *ast.Ident:
+		return strings.HasPrefix(x.Name, "Event") || x.Name == "attrs"
+	case *ast.SelectorExpr:
+		return strings.HasPrefix(x.Sel.Name, "Event")
+	case *ast.CallExpr:
+		return len(x.Args) > 0 && aboutEvent(x.Args[0])
+	}
+	return false
+}
+
+// What machines read of whole runs.
+func TestEventsOfRuns(t *testing.T) {
+	answer := elect.Event{Kind: elect.NoAnswer}
+	at := func(e elect.Event, second int) elect.Event {
+		e.At = time.Duration(second) * time.Second
+		e.Sent = e.At
+		return e
+	}
+	tests := map[string]struct {
+		events []elect.Event
+		want   string
+	}{
+		"success": {led(ended(12*time.Second, 3)...), "acquired started renewed ended released"},
+		"denied":  {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}}, ""},
+		"outage": {led(at(elect.Event{Kind: elect.Timer}, 21), at(answer, 22), at(answer, 23), at(elect.Event{Kind: elect.Renewed}, 24)),
+			"acquired started renewed renewal-failed renewal-failed recovered"},
+		"lost":    {led(append([]elect.Event{at(elect.Event{Kind: elect.LeaseLost}, 12)}, ended(12*time.Second, 0)...)...), "acquired started renewed lost ended released"},
+		"expired": {led(at(elect.Event{Kind: elect.Timer}, 40)), "acquired started renewed expired"},
+		"ordered": {led(at(elect.Event{Kind: elect.Order, Signal: 15}, 12), at(elect.Event{Kind: elect.Timer}, 22)), "acquired started renewed stopping killing"},
+	}
+	for name, test := range tests {
+		var out strings.Builder
+		observe(NewRun(NewLogger(&out, slog.LevelInfo, Form{JSON: true})), usual, test.events...)
+		var got []string
+		for d := json.NewDecoder(strings.NewReader(out.String())); d.More(); {
+			var record struct{ Event string }
+			if err := d.Decode(&record); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, record.Event)
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
