@@ -20,7 +20,7 @@ import (
 
 // Textfile is a campaign.Sink that keeps the metrics of a key in a file of a
 // directory from which node_exporter reads. The file is replaced as a whole when
-// a lease is acquired and when a run ends, from a goroutine of its own: a disk
+// the command has started and when a run ends, from a goroutine of its own: a disk
 // that hangs holds nothing up.
 type Textfile struct {
 	dir, name string
@@ -57,9 +57,11 @@ func fileName(key string) string {
 	return name
 }
 
-// Observe asks for the file to be written when it is worth it.
+// Observe asks for the file to be written when it is worth it: not at the grant,
+// where the command's start needs the processor.
 func (f *Textfile) Observe(t campaign.Transition) {
-	if t.From.Phase == t.To.Phase || t.To.Phase != elect.Starting && t.From.Phase != elect.Releasing {
+	released := t.From.Phase == elect.Releasing && t.To.Phase != elect.Releasing
+	if t.Event.Kind != elect.Started && !released {
 		return
 	}
 	select {
