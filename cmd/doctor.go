@@ -177,51 +177,59 @@ func acquireProbe(ctx context.Context, store lease.Store, ttl time.Duration) (le
 // probeVerbs renews, looks, waits and releases: each is a script with rights of
 // its own, in a store that has them.
 func probeVerbs(ctx context.Context, store store, l lease.Lease, t elect.Timing) []lease.Finding {
+	took, err := renewals(ctx, store, l)
+	drift, elapsed, clockErr := drift(ctx, store)
+	_, handOverErr := store.HandOver(ctx, probe)
+	waitErr := store.Wait(ctx, probe, 10*time.Millisecond)
+	if errors.Is(waitErr, lease.ErrNoWakeups) {
+		waitErr = nil
+	}
 	var findings []lease.Finding
-	try := func(name string, do func() error) {
-		if err := do(); err != nil && !errors.Is(err, lease.ErrNoWakeups) {
+	for _, err := range []error{err, clockErr, handOverErr, waitErr, store.Pass(ctx, probe), store.Release(ctx, l, lease.Result{})} {
+		if err != nil {
 			findings = append(findings, broken("rights", err))
 		}
 	}
-	const samples = 20
-	took := make([]time.Duration, samples)
-	var ahead []float64 // of the store's clock, in ms, at each sample
-	try("renew", func() error {
-		for i := range took {
-			began := runner.Now()
-			if _, err := store.Renew(ctx, l); err != nil {
-				return err
-			}
-			took[i] = runner.Now() - began
-		}
-		return nil
-	})
-	began := runner.Now()
-	for range 2 {
-		try("status", func() error {
-			sent := runner.Now()
-			s, err := store.Inspect(ctx, probe)
-			between := (sent + runner.Now()) / 2
-			ahead = append(ahead, float64(s.Now)-float64(between)/float64(time.Millisecond))
-			return err
-		})
-		if len(ahead) == 1 {
-			time.Sleep(clockSpan)
-		}
-	}
-	elapsed := runner.Now() - began
-	try("hand over", func() error { _, err := store.HandOver(ctx, probe); return err })
-	try("wait", func() error { return store.Wait(ctx, probe, 10*time.Millisecond) })
-	try("pass", func() error { return store.Pass(ctx, probe) })
-	try("release", func() error { return store.Release(ctx, l, lease.Result{}) })
 	if len(findings) > 0 {
 		return findings
 	}
-	slices.Sort(took)
 	return []lease.Finding{
 		fine("rights", "acquire, renew, status, hand over, wait and release work"),
-		examineListing(ctx, store), examineLatency(took[samples/2], took[samples-1], t), examineClock(ahead[1]-ahead[0], elapsed, t),
+		examineListing(ctx, store), examineLatency(took[len(took)/2], took[len(took)-1], t), examineClock(drift, elapsed, t),
 	}
+}
+
+// renewals are the times that some of them take, in order.
+func renewals(ctx context.Context, store store, l lease.Lease) ([]time.Duration, error) {
+	took := make([]time.Duration, 20)
+	for i := range took {
+		began := runner.Now()
+		if _, err := store.Renew(ctx, l); err != nil {
+			return nil, err
+		}
+		took[i] = runner.Now() - began
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+// drift is how many milliseconds the store's clock gains on this host's in
+// elapsed.
+func drift(ctx context.Context, store store) (gained float64, elapsed time.Duration, err error) {
+	began := runner.Now()
+	var ahead [2]float64
+	for i := range ahead {
+		sent := runner.Now()
+		s, err := store.Inspect(ctx, probe)
+		if err != nil {
+			return 0, 0, err
+		}
+		ahead[i] = float64(s.Now) - float64((sent+runner.Now())/2)/float64(time.Millisecond)
+		if i == 0 {
+			time.Sleep(clockSpan)
+		}
+	}
+	return ahead[1] - ahead[0], runner.Now() - began, nil
 }
 
 func examineListing(ctx context.Context, store lease.Operator) lease.Finding {
