@@ -58,10 +58,10 @@ func fileName(key string) string {
 }
 
 // Observe asks for the file to be written when it is worth it: not at the grant,
-// where the command's start needs the processor.
+// where the command's start needs the processor. Close follows the last run's end.
 func (f *Textfile) Observe(t campaign.Transition) {
-	released := t.From.Phase == elect.Releasing && t.To.Phase != elect.Releasing
-	if t.Event.Kind != elect.Started && !released {
+	rejoins := t.From.Phase == elect.Releasing && t.To.Phase == elect.Standby
+	if t.Event.Kind != elect.Started && !rejoins {
 		return
 	}
 	select {
@@ -167,11 +167,8 @@ func merge(before, now, counted values, seen int64) values {
 // would choose where root writes.
 func openDir(dir string) (*os.Root, error) {
 	named, err := os.Lstat(dir)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, reasonOf(err)
-	case named.Mode()&fs.ModeSymlink != 0:
-		return nil, errSymlink
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
