@@ -90,6 +90,9 @@ func (a asked) keys() []string {
 	if err == nil {
 		err = checkStore(&c)
 	}
+	if err == nil {
+		err = checkThere(c)
+	}
 	if err != nil {
 		return nil
 	}

@@ -85,10 +85,18 @@ func nameStore() string {
 	return "name it with --store redis://HOST:6379/0, LEADERRUN_STORE or store: in " + defaultFiles()[0]
 }
 
-// openError tells where an address was found that is no good.
-func openError(c config.Config, err error) error {
-	return fmt.Errorf("%s: %w", cmp.Or(c.StoreSource, "the default store"), err)
+// addressError tells where a store's address was found that is no good.
+type addressError struct {
+	source string
+	err    error
 }
+
+func openError(c config.Config, err error) error {
+	return &addressError{cmp.Or(c.StoreSource, "the default store"), err}
+}
+
+func (e *addressError) Error() string { return e.source + ": " + e.err.Error() }
+func (e *addressError) Unwrap() error { return e.err }
 
 // explain says why a run ended, unless it went as it should.
 func explain(log *slog.Logger, c config.Config, r campaign.Result) {

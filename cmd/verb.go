@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,6 +63,7 @@ func tool(commands ...*cobra.Command) *cobra.Command {
 func runVerb(t *cobra.Command, args []string) int {
 	t.SetArgs(args)
 	err := t.Execute()
+	var address *addressError
 	var store *lease.StoreError
 	switch {
 	case err == nil:
@@ -69,7 +72,7 @@ func runVerb(t *cobra.Command, args []string) int {
 		return exitNo
 	}
 	fail(newLogger(os.Stderr, config.Default()), err)
-	if errors.As(err, &store) {
+	if errors.As(err, &store) && !errors.As(err, &address) {
 		return exitUnavailable
 	}
 	return exitUsage
@@ -121,6 +124,9 @@ func (a asked) ask(keyed bool, question func(ctx context.Context, c config.Confi
 	if c.StoreSource == "" {
 		log.Warn("no store named: asking Redis on THIS host", observe.EventAdvice, observe.CureAttr, nameStore())
 	}
+	if err := checkThere(c); err != nil {
+		return err
+	}
 	store, err := openStore(c, log)
 	if err != nil {
 		return openError(c, err)
@@ -129,6 +135,16 @@ func (a asked) ask(keyed bool, question func(ctx context.Context, c config.Confi
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return question(ctx, c, store)
+}
+
+// checkThere refuses the directory of a file store that is not there: a run makes
+// it, and who only asks must not.
+func checkThere(c config.Config) error {
+	dir, ok := strings.CutPrefix(c.Store, "file:")
+	if _, err := os.Lstat(dir); ok && errors.Is(err, fs.ErrNotExist) {
+		return &lease.StoreError{Op: "file store", Err: errors.New(dir + " does not exist"), Cure: "correct the directory; the first run makes it"}
+	}
+	return nil
 }
 
 // printed is what a verb answers: all of it in one write, or an error.

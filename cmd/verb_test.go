@@ -227,21 +227,22 @@ func TestVerbsTellTheirFlags(t *testing.T) {
 func TestVerbsRefuse(t *testing.T) {
 	noSettings(t)
 	for args, want := range map[string]string{
-		"status k":                     "status takes no arguments",
-		"status -o yaml":               "neither table nor json",
-		"status --ttl 3s":              "unknown flag --ttl",
-		"status --key":                 "--key: needs a value",
-		"status --key a*b":             "not allowed",
-		"status --store x://h":         "--store: the store's address must begin with",
-		"status --prefix=":             "--prefix: is empty",
-		"history":                      "no key",
-		"release":                      "no key",
-		"release --key k --now":        "--now: means nothing without --force",
-		"release --key k --force=x":    "--force: is a switch",
-		"explain --ttl 1":              "needs a unit",
-		"explain --ttl 10s --renew 4s": "third of the TTL",
-		"config --wait later":          "is not a duration",
-		"config --config /none":        "cannot be read",
+		"status k":                       "status takes no arguments",
+		"status -o yaml":                 "neither table nor json",
+		"status --ttl 3s":                "unknown flag --ttl",
+		"status --key":                   "--key: needs a value",
+		"status --key a*b":               "not allowed",
+		"status --store x://h":           "--store: the store's address must begin with",
+		"status --store redis://h:99999": "--store: ",
+		"status --prefix=":               "--prefix: is empty",
+		"history":                        "no key",
+		"release":                        "no key",
+		"release --key k --now":          "--now: means nothing without --force",
+		"release --key k --force=x":      "--force: is a switch",
+		"explain --ttl 1":                "needs a unit",
+		"explain --ttl 10s --renew 4s":   "third of the TTL",
+		"config --wait later":            "is not a duration",
+		"config --config /none":          "cannot be read",
 	} {
 		status, stdout, stderr := ran(t, strings.Fields(args)...)
 		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 2 {
