@@ -223,25 +223,35 @@ func TestTextfileCarriesOver(t *testing.T) {
 	}
 }
 
-// The file is there while the run lasts.
-func TestTextfileAtTheAcquisition(t *testing.T) {
+// The file is there while the run lasts, and tells of each end where one rejoins.
+func TestTextfileMeanwhile(t *testing.T) {
+	rejoins := usual
+	rejoins.Rejoin = true
+	lost := append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)
+	for want, events := range map[string][]elect.Event{"leaderrun_is_leader 1": led(), "leader_lost_total 1": led(lost...)} {
+		meanwhile(t, rejoins, want, events...)
+	}
+}
+
+func meanwhile(t *testing.T, set elect.Settings, want string, events ...elect.Event) {
 	dir := t.TempDir()
 	m := NewMetrics("k", nil)
 	f := NewTextfile(dir, "k", m, slog.New(slog.DiscardHandler))
-	observe(sinks{m, f}, usual, led()...)
+	defer f.Close()
+	observe(sinks{m, f}, set, events...)
+	name, value, _ := strings.Cut(want, " ")
 	deadline := time.After(10 * time.Second)
 	for {
-		if text, err := os.ReadFile(filepath.Join(dir, "leaderrun-k.prom")); err == nil {
-			has(t, string(text), "leader_acquired_total 1", "leaderrun_is_leader 1")
-			break
+		text, _ := os.ReadFile(filepath.Join(dir, "leaderrun-k.prom"))
+		if strings.Contains(string(text), name+`{key_class="k",key="k"} `+value+"\n") {
+			return
 		}
 		select {
 		case <-deadline:
-			t.Fatal("no file")
+			t.Fatalf("no %s", want)
 		case <-time.After(time.Millisecond):
 		}
 	}
-	f.Close()
 }
 
 func TestTextfileInTrouble(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,6 +56,12 @@ func TestBesideIsLimited(t *testing.T) {
 	cut := make(chan struct{})
 	ended := beside(r, time.Minute, cut, script)
 	await(t, func() bool { _, err := os.Stat(file); return err == nil })
+	r.helpers.Lock()
+	helpers := slices.Clone(r.helpers.pids)
+	r.helpers.Unlock()
+	if len(helpers) != 1 || !r.waitsFor(helpers[0]) {
+		t.Errorf("a container's first process would reap %v", helpers)
+	}
 	close(cut)
 	if got := endOf(t, ended); got != "killed, since leaderrun was told to end" {
 		t.Errorf("%q", got)
