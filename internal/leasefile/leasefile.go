@@ -54,6 +54,7 @@ type File struct {
 	ended  bool
 	failed error
 
+	first   sync.Once // a new goroutine costs the start of the command more than the file does
 	changed chan struct{}
 	removed chan struct{} // closed when the file is, or cannot be
 }
@@ -90,7 +91,6 @@ func Create(dirs []string, l Lease) (*File, error) {
 			why = append(why, fmt.Sprintf("%s: %v", dir, cause(err)))
 			continue
 		}
-		go f.keep()
 		return f, nil
 	}
 	return nil, errors.New(strings.Join(why, "; "))
@@ -98,16 +98,29 @@ func Create(dirs []string, l Lease) (*File, error) {
 
 func (f *File) create(path string) error {
 	const mine = 0o600
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mine)
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL|syscall.O_CLOEXEC, mine)
 	if err != nil {
 		return err
 	}
-	f.path, f.file = path, file
+	f.path, f.file = path, disk(fd)
 	if err := f.write(f.lease); err != nil {
-		return errors.Join(err, file.Close(), os.Remove(path))
+		return errors.Join(err, f.file.Close(), os.Remove(path))
 	}
 	return nil
 }
+
+// disk is a file descriptor. An os.File asks the poller first, at every start.
+type disk int
+
+func (d disk) WriteAt(b []byte, at int64) (int, error) {
+	n, err := syscall.Pwrite(int(d), b, at)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+func (d disk) Close() error { return syscall.Close(int(d)) }
 
 // cause is the reason in an error about a file whose directory is told already.
 func cause(err error) error {
@@ -148,6 +161,7 @@ func (f *File) Close() {
 }
 
 func (f *File) wake() {
+	f.first.Do(func() { go f.keep() })
 	select {
 	case f.changed <- struct{}{}:
 	default:

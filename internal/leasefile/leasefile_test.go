@@ -113,7 +113,6 @@ func (s stuck) Close() error { return nil }
 func TestNobodyWaitsForADisk(t *testing.T) {
 	disk := stuck{make(chan struct{}), make(chan struct{})}
 	f := &File{path: filepath.Join(t.TempDir(), "f"), file: disk, boot: "boot", lease: some, changed: make(chan struct{}, 1), removed: make(chan struct{})}
-	go f.keep()
 	finished := make(chan error)
 	go func() {
 		_ = f.Update(1)
