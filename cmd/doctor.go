@@ -96,6 +96,9 @@ func diagnose(a asked) []lease.Finding {
 		return append([]lease.Finding{broken("settings", err)}, examineHost()...)
 	}
 	findings := examineSettings(c, s)
+	if err := checkThere(c); err != nil {
+		return append(append(findings, broken("store", err)), examineHost()...)
+	}
 	store, err := openStore(c, newLogger(os.Stderr, c))
 	if err != nil {
 		return append(append(findings, broken("store", openError(c, err))), examineHost()...)
