@@ -34,7 +34,7 @@ type room struct {
 var house = []room{
 	{path: ".", only: []string{"os", "cmd", "internal/early"},
 		why: "main turns arguments into an exit status and nothing else"},
-	{path: "cmd", only: []string{std, "internal/campaign", "internal/config", "internal/elect", "internal/guard",
+	{path: "cmd", only: []string{std, "internal/campaign", "internal/config", "internal/doctor", "internal/elect", "internal/guard",
 		"internal/lease", "internal/leasefile", "internal/observe", "internal/proc", "internal/runner", "internal/store/file", "internal/store/postgres", "internal/store/redis",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/spf13/viper"},
 		why: "cmd puts the parts together; a store's client stays inside the store"},
@@ -56,6 +56,8 @@ var house = []room{
 	{path: "internal/early", only: []string{"internal/guard"}, why: early},
 	{path: "internal/runner", only: []string{std, "golang.org/x/sys/unix", "internal/guard", "internal/proc"},
 		why: "it holds the command and knows nothing of leases"},
+	{path: "internal/doctor", only: []string{std, "internal/elect", "internal/lease", "internal/runner"},
+		why: "it does what a run does, on whatever store it is given"},
 	{path: "internal/leasefile", only: []string{std, "internal/proc"},
 		why: "it writes and reads one line, and decides nothing"},
 	{path: "internal/observe", only: []string{std, "github.com/coreos/go-systemd/v22/daemon", "github.com/coreos/go-systemd/v22/journal",

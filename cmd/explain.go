@@ -71,17 +71,13 @@ func timeline(c config.Config) []entry {
 		{t.KillBy(0), "kill_by", "kill-by", fmt.Sprintf("SIGKILL to its whole tree, by the guard, also if leaderrun itself is dead; it has %s to die", span(t.KillMargin))},
 		{t.ValidUntil(0), "valid_until", "valid until", "the lease may be another host's from here on, if clocks differ"},
 		{t.TTL, "expiry", "expiry", "the store gives the lease to the next who asks"},
-		{outage(t), "outage", "outage", "the store or the network may be away for so long, and no command notices"},
+		{t.Outage(), "outage", "outage", "the store or the network may be away for so long, and no command notices"},
 		{t.TTL, "failover", "failover", "at worst nobody leads for so long, if the leader's host dies; a standby takes over at once when a run ends"},
 		{t.Margin, "drift", "drift", fmt.Sprintf("the clocks of store and host may drift apart by so much in one TTL (%.1f%%)", 100*t.Margin.Seconds()/t.TTL.Seconds())},
 		{c.Retry, "retry", "retry", "a standby asks that often while the store is away or cannot wake it"},
 		{c.LostGrace, "lost_grace", "lost grace", "a command has so long to end when the store says that the lease is another's"},
 	}
 }
-
-// outage is how long a store may always be away without any command being
-// stopped: from just before a renewal until the last attempt that comes in time.
-func outage(t elect.Timing) time.Duration { return t.StopBy(0) - t.Renew - t.Attempt - t.Pause }
 
 // durations are the entries in milliseconds.
 func durations(line []entry) map[string]int64 {

@@ -59,3 +59,7 @@ func (t Timing) KillBy(sent time.Duration) time.Duration { return t.ValidUntil(s
 
 // StopBy is when the first signal is sent at the latest.
 func (t Timing) StopBy(sent time.Duration) time.Duration { return t.KillBy(sent) - t.Grace }
+
+// Outage is how long a store may always be away without a command being stopped:
+// from just before a renewal until the last attempt that comes in time.
+func (t Timing) Outage() time.Duration { return t.StopBy(0) - t.Renew - t.Attempt - t.Pause }

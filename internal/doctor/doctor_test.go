@@ -1,7 +1,6 @@
-package cmd
+package doctor
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,21 +10,21 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-func TestExamineLatency(t *testing.T) {
+func TestLatency(t *testing.T) {
 	timing := elect.NewTiming(30*time.Second, 10*time.Second, 10*time.Second) // an attempt takes 2 s at most
 	for worst, want := range map[time.Duration]lease.Verdict{
 		time.Millisecond: lease.Fine, 600 * time.Millisecond: lease.Doubtful, 3 * time.Second: lease.Bad,
 	} {
-		if f := examineLatency(time.Millisecond, worst, timing); f.Verdict != want || (f.Cure == "") != (want == lease.Fine) {
+		if f := latency(time.Millisecond, worst, timing); f.Verdict != want || (f.Cure == "") != (want == lease.Fine) {
 			t.Errorf("%s: %+v", worst, f)
 		}
 	}
 }
 
-func TestExamineClock(t *testing.T) {
+func TestClock(t *testing.T) {
 	timing := elect.NewTiming(30*time.Second, 10*time.Second, 10*time.Second) // 1.0 % are allowed
 	for drift, want := range map[float64]lease.Verdict{0: lease.Fine, 2: lease.Fine, -2: lease.Fine, 8: lease.Fine, 20: lease.Bad, -20: lease.Bad} {
-		if f := examineClock(drift, time.Second, timing); f.Verdict != want || (f.Cure == "") != (want == lease.Fine) {
+		if f := clock(drift, time.Second, timing); f.Verdict != want || (f.Cure == "") != (want == lease.Fine) {
 			t.Errorf("%g ms: %+v", drift, f)
 		}
 	}
@@ -47,24 +46,21 @@ func TestExamineTasks(t *testing.T) {
 	write("job/pids.current", "70\n")
 	for most, want := range map[string]lease.Verdict{"1000\n": lease.Fine, "80\n": lease.Doubtful, "max\n": ""} {
 		write("job/pids.max", most)
-		findings := examineTasks(group, member)
+		findings := Tasks(group, member)
 		if want == "" && len(findings) != 0 || want != "" && (len(findings) != 1 || findings[0].Verdict != want) {
 			t.Errorf("%q: %+v", most, findings)
 		}
 	}
-	if findings := examineTasks(group, write("old", "4:memory:/x\n")); findings != nil {
+	if findings := Tasks(group, write("old", "4:memory:/x\n")); findings != nil {
 		t.Errorf("without cgroup v2: %+v", findings)
 	}
 }
 
-func TestExaminePath(t *testing.T) {
-	if findings := examinePath("/usr/bin/leaderrun", nil); findings != nil {
+func TestPath(t *testing.T) {
+	if findings := Path("/usr/bin/leaderrun"); findings != nil {
 		t.Errorf("%+v", findings)
 	}
-	if findings := examinePath("", errors.New("unknown")); findings != nil {
-		t.Errorf("%+v", findings)
-	}
-	findings := examinePath("/usr/local/bin/leaderrun", nil)
+	findings := Path("/usr/local/bin/leaderrun")
 	if len(findings) != 1 || findings[0].Verdict != lease.Doubtful || findings[0].Cure != "write /usr/local/bin/leaderrun in crontabs" {
 		t.Errorf("%+v", findings)
 	}

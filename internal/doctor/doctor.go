@@ -1,0 +1,176 @@
+// Package doctor finds out whether runs can work: it leads for a moment as a run
+// does, and holds a command that does nothing. It promises to leave nothing behind
+// but what a store remembers of one key, and to run nothing that does anything.
+//
+// It tells findings and prints nothing. Only package cmd imports it.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/runner"
+)
+
+// Store is what is examined.
+type Store interface {
+	lease.Store
+	lease.Operator
+}
+
+// probe is the key under which the doctor leads. It is always the same, since a
+// store may remember it for weeks.
+const probe = "leaderrun-doctor"
+
+// Examine leads for a moment as holder, with every verb that a run needs, and has
+// the store tell how its servers are set up.
+func Examine(ctx context.Context, store Store, holder lease.Holder, t elect.Timing) []lease.Finding {
+	l, err := acquire(ctx, store, lease.Request{Key: probe, Holder: holder, TTL: t.TTL, Meta: `{"command":"leaderrun doctor"}`})
+	var held *lease.HeldError
+	switch {
+	case errors.As(err, &held):
+		return []lease.Finding{{
+			Subject: "rights", Verdict: lease.Doubtful, Text: fmt.Sprintf("not tried: another doctor has the key %s: %q", probe, held.Value),
+			Cure: fmt.Sprintf("try again, after %s at most", held.Remaining.Round(time.Second)),
+		}}
+	case err != nil:
+		return []lease.Finding{Broken("store", err)}
+	}
+	findings := verbs(ctx, store, l, t)
+	if examiner, ok := store.(lease.Examiner); ok {
+		findings = append(findings, examiner.Examine(ctx, t.Outage())...)
+	}
+	return findings
+}
+
+func acquire(ctx context.Context, store Store, r lease.Request) (lease.Lease, error) {
+	for {
+		l, err := store.Acquire(ctx, r)
+		var settling *lease.SettlingError
+		if !errors.As(err, &settling) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return l, err
+		case <-time.After(settling.Remaining):
+		}
+	}
+}
+
+// verbs renews, looks, waits and releases: each is a script with rights of
+// its own, in a store that has them.
+func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []lease.Finding {
+	took, err := renewals(ctx, store, l)
+	drift, elapsed, clockErr := drift(ctx, store)
+	_, handOverErr := store.HandOver(ctx, probe)
+	waitErr := store.Wait(ctx, probe, 10*time.Millisecond)
+	if errors.Is(waitErr, lease.ErrNoWakeups) {
+		waitErr = nil
+	}
+	var findings []lease.Finding
+	for _, err := range []error{err, clockErr, handOverErr, waitErr, store.Pass(ctx, probe), store.Release(ctx, l, lease.Result{})} {
+		if err != nil {
+			findings = append(findings, Broken("rights", err))
+		}
+	}
+	if len(findings) > 0 {
+		return findings
+	}
+	return []lease.Finding{
+		Fine("rights", "acquire, renew, status, hand over, wait and release work"),
+		listing(ctx, store), latency(took[len(took)/2], took[len(took)-1], t), clock(drift, elapsed, t),
+	}
+}
+
+// renewals are the times that some of them take, in order.
+func renewals(ctx context.Context, store Store, l lease.Lease) ([]time.Duration, error) {
+	took := make([]time.Duration, 20)
+	for i := range took {
+		began := runner.Now()
+		if _, err := store.Renew(ctx, l); err != nil {
+			return nil, err
+		}
+		took[i] = runner.Now() - began
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+// drift is how many milliseconds the store's clock gains on this host's in
+// elapsed.
+func drift(ctx context.Context, store Store) (gained float64, elapsed time.Duration, err error) {
+	began := runner.Now()
+	var ahead [2]float64
+	for i := range ahead {
+		sent := runner.Now()
+		s, err := store.Inspect(ctx, probe)
+		if err != nil {
+			return 0, 0, err
+		}
+		ahead[i] = float64(s.Now) - float64((sent+runner.Now())/2)/float64(time.Millisecond)
+		if i == 0 {
+			time.Sleep(clockSpan)
+		}
+	}
+	return ahead[1] - ahead[0], runner.Now() - began, nil
+}
+
+func listing(ctx context.Context, store lease.Operator) lease.Finding {
+	keys, err := store.Keys(ctx)
+	if err != nil {
+		f := Broken("listing", err)
+		f.Verdict = lease.Doubtful // of use to people only
+		return f
+	}
+	return Fine("listing", fmt.Sprintf("%d keys", len(keys)))
+}
+
+func latency(median, worst time.Duration, t elect.Timing) lease.Finding {
+	f := Fine("latency", fmt.Sprintf("%s in the median, %s at most; a renewal may take %s", median.Round(10*time.Microsecond), worst.Round(10*time.Microsecond), t.Attempt))
+	switch {
+	case worst > t.Attempt:
+		f.Verdict, f.Cure = lease.Bad, "use a longer --ttl, or a store that is nearer"
+	case worst > t.Attempt/4:
+		f.Verdict, f.Cure = lease.Doubtful, "use a longer --ttl, or find out what is slow between here and the store"
+	}
+	return f
+}
+
+// clockSpan is how long the two clocks are compared: a hundred times the
+// millisecond in which stores tell the time is a percent of it.
+const clockSpan = time.Second
+
+// clock compares the rates of the two clocks: what they show does not
+// matter.
+func clock(drift float64, elapsed time.Duration, t elect.Timing) lease.Finding {
+	percent := 100 * math.Max(0, math.Abs(drift)-2) / float64(elapsed.Milliseconds()) // each reading is off by a millisecond
+	allowed := 100 * t.Margin.Seconds() / t.TTL.Seconds()
+	f := Fine("clock", fmt.Sprintf("the store's runs as fast as this host's to within %.1f%%; %.1f%% is allowed", percent, allowed))
+	if percent > allowed {
+		f.Verdict, f.Text = lease.Bad, fmt.Sprintf("the store's and this host's run apart by %.1f%%; %.1f%% is allowed", percent, allowed)
+		f.Cure = "look after the time of both hosts: chrony, or what the virtual machine offers"
+	}
+	return f
+}
+
+// Broken is a finding of what does not work.
+func Broken(subject string, err error) lease.Finding {
+	f := lease.Finding{Subject: subject, Verdict: lease.Bad, Text: err.Error()}
+	var failure *lease.StoreError
+	if errors.As(err, &failure) {
+		f.Cure = failure.Cure
+	}
+	return f
+}
+
+// Fine is a finding of what does.
+func Fine(subject, text string) lease.Finding {
+	return lease.Finding{Subject: subject, Verdict: lease.Fine, Text: text}
+}

@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/runner"
+)
+
+// tasksNeeded is room for the threads of elector and guard, ten each were seen,
+// and a small command.
+const tasksNeeded = 32
+
+// Tasks looks whether the control group, where it is of the second kind, has room
+// for the processes of a run: below /sys/fs/cgroup, as /proc/self/cgroup names it.
+func Tasks(mounted, membership string) []lease.Finding {
+	text, _ := os.ReadFile(membership)
+	group, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "0::")
+	if !ok {
+		return nil
+	}
+	most, errMost := numberIn(filepath.Join(mounted, group, "pids.max"))
+	now, errNow := numberIn(filepath.Join(mounted, group, "pids.current"))
+	if errMost != nil || errNow != nil { // "max" is no number: there is no limit
+		return nil
+	}
+	f := Fine("cgroup", fmt.Sprintf("%d of %d tasks in use", now, most))
+	if most-now < tasksNeeded {
+		f.Verdict, f.Cure = lease.Doubtful, "raise TasksMax= of the unit, or the pids limit of the container"
+	}
+	return []lease.Finding{f}
+}
+
+func numberIn(file string) (int, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// Guard runs the program at path, which must end soon and do nothing, under a
+// guard as a run does. The errors are the runner's.
+func Guard(path string, argv ...string) error {
+	const limit = 5 * time.Second
+	commands := runner.New(path, append([]string{path}, argv...))
+	defer commands.Close()
+	gone := make(chan error, 1)
+	commands.Start(runner.Now()+limit, nil, func(r runner.Report) {
+		if r.Kind == runner.Failed || r.Kind == runner.Gone {
+			gone <- r.Err
+		}
+	})
+	return <-gone
+}
+
+// cronPath is what cron gives its commands on most systems: crontab(5).
+var cronPath = []string{"/usr/bin", "/bin"}
+
+// Path looks whether cron finds the program at self.
+func Path(self string) []lease.Finding {
+	if slices.Contains(cronPath, filepath.Dir(self)) {
+		return nil
+	}
+	return []lease.Finding{{
+		Subject: "path", Verdict: lease.Doubtful, Text: "cron does not look for commands in " + filepath.Dir(self),
+		Cure: "write " + self + " in crontabs",
+	}}
+}
