@@ -56,10 +56,14 @@ func TestBesideIsLimited(t *testing.T) {
 	cut := make(chan struct{})
 	ended := beside(r, time.Minute, cut, script)
 	await(t, func() bool { _, err := os.Stat(file); return err == nil })
-	r.helpers.Lock()
-	helpers := slices.Clone(r.helpers.pids)
-	r.helpers.Unlock()
-	if len(helpers) != 1 || !r.waitsFor(helpers[0]) {
+	var helpers []int
+	await(t, func() bool { // the program may be ahead of who started it
+		r.helpers.Lock()
+		defer r.helpers.Unlock()
+		helpers = slices.Clone(r.helpers.pids)
+		return len(helpers) == 1
+	})
+	if !r.waitsFor(helpers[0]) {
 		t.Errorf("a container's first process would reap %v", helpers)
 	}
 	close(cut)
