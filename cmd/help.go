@@ -8,7 +8,7 @@ import (
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
        leaderrun status | history | release | check | doctor | config | explain [flags]
-       leaderrun help | version | man | completion
+       leaderrun help | version | man | completion | install
 `
 
 // help is written by hand and held against the flags and the statuses by tests.

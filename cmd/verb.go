@@ -28,6 +28,7 @@ func verbs() map[string]func() *cobra.Command {
 		"explain":    explainCommand,
 		"help":       helpCommand,
 		"history":    historyCommand,
+		"install":    installCommand,
 		"man":        manCommand,
 		"release":    releaseCommand,
 		"status":     statusCommand,

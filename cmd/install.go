@@ -1,0 +1,64 @@
+package cmd
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/config"
+)
+
+func installCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "install PATH",
+		Short: "Copy this program to a file or into a directory",
+		Long: `Copy this program to a file or into a directory: an init container of leaderrun's image puts it into a volume, and any other
+image runs it from there.`,
+		Example: "  leaderrun install /shared/leaderrun",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return &config.Error{Problem: "install needs one path", Cure: "leaderrun install /shared/leaderrun"}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := install(args[0]); err != nil {
+				return &config.Error{Problem: "not installed: " + err.Error(), Cure: "name a file in a directory that exists and is writable"}
+			}
+			return nil
+		},
+	}
+}
+
+// install replaces the file as a whole: one that runs goes on with what it was.
+func install(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "leaderrun")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.CreateTemp(filepath.Dir(path), ".leaderrun-install-")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	const executable = 0o755
+	err = errors.Join(err, to.Chmod(executable), to.Sync(), to.Close())
+	if err == nil {
+		err = os.Rename(to.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(to.Name()))
+	}
+	return nil
+}
