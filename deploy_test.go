@@ -1,0 +1,123 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/leaderrun/leaderrun/internal/scripttest"
+)
+
+// decode reads a manifest into Kubernetes' own type; a field that it does not have
+// is an error.
+func decode[T any](t *testing.T, file string) T {
+	t.Helper()
+	var object T
+	text, err := os.ReadFile(filepath.Join("deploy/kubernetes", file))
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &object)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return object
+}
+
+func TestKubernetes(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	for file, pod := range map[string]corev1.PodSpec{
+		"cronjob.yaml":    decode[batchv1.CronJob](t, "cronjob.yaml").Spec.JobTemplate.Spec.Template.Spec,
+		"deployment.yaml": decode[appsv1.Deployment](t, "deployment.yaml").Spec.Template.Spec,
+	} {
+		t.Run(file, func(t *testing.T) {
+			const killAfter = 10 // the default, in seconds; then comes the release
+			if grace := pod.TerminationGracePeriodSeconds; grace == nil || *grace < 2*killAfter {
+				t.Errorf("a grace period of %v s is too short for --kill-after", grace)
+			}
+			init, main := pod.InitContainers[0], pod.Containers[0]
+			if main.Command[0] != init.Args[1] {
+				t.Errorf("%s is installed and %s run", init.Args[1], main.Command[0])
+			}
+			end := slices.Index(main.Args, "--")
+			if end < 0 || end == len(main.Args)-1 {
+				t.Fatalf("no command in %q", main.Args)
+			}
+			// What follows "config" are the flags of a run; the address of a pod is not known here.
+			args := append([]string{"config", "--store", "redis://redis"}, main.Args[:end]...)
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "$(POD_IP)", "127.0.0.1")
+			}
+			if out, err := exec.Command("leaderrun", args...).CombinedOutput(); err != nil {
+				t.Errorf("leaderrun %q: %v\n%s", args, err, out)
+			}
+			for _, c := range append(pod.InitContainers, pod.Containers...) {
+				for _, m := range c.VolumeMounts {
+					if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+						t.Errorf("%s mounts %s, which is no volume", c.Name, m.Name)
+					}
+				}
+			}
+		})
+	}
+
+	type kustomization struct {
+		APIVersion string              `json:"apiVersion"`
+		Kind       string              `json:"kind"`
+		Resources  []string            `json:"resources"`
+		Images     []map[string]string `json:"images"`
+	}
+	files, err := filepath.Glob("deploy/kubernetes/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := decode[kustomization](t, "kustomization.yaml"); len(k.Resources) != len(files)-1 {
+		t.Errorf("%q of the files %q", k.Resources, files)
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
+		promtool := exec.Command("promtool", args...)
+		promtool.Dir = "deploy/prometheus"
+		if out, err := promtool.CombinedOutput(); err != nil {
+			t.Errorf("promtool %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
+func TestPackagedFiles(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	settings, err := os.ReadFile("deploy/package/leaderrun.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As it is, and with every example of it in force.
+	for _, text := range []string{string(settings), strings.NewReplacer("\n#store", "\nstore", "\n#prefix", "\nprefix", "\n#ttl", "\nttl", "\n#kill", "\nkill").Replace(string(settings))} {
+		file := filepath.Join(t.TempDir(), "leaderrun.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("leaderrun", "config", "--config", file).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	crontab, err := os.ReadFile("deploy/cron/nightly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(crontab), "/usr/bin/leaderrun ")
+	flags, _, ok := strings.Cut(line, " -- ")
+	if out, err := exec.Command("leaderrun", append([]string{"config"}, strings.Fields(flags)...)...).CombinedOutput(); err != nil || !ok {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
