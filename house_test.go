@@ -75,6 +75,8 @@ var house = []room{
 	{path: "scripts/benchmark", only: []string{std, "internal/campaign", "internal/elect", "internal/lease", "internal/proc",
 		"internal/store/redis"},
 		why: "it measures the binary from outside, on the clock of the deadlines, and more candidates than fit into processes"},
+	{path: "scripts/demo", only: []string{std, "github.com/alicebob/miniredis/v2", "internal/faultnet", "internal/proc"},
+		why: "it shows the binary from outside"},
 	{path: "scripts/benchmark/stamp", only: []string{"strconv", "syscall", "internal/proc"},
 		why: "what it takes to start counts as time between two commands"},
 }
