@@ -3,9 +3,12 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +94,48 @@ func TestAlerts(t *testing.T) {
 		promtool.Dir = "deploy/prometheus"
 		if out, err := promtool.CombinedOutput(); err != nil {
 			t.Errorf("promtool %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// The dashboard's queries are ones, and every metric of theirs and of the alerts'
+// is one of ours.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("deploy/grafana/leaderrun.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	rules := "groups:\n- name: dashboard\n  rules:\n"
+	for _, p := range dashboard.Panels {
+		rules += fmt.Sprintf("  - record: panel\n    labels: {title: %q}\n    expr: %q\n", p.Title, p.Targets[0].Expr)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("promtool", "check", "rules", file).CombinedOutput(); err != nil || len(dashboard.Panels) == 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	alerts, err := os.ReadFile("deploy/prometheus/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := os.ReadFile("docs/settings.md") // whose table a test compares with the code
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`\bleader(?:run)?_[a-z_]+`).FindAllString(rules+string(alerts), -1) {
+		if !strings.Contains(string(settings), "| `"+name+"` |") {
+			t.Errorf("%s is no metric", name)
 		}
 	}
 }
