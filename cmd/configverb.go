@@ -83,7 +83,7 @@ func masked(address string) string {
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
 		return config.Shown(address) // a password that is not escaped looks like a path
 	}
-	if !strings.Contains(shown, ":") {
+	if !strings.Contains(shown, "://") && !strings.HasPrefix(shown, "file:") {
 		return "…" // no address: who knows what it is
 	}
 	return shown

@@ -288,6 +288,8 @@ func TestMasked(t *testing.T) {
 		"redis://u:s3cret%zz@h":                                       "redis://u:***@h",
 		"redis://u:s3/cret@h":                                         "redis://…",
 		"s3cret":                                                      "…",
+		"u:s3cret@h":                                                  "…",
+		"redis:s3cret@h:6379":                                         "…",
 	} {
 		if got := masked(address); got != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
