@@ -297,6 +297,20 @@ func TestTextfileInTrouble(t *testing.T) {
 	}
 }
 
+// A link is one, however it is written.
+func TestTextfileFollowsNoLink(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{link, link + "/", link + "/."} {
+		text, said := textfile(t, dir, led(ended(12*time.Second, 0)...)...)
+		if text != "" || !strings.Contains(said, "it is a symbolic link") {
+			t.Errorf("%s: %q, %q", dir, text, said)
+		}
+	}
+}
+
 // Somebody who keeps the directory to himself keeps nobody from ending.
 func TestTextfileWaitsForItsTurn(t *testing.T) {
 	dir := t.TempDir()

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -166,6 +167,7 @@ func merge(before, now, counted values, seen int64) values {
 // openDir opens a directory that is no symbolic link: who may replace the link
 // would choose where root writes.
 func openDir(dir string) (*os.Root, error) {
+	dir = filepath.Clean(dir) // a slash at its end would follow a link
 	named, err := os.Lstat(dir)
 	if err != nil {
 		return nil, reasonOf(err)
