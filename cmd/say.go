@@ -102,7 +102,7 @@ func (e *addressError) Unwrap() error { return e.err }
 func explain(log *slog.Logger, c config.Config, r campaign.Result) {
 	log = log.With(observe.KeyAttr, c.Key, "outcome", string(r.Outcome))
 	switch {
-	case errors.Is(r.Err, lease.ErrRevoked):
+	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
 		log.Error("an operator took the lease away, the command was stopped, its result is void",
 			observe.EventVoid, observe.CureAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" tells who leads")
 	case r.Outcome == elect.Lost:
