@@ -66,10 +66,11 @@ type Store interface {
 // then renews at once. It shortens the time in which a store that has lost its
 // memory could grant to somebody else, and carries requests to hand over.
 type Caller interface {
-	// Listen blocks until the store wants a sign of life from the holder of key.
-	// A call made before lasts for some seconds. Errors: ErrNoWakeups when this
-	// store cannot call, *StoreError when the connection on which it was listening
-	// is gone, which the store itself may be, too.
+	// Listen blocks until the store wants a sign of life from the holder of key. A
+	// call made before may be kept for some seconds or be lost: the next renewal
+	// tells the same. Errors: ErrNoWakeups when this store cannot call, *StoreError
+	// when the connection on which it was listening is gone, which the store itself
+	// may be, too.
 	Listen(ctx context.Context, key string) error
 }
 
