@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -71,6 +72,8 @@ func revoke(ctx context.Context, store lease.Operator, key string, now bool) err
 		return err
 	}
 	switch {
+	case s.Why == "" && now:
+		return said(key+": was free: "+means(s)+"; a holder that still takes itself for the leader is told by its next renewal that it is none", errNo)
 	case s.Why == "":
 		return said(key+": nothing to take away: "+means(s), errNo)
 	case s.Why == lease.HeldForeign && !now:
@@ -81,20 +84,23 @@ func revoke(ctx context.Context, store lease.Operator, key string, now bool) err
 		return said(key+": ended the minimum hold of the last run, that of "+whom(s), nil)
 	case now:
 		return said(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, whom(s)), nil)
+	case s.Why == lease.HeldRevoked:
+		return said(fmt.Sprintf("%s: already taken from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
 	}
 	return said(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
 }
 
 // whom names the holder of a lease, also of one that has released.
 func whom(s lease.Status) string {
-	holder := s.Holder
-	if _, id, ok := strings.Cut(s.Value, ":"); ok && holder == "" {
-		holder = lease.Holder(id)
-	}
+	id := s.Value[strings.LastIndexByte(s.Value, ':')+1:] // some stores write before it what it is
+	holder := cmp.Or(s.Holder, lease.Holder(id))
 	if !holder.Valid() {
 		return fmt.Sprintf("%q", s.Value)
 	}
-	text := fmt.Sprintf("%s (pid %d, token %d", holder.Host(), pid(holder), s.Token)
+	text := fmt.Sprintf("%s (pid %d", holder.Host(), pid(holder))
+	if s.Why != lease.HeldRevoked { // then it is no longer the holder's
+		text += fmt.Sprintf(", token %d", s.Token)
+	}
 	if name := commandOf(s); name != "" {
 		text += ", command " + config.Shown(name)
 	}

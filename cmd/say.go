@@ -107,7 +107,7 @@ func explain(log *slog.Logger, c config.Config, r campaign.Result) {
 			observe.EventVoid, observe.CureAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" tells who leads")
 	case r.Outcome == elect.Lost:
 		log.Error("lease lost, the command was stopped, its result is void: "+reason(r.Err),
-			observe.EventVoid, observe.CureAttr, "find out who removed or replaced it in the store: nothing but leaderrun may write to its keys")
+			observe.EventVoid, observe.CureAttr, "find out who took it: an operator with leaderrun release --force --now, or who else writes to leaderrun's keys in the store")
 	case r.Outcome == elect.Expired:
 		log.Error("lease expired, the command was stopped, its result is void: "+reason(r.Err), about(observe.EventVoid, r.Err)...)
 	case r.Outcome == elect.Unavailable:

@@ -104,6 +104,7 @@ func threeAtNight() *shelf {
 		},
 		"reports": {Now: now, Token: three, Tick: three, Served: three, Starts: 2, Runs: runs[:1]},
 		"backup":  {Why: lease.HeldCooldown, Value: "cooldown:" + db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now, Runs: runs[1:2]},
+		"brief":   {Why: lease.HeldCooldown, Value: db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now},
 		"mail":    {Why: lease.HeldRevoked, Value: "revoked:" + db2, Holder: db2, Since: at(time.Minute), Token: three, Remaining: ttl, TTL: ttl, Now: now},
 		"gone":    {Holder: db2, Since: at(-36 * time.Hour), Token: three, TTL: ttl, Now: now, Meta: `{"command":"job"}`},
 		"odd": {
@@ -169,7 +170,7 @@ func TestHistory(t *testing.T) {
 func TestRelease(t *testing.T) {
 	s := threeAtNight()
 	var b strings.Builder
-	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd"} {
+	for _, key := range []string{"nightly", "reports", "backup", "brief", "mail", "gone", "odd"} {
 		for _, how := range []struct {
 			flags string
 			ask   func() error
