@@ -2,9 +2,12 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,13 +64,9 @@ func listStatus(ctx context.Context, store lease.Operator, output format) error 
 	if err != nil {
 		return err
 	}
-	all := make([]lease.Status, 0, len(keys))
-	for _, key := range keys {
-		s, err := store.Inspect(ctx, key)
-		if err != nil {
-			return err
-		}
-		all = append(all, s)
+	all, damage, err := inspectAll(ctx, store, keys)
+	if err != nil {
+		return err
 	}
 	err = printed(func(b *bytes.Buffer) {
 		if output == asJSON {
@@ -84,7 +83,31 @@ func listStatus(ctx context.Context, store lease.Operator, output format) error 
 		}
 		table(b, rows)
 	})
-	return answered(err, all...)
+	return answered(cmp.Or(err, damage), all...)
+}
+
+// unreadable is the state of a key of which the store has something that is not
+// leaderrun's.
+const unreadable lease.HeldReason = "unreadable"
+
+// inspectAll looks at all keys. One that is damaged must not hide the others: it
+// is among them as unreadable, and damage says what is wrong with the first.
+func inspectAll(ctx context.Context, store lease.Operator, keys []string) (all []lease.Status, damage, err error) {
+	for _, key := range keys {
+		s, err := store.Inspect(ctx, key)
+		var failure *lease.StoreError
+		switch {
+		case errors.As(err, &failure) && failure.Permanent:
+			s, damage = lease.Status{Key: key, Why: unreadable}, cmp.Or(damage, err)
+		case err != nil:
+			return nil, nil, err
+		}
+		all = append(all, s)
+	}
+	if damage != nil && !slices.ContainsFunc(all, func(s lease.Status) bool { return s.Why != unreadable }) {
+		return nil, nil, damage
+	}
+	return all, damage, nil
 }
 
 // answered makes the exit status of what was found.
@@ -225,7 +248,7 @@ func listRow(s lease.Status) []string {
 	if s.Token != 0 {
 		row[4] = strconv.FormatInt(s.Token, 10)
 	}
-	if s.Why != "" {
+	if s.Why != "" && s.Why != unreadable {
 		row[6] = left(s)
 	}
 	if name := commandOf(s); name != "" {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,12 +56,14 @@ type shelf struct {
 	keys   map[string]lease.Status
 	asked  []string
 	failed error
+	// damaged are the keys that cannot be read.
+	damaged map[string]error
 }
 
 func (s *shelf) Inspect(_ context.Context, key string) (lease.Status, error) {
 	status := s.keys[key]
 	status.Key = key
-	return status, s.failed
+	return status, cmp.Or(s.failed, s.damaged[key])
 }
 
 func (s *shelf) Keys(context.Context) ([]string, error) {
@@ -151,6 +154,20 @@ func TestStatusOfAllKeys(t *testing.T) {
 		if text, err = answer(t, func() error { return listStatus(t.Context(), &shelf{}, output) }); !errors.Is(err, errNo) || text == "" {
 			t.Errorf("six free keys: %q, %v", text, err)
 		}
+	}
+}
+
+// One key that is damaged does not hide the others.
+func TestStatusOfADamagedKey(t *testing.T) {
+	damage := &lease.StoreError{Op: "status", Err: errors.New("WRONGTYPE"), Permanent: true}
+	for _, output := range []format{asTable, asJSON} {
+		s := threeAtNight()
+		s.damaged = map[string]error{"gone": damage}
+		text, err := answer(t, func() error { return listStatus(t.Context(), s, output) })
+		if !errors.Is(err, damage) {
+			t.Errorf("it ends with %v", err)
+		}
+		golden(t, "status-damaged."+output.String(), text)
 	}
 }
 
