@@ -207,9 +207,11 @@ func statusRows(s lease.Status) [][]string {
 	if s.Holder != "" {
 		add("holder", string(s.Holder))
 		if name := commandOf(s); name != "" {
-			add("command", name)
+			add("command", config.Shown(name))
 		}
-		add("since", fmt.Sprintf("%s (%s)", instant(s.Since), span(between(s.Since, s.Now))))
+		if tellable(s.Since) {
+			add("since", fmt.Sprintf("%s (%s)", instant(s.Since), span(between(s.Since, s.Now))))
+		}
 	}
 	if s.Token != 0 {
 		add("token", strconv.FormatInt(s.Token, 10))
@@ -252,7 +254,7 @@ func listRow(s lease.Status) []string {
 		row[6] = left(s)
 	}
 	if name := commandOf(s); name != "" {
-		row[7] = name
+		row[7] = config.Shown(name)
 	}
 	if len(s.Runs) > 0 {
 		last := s.Runs[0]

@@ -171,6 +171,19 @@ func TestStatusOfADamagedKey(t *testing.T) {
 	}
 }
 
+// A holder can say anything about its command, and other tools that take a lease
+// say nothing about themselves.
+func TestStatusOfAStranger(t *testing.T) {
+	const stranger = "db1/4711/0123456789abcdef0123456789abcdef"
+	meta := `{"command":"` + strings.Repeat("x", 4000) + `"}`
+	s := lease.Status{Key: "k", Why: lease.HeldLeader, Value: stranger, Holder: stranger, Meta: meta}
+	for _, cells := range append(statusRows(s), listRow(s)) {
+		if text := strings.Join(cells, " "); len(text) > 200 || strings.HasPrefix(text, "since") {
+			t.Errorf("%.100s… of %d bytes", text, len(text))
+		}
+	}
+}
+
 func TestHistory(t *testing.T) {
 	for _, key := range []string{"nightly", "odd", "never"} {
 		for _, output := range []format{asTable, asJSON} {
