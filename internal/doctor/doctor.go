@@ -68,14 +68,16 @@ func acquire(ctx context.Context, store Store, r lease.Request) (lease.Lease, er
 // its own, in a store that has them.
 func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []lease.Finding {
 	took, err := renewals(ctx, store, l)
+	called := listen(ctx, store)
 	drift, elapsed, clockErr := drift(ctx, store)
 	_, handOverErr := store.HandOver(ctx, probe)
+	heard := <-called
 	waitErr := store.Wait(ctx, probe, 10*time.Millisecond)
 	if errors.Is(waitErr, lease.ErrNoWakeups) {
-		waitErr = nil
+		heard, waitErr = false, nil
 	}
 	var findings []lease.Finding
-	for _, err := range []error{err, clockErr, handOverErr, waitErr, store.Pass(ctx, probe), store.Release(ctx, l, lease.Result{})} {
+	for _, err := range []error{err, clockErr, handOverErr, waitErr, store.Pass(ctx, probe), store.Release(ctx, l, lease.Result{Ran: true, Success: true})} {
 		if err != nil {
 			findings = append(findings, Broken("rights", err))
 		}
@@ -85,7 +87,7 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	}
 	return []lease.Finding{
 		Fine("rights", "acquire, renew, status, hand over, wait and release work"),
-		listing(ctx, store), latency(took[len(took)/2], took[len(took)-1], t), clock(drift, elapsed, t),
+		wakeups(heard), filed(ctx, store, l), listing(ctx, store), latency(took[len(took)/2], took[len(took)-1], t), clock(drift, elapsed, t),
 	}
 }
 
@@ -120,6 +122,49 @@ func drift(ctx context.Context, store Store) (gained float64, elapsed time.Durat
 		}
 	}
 	return ahead[1] - ahead[0], runner.Now() - began, nil
+}
+
+// listen reports whether the store calls on the holder that is asked to hand over
+// when the clocks have been compared. A store that never calls is no worse.
+func listen(ctx context.Context, store Store) <-chan bool {
+	heard := make(chan bool, 1)
+	caller, ok := store.(lease.Caller)
+	if !ok {
+		heard <- true
+		return heard
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, clockSpan+time.Second)
+		defer cancel()
+		heard <- caller.Listen(ctx, probe) == nil
+	}()
+	return heard
+}
+
+// missing is what to do where runs go on without something that a store can do:
+// no error tells of it.
+const missing = "grant this user all the rights that docs/stores.md lists"
+
+func wakeups(heard bool) lease.Finding {
+	if heard {
+		return Fine("wake-ups", "standbys are woken, a holder is called")
+	}
+	return lease.Finding{
+		Subject: "wake-ups", Verdict: lease.Doubtful, Text: "nobody is called: a standby finds out late that the key is free, a holder by its next renewal that it is to hand over",
+		Cure: missing + ", and use no pooler in transaction mode",
+	}
+}
+
+// filed looks whether the store has filed the run of the lease.
+func filed(ctx context.Context, store Store, l lease.Lease) lease.Finding {
+	s, err := store.Inspect(ctx, probe)
+	if err != nil {
+		return Broken("history", err)
+	}
+	if !slices.ContainsFunc(s.Runs, func(r lease.Run) bool { return r.Token == l.Token }) {
+		return lease.Finding{Subject: "history", Verdict: lease.Doubtful, Text: "runs are not filed: leaderrun history shows none", Cure: missing}
+	}
+	return Fine("history", "runs are filed")
 }
 
 func listing(ctx context.Context, store lease.Operator) lease.Finding {
