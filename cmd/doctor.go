@@ -12,6 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/doctor"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/runner"
 )
 
 func doctorCommand() *cobra.Command {
@@ -107,11 +108,11 @@ func examineStore(c config.Config) []lease.Finding {
 // examineHost looks at what a run needs of this host.
 func examineHost() []lease.Finding {
 	self, err := os.Executable()
-	if err == nil {
-		err = doctor.Guard(self, "check") // says nothing, and that no lease is held
+	if err != nil { // its name is found in /proc, which guards need, too
+		return []lease.Finding{broken("guard", runner.ErrNoProc)}
 	}
 	guard := doctor.Fine("guard", "it starts a command and sees its tree end")
-	if err != nil {
+	if err := doctor.Guard(self, "check"); err != nil { // check says nothing, and that no lease is held
 		guard = broken("guard", err)
 	}
 	return slices.Concat([]lease.Finding{guard}, doctor.Tasks("/sys/fs/cgroup", "/proc/self/cgroup"), doctor.Path(self))

@@ -178,7 +178,7 @@ func listing(ctx context.Context, store lease.Operator) lease.Finding {
 }
 
 func latency(median, worst time.Duration, t elect.Timing) lease.Finding {
-	f := Fine("latency", fmt.Sprintf("%s in the median, %s at most; a renewal may take %s", median.Round(10*time.Microsecond), worst.Round(10*time.Microsecond), t.Attempt))
+	f := Fine("latency", fmt.Sprintf("%s in the median, %s at most; a renewal may take %s", median.Round(10*time.Microsecond), worst.Round(10*time.Microsecond), t.Attempt.Round(time.Millisecond)))
 	switch {
 	case worst > t.Attempt:
 		f.Verdict, f.Cure = lease.Bad, "use a longer --ttl, or a store that is nearer"

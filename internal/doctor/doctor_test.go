@@ -3,6 +3,7 @@ package doctor
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,13 @@ func TestLatency(t *testing.T) {
 		if f := latency(time.Millisecond, worst, timing); f.Verdict != want || (f.Cure == "") != (want == lease.Fine) {
 			t.Errorf("%s: %+v", worst, f)
 		}
+	}
+}
+
+func TestLatencyIsRound(t *testing.T) {
+	short := elect.NewTiming(time.Second, time.Second/3, 0) // an attempt takes a fifteenth
+	if f := latency(time.Millisecond, time.Millisecond, short); !strings.HasSuffix(f.Text, "may take 67ms") {
+		t.Errorf("%+v", f)
 	}
 }
 
