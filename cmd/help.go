@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/config"
 )
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
@@ -74,12 +76,20 @@ LEADERRUN_TOKEN, which grows with every leader, and LEADERRUN_LEASE_FILE for che
 
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "help",
-		Short: "The flags of a run and its exit statuses",
-		Args:  noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			printHelp()
-			return nil
+		Use:   "help [VERB]",
+		Short: "The flags of a run and its exit statuses, or those of a verb",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				printHelp()
+				return nil
+			}
+			about := verbs()[args[0]]
+			if about == nil || len(args) > 1 {
+				return &config.Error{Problem: "no such verb", Cure: "leaderrun help lists the verbs"}
+			}
+			t := tool(about())
+			t.SetArgs([]string{args[0], "--help"})
+			return t.Execute()
 		},
 	}
 }

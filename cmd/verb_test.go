@@ -255,6 +255,17 @@ func TestVerbsTellTheirFlags(t *testing.T) {
 	}
 }
 
+// help VERB is VERB --help.
+func TestHelpOfAVerb(t *testing.T) {
+	noSettings(t)
+	for name := range verbs() {
+		_, want, _ := ran(t, name, "--help")
+		if status, got, stderr := ran(t, "help", name); status != 0 || got != want || stderr != "" {
+			t.Errorf("help %s: status %d, %q, stderr %q", name, status, got, stderr)
+		}
+	}
+}
+
 func TestVerbsRefuse(t *testing.T) {
 	noSettings(t)
 	for args, want := range map[string]string{
@@ -266,6 +277,8 @@ func TestVerbsRefuse(t *testing.T) {
 		"status --store x://h":           "--store: the store's address must begin with",
 		"status --store redis://h:99999": "--store: ",
 		"status --prefix=":               "--prefix: is empty",
+		"help me":                        "no such verb",
+		"help status history":            "no such verb",
 		"history":                        "no key",
 		"release":                        "no key",
 		"release --key k --now":          "--now: means nothing without --force",
