@@ -25,6 +25,7 @@ type world struct {
 	release func(context.Context) error
 	wait    func(context.Context) error
 	listen  func(context.Context) error
+	pass    func(context.Context) error
 	// command is the command's life: it returns how it ended, or is cut short by
 	// a signal (stubborn: only by a kill).
 	command  func(ctx context.Context) elect.Exit
@@ -35,6 +36,7 @@ type world struct {
 	holders  []lease.Holder
 	end      context.CancelFunc
 	killBy   time.Duration
+	leased   lease.Lease
 	released lease.Result
 }
 
@@ -47,6 +49,7 @@ func newWorld(t *testing.T) *world {
 	w.release = func(context.Context) error { return nil }
 	w.wait = func(ctx context.Context) error { return lease.ErrNoWakeups }
 	w.listen = func(ctx context.Context) error { return lease.ErrNoWakeups }
+	w.pass = func(context.Context) error { return nil }
 	w.command = func(ctx context.Context) elect.Exit { <-ctx.Done(); return elect.Exit{Signal: 15} }
 	return w
 }
@@ -69,14 +72,14 @@ func (w *world) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	w.note("renew")
 	return w.renew(ctx, l)
 }
-func (w *world) Release(ctx context.Context, _ lease.Lease, r lease.Result) error {
+func (w *world) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
 	w.note("release")
-	w.released = r
+	w.leased, w.released = l, r
 	return w.release(ctx)
 }
 func (w *world) Wait(ctx context.Context, _ string, _ time.Duration) error { return w.wait(ctx) }
 func (w *world) Listen(ctx context.Context, _ string) error                { return w.listen(ctx) }
-func (w *world) Pass(context.Context, string) error                        { w.note("pass"); return nil }
+func (w *world) Pass(ctx context.Context, _ string) error                  { w.note("pass"); return w.pass(ctx) }
 func (w *world) Close() error                                              { return nil }
 
 func (w *world) Start(killBy time.Duration, _ lease.Lease, tell func(elect.Event)) {
