@@ -1,0 +1,128 @@
+//go:build linux
+
+// Havoc runs leaderrun against a real store, does harm to both for round after
+// round, and judges by what the commands themselves have written: whether two
+// trees of one key ever lived at once, whether anything of a tree survived, in
+// which order tokens came, and how long nobody led. With -soak it does no harm,
+// but looks at memory, descriptors, threads and keys for a long time.
+// scripts/chaos builds and starts it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+type options struct {
+	rounds, lanes int
+	store         string
+	seed          uint64
+	ttl           time.Duration
+	soak          time.Duration
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 30, "rounds in all")
+	flag.IntVar(&o.lanes, "lanes", 4, "stores, each with candidates of its own, that are hurt at the same time")
+	flag.StringVar(&o.store, "store", "redis", "redis or postgres")
+	flag.Uint64Var(&o.seed, "seed", 0, "what decides the faults of every round; 0: a random one")
+	flag.DurationVar(&o.ttl, "ttl", 3*time.Second, "TTL of the leases")
+	flag.DurationVar(&o.soak, "soak", 0, "instead of rounds: 50 keys with 3 candidates each, for so long")
+	flag.Parse()
+	if o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if o.store != "redis" && o.store != "postgres" {
+		return fmt.Errorf("-store %s: redis or postgres", o.store)
+	}
+	if o.rounds < 1 || o.lanes < 1 || o.ttl < time.Second {
+		return fmt.Errorf("-rounds and -lanes are at least 1, -ttl is at least 1s")
+	}
+	dir, err := os.MkdirTemp("", "chaos")
+	if err != nil {
+		return err
+	}
+	if o.soak > 0 {
+		defer os.RemoveAll(dir)
+		return soak(ctx, o, dir)
+	}
+	if err := chaos(ctx, o, dir); err != nil {
+		return fmt.Errorf("%w\n  the same faults again: scripts/chaos -store %s -rounds %d -lanes %d -ttl %s -seed %d\n  what everybody wrote: %s",
+			err, o.store, o.rounds, o.lanes, o.ttl, o.seed, dir)
+	}
+	return os.RemoveAll(dir)
+}
+
+// chaos spreads the rounds over the lanes, which take them as they come.
+func chaos(ctx context.Context, o options, dir string) error {
+	fmt.Printf("%d rounds on %s, TTL %s, seed %d\n", o.rounds, o.store, o.ttl, o.seed)
+	rounds := make(chan int, o.rounds)
+	for i := range o.rounds {
+		rounds <- i + 1
+	}
+	close(rounds)
+	var (
+		total  = newTally()
+		lanes  sync.WaitGroup
+		mu     sync.Mutex
+		failed error
+	)
+	for i := range min(o.lanes, o.rounds) {
+		lanes.Go(func() {
+			found, err := work(ctx, o, fmt.Sprintf("%s/lane%d", dir, i), rounds)
+			mu.Lock()
+			defer mu.Unlock()
+			total.add(found)
+			if err != nil && failed == nil {
+				failed = fmt.Errorf("lane %d: %w", i, err)
+			}
+		})
+	}
+	lanes.Wait()
+	total.print(o.ttl)
+	if failed != nil {
+		return failed
+	}
+	if n := total.violations(); n > 0 {
+		return fmt.Errorf("%d violations", n)
+	}
+	return nil
+}
+
+// clock is the clock of all marks.
+func clock() time.Duration { return time.Duration(proc.Now()) }
+
+// await looks until it is so, or for so long.
+func await(ctx context.Context, what string, atMost time.Duration, so func() bool) error {
+	for deadline := clock() + atMost; clock() < deadline; {
+		if so() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("waited %s in vain for %s", atMost, what)
+}
