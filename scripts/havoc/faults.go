@@ -80,7 +80,8 @@ func (l *lane) drawn(r *rand.Rand, kinds []string) harm {
 	upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 	h := harm{kind: kinds[r.IntN(len(kinds))], after: upTo(l.ttl / 3), lasts: l.ttl/4 + upTo(l.ttl*7/4), everyone: r.IntN(2) == 0}
 	slow := time.Duration(float64(l.ttl) / 300 * math.Pow(600, r.Float64())) // from TTL/300 to 2 TTL
-	if strings.HasSuffix(h.kind, "-kill") && !strings.HasPrefix(h.kind, "store") {
+	switch h.kind {
+	case "elector-kill", "guard-kill", "standby-kill": // nothing brings them back
 		h.lasts = 0
 	}
 	if h.kind == "net-delay" {

@@ -137,10 +137,12 @@ func (l *lane) revive() error {
 	return nil
 }
 
-// leads reports whether somebody's command writes marks now.
-func (l *lane) leads() bool {
+// leadsSince reports whether somebody's command writes marks, and did so a moment
+// after that instant: one that was being killed then does not count.
+func (l *lane) leadsSince(instant time.Duration) bool {
+	const moment = 50 * time.Millisecond
 	t, ok := newest(l.marks)
-	return ok && clock()-t.last < 50*time.Millisecond
+	return ok && t.last > instant+moment && clock()-t.last < moment
 }
 
 // limit is how long it may take until somebody leads when all is well again: the
@@ -153,7 +155,8 @@ func (l *lane) round(ctx context.Context, n int) error {
 	if err := l.revive(); err != nil {
 		return err
 	}
-	if err := await(ctx, "a leader", patience, l.leads); err != nil {
+	before := clock()
+	if err := await(ctx, "a leader", patience, func() bool { return l.leadsSince(before) }); err != nil {
 		return err
 	}
 	was, _ := newest(l.marks)
@@ -163,8 +166,7 @@ func (l *lane) round(ctx context.Context, n int) error {
 		return err
 	}
 	healed, again := clock(), time.Duration(0)
-	err := await(ctx, "a leader after the last fault", patience, l.leads)
-	if err != nil {
+	if err := await(ctx, "a leader after the last fault", patience, func() bool { return l.leadsSince(healed) }); err != nil {
 		return err
 	}
 	is, _ := newest(l.marks)
