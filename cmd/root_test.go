@@ -142,7 +142,7 @@ func TestBadInput(t *testing.T) {
 		{args: "--key k --n JOB", want: "unknown flag --n"},
 		{args: "--key k ---n JOB", want: "a flag is not written as one"},
 		{args: "version 1", want: "version takes no arguments"},
-		{args: "help key", want: "help takes no arguments"},
+		{args: "help key", want: "no such verb"},
 		{args: "version --json", want: "unknown flag --json"},
 		{env: "LEADERRUN_TLL=1s", args: "--key k JOB", want: "LEADERRUN_TLL is set, but is no setting\n  did you mean LEADERRUN_TTL?"},
 		{env: "LEADERRUN_PASSWORD=x", args: "--key k JOB", want: "LEADERRUN_PASSWORD is set, but is no setting"},
