@@ -1,0 +1,317 @@
+package simulate
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+const (
+	prefix   = "leaderrun"
+	key      = "k"
+	leaseKey = prefix + ":leader:" + key
+	stateKey = prefix + ":state:{" + leaseKey + "}"
+)
+
+// dice is a generator that several goroutines of one thing may use.
+type dice struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func (d *dice) IntN(n int) int { return int(d.Int64N(int64(n))) }
+
+func (d *dice) Int64N(n int64) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.Int64N(n)
+}
+
+// world is one schedule: hosts, a store, what happens to them, and the checker,
+// who sees everything and can be fooled by nobody's clock.
+type world struct {
+	t     *testing.T
+	seed  uint64
+	start time.Time
+	// rate is that of the store's clock: faster or slower than the hosts' by up to
+	// one per cent.
+	rate  float64
+	redis *miniredis.Miniredis
+	hosts []*host
+	// forgetful: the store loses what it acknowledged, too, and promises less.
+	forgetful bool
+	// turn is who changes the store.
+	turn      chan struct{}
+	processes sync.WaitGroup
+	faults    sync.WaitGroup
+
+	mu        sync.Mutex
+	dices     uint64
+	holders   int
+	down      int
+	over      bool
+	lastFault time.Duration
+	lastLive  time.Duration
+	forgot    time.Duration // when the store last forgot
+	live      []*tree
+	tokens    map[string]int64 // of all grants
+	largest   int64
+	until     map[string]time.Duration // when a holder's lease ends by the store's last word, on the world's clock
+	grantedAt map[string]time.Duration
+	lines     []string
+	hash      uint64
+	failure   string
+	count     count
+}
+
+// count is what happened in a schedule, or in many.
+type count struct {
+	runs, grants, faults, overlaps, requests int
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		t: t, seed: seed, start: time.Now(), redis: miniredis.NewMiniRedis(), turn: make(chan struct{}, 1),
+		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{},
+	}
+	rng := w.rng()
+	w.forgetful = seed%3 == 2
+	w.rate = []float64{0.99, 1.01, 1 + float64(rng.IntN(2001)-1000)/100_000}[rng.IntN(3)]
+	w.setClock()
+	w.redis.ClockTTL(true)
+	ttls := []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 30 * time.Second}
+	ttl := ttls[rng.IntN(len(ttls))]
+	mixed := rng.IntN(3) == 0
+	for _, name := range []string{"a", "b", "c"} {
+		if mixed {
+			ttl = ttls[rng.IntN(len(ttls))]
+		}
+		w.hosts = append(w.hosts, &host{w: w, name: name, rng: w.rng(), ttl: ttl, offset: time.Hour + w.upTo(rng, 1000*time.Hour)})
+	}
+	return w
+}
+
+func (w *world) at() time.Duration { return time.Since(w.start) }
+
+// rng makes a generator for one thing: what others do does not change what it
+// throws.
+func (w *world) rng() *dice {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dices++
+	return &dice{r: rand.New(rand.NewPCG(w.seed, w.dices))}
+}
+
+func (w *world) upTo(rng *dice, d time.Duration) time.Duration {
+	return 1 + time.Duration(rng.Int64N(int64(d)))
+}
+
+func (w *world) latency(rng *dice) time.Duration { return w.upTo(rng, 2*time.Millisecond) }
+
+// newHolder makes ids as twins do: in two containers with the same host name and
+// process id.
+func (w *world) newHolder() lease.Holder {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holders++
+	return lease.Holder(fmt.Sprintf("twin/7/%032x", w.holders))
+}
+
+// setClock tells the store what its clock says.
+func (w *world) setClock() {
+	w.redis.SetTime(w.start.Add(time.Duration(float64(w.at()) * w.rate)))
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(format, args...)
+}
+
+func (w *world) noteLocked(format string, args ...any) {
+	if w.failure != "" { // the rest follows from it
+		return
+	}
+	line := fmt.Sprintf("%12.6f ", w.at().Seconds()) + fmt.Sprintf(format, args...)
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %s", w.hash, line)
+	w.hash = h.Sum64()
+	const most = 20_000
+	if w.lines = append(w.lines, line); len(w.lines) > most {
+		w.lines = w.lines[most/2:]
+	}
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failLocked(format, args...)
+}
+
+func (w *world) failLocked(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.noteLocked("BROKEN: %s", text)
+	if w.failure == "" {
+		w.failure = text
+	}
+}
+
+// faulty notes that a fault did something.
+func (w *world) faulty() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastFault = w.at()
+}
+
+func (w *world) isOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
+}
+
+func (w *world) isDown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.down > 0
+}
+
+// seen is what stands in the store.
+type seen struct {
+	value string
+	until time.Duration // on the world's clock
+	id    string
+	token int64
+}
+
+func (w *world) look() seen {
+	w.setClock()
+	var s seen
+	s.value, _ = w.redis.Get(leaseKey)
+	s.until = w.at() + time.Duration(float64(w.redis.TTL(leaseKey))/w.rate)
+	s.id = w.redis.HGet(stateKey, "id")
+	s.token, _ = strconv.ParseInt(w.redis.HGet(stateKey, "tok"), 10, 64)
+	return s
+}
+
+// judge looks at what one request did to the store.
+func (w *world) judge(p *process, request []byte, before, after seen) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count.requests++
+	const noise = 20 * time.Millisecond
+	if x := before.value; x != "" && (after.value != x || (after.until-before.until).Abs() > noise) {
+		if !bytes.Contains(request, []byte(x)) {
+			w.failLocked("I6: a request of %s changed the lease of %s", p, x)
+		}
+		if after.value != x {
+			w.noteLocked("%s: releases %s", p, x)
+			for _, t := range w.live {
+				if string(t.lease.Holder) == x {
+					w.failLocked("I6: %s was released while its tree lives", x)
+				}
+			}
+		}
+	}
+	if x := after.value; x != "" {
+		w.until[x] = max(w.until[x], after.until)
+		for _, t := range w.live {
+			if string(t.lease.Holder) == x {
+				t.out = 0
+			}
+		}
+	}
+	if after.id == "" {
+		return
+	}
+	if w.tokens[after.id] != after.token {
+		if after.token <= w.largest {
+			w.failLocked("I2: token %d was granted after %d", after.token, w.largest)
+		}
+		w.noteLocked("%s: granted %s token %d", p, after.id, after.token)
+		w.count.grants++
+		w.tokens[after.id], w.largest, w.grantedAt[after.id] = after.token, max(w.largest, after.token), w.at()
+	}
+}
+
+// born is called when a command starts.
+func (w *world) born(t *tree) {
+	s := w.look()
+	holder := string(t.lease.Holder)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked("%s: the tree of %s lives, kill-by %s", t.p, holder, t.killBy)
+	w.count.runs++
+	if s.value != holder {
+		if w.forgot <= w.grantedAt[holder] {
+			w.failLocked("I4: %s starts, the key says %q", holder, s.value)
+		}
+		t.out = w.at()
+	}
+	if t.lease.Token != w.tokens[holder] {
+		w.failLocked("I2: %s starts with token %d, granted was %d", holder, t.lease.Token, w.tokens[holder])
+	}
+	for _, other := range w.live {
+		if w.count.overlaps++; other.out == 0 && t.out == 0 {
+			w.failLocked("I1: %s starts, the tree of %s lives", holder, other.lease.Holder)
+		}
+	}
+	w.live = append(w.live, t)
+}
+
+// buried is called when the last of a tree has died.
+func (w *world) buried(t *tree) {
+	s := w.look()
+	holder := string(t.lease.Holder)
+	unhurt := t.p.host.unhurtSince(t.out)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked("%s: the tree of %s is dead", t.p, holder)
+	w.live = slices.DeleteFunc(w.live, func(x *tree) bool { return x == t })
+	now := w.at()
+	w.lastLive = now
+	if until := w.until[holder]; now >= until {
+		w.failLocked("I3: the tree of %s died %s after its lease", holder, now-until)
+	}
+	if s.value != holder {
+		if t.out == 0 {
+			w.failLocked("I3: the tree of %s died when the key said %q", holder, s.value)
+		}
+		set := t.p.set
+		limit := set.Renew + set.Attempt + set.LostGrace + set.KillMargin
+		if unhurt && now-t.out > limit {
+			w.failLocked("the tree of %s died %s after its lease had been taken out, at most %s were promised", holder, now-t.out, limit)
+		}
+	}
+}
+
+// forget is what a store does that loses what it acknowledged.
+func (w *world) forget(what string, lose func()) {
+	before := w.look()
+	lose()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked("the store forgets: %s", what)
+	w.forgot, w.lastFault = w.at(), w.at()
+	for _, t := range w.live {
+		if string(t.lease.Holder) == before.value && t.out == 0 {
+			t.out = w.at()
+		}
+	}
+}
+
+func (w *world) trace(last int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.lines[max(0, len(w.lines)-last):], "\n")
+}
