@@ -42,6 +42,7 @@ type process struct {
 	killed chan struct{}
 	tree   *tree
 	links  []*link
+	trap   func()
 }
 
 func (p *process) String() string { return fmt.Sprintf("%s/%d", p.host.name, p.number) }
@@ -229,6 +230,24 @@ func (p *process) order() {
 	for range 2 {
 		p.dither()
 		p.orders <- campaign.Received{Signal: 15, Order: true}
+	}
+}
+
+// setTrap has something happen when the store has answered the next request, and
+// the answer is on its way.
+func (p *process) setTrap(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trap = f
+}
+
+func (p *process) spring() {
+	p.mu.Lock()
+	f := p.trap
+	p.trap = nil
+	p.mu.Unlock()
+	if f != nil {
+		f()
 	}
 }
 

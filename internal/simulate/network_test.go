@@ -230,5 +230,6 @@ func (l *link) exchange(request []byte) (answer []byte, ok bool) {
 	}
 	answer, ok = <-l.answers
 	w.judge(l.p, request, before, w.look())
+	l.p.spring()
 	return answer, ok
 }

@@ -86,10 +86,13 @@ func (w *world) run() {
 		}()
 	}
 	time.Sleep(time.Second) // all have begun
-	for end := w.at() + 12*longest; w.at() < end; {
+	for end := w.at() + 9*longest; w.at() < end; {
 		time.Sleep(w.upTo(rng, longest))
 		w.count.faults++
 		w.fault(rng)
+	}
+	for _, h := range w.hosts {
+		h.current().setTrap(nil)
 	}
 	w.faults.Wait()
 	w.awaitLeader(longest)
@@ -146,12 +149,24 @@ func (w *world) fault(rng *dice) {
 	p := h.current()
 	tree := p.held()
 	span := h.ttl/20 + w.upTo(rng, h.ttl*5/2)
-	switch kind := rng.IntN(20); {
+	switch kind := rng.IntN(24); {
 	case kind < 2:
-		w.during("stops the elector", p, h.ttl/2+w.upTo(rng, h.ttl*5/2), p.freeze, p.thaw)
+		span = h.ttl/2 + w.upTo(rng, h.ttl*5/2)
+		if rng.IntN(2) == 0 {
+			w.during("stops the elector", p, span, p.freeze, p.thaw)
+		} else {
+			p.setTrap(func() { w.during("stops the elector before an answer", p, span, p.freeze, p.thaw) })
+		}
 	case kind < 4:
-		p.kill()
-		w.faulty()
+		if rng.IntN(2) == 0 {
+			p.kill()
+			w.faulty()
+		} else {
+			p.setTrap(func() {
+				go p.kill()
+				w.faulty()
+			})
+		}
 	case kind < 5 && tree != nil:
 		w.during("stops the guard", p, w.upTo(rng, 2*h.ttl), tree.stop, tree.resume)
 	case kind < 6 && tree != nil:
@@ -163,6 +178,11 @@ func (w *world) fault(rng *dice) {
 		w.restart(rng, span, false)
 	case kind < 10 && w.forgetful:
 		w.lose(rng, span)
+	case kind < 13: // a network that gets worse
+		w.during("slow and then a black hole", p, span, func() { h.bring(slow, 1) }, func() {
+			h.bring(slow, -1)
+			w.during("black hole", p, h.ttl+w.upTo(rng, h.ttl), func() { h.bring(blackHole, 1) }, func() { h.bring(blackHole, -1) })
+		})
 	default:
 		hosts := []*host{h}
 		if rng.IntN(4) == 0 {
