@@ -62,6 +62,9 @@ func settingViews(c config.Config, s *sources) []settingView {
 			v.Value, v.From = s.values.GetString(f.Name), s.name(f.Name)
 		case derived[f.Name] != "":
 			v.Value = derived[f.Name]
+			if f.Name == "ttl" {
+				v.From = cmp.Or(s.name("profile"), v.From)
+			}
 		}
 		if f.Name == "store" {
 			v.Value = masked(v.Value)

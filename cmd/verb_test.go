@@ -320,6 +320,14 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+func TestConfigTellsOfTheProfile(t *testing.T) {
+	noSettings(t)
+	_, stdout, _ := ran(t, "config", "--profile", "fast")
+	if !regexp.MustCompile(`(?m)^ttl +15s +--profile$`).MatchString(stdout) {
+		t.Error(stdout)
+	}
+}
+
 func TestMasked(t *testing.T) {
 	for address, want := range map[string]string{
 		"redis://h:6379/0":                                            "redis://h:6379/0",
