@@ -106,22 +106,28 @@ func renewals(ctx context.Context, store Store, l lease.Lease) ([]time.Duration,
 }
 
 // drift is how many milliseconds the store's clock gains on this host's in
-// elapsed.
+// elapsed, at least: an answer may be of any instant of its request, which is long
+// where host or network are busy.
 func drift(ctx context.Context, store Store) (gained float64, elapsed time.Duration, err error) {
 	began := runner.Now()
 	var ahead [2]float64
+	doubt := time.Duration(0)
 	for i := range ahead {
 		sent := runner.Now()
 		s, err := store.Inspect(ctx, probe)
 		if err != nil {
 			return 0, 0, err
 		}
-		ahead[i] = float64(s.Now) - float64((sent+runner.Now())/2)/float64(time.Millisecond)
+		answered := runner.Now()
+		ahead[i] = float64(s.Now) - float64((sent+answered)/2)/float64(time.Millisecond)
+		doubt += (answered - sent) / 2
 		if i == 0 {
 			time.Sleep(clockSpan)
 		}
 	}
-	return ahead[1] - ahead[0], runner.Now() - began, nil
+	gained = ahead[1] - ahead[0]
+	certain := math.Max(0, math.Abs(gained)-float64(doubt)/float64(time.Millisecond))
+	return math.Copysign(certain, gained), runner.Now() - began, nil
 }
 
 // listen reports whether the store calls on the holder that is asked to hand over

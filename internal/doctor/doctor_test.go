@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,5 +72,26 @@ func TestPath(t *testing.T) {
 	findings := Path("/usr/local/bin/leaderrun")
 	if len(findings) != 1 || findings[0].Verdict != lease.Doubtful || findings[0].Cure != "write /usr/local/bin/leaderrun in crontabs" {
 		t.Errorf("%+v", findings)
+	}
+}
+
+// slow answers the questions about a key, each after another while.
+type slow struct {
+	Store
+	after []time.Duration
+}
+
+func (s *slow) Inspect(context.Context, string) (lease.Status, error) {
+	now := time.Now().UnixMilli()
+	time.Sleep(s.after[0])
+	s.after = s.after[1:]
+	return lease.Status{Now: now}, nil
+}
+
+// What is late is not a clock that is wrong.
+func TestDriftOfASlowStore(t *testing.T) {
+	gained, elapsed, err := drift(t.Context(), &slow{after: []time.Duration{0, 100 * time.Millisecond}})
+	if f := clock(gained, elapsed, elect.NewTiming(30*time.Second, 10*time.Second, 0)); err != nil || f.Verdict != lease.Fine {
+		t.Errorf("%+v, %v", f, err)
 	}
 }
