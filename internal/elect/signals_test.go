@@ -1,0 +1,78 @@
+package elect
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What every signal does in every state: while nothing runs those end the
+// candidate that would end any program; a command gets them all, but not once
+// more what its terminal has sent it; and no signal shortens what keeps the lease.
+func TestSignalsAtEveryState(t *testing.T) {
+	signals := []Event{
+		{Kind: Order, Signal: 15},
+		{Kind: Order, Signal: 2, FromTerminal: true},
+		{Kind: PassOn, Signal: 1},
+		{Kind: PassOn, Signal: 3, FromTerminal: true},
+		{Kind: PassOn, Signal: 10},
+	}
+	settled := []Event{event(Begin, 0), event(Settling, 0.01).remaining(0.3)}
+	for _, state := range []struct {
+		name  string
+		given []Event
+		then  Event // shows what a signal has changed
+		want  [5]string
+	}{
+		{"campaigning", leading[:1], event(Held, 0.1).remaining(20), [5]string{
+			"Done(ordered) | ", "Done(ordered) | ", "Done(ordered) | ", "Done(ordered) | ", "Standby(denied) | wait",
+		}},
+		{"settling", settled, Event{}, [5]string{
+			"Done(ordered) | pass", "Done(ordered) | pass", "Done(ordered) | pass", "Done(ordered) | pass", "Standby(denied) | ",
+		}},
+		{"standby", standby, Event{}, [5]string{
+			"Done(ordered) | pass", "Done(ordered) | pass", "Done(ordered) | pass", "Done(ordered) | pass", "Standby(denied) | ",
+		}},
+		{"starting", leading[:2], Event{}, [5]string{
+			"Stopping(ordered) | signal 15", "Stopping(ordered) | signal 2", "Starting | signal 1", "Starting | signal 3", "Starting | signal 10",
+		}},
+		{"leading", leading, Event{}, [5]string{
+			"Stopping(ordered) | signal 15", "Leading | ", "Leading | signal 1", "Leading | ", "Leading | signal 10",
+		}},
+		{"doubtful", doubtful, Event{}, [5]string{
+			"Stopping(ordered) | signal 15", "Doubtful | ", "Doubtful | signal 1", "Doubtful | ", "Doubtful | signal 10",
+		}},
+		{"ended, descendants live", append(slices.Clip(leading), event(CommandEnded, 5)), Event{}, [5]string{
+			"Stopping(ordered) | signal 15", "Stopping(ordered) | signal 2", "Leading | signal 1", "Leading | signal 3", "Leading | signal 10",
+		}},
+		{"stopping by order", ordered, Event{}, [5]string{
+			"Killing(ordered) | kill", "Stopping(ordered) | ", "Stopping(ordered) | signal 1", "Stopping(ordered) | ", "Stopping(ordered) | signal 10",
+		}},
+		{"stopping, lost", lost, Event{}, [5]string{
+			"Stopping(lost) | ", "Stopping(lost) | ", "Stopping(lost) | signal 1", "Stopping(lost) | ", "Stopping(lost) | signal 10",
+		}},
+		{"killing", killing, Event{}, [5]string{
+			"Killing(ordered) | kill", "Killing(ordered) | kill", "Killing(ordered) | signal 1, kill", "Killing(ordered) | kill", "Killing(ordered) | signal 10, kill",
+		}},
+		{"releasing", append(slices.Clip(leading), event(TreeGone, 5)), Event{}, [5]string{
+			"Releasing(exited) | ", "Releasing(exited) | ", "Releasing(exited) | ", "Releasing(exited) | ", "Releasing(exited) | ",
+		}},
+	} {
+		for i, e := range signals {
+			set := settings()
+			set.Wait = at(60)
+			w := newWatch(t, set)
+			for _, given := range state.given {
+				w.step(given)
+			}
+			e.At = state.given[len(state.given)-1].At
+			line := w.step(e)
+			if state.then.Kind != 0 {
+				line = w.step(state.then)
+			}
+			if got := strings.SplitN(line, " | ", 3)[2]; got != state.want[i] {
+				t.Errorf("%s, signal %d: %s, want %s", state.name, e.Signal, line, state.want[i])
+			}
+		}
+	}
+}
