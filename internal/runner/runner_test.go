@@ -115,27 +115,41 @@ func TestNotExecutable(t *testing.T) {
 	}
 }
 
-// Where the system refuses what a guard needs, that is told, and nothing runs.
+// Where the system refuses what leaderrun or its guard needs, the first file
+// descriptor, the second or any later one, that is told and nothing runs; with
+// one more the command does.
 func TestNoDescriptors(t *testing.T) {
 	var usual syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &usual); err != nil {
 		t.Fatal(err)
 	}
-	none := usual
-	none.Cur = 3
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
-		t.Fatal(err)
+	limit := func(n uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: usual.Max}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	r := New("/bin/true", []string{"true"})
+	t.Cleanup(func() { limit(usual.Cur) })
+	const few, enough = 3, 64
+	mark := filepath.Join(t.TempDir(), "ran")
+	r := New("/bin/sh", []string{"sh", "-c", ": >" + mark})
 	defer r.Close()
-	reports := make(chan Report, 1)
-	r.Start(far(), nil, func(rep Report) { reports <- rep })
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &usual); err != nil {
-		t.Fatal(err)
+	for n := uint64(few); n < enough; n++ {
+		reports := make(chan Report, 8)
+		limit(n)
+		r.Start(far(), nil, func(rep Report) { reports <- rep })
+		rep := <-reports
+		limit(usual.Cur)
+		if rep.Kind == Started {
+			if gone := last(t, reports); gone.Status.ExitStatus() != 0 || n == few {
+				t.Errorf("with %d descriptors: %+v", n, gone)
+			}
+			return
+		}
+		if _, err := os.Stat(mark); err == nil || rep.Kind != Failed || !errors.Is(rep.Err, ErrGuard) || !errors.Is(rep.Err, syscall.EMFILE) {
+			t.Errorf("with %d descriptors: %+v, the command ran: %t", n, rep, err == nil)
+		}
 	}
-	if rep := next(t, reports, Failed); !errors.Is(rep.Err, ErrGuard) || !errors.Is(rep.Err, syscall.EMFILE) {
-		t.Errorf("%v", rep.Err)
-	}
+	t.Errorf("nothing started with %d descriptors", enough)
 }
 
 func TestNothingStartsAfterKillBy(t *testing.T) {
