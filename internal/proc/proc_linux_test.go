@@ -1,12 +1,44 @@
 package proc
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// The clock is the one that goes on while the machine sleeps: in a time namespace
+// that is a day ahead on that clock alone, Now is a day ahead.
+func TestClockCountsSleep(t *testing.T) {
+	const asked = "PROC_TEST_CLOCK"
+	if os.Getenv(asked) != "" {
+		fmt.Println(Now())
+		os.Exit(0)
+	}
+	slept := []string{"--map-root-user", "--time", "--boottime", "86400", "--fork"}
+	if err := exec.Command("unshare", append(slept, "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	cmd := exec.Command("unshare", append(slept, os.Args[0], "-test.run=^"+t.Name()+"$")...)
+	cmd.Env = append(os.Environ(), asked+"=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const day, patience = 24 * time.Hour, time.Minute
+	if ahead := time.Duration(there - Now()); (ahead - day).Abs() > patience {
+		t.Errorf("the clock is %s ahead where the machine has slept for %s", ahead, day)
+	}
+}
 
 func TestChildrenAreFoundBothWays(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
