@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -188,16 +189,28 @@ func randomSettings(choose func(n int) int) Settings {
 	}
 }
 
+var (
+	histories = flag.Uint64("histories", 20_000, "how many random histories are played")
+	first     = flag.Uint64("first", 0, "the seed of the first one")
+)
+
 func TestRandomHistories(t *testing.T) {
-	const histories = 20_000
+	const usual = 20_000
 	outcomes := map[Outcome]int{}
-	for seed := range uint64(histories) {
+	seed := *first
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d; replay: go test ./internal/elect -run TestRandomHistories -first %d -histories 1", seed, seed)
+		}
+	}()
+	for ; seed < *first+*histories; seed++ {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := live(t, randomSettings(r.IntN), r.IntN, 200)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
 		outcomes[w.state.Outcome]++
+	}
+	t.Logf("%d histories: %v", *histories, outcomes)
+	if *histories < usual { // too few to end in every way
+		return
 	}
 	for _, o := range []Outcome{Exited, Ordered, MaxRuntime, LeftBehind, Detached, Lost, Expired, GuardDied, NotStarted, Denied, Skipped, Unavailable} {
 		if outcomes[o] == 0 {

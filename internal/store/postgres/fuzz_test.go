@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+)
+
+// namesFiles are the parameters that have a file read: any, if a URL may name it.
+var namesFiles = regexp.MustCompile(`(cert|key)=`)
+
+// What is taken names a server and a database; what is not says why and what to
+// do, in one line and without any of the URL.
+func FuzzURL(f *testing.F) {
+	const canary = "cAnArY"
+	f.Add("postgres://cron:", "@h:5432/jobs")
+	f.Add("postgres://cron@a,b:2/", "?sslmode=disable")
+	f.Add("postgresql://[::1]:7000/", "#x")
+	f.Add("postgres://h/jobs?application_name=", "&options=-csearch_path%3Dx")
+	f.Add("postgres:///", "")
+	f.Add("postgres://u:p@h:99999/", "%zz")
+	f.Fuzz(func(t *testing.T, before, after string) {
+		text := before + canary + after
+		if plain, err := url.QueryUnescape(text); namesFiles.MatchString(text) || err == nil && namesFiles.MatchString(plain) {
+			t.Skip()
+		}
+		config, err := parseURL(text)
+		if err == nil {
+			if config.Host == "" || config.Database == "" || config.User == "" {
+				t.Errorf("%q was taken as %q %q %q", text, config.Host, config.User, config.Database)
+			}
+			return
+		}
+		var refused *lease.StoreError
+		if !errors.As(err, &refused) || !refused.Permanent || refused.Cure == "" {
+			t.Fatalf("%q: %#v", text, err)
+		}
+		said := err.Error() + refused.Cure
+		if strings.Contains(strings.ToLower(said), strings.ToLower(canary)) || strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q: the error repeats it, or is not fit for a terminal: %q", text, said)
+		}
+	})
+}
+
+// A row that anybody may have written is refused, or is one that the rules can go
+// on with.
+func FuzzRow(f *testing.F) {
+	id := "host/1/" + strings.Repeat("0a", 16)
+	f.Add("1", "", "0", `{"version":1,"key":"k","token":0}`)
+	f.Add("9", id, "7", `{"version":1,"key":"k","token":7,"grant":{"holder":"`+id+`","ttl_ms":1000,"boot":"postgres","expires":5000}}`)
+	f.Add("9", "", "9007199254740992", `{"version":1,"key":"k","token":9007199254740992,"grant":{"holder":"`+id+`","ttl_ms":1,"boot":"postgres","cooldown":true}}`)
+	f.Add("-1", "x", "", `{}`)
+	f.Add("1", "", "0", `{"version":1,"key":"k","runs":[{"token":-1}],"missed":{"boot":"postgres"},"starts":9223372036854775807}`)
+	f.Fuzz(func(t *testing.T, version, leaderID, term, state string) {
+		var r row
+		if r.parse("k", [][]byte{[]byte(version), []byte(leaderID), []byte(term), []byte(state)}) != nil {
+			if r.version != 0 {
+				t.Error("what was refused has left something")
+			}
+			return
+		}
+		if r.version <= 0 || r.state.Check("k") != nil || leader(r.state) != leaderID {
+			t.Errorf("%q %q %q %q was taken as %+v", version, leaderID, term, state, r)
+		}
+		before := r.state.Token
+		request := lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}
+		l, err := r.state.Acquire(request, rules.Instant{Boot: boot, Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
+		if err == nil && l.Token <= before {
+			t.Errorf("token %d was granted after %d", l.Token, before)
+		}
+		if text := forPeople(state); text != "" && !json.Valid([]byte(text)) {
+			t.Errorf("%q is told as %q", state, text)
+		}
+	})
+}
