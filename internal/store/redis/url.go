@@ -148,6 +148,9 @@ func address(f form, u *url.URL) (string, error) {
 	if host == "" {
 		return "", refusal("the URL names no host", f.text)
 	}
+	if strings.ContainsAny(host, "[]") { // package url lets a lone bracket pass
+		return "", refusal("a host in the URL cannot be read", f.text)
+	}
 	if port == "" {
 		port = "6379"
 		if f.kind == sentinel {
