@@ -156,7 +156,7 @@ func (l *lane) round(ctx context.Context, n int) error {
 		return err
 	}
 	before := clock()
-	if err := await(ctx, "a leader", patience, func() bool { return l.leadsSince(before) }); err != nil {
+	if err := await(ctx, "a leader", func() bool { return l.leadsSince(before) }); err != nil {
 		return err
 	}
 	was, _ := newest(l.marks)
@@ -166,7 +166,7 @@ func (l *lane) round(ctx context.Context, n int) error {
 		return err
 	}
 	healed, again := clock(), time.Duration(0)
-	if err := await(ctx, "a leader after the last fault", patience, func() bool { return l.leadsSince(healed) }); err != nil {
+	if err := await(ctx, "a leader after the last fault", func() bool { return l.leadsSince(healed) }); err != nil {
 		return err
 	}
 	is, _ := newest(l.marks)

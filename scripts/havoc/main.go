@@ -36,11 +36,17 @@ func main() {
 	flag.IntVar(&o.lanes, "lanes", 4, "stores, each with candidates of its own, that are hurt at the same time")
 	flag.StringVar(&o.store, "store", "redis", "redis or postgres")
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides the faults of every round; 0: a random one")
-	flag.DurationVar(&o.ttl, "ttl", 3*time.Second, "TTL of the leases")
+	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases; 0: 3s, and 10s with -soak")
 	flag.DurationVar(&o.soak, "soak", 0, "instead of rounds: 50 keys with 3 candidates each, for so long")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
+	}
+	if o.ttl == 0 {
+		o.ttl = 3 * time.Second
+		if o.soak > 0 { // nobody is to lose a lease on a busy machine
+			o.ttl = 10 * time.Second
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -63,8 +69,10 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.soak > 0 {
-		defer os.RemoveAll(dir)
-		return soak(ctx, o, dir)
+		if err := soak(ctx, o, dir); err != nil {
+			return fmt.Errorf("%w\n  what everybody wrote: %s", err, dir)
+		}
+		return os.RemoveAll(dir)
 	}
 	if err := chaos(ctx, o, dir); err != nil {
 		return fmt.Errorf("%w\n  the same faults again: scripts/chaos -store %s -rounds %d -lanes %d -ttl %s -seed %d\n  what everybody wrote: %s",
@@ -112,9 +120,12 @@ func chaos(ctx context.Context, o options, dir string) error {
 // clock is the clock of all marks.
 func clock() time.Duration { return time.Duration(proc.Now()) }
 
-// await looks until it is so, or for so long.
-func await(ctx context.Context, what string, atMost time.Duration, so func() bool) error {
-	for deadline := clock() + atMost; clock() < deadline; {
+// patience is how long anything may take that ought to happen soon.
+const patience = 30 * time.Second
+
+// await looks until it is so.
+func await(ctx context.Context, what string, so func() bool) error {
+	for deadline := clock() + patience; clock() < deadline; {
 		if so() {
 			return nil
 		}
@@ -124,5 +135,5 @@ func await(ctx context.Context, what string, atMost time.Duration, so func() boo
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("waited %s in vain for %s", atMost, what)
+	return fmt.Errorf("waited %s in vain for %s", patience, what)
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,7 +78,7 @@ func ends(name string) (first, last time.Duration, err error) {
 	const enough = 256 // for two lines
 	head := make([]byte, enough)
 	n, err := f.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, 0, err
 	}
 	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
@@ -90,7 +91,7 @@ func ends(name string) (first, last time.Duration, err error) {
 	}
 	tail := make([]byte, enough)
 	n, err = f.ReadAt(tail, max(0, info.Size()-enough))
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, 0, err
 	}
 	tail = tail[:bytes.LastIndexByte(tail[:n], '\n')]

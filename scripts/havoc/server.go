@@ -22,10 +22,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
 
-const (
-	prefix   = "leaderrun"
-	patience = 30 * time.Second // for anything that ought to happen soon
-)
+const prefix = "leaderrun"
 
 // server is a store's server on loopback. It keeps over SIGKILL what it has
 // acknowledged, as the promise demands of a store.
@@ -150,7 +147,7 @@ func (s *server) answers() error {
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	return await(context.Background(), "an answer of the store", patience, func() bool {
+	return await(context.Background(), "an answer of the store", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := store.Inspect(ctx, "none")
@@ -177,7 +174,7 @@ func (s *server) kill() error {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	<-s.process.over
-	return await(context.Background(), "the end of the store's processes", patience, func() bool {
+	return await(context.Background(), "the end of the store's processes", func() bool {
 		return !slices.ContainsFunc(all, lives)
 	})
 }

@@ -63,7 +63,7 @@ func soak(ctx context.Context, o options, dir string) error {
 		}
 	}
 	for i := range all {
-		if err := await(ctx, "a leader of "+soakKey(i), patience, leads(i)); err != nil {
+		if err := await(ctx, "a leader of "+soakKey(i), leads(i)); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func soak(ctx context.Context, o options, dir string) error {
 		}
 	}
 	for i := 1; i < soakKeys; i++ {
-		if err := await(ctx, "a hand-over of "+soakKey(i), patience, func() bool { return slices.ContainsFunc(all[i][:], (*child).ended) }); err != nil {
+		if err := await(ctx, "a hand-over of "+soakKey(i), func() bool { return slices.ContainsFunc(all[i][:], (*child).ended) }); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (s *server) soakCandidate(dir string, ttl time.Duration, i int) (*child, er
 // watchedOf are elector and guard of the leader and of a standby.
 func watchedOf(ctx context.Context, of []*child) ([]soaked, error) {
 	var leader, standby *child
-	err := await(ctx, "guards", patience, func() bool {
+	err := await(ctx, "guards", func() bool {
 		leader, standby = nil, nil
 		for _, c := range of {
 			guard := c.guard()

@@ -221,7 +221,10 @@ end:	do
 	:: atomic { verb[i] != NONE ->
 		handle(verb[i], id[i], tok[i]);
 		verb[i] = NONE; id[i] = 0; tok[i] = 0;
-		answer[i] = out; answer_tok[i] = out_tok; /* a lost one is never read */
+		if
+		:: asked[i] -> answer[i] = out; answer_tok[i] = out_tok /* a lost one is never read */
+		:: else
+		fi;
 		out = 0; out_tok = 0 }
 	:: atomic { late_verb[i] != NONE ->
 		handle(late_verb[i], late_id[i], late_tok[i]); /* nobody waits for the answer */
@@ -304,9 +307,9 @@ end:	do
 	/* told to stop, lost, expired, or the command ended */
 	:: atomic { at[i] == LEADING -> at[i] = STOPPING; age[i] = 0 }
 	:: atomic { at[i] == STOPPING && MAY_END(i) -> at[i] = RELEASING }
-	:: atomic { at[i] == RELEASING && !asked[i] -> ask(i, RELEASE) }
-	:: atomic { at[i] == RELEASING && !asked[i] -> at[i] = OVER; mine[i] = 0 }
-	:: atomic { at[i] == OVER && !tree[i] && term[i] + 1 < RUNS -> term[i]++; at[i] = ASKING }
+	/* nobody waits for the answer to a release; it may arrive in the next run */
+	:: atomic { at[i] == RELEASING && !asked[i] -> ask(i, RELEASE); answered(i); at[i] = OVER; mine[i] = 0 }
+	:: atomic { at[i] == OVER && !tree[i] && term[i] + 1 < RUNS -> give_up(i); term[i]++; at[i] = ASKING }
 	:: atomic { asked[i] && at[i] != DEAD ->
 #ifdef UNKNOWN_IS_YES
 		if
