@@ -263,7 +263,7 @@ func (w *world) lose(rng *dice, span time.Duration) {
 	case 4:
 		w.forget("somebody else's program takes the key", func() {
 			_ = w.redis.Set(leaseKey, "foreign")
-			w.redis.SetTTL(leaseKey, min(span, time.Second))
+			w.redis.SetTTL(leaseKey, span/3)
 		})
 	}
 }
