@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -68,8 +69,10 @@ func signalGuard(pid int, sig syscall.Signal) {
 	}
 }
 
-// end stops children and returns when they are reaped.
+// end stops children, those that were ever started, and returns when they are
+// reaped.
 func end(children ...*child) {
+	children = slices.DeleteFunc(slices.Clone(children), func(c *child) bool { return c == nil })
 	for _, c := range children {
 		c.signal(syscall.SIGCONT)
 		c.signal(syscall.SIGTERM)

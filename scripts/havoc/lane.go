@@ -85,11 +85,7 @@ func (l *lane) finish() error {
 }
 
 func (l *lane) close() {
-	for _, c := range l.children {
-		if c != nil {
-			end(c)
-		}
-	}
+	end(l.children[:]...)
 	for _, p := range l.proxies {
 		if p != nil {
 			p.Close()

@@ -41,7 +41,7 @@ func soak(ctx context.Context, o options, dir string) error {
 	var all [soakKeys][candidates]*child
 	defer func() {
 		for _, of := range all {
-			end(slices.DeleteFunc(of[:], func(c *child) bool { return c == nil })...)
+			end(of[:]...)
 		}
 	}()
 	store, err := s.open()

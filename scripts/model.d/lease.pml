@@ -16,9 +16,7 @@
  * that does not hold.
  */
 
-#ifndef N
-#define N 2            /* candidates */
-#endif
+#define N 2            /* candidates: two are enough for two trees */
 #ifndef RUNS
 #define RUNS 2         /* candidacies of each: a later one has a new holder id */
 #endif
@@ -127,15 +125,9 @@ inline own_time(i) {
 
 #define TREE_IS_DEAD(i) (!tree[i] || !HAS_LEASE(i))
 
-#if N == 2
 #define NONE_URGENT (!URGENT(0) && !URGENT(1))
 #define TREES (tree[0] + tree[1])
 #define TREE_OF_LEASE_IS_DEAD (TREE_IS_DEAD(0) && TREE_IS_DEAD(1))
-#else
-#define NONE_URGENT (!URGENT(0) && !URGENT(1) && !URGENT(2))
-#define TREES (tree[0] + tree[1] + tree[2])
-#define TREE_OF_LEASE_IS_DEAD (TREE_IS_DEAD(0) && TREE_IS_DEAD(1) && TREE_IS_DEAD(2))
-#endif
 
 active proctype clock() {
 	byte i;
