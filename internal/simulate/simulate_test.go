@@ -26,7 +26,7 @@ func TestSimulations(t *testing.T) {
 			t.Logf("seed %d\n%s", seed, w.trace(len(w.lines)))
 		}
 		if w.failure != "" {
-			t.Fatalf("seed %d: %s\nreplay: go test ./internal/simulate -run TestSimulations -first %d -simulations 1 -trace -v\nthe end of the trace:\n%s",
+			t.Fatalf("seed %d: %s\nreplay, without -race: go test ./internal/simulate -run TestSimulations -first %d -simulations 1 -trace -v\nthe end of the trace:\n%s",
 				seed, w.failure, seed, w.trace(120))
 		}
 		all.add(w.count)
@@ -40,6 +40,9 @@ func TestSimulations(t *testing.T) {
 
 // The same seed brings the same, to the nanosecond.
 func TestReplay(t *testing.T) {
+	if raced {
+		t.Skip("the race detector shuffles goroutines")
+	}
 	oneProcessor(t)
 	for seed := range uint64(6) {
 		a, b := simulate(t, seed), simulate(t, seed)
