@@ -273,7 +273,10 @@ func (w *world) born(t *tree) {
 func (w *world) buried(t *tree) {
 	s := w.look()
 	holder := string(t.lease.Holder)
-	unhurt := t.p.host.unhurtSince(t.out) && !t.p.isFrozen() && !t.stopped
+	w.mu.Lock()
+	out := t.out
+	w.mu.Unlock()
+	unhurt := t.p.host.unhurtSince(out) && !t.p.isFrozen() && !t.stopped
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteLocked("%s: the tree of %s is dead", t.p, holder)
