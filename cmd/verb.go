@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -105,10 +104,6 @@ func (a asked) load() (config.Config, *sources, error) {
 	return c, s, err
 }
 
-// patience bounds all that a verb asks of a store: as long as a run with the
-// default TTL tries before it gives up.
-const patience = 5 * time.Second
-
 // ask opens the store and has it asked. The key is empty where none was given.
 func (a asked) ask(keyed bool, question func(ctx context.Context, c config.Config, store lease.Operator) error) error {
 	c, s, err := a.load()
@@ -133,9 +128,7 @@ func (a asked) ask(keyed bool, question func(ctx context.Context, c config.Confi
 		return openError(c, err)
 	}
 	defer func() { _ = store.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return question(ctx, c, store)
+	return question(context.Background(), c, patient{store})
 }
 
 // checkThere refuses the directory of a file store that is not there: a run makes
