@@ -59,18 +59,16 @@ func whole() *cobra.Command {
 	return t
 }
 
-// words are what can follow some flags.
-var words = map[string][]string{
-	"profile":        {"fast", "normal", "unreliable"},
-	"leftovers":      {"stop", "wait", "leave"},
-	"on-renew-error": {"retry", "stop"},
-	"log-format":     {"text", "json"},
-	"wait":           {"forever"},
-}
-
 // complete says what can follow the flags of a command: for --key what the store
 // knows.
 func complete(command *cobra.Command, a asked) {
+	words := map[string][]string{
+		"profile":        {"fast", "normal", "unreliable"},
+		"leftovers":      {"stop", "wait", "leave"},
+		"on-renew-error": {"retry", "stop"},
+		"log-format":     {"text", "json"},
+		"wait":           {"forever"},
+	}
 	command.Flags().VisitAll(func(f *pflag.Flag) {
 		if choice := words[f.Name]; choice != nil {
 			_ = command.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(choice, cobra.ShellCompDirectiveNoFileComp)) // fails for an unknown flag only

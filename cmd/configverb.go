@@ -27,11 +27,7 @@ func configCommand() *cobra.Command {
 			return err
 		}
 		views := settingViews(c, s)
-		return printed(func(b *bytes.Buffer) {
-			if *output == asJSON {
-				writeJSON(b, views)
-				return
-			}
+		return output.print(views, func(b *bytes.Buffer) {
 			rows := [][]string{{"SETTING", "VALUE", "FROM"}}
 			for _, v := range views {
 				rows = append(rows, []string{v.Name, cmp.Or(v.Value, nothing), v.From})

@@ -30,13 +30,7 @@ Exit status: 0, or 1 if something is bad; what is only doubtful leaves it 0.`,
 	output := outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
 		findings := diagnose(a)
-		err := printed(func(b *bytes.Buffer) {
-			if *output == asJSON {
-				writeJSON(b, findingViews(findings))
-				return
-			}
-			table(b, findingRows(findings))
-		})
+		err := output.print(findingViews(findings), func(b *bytes.Buffer) { table(b, findingRows(findings)) })
 		if err == nil && slices.ContainsFunc(findings, func(f lease.Finding) bool { return f.Verdict == lease.Bad }) {
 			return errNo
 		}

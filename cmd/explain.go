@@ -28,11 +28,7 @@ the store may be away, and how long nobody leads at worst.`,
 			return err
 		}
 		line := timeline(c)
-		return printed(func(b *bytes.Buffer) {
-			if *output == asJSON {
-				writeJSON(b, durations(line))
-				return
-			}
+		return output.print(durations(line), func(b *bytes.Buffer) {
 			b.WriteString("after the last renewal that was answered\n")
 			table(b, rows(line[:instants]))
 			b.WriteString("\nwhich means\n")

@@ -36,15 +36,12 @@ func showHistory(ctx context.Context, store lease.Operator, key string, output f
 	if err != nil {
 		return err
 	}
-	err = printed(func(b *bytes.Buffer) {
-		switch {
-		case output == asJSON:
-			writeJSON(b, runViews(s.Runs))
-		case len(s.Runs) == 0:
+	err = output.print(runViews(s.Runs), func(b *bytes.Buffer) {
+		if len(s.Runs) == 0 {
 			b.WriteString("no runs\n")
-		default:
-			table(b, runRows(s.Runs))
+			return
 		}
+		table(b, runRows(s.Runs))
 	})
 	if err == nil && len(s.Runs) == 0 {
 		return errNo

@@ -44,6 +44,17 @@ func outputFlag(command *cobra.Command) *format {
 	return &f
 }
 
+// print answers with v as JSON or with what people writes, all in one write.
+func (f format) print(v any, people func(b *bytes.Buffer)) error {
+	return printed(func(b *bytes.Buffer) {
+		if f == asJSON {
+			writeJSON(b, v)
+			return
+		}
+		people(b)
+	})
+}
+
 // writeJSON writes v for programs, and for people who look at it on a terminal:
 // what is not printable is escaped, too.
 func writeJSON(b *bytes.Buffer, v any) {

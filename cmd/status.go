@@ -45,11 +45,7 @@ func showStatus(ctx context.Context, store lease.Operator, key string, output fo
 	if err != nil {
 		return err
 	}
-	err = printed(func(b *bytes.Buffer) {
-		if output == asJSON {
-			writeJSON(b, statusView(s))
-			return
-		}
+	err = output.print(statusView(s), func(b *bytes.Buffer) {
 		table(b, statusRows(s))
 		if len(s.Runs) > 0 {
 			b.WriteString("\nlast runs\n")
@@ -68,15 +64,11 @@ func listStatus(ctx context.Context, store lease.Operator, output format) error 
 	if err != nil {
 		return err
 	}
-	err = printed(func(b *bytes.Buffer) {
-		if output == asJSON {
-			views := make([]view, 0, len(all))
-			for _, s := range all {
-				views = append(views, statusView(s))
-			}
-			writeJSON(b, views)
-			return
-		}
+	views := make([]view, 0, len(all))
+	for _, s := range all {
+		views = append(views, statusView(s))
+	}
+	err = output.print(views, func(b *bytes.Buffer) {
 		rows := [][]string{{"KEY", "STATE", "HOST", "PID", "TOKEN", "SINCE", "LEFT", "COMMAND", "LAST RUN"}}
 		for _, s := range all {
 			rows = append(rows, listRow(s))
