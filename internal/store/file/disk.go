@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -113,10 +112,11 @@ func (s *Store) now() (rules.Instant, error) {
 	return rules.Instant{Boot: s.boot, Up: up.Milliseconds(), Wall: time.Now().UnixMilli()}, err
 }
 
-// path is that of the key's files, without the extension.
+// path is that of the key's files, without the extension. filepath.Join would
+// take the keys "." and ".." as directions, out of the directory.
 func (s *Store) path(key string) (string, error) {
 	name, err := fileName(key)
-	return filepath.Join(s.dir, name), err
+	return s.dir + "/" + name, err
 }
 
 // fileName maps every key to a name of its own: '+' is no character of keys, and

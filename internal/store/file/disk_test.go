@@ -28,7 +28,8 @@ func acquire(t *testing.T, s *Store, r lease.Request) lease.Lease {
 }
 
 func TestFileNames(t *testing.T) {
-	s := open(t, t.TempDir())
+	dir := filepath.Join(t.TempDir(), "leases")
+	s := open(t, dir)
 	names := map[string]string{}
 	for _, key := range []string{
 		".", "..", "...", "/", "//", "/.", "./", "/..", "../", "../x", "../../etc/x", "/etc/x", "-", "-rf", ":", "a", "A", "a/b", "a.b", "a:b",
@@ -47,6 +48,9 @@ func TestFileNames(t *testing.T) {
 			if base := name + extension; filepath.Base(base) != base || base == "." || base == ".." || len(base) > 255 {
 				t.Errorf("%q becomes the file %q", key, base)
 			}
+		}
+		if _, err := os.Stat(dir + "/" + name + ".json"); err != nil {
+			t.Errorf("the lease of %q is not in the directory: %v", key, err)
 		}
 	}
 	for _, key := range []string{"", strings.Repeat("x", 201), "a+b", "a b", "a\x00b", "a\n", "ä", "a\\b", "*"} {
