@@ -60,14 +60,13 @@ func FuzzConfiguration(f *testing.F) {
 	f.Add("&a [*a]\n", "STORE", "redis://:p@h", "signal", "KILL")
 	f.Add("key: k\nKEY: l\nttl: 1e400\n", "ONCE_PER", "24h", "wait", "25h")
 	f.Add("\x00\xff: {", "KEY", "\x1b[2J", "prefix", "é")
-	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text, variable, value, flag, given string) {
 		if strings.Contains(text+value+given, "file:") || strings.ContainsAny(variable+value, "\x00") || strings.Contains(variable, "=") {
 			t.Skip() // reads another file; no variable
 		}
 		noSettings(t)
 		t.Setenv("LEADERRUN_"+variable, value)
-		file := filepath.Join(dir, "settings.yaml")
+		file := filepath.Join(t.TempDir(), "settings.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
