@@ -46,6 +46,9 @@ var (
 	rights   = &lease.StoreError{Op: "acquire", Err: errors.New("NOPERM"), Permanent: true}
 )
 
+// refusedTwice is a candidate that asks for the third time.
+var refusedTwice = []Event{event(Begin, 0), event(NoAnswer, 0.01).because(refused), event(Timer, 0.51), event(NoAnswer, 0.52).because(refused), event(Timer, 1.02)}
+
 func waits(d time.Duration) func(*Settings) { return func(s *Settings) { s.Wait = d } }
 func ticks(s *Settings)                     { s.OncePer, s.Wait = true, at(60) }
 func rejoins(s *Settings)                   { s.Rejoin = true }
@@ -75,6 +78,8 @@ var table = []struct {
 	{nil, leading[:1], event(NoAnswer, 0.01).because(refused), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Done(unavailable) | "},
 	{waits(Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},
+	{nil, refusedTwice, event(NoAnswer, 1.03).because(refused), "Campaigning(unavailable) | no answer | Done(unavailable) | "},
+	{waits(Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased)}, event(Timer, 5.01), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire anew"},
 	{waits(Forever), leading[:1], event(NoAnswer, 0.01).because(rights), "Campaigning | no answer | Done(unavailable) | "},
 	{nil, leading[:1], event(Order, 0.1).signal(15), "Campaigning | order 15 | Campaigning | "},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Timer, 0.6), "Campaigning | timer | Done(ordered) | "},

@@ -79,7 +79,7 @@ func TestBesideIsLimited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dead(t, pid)
+		await(t, func() bool { _, ok := lives(pid); return !ok }) // nobody waits for the group
 	}
 	if got := endOf(t, beside(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
 		t.Errorf("%q", got)

@@ -18,14 +18,18 @@ import (
 // dead fails the test if the process lives; a zombie is dead.
 func dead(t *testing.T, pid int) {
 	t.Helper()
+	if state, ok := lives(pid); ok {
+		t.Errorf("process %d lives, state %s", pid, state)
+	}
+}
+
+func lives(pid int) (state string, ok bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return
+		return "", false
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if fields[0] != "Z" && fields[0] != "X" {
-		t.Errorf("process %d lives, state %s", pid, fields[0])
-	}
+	state = strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]
+	return state, state != "Z" && state != "X"
 }
 
 // tree is a script that leaves processes at every distance and writes their
