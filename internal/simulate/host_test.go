@@ -59,7 +59,7 @@ func (h *host) live() {
 		case <-ended:
 		case <-p.killed:
 		}
-		time.Sleep(h.w.upTo(h.rng, time.Second))
+		time.Sleep(h.w.upTo(h.rng, h.w.pause))
 	}
 }
 
@@ -87,6 +87,9 @@ func (h *host) start() *process {
 	if p.rng.IntN(4) == 0 {
 		p.set.Wait = 0
 	}
+	if h.w.jobs != nil {
+		h.w.jobs.begin(p)
+	}
 	h.now = p
 	return p
 }
@@ -107,6 +110,7 @@ func (p *process) run() {
 // Observe is the campaign's sink.
 func (p *process) Observe(t campaign.Transition) {
 	p.note("%s: %s", p, elect.Line(t.From, t.Event, t.To, t.Actions))
+	p.host.w.observed(p, t)
 }
 
 // note tells what the process does, as long as it lives.

@@ -3,6 +3,7 @@ package simulate
 import (
 	"flag"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,22 +19,26 @@ var (
 // in world.judge, born and buried; that somebody leads again afterwards is in
 // run.
 func TestSimulations(t *testing.T) {
+	checkSchedules(t, *simulations, newWorld)
+}
+
+func checkSchedules(t *testing.T, n uint64, make func(*testing.T, uint64) *world) {
 	oneProcessor(t)
 	var all count
-	for seed := *first; seed < *first+*simulations; seed++ {
-		w := simulate(t, seed)
+	for seed := *first; seed < *first+n; seed++ {
+		w := simulate(t, seed, make)
 		if *verbose {
 			t.Logf("seed %d\n%s", seed, w.trace(len(w.lines)))
 		}
 		if w.failure != "" {
-			t.Fatalf("seed %d: %s\nreplay, without -race: go test ./internal/simulate -run TestSimulations -first %d -simulations 1 -trace -v\nthe end of the trace:\n%s",
-				seed, w.failure, seed, w.trace(120))
+			t.Fatalf("seed %d: %s\nreplay, without -race: go test ./internal/simulate -run %s -first %d -simulations 1 -trace -v\nthe end of the trace:\n%s",
+				seed, w.failure, t.Name(), seed, w.trace(120))
 		}
 		all.add(w.count)
 	}
-	t.Logf("%d schedules: %+v", *simulations, all)
+	t.Logf("%d schedules: %+v", n, all)
 	// Two trees after a loss are what settling and calling the holder are to prevent.
-	if rare := int(*simulations/100) + 1; all.overlaps > rare {
+	if rare := int(n/100) + 1; all.overlaps > rare {
 		t.Errorf("two trees lived at once %d times after the store had forgotten, at most %d are expected", all.overlaps, rare)
 	}
 }
@@ -44,8 +49,9 @@ func TestReplay(t *testing.T) {
 		t.Skip("the race detector shuffles goroutines")
 	}
 	oneProcessor(t)
-	for seed := range uint64(6) {
-		a, b := simulate(t, seed), simulate(t, seed)
+	for i, make := range slices.Repeat([]func(*testing.T, uint64) *world{newWorld, newJobs}, 5) {
+		seed := uint64(i)
+		a, b := simulate(t, seed, make), simulate(t, seed, make)
 		if a.hash == b.hash {
 			continue
 		}
@@ -64,9 +70,9 @@ func oneProcessor(t *testing.T) {
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
-func simulate(t *testing.T, seed uint64) (w *world) {
+func simulate(t *testing.T, seed uint64, make func(*testing.T, uint64) *world) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(t, seed)
+		w = make(t, seed)
 		w.run()
 	})
 	return w
@@ -83,9 +89,8 @@ func (c *count) add(d count) {
 func (w *world) run() {
 	rng := w.rng()
 	var hosts = make(chan struct{}, len(w.hosts))
-	longest := time.Duration(0)
+	longest := w.longestTTL()
 	for _, h := range w.hosts {
-		longest = max(longest, h.ttl)
 		go func() {
 			defer func() { hosts <- struct{}{} }()
 			time.Sleep(w.upTo(h.rng, time.Second))
@@ -93,7 +98,7 @@ func (w *world) run() {
 		}()
 	}
 	time.Sleep(time.Second) // all have begun
-	for end := w.at() + 9*longest; w.at() < end; {
+	for end := w.at() + time.Duration(w.rounds)*9*longest; w.at() < end; {
 		time.Sleep(w.upTo(rng, longest))
 		w.count.faults++
 		w.fault(rng)
@@ -122,7 +127,10 @@ func (w *world) run() {
 // within TTL + retry + margin. An attempt may have begun before the last fault
 // ended, and a process is started again within a second.
 func (w *world) awaitLeader(ttl time.Duration) {
-	limit := ttl + ttl/6 + ttl/15 + ttl/50 + time.Second
+	limit := ttl + ttl/6 + ttl/15 + ttl/50 + w.pause
+	if w.jobs != nil { // a tick that is served or given up, or a minimum hold
+		limit += w.jobs.period + w.jobs.minHold
+	}
 	if w.forgetful { // a candidate that knows of a later grant begins to settle anew
 		limit += ttl
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -51,6 +52,9 @@ type world struct {
 	hosts []*host
 	// forgetful: the store loses what it acknowledged, too, and promises less.
 	forgetful bool
+	rounds    int           // of nine TTLs
+	pause     time.Duration // a process is started again within it
+	jobs      *jobs         // nil: candidates stand by for ever
 	// turn is who changes the store.
 	turn      chan struct{}
 	processes sync.WaitGroup
@@ -82,7 +86,7 @@ type count struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		t: t, seed: seed, start: time.Now(), redis: miniredis.NewMiniRedis(), turn: make(chan struct{}, 1),
+		t: t, seed: seed, rounds: 1, pause: time.Second, start: time.Now(), redis: miniredis.NewMiniRedis(), turn: make(chan struct{}, 1),
 		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{},
 	}
 	rng := w.rng()
@@ -100,6 +104,14 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.hosts = append(w.hosts, &host{w: w, name: name, rng: w.rng(), ttl: ttl, offset: time.Hour + w.upTo(rng, 1000*time.Hour)})
 	}
 	return w
+}
+
+func (w *world) longestTTL() time.Duration {
+	ttl := time.Duration(0)
+	for _, h := range w.hosts {
+		ttl = max(ttl, h.ttl)
+	}
+	return ttl
 }
 
 func (w *world) at() time.Duration { return time.Since(w.start) }
@@ -192,6 +204,7 @@ type seen struct {
 	until time.Duration // on the world's clock
 	id    string
 	token int64
+	tick  int64
 }
 
 func (w *world) look() seen {
@@ -201,6 +214,7 @@ func (w *world) look() seen {
 	s.until = w.at() + time.Duration(float64(w.redis.TTL(leaseKey))/w.rate)
 	s.id = w.redis.HGet(stateKey, "id")
 	s.token, _ = strconv.ParseInt(w.redis.HGet(stateKey, "tok"), 10, 64)
+	s.tick, _ = strconv.ParseInt(w.redis.HGet(stateKey, "tick"), 10, 64)
 	return s
 }
 
@@ -241,6 +255,9 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		w.noteLocked("%s: granted %s token %d", p, after.id, after.token)
 		w.count.grants++
 		w.tokens[after.id], w.largest, w.grantedAt[after.id] = after.token, max(w.largest, after.token), w.at()
+		if w.jobs != nil {
+			w.jobs.granted(after.tick)
+		}
 	}
 }
 
@@ -267,6 +284,23 @@ func (w *world) born(t *tree) {
 		}
 	}
 	w.live = append(w.live, t)
+	if w.jobs != nil {
+		w.jobs.started(w, t)
+	}
+}
+
+// observed is told of every transition.
+func (w *world) observed(p *process, t campaign.Transition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.jobs != nil {
+		w.jobs.observed(p, t)
+	}
+}
+
+// stored is what the store's clock says at an instant, in milliseconds.
+func (w *world) stored(at time.Duration) int64 {
+	return w.start.Add(time.Duration(float64(at) * w.rate)).UnixMilli()
 }
 
 // buried is called when the last of a tree has died.
@@ -306,6 +340,9 @@ func (w *world) forget(what string, lose func()) {
 	defer w.mu.Unlock()
 	w.noteLocked("the store forgets: %s", what)
 	w.forgot, w.lastFault = w.at(), w.at()
+	if w.jobs != nil {
+		w.jobs.forget(!w.redis.Exists(stateKey))
+	}
 	for _, t := range w.live {
 		if string(t.lease.Holder) == before.value && t.out == 0 {
 			t.out = w.at()
