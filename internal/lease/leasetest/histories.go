@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -192,9 +193,11 @@ type past struct {
 // act does what comes next, or something odd.
 func (c *client) act() {
 	who := c.number*deeds + c.at
-	switch odd := c.IntN(20); {
+	switch odd := c.IntN(22); {
 	case c.ending != nil:
 		c.end()
+	case odd >= 20:
+		c.meddle()
 	case odd == 0:
 		c.note(call{verb: passes}, func(ctx context.Context) answer { return c.plain(c.Pass(ctx, c.key)) })
 	case odd <= 2 && c.h.Forget != nil:
@@ -258,7 +261,7 @@ func (c *client) acquired(l lease.Lease, err error) answer {
 	case err == nil:
 		return answer{granted, slices.Index(c.holders, l.Holder), l.Token}
 	case errors.As(err, &held):
-		what := map[lease.HeldReason]string{lease.HeldLeader: denied, lease.HeldCooldown: cools}[held.Why]
+		what := string(held.Why)
 		who := slices.IndexFunc(c.holders, func(h lease.Holder) bool { return strings.HasSuffix(held.Value, string(h)) })
 		return answer{what, who, held.Token}
 	case errors.As(err, &settles):
@@ -269,6 +272,31 @@ func (c *client) acquired(l lease.Lease, err error) answer {
 		return answer{what: released}
 	}
 	return c.plain(err)
+}
+
+// meddle is what operators do.
+func (c *client) meddle() {
+	switch c.IntN(4) {
+	case 0:
+		c.operate(revokes, func(ctx context.Context, s lease.Operator) (lease.Status, error) { return s.Revoke(ctx, c.key, false) })
+	case 1:
+		c.operate(frees, func(ctx context.Context, s lease.Operator) (lease.Status, error) { return s.Revoke(ctx, c.key, true) })
+	default:
+		c.operate(asks, func(ctx context.Context, s lease.Operator) (lease.Status, error) { return s.HandOver(ctx, c.key) })
+	}
+}
+
+func (c *client) operate(verb string, do func(context.Context, lease.Operator) (lease.Status, error)) {
+	c.note(call{verb: verb}, func(ctx context.Context) answer {
+		status, err := do(ctx, c.Store.(lease.Operator))
+		switch {
+		case err != nil:
+			return c.plain(err)
+		case verb == asks:
+			return answer{what: map[bool]string{false: no, true: yes}[status.HandOver], tok: status.Token}
+		}
+		return answer{what: cmp.Or(string(status.Why), noLease), tok: status.Token}
+	})
 }
 
 // comeBack is a message of a candidacy that is over.
@@ -296,7 +324,7 @@ func (c *client) forge(who int) {
 	if c.IntN(2) == 0 {
 		c.renew(l, who)
 	} else {
-		c.release(l, call{who: who})
+		c.release(l, call{who: who, line: c.line})
 	}
 }
 
@@ -305,6 +333,9 @@ func (c *client) renew(l lease.Lease, who int) answer {
 		renewed, err := c.Renew(ctx, l)
 		if err == nil && renewed.Reasserted {
 			return answer{what: putBack}
+		}
+		if err == nil && renewed.HandOver {
+			return answer{what: asked}
 		}
 		return c.plain(err)
 	})

@@ -91,7 +91,11 @@ func (s inMemory) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error)
 		case "a renewal compares no token":
 			l.Token = st.Token
 		}
-		return st.Renew(l, now)
+		l, err := st.Renew(l, now)
+		if s.fault == "nobody learns that he is to hand over" {
+			l.HandOver = false
+		}
+		return l, err
 	})
 }
 
@@ -109,6 +113,36 @@ func (s inMemory) Release(ctx context.Context, l lease.Lease, r lease.Result) er
 	})
 	return err
 }
+
+func (s inMemory) HandOver(ctx context.Context, key string) (status lease.Status, err error) {
+	_, err = s.do(ctx, key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		st.HandOver(now)
+		status = st.Status(now)
+		return lease.Lease{}, nil
+	})
+	return status, err
+}
+
+func (s inMemory) Revoke(ctx context.Context, key string, atOnce bool) (status lease.Status, err error) {
+	_, err = s.do(ctx, key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+		status = st.Status(now)
+		switch s.fault {
+		case "a revoked key is free at once":
+			atOnce = true
+		case "a revocation is forgotten":
+			return lease.Lease{}, nil
+		}
+		st.Revoke(atOnce, now)
+		if s.fault == "a revocation keeps the token" {
+			st.Token = status.Token
+		}
+		return lease.Lease{}, nil
+	})
+	return status, err
+}
+
+func (s inMemory) Inspect(context.Context, string) (lease.Status, error) { return lease.Status{}, nil }
+func (s inMemory) Keys(context.Context) ([]string, error)                { return nil, nil }
 
 func (s inMemory) Wait(context.Context, string, time.Duration) error { return lease.ErrNoWakeups }
 func (s inMemory) Pass(context.Context, string) error                { return nil }
@@ -135,6 +169,10 @@ func TestHistoriesOfBrokenStores(t *testing.T) {
 		"a renewal compares no token",
 		"a release compares nothing",
 		"a release is forgotten",
+		"a revoked key is free at once",
+		"a revocation is forgotten",
+		"a revocation keeps the token",
+		"nobody learns that he is to hand over",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			if r := play(t, harnessOf(fault), 2000, 1); len(r.wrong) == 0 {

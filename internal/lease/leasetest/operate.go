@@ -322,6 +322,7 @@ func handOverAsksNobody(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	r.MinHold = h.long()
 	l := h.Grant(t, s, r)
+	handOver(t, s, r.Key)
 	release(t, s, l, succeeded)
 	cooling := handOver(t, s, r.Key)
 	is(t, cooling, lease.HeldCooldown, "")
@@ -355,6 +356,9 @@ func handOverIsForOne(t *testing.T, h Harness) {
 	h.Grant(t, s, brief)
 	handOver(t, s, brief.Key)
 	h.pass(2 * h.Unit)
+	if inspect(t, s, brief.Key).HandOver {
+		t.Error("a holder that vanished is asked")
+	}
 	brief = rival(brief)
 	brief.TTL = h.long()
 	if next := h.Grant(t, s, brief); next.HandOver || renew(t, s, next).HandOver || inspect(t, s, brief.Key).HandOver {

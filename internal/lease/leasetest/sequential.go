@@ -2,6 +2,7 @@ package leasetest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -31,7 +32,7 @@ const nobody = -1
 
 func (c call) String() string {
 	text := c.verb
-	if c.verb != passes && c.verb != forgets {
+	if slices.Contains([]string{acquires, renews, releases}, c.verb) {
 		text += fmt.Sprintf(" by %d", c.who)
 	}
 	switch c.verb {
@@ -51,10 +52,14 @@ const (
 	renews   = "renew"
 	releases = "release"
 	passes   = "pass"
+	asks     = "hand over"
+	revokes  = "revoke"
+	frees    = "revoke now"
 	forgets  = "forget" // no call: the key is deleted
 )
 
-// answer is what came of a call. Who and tok are told by grants and denials.
+// answer is what came of a call. Who and tok are told by grants and denials, tok
+// also by a status.
 type answer struct {
 	what string
 	who  int
@@ -73,11 +78,14 @@ const (
 	granted  = "granted"
 	denied   = "held"
 	cools    = "cooldown"
+	stops    = "revoked"
+	noLease  = "free" // as a status
 	settling = "settling"
 	served   = "served"
 	givenUp  = "given up"
 	released = "released" // as an error of acquire: this candidacy is over
 	yes      = "yes"
+	asked    = "asked"    // yes, and to hand over
 	putBack  = "put back" // yes, and the key had gone
 	no       = "lost"
 	unknown  = "unknown" // it may have happened, or may happen later
@@ -91,16 +99,21 @@ const (
 	led
 	cooling
 	gone // led, but the key has been deleted
+	revoked
 )
+
+// statuses are what an operator is told.
+var statuses = map[phase]string{free: noLease, led: denied, cooling: cools, gone: noLease, revoked: stops}
 
 // memory is all that a store knows of a key.
 type memory struct {
 	phase phase
 	who   int // of the newest grant
 	tok   int64
-	// vague: nobody has been told the token of the newest grant yet. It is larger
-	// than tok.
+	// vague: nobody has been told the token of the newest grant or revocation yet.
+	// It is larger than tok.
 	vague    bool
+	asked    bool   // to hand over
 	released uint64 // candidacies, a bit for each
 	served   bool
 	starts   int
@@ -132,15 +145,44 @@ func (m memory) do(c call, told *answer) (answer, memory) {
 		return m.renew(c)
 	case releases:
 		return m.release(c)
+	case asks:
+		m.asked = m.asked || m.phase == led
+		return m.status(map[bool]string{false: no, true: yes}[m.phase == led], told)
+	case revokes, frees:
+		return m.revoke(c.verb == frees, told)
 	case forgets:
 		switch m.phase {
 		case led:
 			m.phase = gone
-		case cooling:
+		case cooling, revoked:
 			m.phase = free
 		}
 	}
 	return answer{what: yes}, m
+}
+
+// status tells the token beside what.
+func (m memory) status(what string, told *answer) (answer, memory) {
+	a, m := m.tell(what, told)
+	a.who = 0
+	return a, m
+}
+
+func (m memory) revoke(atOnce bool, told *answer) (answer, memory) {
+	a, m := m.status(statuses[m.phase], told)
+	if !atOnce && m.phase != led && m.phase != cooling {
+		return a, m
+	}
+	if m.phase == led || m.phase == gone {
+		m.released |= 1 << m.who
+	}
+	if m.phase == led && !atOnce {
+		m.phase = revoked
+	} else {
+		m.phase = free
+	}
+	m.vague, m.asked = true, false
+	return a, m
 }
 
 func (m memory) acquire(c call, told *answer) (answer, memory) {
@@ -155,12 +197,14 @@ func (m memory) acquire(c call, told *answer) (answer, memory) {
 		return m.tell(denied, told)
 	case m.phase == cooling:
 		return m.tell(cools, told)
+	case m.phase == revoked:
+		return m.tell(stops, told)
 	case m.phase == gone:
 		return answer{what: settling}, m
 	case c.ticks && c.tries > 0 && m.starts >= c.tries:
 		return answer{what: givenUp}, m
 	}
-	m.phase, m.who, m.vague = led, c.who, true
+	m.phase, m.who, m.vague, m.asked = led, c.who, true, false
 	if c.ticks {
 		m.starts++
 	}
@@ -185,7 +229,7 @@ func (m memory) owns(c call) bool { return m.who == c.who && m.tok == c.tok && !
 func (m memory) renew(c call) (answer, memory) {
 	switch {
 	case m.phase == led && m.owns(c):
-		return answer{what: yes}, m
+		return answer{what: map[bool]string{false: yes, true: asked}[m.asked]}, m
 	case m.phase == gone && m.owns(c):
 		m.phase = led
 		return answer{what: putBack}, m
@@ -194,15 +238,15 @@ func (m memory) renew(c call) (answer, memory) {
 }
 
 func (m memory) release(c call) (answer, memory) {
-	if !m.owns(c) {
-		if m.phase == led || m.phase == cooling {
-			return answer{what: no}, m
+	m.served = m.served || c.ticks && c.success // the work is done, whoever leads now
+	if !m.owns(c) && (m.phase != revoked || m.who != c.who) {
+		if m.phase == free || m.phase == gone {
+			return answer{what: yes}, m
 		}
-		return answer{what: yes}, m
+		return answer{what: no}, m
 	}
-	if m.phase == led || m.phase == gone {
+	if m.phase != free && m.phase != cooling {
 		m.released |= 1 << c.who
-		m.served = m.served || c.ticks && c.success
 		if c.ticks && !c.ran {
 			m.starts--
 		}

@@ -245,7 +245,7 @@ func (st *State) Status(now Instant) lease.Status {
 		return s
 	}
 	s.TTL, s.Since, s.MinHold, s.Tick = milliseconds(g.TTL), g.Started, g.Started+g.MinHold-g.Acquired, g.Tick
-	s.HandOver, s.Meta = g.HandOver, lease.Cut(g.Meta, lease.MaxMeta)
+	s.HandOver, s.Meta = g.HandOver && g.leads(now), lease.Cut(g.Meta, lease.MaxMeta)
 	if !g.Cooldown {
 		s.Holder = g.Holder
 	}
