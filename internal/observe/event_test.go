@@ -121,8 +121,9 @@ func TestEventsOfRuns(t *testing.T) {
 		events []elect.Event
 		want   string
 	}{
-		"success": {led(ended(12*time.Second, 3)...), "acquired started renewed ended released"},
-		"denied":  {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}}, ""},
+		"success":  {led(ended(12*time.Second, 3)...), "acquired started renewed ended released"},
+		"denied":   {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}}, "standing-by"},
+		"takeover": {append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}, {Kind: elect.Woke}}, led()[1:]...), "standing-by acquired started renewed"},
 		"outage": {led(at(elect.Event{Kind: elect.Timer}, 21), at(answer, 22), at(answer, 23), at(elect.Event{Kind: elect.Renewed}, 24)),
 			"acquired started renewed renewal-failed renewal-failed recovered"},
 		"lost":    {led(append([]elect.Event{at(elect.Event{Kind: elect.LeaseLost}, 12)}, ended(12*time.Second, 0)...)...), "acquired started renewed lost ended released"},
@@ -131,7 +132,9 @@ func TestEventsOfRuns(t *testing.T) {
 	}
 	for name, test := range tests {
 		var out strings.Builder
-		observe(NewRun(NewLogger(&out, slog.LevelInfo, Form{JSON: true})), usual, test.events...)
+		set := usual
+		set.Wait = time.Hour
+		observe(NewRun(NewLogger(&out, slog.LevelInfo, Form{JSON: true})), set, test.events...)
 		var got []string
 		for d := json.NewDecoder(strings.NewReader(out.String())); d.More(); {
 			var record struct{ Event string }

@@ -56,7 +56,7 @@ func (r *Run) Observe(t campaign.Transition) {
 			r.result = a.Result
 		}
 	}
-	if t.From.Outcome != t.To.Outcome && t.To.Tree {
+	if t.From.Outcome != t.To.Outcome && t.To.Outcome != "" && t.To.Tree { // a grant ends that of the waiting
 		r.stopping(t)
 	}
 	if t.From.Phase != t.To.Phase {
