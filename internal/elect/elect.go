@@ -71,6 +71,10 @@ const lastAttempt = 300 * time.Millisecond
 // A candidate in which nothing runs ends within a second.
 const quitPatience = 500 * time.Millisecond
 
+// sameOrder is how long the signal of an order, when it comes again, is still
+// that order: timeout(1) signals its child, and then its whole process group.
+const sameOrder = 100 * time.Millisecond
+
 // listenDelay is when a holder begins to listen, and doubtPause how often one in
 // doubt renews. A store that has lost everything gives the holder 300 ms from the
 // first candidate's attempt on to put its lease back:

@@ -134,7 +134,9 @@ func (m *machine) signalled(e Event) {
 		m.do(Action{Kind: Signal, Signal: e.Signal})
 		return
 	}
-	m.ordered(e)
+	if !m.ordered(e) {
+		return
+	}
 	switch {
 	case m.running():
 		m.stop(Ordered, m.set.KillAfter)

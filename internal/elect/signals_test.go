@@ -45,7 +45,7 @@ func TestSignalsAtEveryState(t *testing.T) {
 		{"ended, descendants live", append(slices.Clip(leading), event(CommandEnded, 5)), Event{}, [5]string{
 			"Stopping(ordered) | signal 15", "Stopping(ordered) | signal 2", "Leading | signal 1", "Leading | signal 3", "Leading | signal 10",
 		}},
-		{"stopping by order", ordered, Event{}, [5]string{
+		{"stopping by order", append(slices.Clip(ordered), event(Timer, 5.1)), Event{}, [5]string{
 			"Killing(ordered) | kill", "Stopping(ordered) | ", "Stopping(ordered) | signal 1", "Stopping(ordered) | ", "Stopping(ordered) | signal 10",
 		}},
 		{"stopping, lost", lost, Event{}, [5]string{

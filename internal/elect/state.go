@@ -59,10 +59,10 @@ type State struct {
 	// KillAt ends the grace period.
 	MaxAt, LeftoversAt, KillAt time.Duration
 
-	// Orders counts orders to stop; Signal is the first one's. QuitAt ends the
-	// patience with an unanswered request after it.
-	Orders, Signal int
-	QuitAt         time.Duration
+	// Orders counts orders to stop, the last of which came at OrderedAt; Signal is
+	// the first one's. QuitAt ends the patience with an unanswered request after it.
+	Orders, Signal    int
+	OrderedAt, QuitAt time.Duration
 
 	// Releases counts attempts to release; RetryAt is when to try once more.
 	Releases int

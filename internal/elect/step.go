@@ -235,6 +235,10 @@ func (m *machine) ordered(e Event) bool {
 	if e.Kind == PassOn && e.Signal != hangup && e.Signal != quit {
 		return false
 	}
+	if m.Orders > 0 && e.Signal == m.Signal && m.now < m.OrderedAt+sameOrder {
+		return false
+	}
+	m.OrderedAt = m.now
 	if m.Orders++; m.Orders == 1 {
 		m.Signal = e.Signal
 	}
@@ -274,7 +278,9 @@ func (m *machine) releasing(e Event) {
 			m.release(m.Outcome)
 		}
 	case Order:
-		m.ordered(e)
+		if !m.ordered(e) {
+			return
+		}
 		if m.Outcome == Unavailable { // the grant came too late, and nothing ran
 			m.Outcome = Ordered
 		}

@@ -231,9 +231,9 @@ func (p *process) kill() {
 
 // order tells leaderrun twice to stop: it does not wait for anything then.
 func (p *process) order() {
-	for range 2 {
+	for _, signal := range []int{15, 2} {
 		p.dither()
-		p.orders <- campaign.Received{Signal: 15, Order: true}
+		p.orders <- campaign.Received{Signal: signal, Order: true}
 	}
 }
 
