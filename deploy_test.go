@@ -56,12 +56,14 @@ func TestKubernetes(t *testing.T) {
 				t.Fatalf("no command in %q", main.Args)
 			}
 			// What follows "config" are the flags of a run; the address of a pod is not known here.
-			args := append([]string{"config", "--store", "redis://redis"}, main.Args[:end]...)
-			for i := range args {
-				args[i] = strings.ReplaceAll(args[i], "$(POD_IP)", "127.0.0.1")
-			}
-			if out, err := exec.Command("leaderrun", args...).CombinedOutput(); err != nil {
-				t.Errorf("leaderrun %q: %v\n%s", args, err, out)
+			for _, podIP := range []string{"10.0.0.7", "fd00::7"} {
+				args := append([]string{"config", "--store", "redis://redis"}, main.Args[:end]...)
+				for i := range args {
+					args[i] = strings.ReplaceAll(args[i], "$(POD_IP)", podIP)
+				}
+				if out, err := exec.Command("leaderrun", args...).CombinedOutput(); err != nil {
+					t.Errorf("leaderrun %q: %v\n%s", args, err, out)
+				}
 			}
 			for _, c := range append(pod.InitContainers, pod.Containers...) {
 				for _, m := range c.VolumeMounts {

@@ -30,7 +30,7 @@ func TestDocumentedCommands(t *testing.T) {
 			for _, m := range call.FindAllStringSubmatch(strings.ReplaceAll(block, "\\\n", " "), -1) {
 				line, _, _ := strings.Cut(m[1], " || ")
 				line, _, _ = strings.Cut(line, " > ")
-				args := strings.Fields(strings.NewReplacer(`"`, "", "$(POD_IP)", "127.0.0.1", "NAME", "name").Replace(line))
+				args := strings.Fields(strings.NewReplacer(`"`, "", "$(POD_IP)", "fd00::7", "NAME", "name").Replace(line))
 				read++
 				if err := understood(t, args); err != nil {
 					t.Errorf("%s: leaderrun %s: %v", file, m[1], err)
