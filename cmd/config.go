@@ -176,7 +176,7 @@ func (s *sources) openFile(files []string) ([]byte, error) {
 		case isNamed:
 			return nil, &config.Error{Setting: "config", Source: s.name("config"), Value: file, Problem: "cannot be read: " + cause(err), Cure: "name a file of settings that exists"}
 		case !errors.Is(err, fs.ErrNotExist) && !hidden(file):
-			return nil, &config.Error{Problem: file + ": cannot be read: " + cause(err), Cure: "make it readable, or name another file with --config"}
+			return nil, &config.Error{Problem: file + ": cannot be read: " + cause(err), Cure: "let this user read it (chgrp, or chmod if no password is in it), or name another file with --config"}
 		}
 	}
 	return nil, nil
