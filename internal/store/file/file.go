@@ -62,7 +62,7 @@ func Open(dir string) (*Store, error) {
 		return nil, refusal(fmt.Errorf("cannot tell this boot from another: %w", err), "use another kind of store here")
 	}
 	if err := makeDir(dir); err != nil {
-		return nil, refusal(err, "create the directory above it first, or choose another")
+		return nil, refusal(err, "make the directory for this user first, or choose another")
 	}
 	if bad := checkDir(dir); bad != nil {
 		return nil, refusal(bad.Err, bad.Cure)
