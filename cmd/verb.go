@@ -39,6 +39,7 @@ func verbs() map[string]func() *cobra.Command {
 func verb(name string) *cobra.Command {
 	switch name {
 	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd: // completion scripts call it
+		_ = os.Unsetenv("LEADERRUN_ACTIVE_HELP") // set by cobra's script for fish; it is no setting of ours
 		return whole()
 	}
 	if command := verbs()[name]; command != nil {
