@@ -163,7 +163,9 @@ func (try *try) job() {
 	want, ran := 0, 0
 	if waits {
 		ran = 1
-		eventually(try.T, "it stands by", func() bool { return strings.Contains(try.redisDo("info", "clients"), "blocked_clients:1") })
+		eventually(try.T, "it stands by, and the leader can be called", func() bool {
+			return strings.Contains(try.redisDo("info", "clients"), "blocked_clients:2")
+		})
 		send(try.T, leader.Process.Pid, syscall.SIGTERM)
 	} else if m := matches(` -E (\d+)`, try.command); m != nil {
 		want, _ = strconv.Atoi(m[0][1])
