@@ -17,8 +17,9 @@ type jobs struct {
 	tries   int
 	minHold time.Duration
 
-	anchor         int64 // the first tick of the series, in the store's milliseconds
-	grants, starts int   // in the series
+	anchor         int64   // the first tick of the series, in the store's milliseconds
+	grants, starts int     // in the series
+	tried          []int64 // first ticks of series that had all their grants
 	succeeded      []int64
 	served         []int64 // acknowledged by the store
 	last           *tree
@@ -60,7 +61,9 @@ func (j *jobs) granted(tick int64) {
 	if tick >= j.anchor+j.period.Milliseconds()/2 {
 		j.anchor, j.grants, j.starts = tick, 0, 0
 	}
-	j.grants++
+	if j.grants++; j.grants == j.tries {
+		j.tried = append(j.tried, j.anchor)
+	}
 }
 
 // started judges a start. The caller holds w.mu.
@@ -112,11 +115,12 @@ func (j *jobs) observed(p *process, t campaign.Transition) {
 	}
 }
 
-// done reports whether the tick can have been served or given up.
+// done reports whether the tick can have been served or given up. The store may
+// have granted the next one since it said so.
 func (j *jobs) done(tick int64) bool {
 	half := j.period.Milliseconds() / 2
 	newer := func(s int64) bool { return tick < s+half }
-	return slices.ContainsFunc(j.succeeded, newer) || tick <= j.anchor-half || j.tries > 0 && j.grants >= j.tries
+	return slices.ContainsFunc(j.succeeded, newer) || slices.ContainsFunc(j.tried, newer) || tick <= j.anchor-half
 }
 
 // forget: a lease that is gone is held no longer, and with the state the store
