@@ -44,6 +44,9 @@ func parseURL(text string) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, refusal("the URL cannot be read", urlForm+", and "+encodeThem)
 	}
+	if strings.Contains(text, "%00") { // the client would quote what is before it
+		return nil, refusal("the URL has a NUL character, %00, which Postgres takes nowhere", urlForm)
+	}
 	if u.Host, err = hosts(u.Host); err != nil {
 		return nil, err
 	}
