@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,8 +11,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -166,5 +170,51 @@ func TestPackagedFiles(t *testing.T) {
 	flags, _, ok := strings.Cut(line, " -- ")
 	if out, err := exec.Command("leaderrun", append([]string{"config"}, strings.Fields(flags)...)...).CombinedOutput(); err != nil || !ok {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What systemd makes of the unit's end. One that was stopped has not failed,
+// whether its command catches TERM or dies of it; and one whose lease an operator
+// had released comes back, to stand by.
+func TestUnitEnds(t *testing.T) {
+	scripttest.Install(t, ".", "testdata/script/bin")
+	text, err := os.ReadFile("deploy/systemd/leaderrun@.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(string(text), -1) {
+		unit[m[1]] = m[2]
+	}
+	line, _, _ := strings.Cut(strings.ReplaceAll(unit["ExecStart"], "%i", "queue"), " $COMMAND")
+	for _, onTERM := range []string{`trap "exit 0" TERM`, ":"} {
+		t.Setenv("LEADERRUN_STORE", "file:"+filepath.Join(t.TempDir(), "store"))
+		t.Setenv("LEADERRUN_TTL", "3s") // the holder of a file store learns of a release by its next renewal
+		end := func(stop func(*os.Process) error) string {
+			words := append(strings.Fields(line)[1:], "sh", "-c", onTERM+"; echo up; while :; do sleep 0.02; done")
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "leaderrun", words...)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = out.Read(make([]byte, len("up\n")))
+			if err := stop(cmd.Process); err != nil {
+				t.Fatal(err)
+			}
+			return strconv.Itoa(status(t, cmd))
+		}
+		clean := append(strings.Fields(unit["SuccessExitStatus"]), "0")
+		if code := end(func(p *os.Process) error { return p.Signal(syscall.SIGTERM) }); !slices.Contains(clean, code) {
+			t.Errorf("%s: stopped, it ends with %s, which is none of %q", onTERM, code, clean)
+		}
+		code := end(func(*os.Process) error { return exec.Command("leaderrun", "release", "--key", "queue").Run() })
+		if unit["Restart"] != "always" && (unit["Restart"] != "on-failure" || slices.Contains(clean, code)) {
+			t.Errorf("%s: released, it ends with %s, and Restart=%s leaves it down", onTERM, code, unit["Restart"])
+		}
 	}
 }
