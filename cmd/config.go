@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -56,7 +57,7 @@ func gather(flags *pflag.FlagSet, files []string) (config.Config, *sources, erro
 	s := &sources{flags: flags, values: viper.New()}
 	found := s.find(files)
 	for _, name := range settingNames(flags) {
-		if !s.values.IsSet(name) || name == "config" {
+		if !s.values.IsSet(name) || name == "config" || s.overruled(name) {
 			continue
 		}
 		if err := c.Set(name, s.values.GetString(name)); err != nil && found == nil {
@@ -216,18 +217,49 @@ func wrongType(name string, value any) string {
 	return "is not a single value"
 }
 
-// name tells people where a setting was found; empty: nowhere.
-func (s *sources) name(setting string) string {
+// The places of a setting, the nearest first.
+const (
+	placeFlag = iota
+	placeVariable
+	placeFile
+	placeElsewhere
+)
+
+func (s *sources) place(setting string) int {
 	_, inEnvironment := os.LookupEnv(variable(setting))
 	switch {
 	case s.flags.Changed(setting):
-		return "--" + setting
+		return placeFlag
 	case inEnvironment:
-		return variable(setting)
+		return placeVariable
 	case s.values.InConfig(setting):
+		return placeFile
+	}
+	return placeElsewhere
+}
+
+// name tells people where a setting was found; empty: nowhere.
+func (s *sources) name(setting string) string {
+	switch s.place(setting) {
+	case placeFlag:
+		return "--" + setting
+	case placeVariable:
+		return variable(setting)
+	case placeFile:
 		return s.file + ": " + setting
 	}
 	return s.redis.names[setting]
+}
+
+// overruled reports whether another setting that says the same in other words
+// stands in a nearer place.
+func (s *sources) overruled(setting string) bool {
+	other, ok := map[string]string{"ttl": "profile", "verbose": "quiet", "quiet": "verbose"}[setting]
+	if !ok || s.place(other) >= s.place(setting) {
+		return false
+	}
+	on, err := strconv.ParseBool(s.values.GetString(other))
+	return on || err != nil // a profile is neither on nor off
 }
 
 func (s *sources) locate(err error) error {

@@ -109,6 +109,36 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// A word that says the same as another wins over it from a nearer place.
+func TestNearerWordWins(t *testing.T) {
+	tests := []struct {
+		args, env, file string
+		ttl             time.Duration
+		verbose, quiet  bool
+	}{
+		{"--profile fast", "", "ttl: 60s", 15 * time.Second, false, false},
+		{"--profile fast", "LEADERRUN_TTL=60s", "", 15 * time.Second, false, false},
+		{"", "LEADERRUN_PROFILE=fast", "ttl: 60s", 15 * time.Second, false, false},
+		{"--profile fast --ttl 20s", "", "ttl: 60s", 20 * time.Second, false, false},
+		{"", "LEADERRUN_TTL=20s", "profile: fast", 20 * time.Second, false, false},
+		{"", "", "profile: fast\nttl: 20s", 20 * time.Second, false, false},
+		{"-v", "", "quiet: true", 30 * time.Second, true, false},
+		{"-q", "LEADERRUN_VERBOSE=1", "", 30 * time.Second, false, true},
+		{"", "LEADERRUN_QUIET=1", "verbose: true", 30 * time.Second, false, true},
+		{"--verbose=false", "", "quiet: true", 30 * time.Second, false, true},
+	}
+	for _, tt := range tests {
+		t.Run("", func(t *testing.T) {
+			noSettings(t)
+			setVariables(t, strings.Fields(tt.env)...)
+			c, err := loaded(t, append([]string{"--key=k"}, append(strings.Fields(tt.args), "job")...), writeFile(t, tt.file))
+			if err != nil || c.TTL != tt.ttl || c.Verbose != tt.verbose || c.Quiet != tt.quiet {
+				t.Errorf("%q %q %q: TTL %s, verbose %t, quiet %t, %v", tt.args, tt.env, tt.file, c.TTL, c.Verbose, c.Quiet, err)
+			}
+		})
+	}
+}
+
 func TestStorePrecedence(t *testing.T) {
 	tests := []struct {
 		args, env, file       string

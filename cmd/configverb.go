@@ -54,7 +54,7 @@ func settingViews(c config.Config, s *sources) []settingView {
 			return
 		case f.Name == "config":
 			v.Value, v.From = s.file, cmp.Or(s.name("config"), "default")
-		case s.values.IsSet(f.Name):
+		case s.values.IsSet(f.Name) && !s.overruled(f.Name):
 			v.Value, v.From = s.values.GetString(f.Name), s.name(f.Name)
 		case derived[f.Name] != "":
 			v.Value = derived[f.Name]
