@@ -125,7 +125,7 @@ func (c *Config) set(name, value string) (e *Error) {
 	case "key":
 		c.Key, e = parseName(value)
 	case "store":
-		c.Store, e = parseText(value)
+		c.Store, e = parseAddress(value)
 	case "prefix":
 		c.Prefix, e = parseName(value)
 	case "ttl":

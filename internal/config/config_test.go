@@ -101,6 +101,8 @@ func TestSetRefuses(t *testing.T) {
 		{"prefix", "-v", "begins like a flag"},
 		{"store", "", "empty"},
 		{"store", "--", "begins like a flag"},
+		{"store", "redis://h/0\n", "line break"},
+		{"store", "file:/d\r", "line break"},
 		{"outcome-file", "", "empty"},
 		{"outcome-file", "--", "begins like a flag"},
 		{"metrics-listen", "", "empty"},

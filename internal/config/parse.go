@@ -46,6 +46,15 @@ func parseText(value string) (string, *Error) {
 	return value, nil
 }
 
+// parseAddress reads a store's address. A line break is what an editor or echo has
+// put at the end of a secret, and no store could say so without showing the rest.
+func parseAddress(value string) (string, *Error) {
+	if strings.ContainsAny(value, "\r\n") {
+		return "", &Error{Problem: "has a line break in it", Cure: "remove it, probably at its end: printf makes a secret without one, echo does not"}
+	}
+	return parseText(value)
+}
+
 // parseListen reads an address to listen at. Without a host it is loopback: who
 // wants to be asked from outside says so.
 func parseListen(value string) (string, *Error) {
