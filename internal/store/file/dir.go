@@ -35,6 +35,8 @@ func checkDir(dir string) *lease.StoreError {
 		return refuse("choose another path", "is not a directory")
 	case int(owner) != me:
 		return refuse("use a directory of your own, for instance a new one below it", "belongs to user %d, and this is user %d", owner, me)
+	case info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 != 0: // it is everybody's, such as /tmp
+		return refuse("use a new directory below it", "is writable by others (mode 1%03o)", info.Mode().Perm())
 	case info.Mode().Perm()&0o022 != 0:
 		return refuse("run `chmod go-w "+dir+"`, or use a new directory below it", "is writable by others (mode %04o)", info.Mode().Perm())
 	}

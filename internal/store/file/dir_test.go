@@ -82,6 +82,15 @@ func TestUnfitDirectoryIsRefused(t *testing.T) {
 			t.Errorf("opened with %v", err)
 		}
 	})
+	t.Run("cure for a directory that all share", func(t *testing.T) {
+		tmp := t.TempDir()
+		must(t, os.Chmod(tmp, 0o777|os.ModeSticky))
+		_, err := Open(tmp)
+		var refusal *lease.StoreError
+		if !errors.As(err, &refusal) || strings.Contains(refusal.Cure, "chmod") {
+			t.Errorf("the cure of %+v would take it away from everybody", err)
+		}
+	})
 	t.Run("no directory above", func(t *testing.T) {
 		refusedToOpen(t, filepath.Join(t.TempDir(), "missing", "d"), "no such file")
 	})
