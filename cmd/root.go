@@ -149,6 +149,9 @@ func flagError(flags *pflag.FlagSet, err error) error {
 		if other := near(name, settingNames(flags)); other != "" {
 			e.Cure = "did you mean --" + other + "?"
 		}
+		if verbs()[name] != nil { // other programs have --version
+			e.Cure = "did you mean leaderrun " + name + "?"
+		}
 		return e
 	case errors.As(err, &bare):
 		return &config.Error{Setting: bare.GetFlag().Name, Problem: "needs a value", Cure: cure}
