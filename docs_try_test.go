@@ -29,7 +29,7 @@ func newTry(t *testing.T, d *shown, redis *scripttest.RedisServer) *try {
 	for _, p := range d.pages {
 		t.Log("shown in", p.name)
 	}
-	root, err := os.MkdirTemp("", "try-") // env(1) would take the command's "=" in a test's directory for its own
+	root, err := os.MkdirTemp("", "try-") //nolint:usetesting // env(1) would take the command's "=" in a test's directory for its own
 	if err != nil {
 		t.Fatal(err)
 	}
