@@ -74,7 +74,7 @@ func (m *machine) renewed(e Event) {
 		m.listen()
 	}
 	if m.Lease.HandOver && m.running() {
-		m.Orders++ // a hand-over does not rejoin
+		m.HandedOver = true
 		m.stop(Ordered, m.set.KillAfter)
 	}
 }

@@ -59,6 +59,10 @@ type State struct {
 	// KillAt ends the grace period.
 	MaxAt, LeftoversAt, KillAt time.Duration
 
+	// HandedOver: an operator wants another leader. It is no order: the first of
+	// those leaves the command its grace.
+	HandedOver bool
+
 	// Orders counts orders to stop, the last of which came at OrderedAt; Signal is
 	// the first one's. QuitAt ends the patience with an unanswered request after it.
 	Orders, Signal    int

@@ -305,7 +305,7 @@ func (m *machine) result() lease.Result {
 
 // settle ends the run after the release, or begins again where it may.
 func (m *machine) settle() {
-	again := m.set.Rejoin && m.Outcome.voids() && m.Orders == 0
+	again := m.set.Rejoin && m.Outcome.voids() && m.Orders == 0 && !m.HandedOver
 	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders == 0
 	if !again && !late {
 		m.finish(m.Outcome)

@@ -41,10 +41,14 @@ var (
 	killing  = append(slices.Clip(ordered), event(Timer, 10), event(Renewed, 10.1).sent(10), event(Timer, 15))
 	lost     = append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1))
 	standby  = []Event{event(Begin, 0), event(Held, 0.01).remaining(20).tick(1000)}
+	handOver = Event{Kind: Renewed, At: at(10.1), Sent: at(10), Lease: lease.Lease{Token: 7, Holder: "h", HandOver: true}}
 	unheard  = errors.New("no answer")
 	refused  = &lease.StoreError{Op: "acquire", Err: syscall.ECONNREFUSED, Refused: true}
 	rights   = &lease.StoreError{Op: "acquire", Err: errors.New("NOPERM"), Permanent: true}
 )
+
+// handedOver is a holder that was asked for it, and whose command still runs.
+var handedOver = append(slices.Clip(leading), event(Timer, 10), handOver)
 
 // refusedTwice is a candidate that asks for the third time.
 var refusedTwice = []Event{event(Begin, 0), event(NoAnswer, 0.01).because(refused), event(Timer, 0.51), event(NoAnswer, 0.52).because(refused), event(Timer, 1.02)}
@@ -113,7 +117,7 @@ var table = []struct {
 	{nil, append(slices.Clip(leading), event(Broken, 5), event(NoAnswer, 5.01)), event(Renewed, 5.2).sent(5.1), "Doubtful | renewed | Leading | extend, listen"},
 	{nil, leading, event(CannotWake, 5), "Leading | cannot wake | Leading | "},
 	{func(s *Settings) { s.StopOnRenewError = true }, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Stopping(expired) | signal 15"},
-	{nil, append(slices.Clip(leading), event(Timer, 10)), Event{Kind: Renewed, At: at(10.1), Sent: at(10), Lease: lease.Lease{HandOver: true}}, "Leading | renewed | Stopping(ordered) | extend, signal 15"},
+	{nil, append(slices.Clip(leading), event(Timer, 10)), handOver, "Leading | renewed | Stopping(ordered) | extend, signal 15"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), event(LeaseLost, 10.1), "Leading | lost | Stopping(lost) | signal 15"},
 	{nil, leading, event(Order, 5).signal(15), "Leading | order 15 | Stopping(ordered) | signal 15"},
 	{nil, leading, event(Order, 5).signal(2), "Leading | order 2 | Stopping(ordered) | signal 2"},
@@ -150,6 +154,8 @@ var table = []struct {
 	{nil, killing[:len(killing)-1], event(Timer, 15), "Stopping(ordered) | timer | Killing(ordered) | kill"},
 	{nil, ordered, event(Order, 6).signal(15), "Stopping(ordered) | order 15 | Killing(ordered) | kill"},
 	{nil, ordered, event(Order, 5.05).signal(15), "Stopping(ordered) | order 15 | Stopping(ordered) | "},
+	{nil, handedOver, event(Order, 11).signal(15), "Stopping(ordered) | order 15 | Stopping(ordered) | "},
+	{nil, append(slices.Clip(handedOver), event(Order, 11).signal(15)), event(Order, 12).signal(15), "Stopping(ordered) | order 15 | Killing(ordered) | kill"},
 	{nil, ordered, event(CommandEnded, 6), "Stopping(ordered) | command ended 0 | Stopping(ordered) | signal 15"},
 	{nil, ordered, event(TreeGone, 6), "Stopping(ordered) | tree gone 0 | Releasing(ordered) | release"},
 	{nil, lost, event(Timer, 11.1), "Stopping(lost) | timer | Killing(lost) | kill"},
@@ -166,6 +172,7 @@ var table = []struct {
 	{nil, append(slices.Clip(leading), event(TreeGone, 5), event(ReleaseFailed, 7), event(Timer, 7.5)), event(ReleaseFailed, 9.5), "Releasing(exited) | release failed | Done(exited) | "},
 	{func(s *Settings) { s.OncePer = true }, append(slices.Clip(leading), event(TreeGone, 5), event(ReleaseFailed, 7), event(Timer, 7.5)), event(ReleaseFailed, 9.5), "Releasing(exited) | release failed | Releasing(exited) | "},
 	{rejoins, append(slices.Clip(lost), event(TreeGone, 11)), event(Released, 11.1), "Releasing(lost) | released | Standby(unavailable) | "},
+	{rejoins, append(slices.Clip(handedOver), event(LeaseLost, 11), event(TreeGone, 11.1)), event(Released, 11.2), "Releasing(lost) | released | Done(lost) | "},
 	{rejoins, append(slices.Clip(ordered), event(TreeGone, 6)), event(Released, 6.1), "Releasing(ordered) | released | Done(ordered) | "},
 	{rejoins, append(slices.Clip(lost), event(TreeGone, 11), event(Released, 11.1)), event(Timer, 16.1), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire anew"},
 	{waits(at(60)), []Event{event(Begin, 0), event(Granted, 21.2)}, event(Released, 21.3), "Releasing(unavailable) | released | Standby(unavailable) | "},
