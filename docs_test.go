@@ -33,10 +33,11 @@ var verdicts = []verdict{
 	{`leaderrun doctor`, says(`(?s)^ok .*ok +rights`)},
 	{`(sudo -u cron env -i )?(/usr/bin/)?leaderrun config`, says(`store +redis://`)},
 	{`(?s)leaderrun\.yaml:\n.*`, (*try).settings},
+	{`leaderrun (--help|man|completion bash)`, says(`leaderrun`)},
 	{`leaderrun( --?\w+( K)?)`, (*try).flags},
 	{`(?s)(for .*\n\t)?leaderrun check.*`, (*try).inside},
 	{`leaderrun install /.*`, (*try).install},
-	{`leaderrun (--help|man|completion bash)`, says(`leaderrun`)},
+	{`sudo install leaderrun /.*`, (*try).copied},
 	{`GODEBUG=inittrace=1 leaderrun version`, says(`init internal/`)},
 	{`echo .* >/etc/leaderrun/queue\.env`, (*try).environmentFile},
 	{`grep .*`, (*try).counts},
@@ -45,16 +46,21 @@ var verdicts = []verdict{
 	{`go run \./scripts/demo`, in("demo_test.go", `"go", "run", "./scripts/demo"`)},
 	{`CGO_ENABLED=0 go build .*`, in("scripts/release", `CGO_ENABLED=0 .*go build -trimpath`)},
 
+	{`sudo dpkg --install .*`, in("scripts/try-package", `dpkg --install`)},
+
 	// Hours of work, or a suite inside of itself: what the words name is there.
 	{`(scripts|\.ci)/.*`, (*try).script},
 	{`go test.*`, (*try).goTest},
 
-	// Not run, and the page says so: it needs an init.
-	{`(systemctl|journalctl) .*`, readOnly("no systemd runs in the tests", "deploy/systemd/leaderrun@.service")},
+	// Not run, and the page says so: it needs an init, or a cluster.
+	{`(systemctl|journalctl) .*`, readOnly("no systemd runs in the tests", "deploy/systemd/leaderrun@.service", `ExecStart=`)},
+	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
+		readOnly("they were not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
+	{`kubectl apply -k deploy/kubernetes`, readOnly("they were not run on a cluster", "deploy/kubernetes/kustomization.yaml", `resources:`)},
 }
 
 // quoted is how the commands begin that the documents quote in their sentences.
-var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|grep|sudo|systemctl|journalctl) \S|\.ci/run|(CGO_ENABLED|GODEBUG)=\S+ )`)
+var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|grep|sudo|systemctl|journalctl|kubectl) \S|\.ci/run|(CGO_ENABLED|GODEBUG)=\S+ )`)
 
 // TestDocuments takes README.md and docs at their word: each command that they show
 // has a verdict, and it holds.

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,7 +49,7 @@ func newTry(t *testing.T, d *shown, redis *scripttest.RedisServer) *try {
 	}
 	try.file("usr/bin/leaderrun", "#!/bin/sh\nexec "+leaderrun+` "$@"`)
 	try.file("usr/local/bin/leaderrun", "#!/bin/sh\nexec "+leaderrun+` "$@"`)
-	try.file("bin/sudo", "#!/bin/sh\n# sudo -u USER COMMAND...\nshift 2\nexec \"$@\"")
+	try.file("bin/sudo", "#!/bin/sh\nif [ \"$1\" = -u ]; then shift 2; fi\nexec \"$@\"")
 	return try
 }
 
@@ -159,13 +161,11 @@ func (try *try) job() {
 	waits, oncePer := strings.Contains(try.command, " --wait "), strings.Contains(try.command, " --once-per ")
 
 	leader := try.leads(try.command)
-	line := try.start(try.command)
+	line := try.start("exec env " + try.command)
 	want, ran := 0, 0
 	if waits {
 		ran = 1
-		eventually(try.T, "it stands by, and the leader can be called", func() bool {
-			return strings.Contains(try.redisDo("info", "clients"), "blocked_clients:2")
-		})
+		eventually(try.T, "it stands by", func() bool { return try.waits(line) })
 		send(try.T, leader.Process.Pid, syscall.SIGTERM)
 	} else if m := matches(` -E (\d+)`, try.command); m != nil {
 		want, _ = strconv.Atoi(m[0][1])
@@ -181,6 +181,14 @@ func (try *try) job() {
 		ran = 1
 	}
 	try.ended(try.start(try.command), 0, ran)
+}
+
+// waits: the line's leaderrun watches a directory, or is blocked at the Redis, as the
+// leader's is.
+func (try *try) waits(line *running) bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", line.Process.Pid)) // fails on a bad pattern only
+	watches := slices.ContainsFunc(fds, func(fd string) bool { to, _ := os.Readlink(fd); return to == "anon_inode:inotify" })
+	return watches || strings.Contains(try.redisDo("info", "clients"), "blocked_clients:2")
 }
 
 // ended waits for a line that runs the job, and counts how often that has run.
@@ -205,6 +213,9 @@ func (try *try) unasked(line *running) string {
 func says(want string) func(*try) {
 	return func(try *try) {
 		line := "leaderrun --key " + try.key()
+		for _, m := range matches(` --store \S+`, try.command) {
+			line += m[0]
+		}
 		try.succeeds(line + " -- true")
 		try.leads(line)
 		if out := try.succeeds(try.command); !regexp.MustCompile("(?m)" + want).MatchString(out) {
@@ -273,6 +284,15 @@ func (try *try) install() {
 	try.succeeds(target + " version")
 }
 
+// copied: the program that was built is where hosts have it.
+func (try *try) copied() {
+	try.file("leaderrun", "#!/bin/sh\necho copied")
+	try.succeeds(try.command)
+	if out := try.succeeds("/usr/local/bin/leaderrun"); out != "copied\n" {
+		try.Errorf("it says %q", out)
+	}
+}
+
 // environmentFile: the unit reads the file, and runs what it names.
 func (try *try) environmentFile() {
 	try.file("etc/leaderrun/leaderrun.yaml", "")
@@ -299,18 +319,18 @@ func (try *try) counts() {
 	}
 }
 
-// in: a file of this project runs it, in these words.
+// in: a file of this project has it, in these words.
 func in(file, words string) func(*try) {
 	return func(try *try) {
 		if text, err := os.ReadFile(file); err != nil || !regexp.MustCompile(words).Match(text) {
-			try.Errorf("%s does not run it (%v)", file, err)
+			try.Errorf("%s does not have it (%v)", file, err)
 		}
 	}
 }
 
 // readOnly: the pages say why it is not run, the shell can read it, and the file
-// that it needs is there.
-func readOnly(why, file string) func(*try) {
+// that it needs is there, with what it names.
+func readOnly(why, file, named string) func(*try) {
 	return func(try *try) {
 		for _, p := range try.pages {
 			if !strings.Contains(strings.Join(strings.Fields(p.text), " "), why) {
@@ -318,9 +338,7 @@ func readOnly(why, file string) func(*try) {
 			}
 		}
 		output(try.T, "bash", "-n", "-c", try.command)
-		if _, err := os.Stat(file); err != nil {
-			try.Error(err)
-		}
+		in(file, named)(try)
 	}
 }
 
