@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,23 +72,24 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var commands []*shown
+	d := &documents{T: t}
 	for _, name := range append(pages, "README.md", "CONTRIBUTING.md", "SECURITY.md") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		commands = documented(t, page{name, string(text)}, commands)
+		d.read(page{name, string(text)})
 	}
 	needed := map[string]bool{}
-	for _, d := range commands {
-		i := slices.IndexFunc(verdicts, func(v verdict) bool { return regexp.MustCompile("^(?:" + v.command + ")$").MatchString(d.command) })
+	dir := t.TempDir() // those of subtests have their names, and env(1) minds an "="
+	for n, c := range d.commands {
+		i := slices.IndexFunc(verdicts, func(v verdict) bool { return regexp.MustCompile("^(?:" + v.command + ")$").MatchString(c.command) })
 		if i < 0 {
-			t.Errorf("%s: no verdict on %s: add one to the table in docs_test.go", d.pages[0].name, d.command)
+			t.Errorf("%s: no verdict on %s: add one to the table in docs_test.go", c.pages[0].name, c.command)
 			continue
 		}
 		needed[verdicts[i].command] = true
-		t.Run(d.command, func(t *testing.T) { verdicts[i].holds(newTry(t, d, redis)) })
+		t.Run(c.command, func(t *testing.T) { verdicts[i].holds(newTry(t, c, filepath.Join(dir, strconv.Itoa(n)), redis)) })
 	}
 	for _, v := range verdicts {
 		if !needed[v.command] {
@@ -105,77 +107,89 @@ type shown struct {
 
 type page struct{ name, text string }
 
-// documented adds the commands of a page to all: the lines of indented blocks and of
-// blocks in sh, what follows "$ " in a console, what crontabs and units start, what
-// reads a file of settings, and what sentences quote. A block says by its language
-// which of these it is.
-func documented(t *testing.T, p page, all []*shown) []*shown {
-	var last *shown
-	show := func(command string) {
-		command, _, _ = strings.Cut(command, " # ")
-		command = strings.TrimSpace(command)
-		if i := slices.IndexFunc(all, func(d *shown) bool { return d.command == command }); i >= 0 {
-			last = all[i]
-		} else {
-			last = &shown{command: command}
-			all = append(all, last)
-		}
-		last.pages = append(last.pages, p)
-	}
+// documents are all pages that have been read.
+type documents struct {
+	*testing.T
+	commands []*shown
+	last     *shown
+}
+
+// read adds the commands of a page: what its sentences quote, the lines of its
+// indented blocks, and what is in its fences.
+func (d *documents) read(p page) {
 	for i, part := range strings.Split("\n"+p.text, "\n```") {
-		if i%2 == 0 {
-			for _, m := range matches(`(?m)^    (.*)`, part) {
-				show(m[1])
-			}
-			for _, m := range matches("`([^`]+)`", strings.ReplaceAll(part, `\|`, "|")) {
-				if quoted.MatchString(m[1]) {
-					show(strings.ReplaceAll(m[1], "\n", " "))
-				}
-			}
+		if i%2 == 1 {
+			language, text, _ := strings.Cut(part+"\n", "\n")
+			d.fence(p, language, text)
 			continue
 		}
-		language, block, _ := strings.Cut(part+"\n", "\n")
-		switch language {
-		case "sh":
-			if strings.Contains(block, "\n\t") { // one command of several lines
-				show(block)
-				break
+		for _, m := range matches("`([^`]+)`", strings.ReplaceAll(part, `\|`, "|")) {
+			if quoted.MatchString(m[1]) {
+				d.show(p, strings.ReplaceAll(m[1], "\n", " "))
 			}
-			for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", "")) {
-				show(line)
-			}
-		case "console":
-			for _, m := range matches(`(?m)^\$ (.*)`, block) {
-				show(m[1])
-			}
-		case "crontab":
-			lines := matches(`^((?:\w+=\S+\n)*)(?:[-0-9*/,]+ +){5}(?:root +)?(.*)\n$`, block)
-			if lines == nil {
-				t.Fatalf("%s: cron takes no\n%s", p.name, block)
-			}
-			show(strings.ReplaceAll(lines[0][1], "\n", " ") + lines[0][2])
-		case "ini":
-			verifyUnit(t, block)
-			start := matches(`(?m)^ExecStart=(.*)`, block)[0][1]
-			for _, m := range matches(`(?m)^Environment=(.*)`, block) {
-				start = m[1] + " " + start
-			}
-			show(start)
-		case "yaml":
-			show("leaderrun.yaml:\n" + block)
-		case "text":
-			if last != nil {
-				last.output = block
-			}
-		case "sql fence.sql", "json":
-		default:
-			if language, name, _ := strings.Cut(language, " "); language == "sh" && name != "" && p.name == "docs/fencing.md" {
-				break // TestFencing runs it
-			}
-			t.Errorf("%s: this block must say what it is, sh, text or another language of docs_test.go:\n%s", p.name, block)
+		}
+		for _, m := range matches(`(?m)^    (.*)`, part) { // after those: what it says may follow
+			d.show(p, m[1])
 		}
 	}
-	return all
+}
+
+// fence adds the commands of a block, which says by its language where they are.
+func (d *documents) fence(p page, language, text string) {
+	switch language {
+	case "sh":
+		if strings.Contains(text, "\n\t") { // one command of several lines
+			d.show(p, text)
+			break
+		}
+		for line := range strings.Lines(text) {
+			d.show(p, line)
+		}
+	case "console":
+		for _, m := range matches(`(?m)^\$ (.*)`, text) {
+			d.show(p, m[1])
+		}
+	case "crontab":
+		lines := matches(`^((?:\w+=\S+\n)*)(?:[-0-9*/,]+ +){5}(?:root +)?(.*)\n$`, text)
+		if lines == nil {
+			d.Fatalf("%s: cron takes no\n%s", p.name, text)
+		}
+		d.show(p, strings.ReplaceAll(lines[0][1], "\n", " ")+lines[0][2])
+	case "ini":
+		verifyUnit(d.T, text)
+		environment := ""
+		for _, m := range matches(`(?m)^Environment=(.*)`, text) {
+			environment += m[1] + " "
+		}
+		for _, m := range matches(`(?m)^ExecStart=(.*)`, text) {
+			d.show(p, environment+m[1])
+		}
+	case "yaml":
+		d.show(p, "leaderrun.yaml:\n"+text)
+	case "text":
+		if d.last != nil {
+			d.last.output = text
+		}
+	case "sql fence.sql", "json":
+	default:
+		if strings.HasPrefix(language, "sh ") && p.name == "docs/fencing.md" {
+			break // TestFencing runs it
+		}
+		d.Errorf("%s: this block must say what it is, sh, text or another language of docs_test.go:\n%s", p.name, text)
+	}
+}
+
+// show adds a command, once for all pages that have it.
+func (d *documents) show(p page, command string) {
+	command, _, _ = strings.Cut(command, " # ")
+	command = strings.TrimSpace(command)
+	i := slices.IndexFunc(d.commands, func(s *shown) bool { return s.command == command })
+	if i < 0 {
+		i = len(d.commands)
+		d.commands = append(d.commands, &shown{command: command})
+	}
+	d.last = d.commands[i]
+	d.last.pages = append(d.last.pages, p)
 }
 
 func matches(expression, text string) [][]string {

@@ -27,16 +27,11 @@ type try struct {
 	redis *scripttest.RedisServer
 }
 
-func newTry(t *testing.T, d *shown, redis *scripttest.RedisServer) *try {
-	for _, p := range d.pages {
+func newTry(t *testing.T, c *shown, root string, redis *scripttest.RedisServer) *try {
+	for _, p := range c.pages {
 		t.Log("shown in", p.name)
 	}
-	root, err := os.MkdirTemp("", "try-") //nolint:usetesting // env(1) would take the command's "=" in a test's directory for its own
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	try := &try{t, d, root, redis}
+	try := &try{t, c, root, redis}
 	try.redisDo("flushall")
 	for _, dir := range []string{"/tmp", "/var/lib"} {
 		if err := os.MkdirAll(root+dir, 0o700); err != nil {
