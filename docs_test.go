@@ -53,7 +53,8 @@ var verdicts = []verdict{
 	{`(scripts|\.ci)/.*`, (*try).script},
 	{`go test.*`, (*try).goTest},
 
-	// Not run, and the page says so: it needs an init, or a cluster.
+	// Not run, and the page says so: it needs a daemon, an init, or a cluster.
+	{`docker build .*`, readOnly("was tried with buildah", "Dockerfile", `ENTRYPOINT`)},
 	{`(systemctl|journalctl) .*`, readOnly("no systemd runs in the tests", "deploy/systemd/leaderrun@.service", `ExecStart=`)},
 	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
 		readOnly("they were not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
@@ -61,7 +62,7 @@ var verdicts = []verdict{
 }
 
 // quoted is how the commands begin that the documents quote in their sentences.
-var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|grep|sudo|systemctl|journalctl|kubectl) \S|\.ci/run|(CGO_ENABLED|GODEBUG)=\S+ )`)
+var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|grep|sudo|systemctl|journalctl|kubectl|docker) \S|\.ci/run|(CGO_ENABLED|GODEBUG)=\S+ )`)
 
 // TestDocuments takes README.md and docs at their word: each command that they show
 // has a verdict, and it holds.
