@@ -27,17 +27,18 @@ func TestManPages(t *testing.T) {
 	for name, command := range want {
 		command.DisableAutoGenTag = true
 		var b bytes.Buffer
-		day := time.Unix(0, 0)
+		day := time.Unix(0, 0).UTC() // removed again: a page has no date
 		if err := doc.GenMan(command, &doc.GenManHeader{Section: "1", Source: "leaderrun", Manual: "leaderrun", Date: &day}, &b); err != nil {
 			t.Fatal(err)
 		}
+		page := bytes.Replace(b.Bytes(), []byte(`"Jan 1970"`), []byte(`""`), 1)
 		file := filepath.Join("man", name)
 		if *update {
-			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+			if err := os.WriteFile(file, page, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if have, err := os.ReadFile(file); err != nil || !bytes.Equal(have, b.Bytes()) {
+		if have, err := os.ReadFile(file); err != nil || !bytes.Equal(have, page) {
 			t.Errorf("%s is out of date (-update writes it anew): %v", file, err)
 		}
 	}
