@@ -86,18 +86,58 @@ func (c *count) add(d count) {
 	c.requests += d.requests
 }
 
-func (w *world) run() {
-	rng := w.rng()
-	var hosts = make(chan struct{}, len(w.hosts))
-	longest := w.longestTTL()
+// Forty minutes of leading and standing by, without a fault: what a renewal leaves
+// behind would be there a thousand times.
+func TestNothingIsLeftBehind(t *testing.T) {
+	oneProcessor(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0)
+		w.begin()
+		most := func() (n int) {
+			for range 4 {
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				n = max(n, runtime.NumGoroutine())
+			}
+			return n
+		}
+		before, after := most(), most()
+		w.end()
+		t.Logf("%d and %d goroutines at most; %+v", before, after, w.count)
+		const slack = 5 // candidates that begin and end, by chance more of them at once
+		if after > before+slack || w.failure != "" {
+			t.Errorf("%d goroutines at most in the first twenty minutes, %d in the next %s", before, after, w.failure)
+		}
+	})
+}
+
+func (w *world) begin() {
 	for _, h := range w.hosts {
-		go func() {
-			defer func() { hosts <- struct{}{} }()
+		w.living.Go(func() {
 			time.Sleep(w.upTo(h.rng, time.Second))
 			h.live()
-		}()
+		})
 	}
 	time.Sleep(time.Second) // all have begun
+}
+
+func (w *world) end() {
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+	for _, h := range w.hosts {
+		h.current().order()
+	}
+	w.living.Wait()
+	w.processes.Wait()
+	w.redis.Close()
+	time.Sleep(time.Hour) // timers of commands that have ended, and what is on its way
+}
+
+func (w *world) run() {
+	rng := w.rng()
+	longest := w.longestTTL()
+	w.begin()
 	for end := w.at() + time.Duration(w.rounds)*9*longest; w.at() < end; {
 		time.Sleep(w.upTo(rng, longest))
 		w.count.faults++
@@ -108,19 +148,7 @@ func (w *world) run() {
 	}
 	w.faults.Wait()
 	w.awaitLeader(longest)
-
-	w.mu.Lock()
-	w.over = true
-	w.mu.Unlock()
-	for _, h := range w.hosts {
-		h.current().order()
-	}
-	for range w.hosts {
-		<-hosts
-	}
-	w.processes.Wait()
-	w.redis.Close()
-	time.Sleep(time.Hour) // timers of commands that have ended, and what is on its way
+	w.end()
 }
 
 // awaitLeader waits for what I9 promises once nothing fails any more: a leader

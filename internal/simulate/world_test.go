@@ -57,6 +57,7 @@ type world struct {
 	jobs      *jobs         // nil: candidates stand by for ever
 	// turn is who changes the store.
 	turn      chan struct{}
+	living    sync.WaitGroup // hosts
 	processes sync.WaitGroup
 	faults    sync.WaitGroup
 

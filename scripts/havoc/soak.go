@@ -189,8 +189,10 @@ func number(text string) float64 {
 }
 
 // compare holds the last third of all looks against the first. Memory may grow by
-// a tenth and a MiB, since the collector takes its time; the store may have a few
-// wake-ups under way; nothing else may grow.
+// a tenth and a MiB, since the collector takes its time. Go's runtime starts a
+// thread whenever all that there are happen to be in system calls, and keeps it:
+// on a busy machine one or two come late. The store may have a few wake-ups under
+// way; nothing else may grow.
 func compare(samples []sample) error {
 	third := len(samples) / 3
 	if third == 0 {
@@ -209,6 +211,8 @@ func compare(samples []sample) error {
 		switch {
 		case strings.Contains(name, "memory"):
 			allowed += first/10 + 1024
+		case strings.Contains(name, "threads"):
+			allowed += 2
 		case name == "store: keys":
 			allowed += 5
 		}
