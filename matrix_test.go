@@ -139,7 +139,7 @@ func leaderrun(dir string, args ...string) *exec.Cmd {
 // childOf returns the only child of a process: the guard of an elector.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
-	children := proc.ChildrenOf(pid)
+	children, _ := proc.ChildrenOf(pid)
 	if len(children) != 1 {
 		t.Fatalf("process %d has the children %v, want one", pid, children)
 	}

@@ -2,28 +2,33 @@ package proc
 
 import "syscall"
 
-// ChildrenOf lists the direct children of a process, zombies among them. The
-// kernel keeps them by thread.
-func ChildrenOf(pid int) []int {
+// ChildrenOf lists the direct children of a process, zombies among them. Unless
+// all is true, there may be others: /proc could not be read. The kernel keeps
+// them by thread.
+func ChildrenOf(pid int) (pids []int, all bool) {
 	tasks := "/proc/" + itoa(pid) + "/task"
-	var pids []int
-	for _, thread := range readDir(tasks) {
-		list, ok := readFile(tasks + "/" + thread + "/children")
-		if !ok {
+	threads, err := readDir(tasks)
+	if err != nil {
+		return nil, false
+	}
+	for _, thread := range threads {
+		list, err := readFile(tasks + "/" + thread + "/children")
+		if err != nil {
 			return childrenByParent(pid)
 		}
 		pids = appendNumbers(pids, list)
 	}
-	return pids
+	return pids, true
 }
 
 // InheritedChildren lists the children that this process had when it was
 // executed: exec leaves one thread, and gives it all children.
 func InheritedChildren() []int {
 	self := itoa(syscall.Getpid())
-	list, ok := readFile("/proc/self/task/" + self + "/children")
-	if !ok {
-		return childrenByParent(syscall.Getpid())
+	list, err := readFile("/proc/self/task/" + self + "/children")
+	if err != nil {
+		pids, _ := childrenByParent(syscall.Getpid())
+		return pids
 	}
 	return appendNumbers(nil, list)
 }
@@ -31,14 +36,21 @@ func InheritedChildren() []int {
 // childrenByParent finds them where the kernel has no children files
 // (CONFIG_PROC_CHILDREN): the fourth field of stat is the parent's id. The
 // second one, a name in parentheses, may contain anything.
-func childrenByParent(parent int) []int {
-	var pids []int
-	for _, name := range readDir("/proc") {
+func childrenByParent(parent int) (pids []int, all bool) {
+	names, err := readDir("/proc")
+	if err != nil {
+		return nil, false
+	}
+	all = true
+	for _, name := range names {
 		pid := appendNumbers(nil, []byte(name))
 		if len(pid) != 1 {
 			continue
 		}
-		stat, _ := readFile("/proc/" + name + "/stat")
+		stat, err := readFile("/proc/" + name + "/stat")
+		if err != nil && err != syscall.ENOENT && err != syscall.ESRCH { // these say that it is gone
+			all = false
+		}
 		end := len(stat) - 1
 		for end >= 0 && stat[end] != ')' {
 			end--
@@ -50,7 +62,7 @@ func childrenByParent(parent int) []int {
 			pids = append(pids, pid[0])
 		}
 	}
-	return pids
+	return pids, all
 }
 
 func itoa(n int) string {
@@ -83,10 +95,10 @@ func appendNumbers(to []int, list []byte) []int {
 	return to
 }
 
-func readFile(path string) ([]byte, bool) {
+func readFile(path string) ([]byte, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
 	defer syscall.Close(fd)
 	var all []byte
@@ -97,20 +109,19 @@ func readFile(path string) ([]byte, bool) {
 			continue
 		}
 		if err != nil || n == 0 {
-			return all, err == nil
+			return all, err
 		}
 		all = append(all, buf[:n]...)
 	}
 }
 
 // readDir lists the names in a directory.
-func readDir(path string) []string {
+func readDir(path string) (names []string, err error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer syscall.Close(fd)
-	var names []string
 	buf := make([]byte, 8192)
 	for {
 		n, err := syscall.ReadDirent(fd, buf)
@@ -118,7 +129,7 @@ func readDir(path string) []string {
 			continue
 		}
 		if err != nil || n <= 0 {
-			return names
+			return names, err
 		}
 		_, _, names = syscall.ParseDirent(buf[:n], -1, names)
 	}

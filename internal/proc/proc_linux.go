@@ -133,11 +133,12 @@ func GiveWay() {
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, 0, late)
 }
 
-// SignalChildren sends the signal to every direct child that spare does not
-// name. The caller must not reap at the same time. Who is to die needs the
+// SignalChildren sends the signal to every direct child that it finds and spare
+// does not name. The caller must not reap at the same time. Who is to die needs the
 // processor for that, and gets it first.
 func SignalChildren(sig syscall.Signal, spare func(pid int) bool) {
-	for _, pid := range ChildrenOf(syscall.Getpid()) {
+	pids, _ := ChildrenOf(syscall.Getpid())
+	for _, pid := range pids {
 		if !spare(pid) {
 			if sig == syscall.SIGKILL {
 				Hurry(pid)

@@ -69,7 +69,7 @@ func ChildrenKnown() bool { return true }
 func ReapOrphans(func(pid int) bool) {}
 
 // ChildrenOf knows none: children are not listed here.
-func ChildrenOf(int) []int { return nil }
+func ChildrenOf(int) (pids []int, all bool) { return nil, true }
 
 // InheritedChildren knows none either.
 func InheritedChildren() []int { return nil }

@@ -252,7 +252,8 @@ func (h *held) listen(tell func(Report)) {
 
 // someChild names a child of the guard.
 func (h *held) someChild() string {
-	for _, pid := range proc.ChildrenOf(h.guard.pid) {
+	pids, _ := proc.ChildrenOf(h.guard.pid)
+	for _, pid := range pids {
 		if name := nameOf(pid); name != "" {
 			return fmt.Sprintf("process %d (%s)", pid, name)
 		}

@@ -20,16 +20,19 @@ func sweep(strangers []int, h *helpers) {
 	}
 }
 
-// swept is one round; it reports whether nobody is left.
+// swept is one round; it reports whether nobody is left. That nobody was found is
+// not enough.
 func swept(strangers []int, h *helpers) bool {
 	h.Lock()
 	defer h.Unlock()
 	spare := func(pid int) bool { return slices.Contains(strangers, pid) || h.has(pid) }
 	proc.SignalChildren(syscall.SIGKILL, spare)
-	for _, pid := range proc.ChildrenOf(os.Getpid()) {
+	pids, _ := proc.ChildrenOf(os.Getpid())
+	for _, pid := range pids {
 		if !spare(pid) {
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 		}
 	}
-	return !slices.ContainsFunc(proc.ChildrenOf(os.Getpid()), func(pid int) bool { return !spare(pid) })
+	pids, all := proc.ChildrenOf(os.Getpid())
+	return all && !slices.ContainsFunc(pids, func(pid int) bool { return !spare(pid) })
 }

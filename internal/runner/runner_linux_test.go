@@ -128,6 +128,18 @@ func TestLeftAlive(t *testing.T) {
 	sweep(nil, &helpers{})
 }
 
+// A tree that cannot be looked for, as there is no descriptor for it, is not gone.
+func TestUnseenIsNotGone(t *testing.T) {
+	limit, usual := descriptors(t)
+	limit(0)
+	blind := swept(nil, &helpers{})
+	limit(usual)
+	if blind {
+		t.Error("nobody was left, although nobody could be seen")
+	}
+	sweep(nil, &helpers{})
+}
+
 // A process that the command's group has been sent a signal with is not sent it
 // again when its parent is gone.
 func TestSignalledOnce(t *testing.T) {

@@ -119,16 +119,7 @@ func TestNotExecutable(t *testing.T) {
 // descriptor, the second or any later one, that is told and nothing runs; with
 // one more the command does.
 func TestNoDescriptors(t *testing.T) {
-	var usual syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &usual); err != nil {
-		t.Fatal(err)
-	}
-	limit := func(n uint64) {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: usual.Max}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { limit(usual.Cur) })
+	limit, usual := descriptors(t)
 	const few, enough = 3, 64
 	mark := filepath.Join(t.TempDir(), "ran")
 	r := New("/bin/sh", []string{"sh", "-c", ": >" + mark})
@@ -138,7 +129,7 @@ func TestNoDescriptors(t *testing.T) {
 		limit(n)
 		r.Start(far(), nil, func(rep Report) { reports <- rep })
 		rep := <-reports
-		limit(usual.Cur)
+		limit(usual)
 		if rep.Kind == Started {
 			if gone := last(t, reports); gone.Status.ExitStatus() != 0 || n == few {
 				t.Errorf("with %d descriptors: %+v", n, gone)
@@ -150,6 +141,22 @@ func TestNoDescriptors(t *testing.T) {
 		}
 	}
 	t.Errorf("nothing started with %d descriptors", enough)
+}
+
+// descriptors returns how to limit them until the end of the test, and their usual
+// number.
+func descriptors(t *testing.T) (limit func(n uint64), usual uint64) {
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	limit = func(n uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: was.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { limit(was.Cur) })
+	return limit, was.Cur
 }
 
 func TestNothingStartsAfterKillBy(t *testing.T) {

@@ -65,7 +65,7 @@ func (b *bench) crashOnce(store lease.Store, round int) (time.Duration, error) {
 	}
 	time.Sleep(time.Duration(round) * 17 * time.Millisecond) // another part of the renew interval in every round
 
-	guards := proc.ChildrenOf(holder.pid())
+	guards, _ := proc.ChildrenOf(holder.pid())
 	if len(guards) != 1 {
 		return 0, fmt.Errorf("the elector has the children %v, not a guard alone", guards)
 	}

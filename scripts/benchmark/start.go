@@ -142,7 +142,7 @@ func firstByte(args []string) (time.Duration, error) {
 
 // pss adds up the proportional set sizes of an elector and its guard, in MB.
 func pss(elector *child) float64 {
-	guards := proc.ChildrenOf(elector.pid())
+	guards, _ := proc.ChildrenOf(elector.pid())
 	var sum float64
 	for _, pid := range append(guards[:min(1, len(guards)):1], elector.pid()) {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

@@ -49,7 +49,8 @@ func (c *child) signal(sig syscall.Signal) { _ = c.cmd.Process.Signal(sig) }
 
 // guard is the process that holds the candidate's command, 0 if there is none.
 func (c *child) guard() int {
-	for _, pid := range proc.ChildrenOf(c.pid()) {
+	children, _ := proc.ChildrenOf(c.pid())
+	for _, pid := range children {
 		if isGuard(pid) {
 			return pid
 		}

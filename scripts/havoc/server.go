@@ -156,7 +156,10 @@ func (s *server) answers() error {
 }
 
 // all are the server's processes: Postgres has one per connection.
-func (s *server) all() []int { return append(proc.ChildrenOf(s.process.pid()), s.process.pid()) }
+func (s *server) all() []int {
+	children, _ := proc.ChildrenOf(s.process.pid())
+	return append(children, s.process.pid())
+}
 
 func (s *server) signal(sig syscall.Signal) {
 	// The first one starts the others: it is stopped before they are looked for.

@@ -135,12 +135,12 @@ func watchedOf(ctx context.Context, of []*child) ([]soaked, error) {
 		leader, standby = nil, nil
 		for _, c := range of {
 			guard := c.guard()
-			switch {
-			case guard == 0:
+			if guard == 0 {
 				return false
-			case len(proc.ChildrenOf(guard)) > 0:
+			}
+			if held, _ := proc.ChildrenOf(guard); len(held) > 0 {
 				leader = c
-			default:
+			} else {
 				standby = c
 			}
 		}
