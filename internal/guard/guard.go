@@ -185,7 +185,9 @@ func (g *guard) watchChildren() (died int, watch func(), err error) {
 	return p[0], func() {
 		for {
 			proc.WaitChild()
-			_, _ = syscall.Write(p[1], []byte{0})
+			for !written(p[1], []byte{0}) { // or nobody would ever reap
+				proc.Sleep(millisecond)
+			}
 			<-g.reaped
 		}
 	}, nil
@@ -254,13 +256,14 @@ func (g *guard) send(sig syscall.Signal) {
 	}
 }
 
+const millisecond = 1_000_000
+
 // kill kills everybody who is a child now, and reports whether nobody is left.
 // Their children become ours as they die, so it goes on generation by generation,
 // at first without waiting for anybody's word: where the processor is scarce each
 // thread that has to be woken costs a part of the kill margin. A process that
 // takes long to die is left to the alarm.
 func (g *guard) kill() (gone bool) {
-	const millisecond = 1_000_000
 	for range 20 {
 		g.signalRest(syscall.SIGKILL)
 		if g.collect() {
@@ -274,7 +277,7 @@ func (g *guard) kill() (gone bool) {
 }
 
 func report(kind ReportKind, value int64) {
-	_, _ = syscall.Write(ReportsFD, encodeReport(Report{Kind: kind, Value: value})) // an elector that is gone needs none
+	written(ReportsFD, encodeReport(Report{Kind: kind, Value: value})) // an elector that is gone needs none
 }
 
 // failed tells that nothing was started, after which a guard has no more to do.

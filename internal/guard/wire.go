@@ -131,3 +131,14 @@ func readFull(fd int, b []byte) bool {
 	}
 	return true
 }
+
+// written writes b, which is shorter than PIPE_BUF. A pipe may have no memory for
+// it for a moment.
+func written(fd int, b []byte) bool {
+	for range 3 {
+		if n, _ := syscall.Write(fd, b); n == len(b) {
+			return true
+		}
+	}
+	return false
+}
