@@ -1,8 +1,11 @@
 package runner
 
 import (
+	"errors"
 	"os"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // outbox holds orders for a guard that may be slow to read them, so that nobody
@@ -38,8 +41,19 @@ func (o *outbox) drain(over <-chan struct{}) {
 		orders := o.queue
 		o.queue = nil
 		o.mu.Unlock()
-		if _, err := o.file.Write(orders); err != nil {
-			return
+		for len(orders) > 0 {
+			n, err := o.file.Write(orders)
+			orders = orders[n:]
+			if errors.Is(err, syscall.EPIPE) {
+				return
+			}
+			if err != nil { // a pipe may have no memory for a moment
+				select {
+				case <-over:
+					return
+				case <-time.After(time.Millisecond):
+				}
+			}
 		}
 	}
 }
