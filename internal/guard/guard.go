@@ -23,16 +23,20 @@ import (
 
 // Dispatch makes this process a guard, and does not return, if Marker is set.
 func Dispatch() {
-	if _, ok := syscall.Getenv(Marker); !ok {
+	value, ok := syscall.Getenv(Marker)
+	if !ok {
 		return
 	}
-	if !isPipe(OrdersFD) || !isPipe(ReportsFD) {
-		_, _ = syscall.Write(2, []byte("leaderrun: "+Marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
+	orders := number(value)
+	if orders <= stderr || !isPipe(orders) || !isPipe(orders+1) {
+		_, _ = syscall.Write(stderr, []byte("leaderrun: "+Marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
 		syscall.Exit(exitRefused)
 	}
 	proc.SetName("leaderrun-guard")
-	syscall.Exit(run())
+	syscall.Exit(run(orders, orders+1))
 }
+
+const stderr = 2
 
 func isPipe(fd int) bool {
 	var st syscall.Stat_t
@@ -56,9 +60,10 @@ var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHU
 // else may reap while it signals.
 type guard struct {
 	alarm  *proc.Alarm
-	orders int // a file descriptor, -1 once the elector is gone
-	died   int // readable when a child may have died or been stopped
 	reaped chan struct{}
+	// Descriptors: of the elector's pipes, orders -1 once it is gone; died is
+	// readable when a child may have died or been stopped.
+	orders, reports, died int
 
 	command Command
 	pid     int // 0 before the start
@@ -71,18 +76,18 @@ type guard struct {
 	rounds      int
 }
 
-func run() int {
+func run(orders, reports int) int {
 	for _, sig := range endings {
 		proc.Ignore(sig)
 	}
-	syscall.CloseOnExec(OrdersFD)
-	syscall.CloseOnExec(ReportsFD)
-	_ = syscall.SetNonblock(ReportsFD, true) // nobody may have to read for a kill to happen
+	syscall.CloseOnExec(orders)
+	syscall.CloseOnExec(reports)
+	_ = syscall.SetNonblock(reports, true) // nobody may have to read for a kill to happen
 	alarm, err := proc.NewAlarm()
 	if err != nil || proc.AdoptOrphans() != nil {
 		return exitRefused
 	}
-	g := &guard{alarm: alarm, orders: OrdersFD, died: -1, reaped: make(chan struct{})}
+	g := &guard{alarm: alarm, orders: orders, reports: reports, died: -1, reaped: make(chan struct{})}
 	for !g.turn() {
 	}
 	return exitDone
@@ -151,21 +156,21 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 		return false
 	}
 	if proc.Now() >= killBy {
-		return failed(syscall.ETIMEDOUT)
+		return g.failed(syscall.ETIMEDOUT)
 	}
 	died, watch, err := g.watchChildren()
 	if err != nil {
-		return failed(err)
+		return g.failed(err)
 	}
 	g.alarm.Set(killBy) // first: a guard that is stopped from here on is woken
 	// The runtime gives the child the default actions of the signals that it
 	// handles, although they are ignored here.
 	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
 	if err != nil {
-		return failed(err)
+		return g.failed(err)
 	}
 	g.command, g.pid, g.killBy, g.died = c, pid, killBy, died
-	report(ReportStarted, int64(pid))
+	g.report(ReportStarted, int64(pid))
 	go watch()
 	// After the fork, or the command would inherit it.
 	proc.Hurry(0)
@@ -211,7 +216,7 @@ func (g *guard) collect() (gone bool) {
 		case pid != g.pid:
 		case status.Stopped() && g.command.Group == 0: // not a terminal's doing
 		case status.Stopped():
-			report(ReportStopped, int64(status.StopSignal()))
+			g.report(ReportStopped, int64(status.StopSignal()))
 		default:
 			g.ended, g.status = true, status
 		}
@@ -220,12 +225,12 @@ func (g *guard) collect() (gone bool) {
 		g.bury()
 		// The end of a process takes time that the release and the next leader need.
 		proc.GiveWay()
-		report(ReportGone, int64(g.status))
+		g.report(ReportGone, int64(g.status))
 		return true
 	}
 	if g.ended && !g.told {
 		g.told = true
-		report(ReportEnded, int64(g.status))
+		g.report(ReportEnded, int64(g.status))
 	}
 	return false
 }
@@ -276,13 +281,13 @@ func (g *guard) kill() (gone bool) {
 	return false
 }
 
-func report(kind ReportKind, value int64) {
-	written(ReportsFD, encodeReport(Report{Kind: kind, Value: value})) // an elector that is gone needs none
+func (g *guard) report(kind ReportKind, value int64) {
+	written(g.reports, encodeReport(Report{Kind: kind, Value: value})) // an elector that is gone needs none
 }
 
 // failed tells that nothing was started, after which a guard has no more to do.
-func failed(err error) (done bool) {
+func (g *guard) failed(err error) (done bool) {
 	errno, _ := err.(syscall.Errno)
-	report(ReportFailed, int64(errno))
+	g.report(ReportFailed, int64(errno))
 	return true
 }

@@ -2,16 +2,10 @@ package guard
 
 import "syscall"
 
-// Marker is the environment variable that makes a process a guard. It never
-// reaches the command.
+// Marker is the environment variable that makes a process a guard. Its value is
+// the descriptor from which the guard reads its orders; it reports to the next
+// one. It never reaches the command.
 const Marker = "LEADERRUN_GUARD"
-
-// OrdersFD and ReportsFD are the guard's ends of the two pipes: the first
-// descriptors behind the standard ones, in this order.
-const (
-	OrdersFD  = 3
-	ReportsFD = 4
-)
 
 // OrderKind is what the elector wants.
 type OrderKind uint32
@@ -116,6 +110,17 @@ func get32(b []byte) uint32 {
 }
 
 func get64(b []byte) uint64 { return uint64(get32(b)) | uint64(get32(b[4:]))<<32 }
+
+// number is -1 for what is none.
+func number(text string) (n int) {
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' || n > 1<<20 {
+			return -1
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
 
 // readFull fills b; false at the end of the pipe.
 func readFull(fd int, b []byte) bool {

@@ -133,6 +133,13 @@ func GiveWay() {
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, 0, late)
 }
 
+// Inherited reports whether this process has the descriptor from its caller, and
+// its children will: Go opens nothing that a child would get.
+func Inherited(fd int) bool {
+	flags, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
+	return errno == 0 && flags&syscall.FD_CLOEXEC == 0
+}
+
 // SignalChildren sends the signal to every direct child that it finds and spare
 // does not name. The caller must not reap at the same time. Who is to die needs the
 // processor for that, and gets it first.

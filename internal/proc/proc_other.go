@@ -68,6 +68,13 @@ func ChildrenKnown() bool { return true }
 // ReapOrphans does nothing: containers are Linux.
 func ReapOrphans(func(pid int) bool) {}
 
+// Inherited reports whether this process has the descriptor from its caller, and
+// its children will: Go opens nothing that a child would get.
+func Inherited(fd int) bool {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil && flags&unix.FD_CLOEXEC == 0
+}
+
 // ChildrenOf knows none: children are not listed here.
 func ChildrenOf(int) (pids []int, all bool) { return nil, true }
 

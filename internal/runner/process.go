@@ -19,11 +19,20 @@ type process struct {
 	reaped bool
 }
 
-// startProcess runs the program at path with this process's standard files and
-// the pipes as its descriptors 0, 1, 2, 3, … It gets a process group of its own:
-// what a terminal or a kill sends to the caller's group does not reach it.
-func startProcess(path, name string, env []string, pipes ...*os.File) (*process, error) {
+// startProcess runs the program at path with what this process's caller has
+// opened for the command, and with the pipes from the descriptor first on. It gets
+// a process group of its own: what a terminal or a kill sends to the caller's group
+// does not reach it.
+func startProcess(path, name string, env []string, first int, pipes ...*os.File) (*process, error) {
 	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	const closed = ^uintptr(0)
+	for fd := len(attr.Files); fd < first; fd++ {
+		if proc.Inherited(fd) {
+			attr.Files = append(attr.Files, uintptr(fd))
+		} else {
+			attr.Files = append(attr.Files, closed)
+		}
+	}
 	for _, f := range pipes {
 		fd := f.Fd()
 		_ = syscall.SetNonblock(int(fd), false) // the child reads and writes without a poller
@@ -31,6 +40,18 @@ func startProcess(path, name string, env []string, pipes ...*os.File) (*process,
 	}
 	pid, err := syscall.ForkExec(path, []string{name}, attr)
 	return &process{pid: pid}, err
+}
+
+// unused is the first of n descriptors in a row, behind the standard ones, that the
+// caller has not opened: the command is to get those that it has.
+func unused(n int) int {
+	first := syscall.Stderr + 1
+	for fd := first; fd < first+n; fd++ {
+		if proc.Inherited(fd) {
+			first = fd + 1
+		}
+	}
+	return first
 }
 
 func (p *process) signal(sig syscall.Signal) {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -159,8 +160,9 @@ func (r *Runner) startGuard() (*held, error) {
 	}
 	defer theirReports.Close()
 	// A guard that crashes shows nobody a stack trace: its death is told here.
-	env := []string{guard.Marker + "=1", "GOTRACEBACK=none"}
-	process, err := startProcess(self(), "leaderrun-guard", env, theirOrders, theirReports)
+	first := unused(2)
+	env := []string{guard.Marker + "=" + strconv.Itoa(first), "GOTRACEBACK=none"}
+	process, err := startProcess(self(), "leaderrun-guard", env, first, theirOrders, theirReports)
 	if err != nil {
 		orders.Close()
 		reports.Close()
