@@ -103,6 +103,7 @@ var table = []struct {
 
 	{nil, leading[:2], event(Started, 0.02), "Starting | started | Leading | "},
 	{nil, leading[:2], event(StartFailed, 0.02).because(syscall.ENOENT), "Starting | start failed | Releasing(not-started) | release"},
+	{nil, leading[:2], event(TreeGone, 0.02).because(unheard), "Starting | tree gone | Releasing(guard-died) | release"},
 	{nil, leading[:2], event(Order, 0.015).signal(2), "Starting | order 2 | Stopping(ordered) | signal 2"},
 	{nil, leading[:2], event(LeaseLost, 0.015), "Starting | lost | Stopping(lost) | signal 15"},
 	{nil, leading[:2], event(Timer, 21.195), "Starting | timer | Stopping(expired) | signal 15"},

@@ -54,6 +54,19 @@ func TestStoppedGuardIsWoken(t *testing.T) {
 	}
 }
 
+// A guard that is killed before it has said so may have started the command.
+func TestUnheardIsNotFailed(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	r.Prepare()
+	r.now.guard.signal(syscall.SIGSTOP)
+	reports := make(chan Report, 8)
+	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	r.now.guard.signal(syscall.SIGKILL)
+	if gone := next(t, reports, Gone); gone.Err == nil {
+		t.Errorf("%+v", gone)
+	}
+}
+
 func TestLeftoversAreTold(t *testing.T) {
 	r, reports := start(t, far(), "setsid sleep 60 & exit 4")
 	next(t, reports, Started)
