@@ -79,6 +79,8 @@ var house = []room{
 		why: "it measures the binary from outside, on the clock of the deadlines, and more candidates than fit into processes"},
 	{path: "scripts/demo", only: []string{std, "github.com/alicebob/miniredis/v2", "internal/faultnet", "internal/proc"},
 		why: "it shows the binary from outside"},
+	{path: "scripts/failcall", only: []string{std, "golang.org/x/sys/unix"},
+		why: "it hurts the binary from outside, whatever that does"},
 	{path: "scripts/havoc", only: []string{std, "internal/faultnet", "internal/lease", "internal/proc", "internal/store/postgres", "internal/store/redis"},
 		why: "it hurts the binary from outside, judges by what commands write, and asks the store itself whose the lease is"},
 	{path: "scripts/havoc/mark", only: []string{"os", "strconv", "syscall", "internal/proc"},
