@@ -389,6 +389,7 @@ func (r lived) wrong() error {
 	wrong(!r.unharmed() && !strings.HasPrefix(r.stderr, "leaderrun: "), "no message")
 	wrong(strings.Contains(r.stderr, "goroutine "), "a stack trace")
 	wrong(r.status == 7 && !ended, "the command did not run to its end")
+	wrong(strings.Contains(r.stderr, "nothing ran") && begun > 0, "the command did run")
 	wrong(begun > 1, "the command was started %d times", begun)
 	wrong(r.left && r.status != 128+9, "the guard outlived the elector")
 	wrong(len(r.alive) > 0, "alive at the end: %v", r.alive)
