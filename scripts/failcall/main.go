@@ -8,7 +8,8 @@
 // command itself is let go of at that moment. The N-th CALL of the role, counted
 // over all of its threads, is not carried out and returns ERRNO; a close is
 // carried out, since it frees the descriptor whatever it returns. With -late only
-// the calls after a SIGUSR1 to failcall count.
+// the calls after a SIGUSR1 to failcall count, and an empty REPORT tells that
+// they do.
 //
 // REPORT gets a line "ROLE CALL N" for each kind of call that was made, "failed …"
 // for the one that failed, and "left …" if the guard lived when the elector had
@@ -95,7 +96,7 @@ func main() {
 		}
 		t.fault = f
 	}
-	t.countFrom(late)
+	t.countFrom(late, args[0])
 	runtime.LockOSThread() // a traced process answers to one thread only
 	err := t.start(args[end+1:])
 	if err == nil {
@@ -110,7 +111,7 @@ func main() {
 }
 
 // countFrom has the calls count from now on, or from a SIGUSR1 on.
-func (t *tracer) countFrom(late bool) {
+func (t *tracer) countFrom(late bool, report string) {
 	if !late {
 		t.counts.Store(true)
 		return
@@ -120,6 +121,7 @@ func (t *tracer) countFrom(late bool) {
 	go func() {
 		<-begin
 		t.counts.Store(true)
+		_ = os.WriteFile(report, nil, 0o600) // who waits for it does not wait for ever
 	}()
 }
 
