@@ -29,6 +29,7 @@ func (h *helpers) has(pid int) bool { return slices.Contains(h.pids, pid) }
 // is over, its process group is killed. The errors are those of the system, or
 // say how it ended.
 func (r *Runner) Beside(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error {
+	_ = proc.AdoptOrphans() // of the helper, to know when a killed group is gone
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
@@ -48,6 +49,9 @@ func (r *Runner) Beside(path string, args, env []string, limit time.Duration, cu
 	for {
 		select {
 		case status := <-ended:
+			if killed != nil {
+				awaitGroup(pid)
+			}
 			return cmp.Or(killed, failure(status))
 		case <-over.C:
 			if killed != nil { // it sleeps uninterruptibly
@@ -91,6 +95,21 @@ func (h *helpers) kill(pid int) {
 	defer h.Unlock()
 	if h.has(pid) {
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+}
+
+// awaitGroup waits for the rest of a killed helper's process group, whose members
+// become children of this process as their parents die: for a second, since one
+// may sleep uninterruptibly. Where nobody adopts there is none to wait for.
+func awaitGroup(pid int) {
+	for range 100 {
+		reaped, err := syscall.Wait4(-pid, nil, syscall.WNOHANG, nil)
+		if err == syscall.ECHILD {
+			return
+		}
+		if reaped == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
 }
 

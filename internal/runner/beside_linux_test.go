@@ -52,7 +52,7 @@ func TestBeside(t *testing.T) {
 func TestBesideIsLimited(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	file := filepath.Join(t.TempDir(), "pids")
-	script := "trap '' TERM; sleep 60 & echo $$ $! >" + file + ".new; mv " + file + ".new " + file + "; wait"
+	script := "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & all=\"$all $!\"; done; echo $$ $all >" + file + ".new; mv " + file + ".new " + file + "; wait"
 	cut := make(chan struct{})
 	ended := beside(r, time.Minute, cut, script)
 	await(t, func() bool { _, err := os.Stat(file); return err == nil })
@@ -79,7 +79,7 @@ func TestBesideIsLimited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		await(t, func() bool { _, ok := lives(pid); return !ok }) // nobody waits for the group
+		dead(t, pid)
 	}
 	if got := endOf(t, beside(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
 		t.Errorf("%q", got)
