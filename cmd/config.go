@@ -43,6 +43,9 @@ func load(flags *pflag.FlagSet, command, files []string) (config.Config, error) 
 		}
 		c.Wait = 0
 	}
+	if c.Key == "" && len(command) > 0 && verbs()[command[0]] != nil {
+		return c, &config.Error{Problem: "no key: --key is missing", Cure: "leaderrun " + command[0] + " is meant? The verb comes first, flags after it"}
+	}
 	for _, check := range []func(*config.Config) error{(*config.Config).Validate, checkNesting, checkStore, checkOutcomeFile} {
 		if err := check(&c); err != nil {
 			return c, s.locate(err)
