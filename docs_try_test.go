@@ -363,7 +363,7 @@ func (try *try) script() {
 func (try *try) goTest() {
 	var packages []string
 	var names, flags [][]string
-	for _, m := range matches(`-(run|bench) (?:'(.*?)'|(\S+))|-(first|simulations|trace|update)|(\.\S*)`, try.command) {
+	for _, m := range matches(`-(run|bench) (?:'(.*?)'|(\S+))|-(first|simulations|events|update)|(\.\S*)`, try.command) {
 		switch {
 		case m[5] != "":
 			packages = append(packages, m[5])

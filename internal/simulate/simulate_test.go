@@ -12,7 +12,7 @@ import (
 var (
 	simulations = flag.Uint64("simulations", 300, "how many schedules are simulated")
 	first       = flag.Uint64("first", 0, "the seed of the first one")
-	verbose     = flag.Bool("trace", false, "show everything that happens")
+	verbose     = flag.Bool("events", false, "show everything that happens")
 )
 
 // Three candidates, and whatever a seed brings upon them. What must hold then is
@@ -31,7 +31,7 @@ func checkSchedules(t *testing.T, n uint64, make func(*testing.T, uint64) *world
 			t.Logf("seed %d\n%s", seed, w.trace(len(w.lines)))
 		}
 		if w.failure != "" {
-			t.Fatalf("seed %d: %s\nreplay, without -race: go test ./internal/simulate -run %s -first %d -simulations 1 -trace -v\nthe end of the trace:\n%s",
+			t.Fatalf("seed %d: %s\nreplay, without -race: go test ./internal/simulate -run %s -first %d -simulations 1 -events -v\nthe end of the trace:\n%s",
 				seed, w.failure, t.Name(), seed, w.trace(120))
 		}
 		all.add(w.count)
