@@ -50,7 +50,7 @@ func (r *Runner) Beside(path string, args, env []string, limit time.Duration, cu
 		select {
 		case status := <-ended:
 			if killed != nil {
-				awaitGroup(pid)
+				r.helpers.awaitGroup(pid)
 			}
 			return cmp.Or(killed, failure(status))
 		case <-over.C:
@@ -101,9 +101,11 @@ func (h *helpers) kill(pid int) {
 // awaitGroup waits for the rest of a killed helper's process group, whose members
 // become children of this process as their parents die: for a second, since one
 // may sleep uninterruptibly. Where nobody adopts there is none to wait for.
-func awaitGroup(pid int) {
+func (h *helpers) awaitGroup(pid int) {
 	for range 100 {
+		h.Lock()
 		reaped, err := syscall.Wait4(-pid, nil, syscall.WNOHANG, nil)
+		h.Unlock()
 		if err == syscall.ECHILD {
 			return
 		}
