@@ -96,7 +96,7 @@ type life struct {
 	calls   []string // which; nil are all
 	// happens is done once the command says "ready", and only the calls from then
 	// on fail, those before being those of another life.
-	happens func(t *testing.T, elector, guard int)
+	happens func(elector, guard int)
 	status  []int // of a run that is not the worse for it
 	leaves  bool  // the lease, which then ends with its TTL
 }
@@ -121,13 +121,13 @@ var lives = []life{
 	{name: "stands by", wait: true, ttl: ttl, renew: often, command: patient, roles: []string{"elector", "guard"}, status: []int{7},
 		calls: []string{"inotify_init1", "inotify_add_watch", "inotify_rm_watch", "pipe2", "clone", "execve", "waitid", "timer_create", "timerfd_create", "prctl", "ppoll"}},
 	{name: "ordered", ttl: ttl, renew: once, command: family, roles: []string{"elector", "guard"}, status: []int{128 + 15, 128 + 9},
-		happens: func(t *testing.T, elector, _ int) { send(t, elector, syscall.SIGTERM) }},
+		happens: func(elector, _ int) { _ = syscall.Kill(elector, syscall.SIGTERM) }},
 	{name: "guard killed", ttl: ttl, renew: once, command: family, roles: []string{"elector"}, status: []int{125},
-		happens: func(t *testing.T, _, guard int) { send(t, guard, syscall.SIGKILL) }},
+		happens: func(_, guard int) { _ = syscall.Kill(guard, syscall.SIGKILL) }},
 	{name: "elector killed", ttl: ttl, renew: once, command: family, roles: []string{"guard"}, status: []int{128 + 9}, leaves: true,
-		happens: func(t *testing.T, elector, _ int) { send(t, elector, syscall.SIGKILL) }},
+		happens: func(elector, _ int) { _ = syscall.Kill(elector, syscall.SIGKILL) }},
 	{name: "elector stopped", ttl: time.Second, renew: 300 * time.Millisecond, command: family, roles: []string{"guard"}, status: []int{76},
-		happens: func(t *testing.T, elector, _ int) { send(t, elector, syscall.SIGSTOP) }},
+		happens: func(elector, _ int) { _ = syscall.Kill(elector, syscall.SIGSTOP) }},
 }
 
 // TestEverySystemCallFails runs leaderrun again and again, and lets another of
@@ -264,7 +264,7 @@ func (l life) run(t *testing.T, failcall, server string, fault ...string) lived 
 	}()
 	stuck := time.AfterFunc(long, func() { _ = cmd.Process.Kill() }) // and all that it traces
 	if l.happens != nil {
-		l.happen(t, cmd.Process.Pid, dir, over)
+		l.happen(cmd.Process, dir, over)
 	}
 	<-over
 	r.alive = marked(mark)
@@ -309,8 +309,8 @@ func meanwhile(t *testing.T, cmd *exec.Cmd) (end func()) {
 }
 
 // happen waits for the command and does to the leaderrun what is to happen,
-// unless leaderrun ends before.
-func (l life) happen(t *testing.T, failcall int, dir string, over <-chan struct{}) {
+// unless leaderrun ends before, at whatever moment that is.
+func (l life) happen(failcall *os.Process, dir string, over <-chan struct{}) {
 	until := func(ok func() bool) bool {
 		for !ok() {
 			select {
@@ -324,13 +324,13 @@ func (l life) happen(t *testing.T, failcall int, dir string, over <-chan struct{
 	if !until(func() bool { return strings.Contains(content(dir, "said"), "ready") }) {
 		return
 	}
-	send(t, failcall, syscall.SIGUSR1)
+	_ = failcall.Signal(syscall.SIGUSR1)
 	if !until(func() bool { _, err := os.Stat(filepath.Join(dir, "report")); return err == nil }) {
 		return
 	}
-	for _, elector := range children(failcall) {
+	for _, elector := range children(failcall.Pid) {
 		for _, guard := range children(elector) {
-			l.happens(t, elector, guard)
+			l.happens(elector, guard)
 		}
 	}
 }
