@@ -359,14 +359,15 @@ func (try *try) script() {
 	}
 }
 
-// goTest: the packages have tests of these names, and their flags.
+// goTest: the packages have tests of these names, each of them, and their flags.
 func (try *try) goTest() {
 	var packages []string
 	var names, flags [][]string
-	for _, m := range matches(`-(run|bench) (?:'(.*?)'|(\S+))|-(first|simulations|events|update)|(\.\S*)`, try.command) {
+	for _, m := range matches(` -(run|bench) (?:'(.*?)'|(\S+))| -(\w+)| (\.\S*)`, try.command) {
 		switch {
 		case m[5] != "":
 			packages = append(packages, m[5])
+		case m[4] == "v", m[4] == "count": // go's own
 		case m[4] != "":
 			flags = append(flags, m)
 		default:
@@ -381,20 +382,21 @@ func (try *try) goTest() {
 		}
 	}
 	for _, m := range names {
-		kind := map[string]string{"run": "Test", "bench": "Benchmark"}[m[1]]
-		pattern, script, _ := strings.Cut(m[2]+m[3], "/.*/")
-		if pattern == "^$" {
-			continue
+		all := ""
+		for _, f := range matches(`(?m)^func `+map[string]string{"run": "Test", "bench": "Benchmark"}[m[1]]+`\w+`, tests) {
+			all += f[0] + "\n"
 		}
-		found := false
-		for _, f := range matches(`(?m)^func (`+kind+`\w+)\(`, tests) {
-			found = found || regexp.MustCompile(pattern).MatchString(f[1])
-		}
-		if !found {
-			try.Errorf("no %s matches %s", kind, pattern)
-		}
-		if scripts := output(try.T, "find", "testdata/script", "-name", "*.txtar", "-printf", "%f\n"); !regexp.MustCompile("(?m)" + strings.TrimSuffix(script, "$")).MatchString(scripts) {
-			try.Errorf("no script matches %s", script)
+		name, script, _ := strings.Cut(m[2]+m[3], "/.*/")
+		try.each(name, `(?m)^func \w*`, all)
+		try.each(script, `(?m)^`, output(try.T, "find", "testdata/script", "-name", "*.txtar", "-printf", "%f\n"))
+	}
+}
+
+// each: every name in the pattern stands in the text, behind what matches before.
+func (try *try) each(pattern, before, text string) {
+	for _, m := range matches(`\w+`, pattern) {
+		if !regexp.MustCompile(before + m[0]).MatchString(text) {
+			try.Errorf("nothing has the name %s of %s", m[0], pattern)
 		}
 	}
 }
