@@ -12,7 +12,7 @@ import (
 var (
 	simulations = flag.Uint64("simulations", 300, "how many schedules are simulated")
 	first       = flag.Uint64("first", 0, "the seed of the first one")
-	verbose     = flag.Bool("events", false, "show everything that happens")
+	events      = flag.Bool("events", false, "show everything that happens")
 )
 
 // Three candidates, and whatever a seed brings upon them. What must hold then is
@@ -22,12 +22,12 @@ func TestSimulations(t *testing.T) {
 	checkSchedules(t, *simulations, newWorld)
 }
 
-func checkSchedules(t *testing.T, n uint64, make func(*testing.T, uint64) *world) {
+func checkSchedules(t *testing.T, n uint64, build func(*testing.T, uint64) *world) {
 	oneProcessor(t)
 	var all count
 	for seed := *first; seed < *first+n; seed++ {
-		w := simulate(t, seed, make)
-		if *verbose {
+		w := simulate(t, seed, build)
+		if *events {
 			t.Logf("seed %d\n%s", seed, w.trace(len(w.lines)))
 		}
 		if w.failure != "" {
@@ -49,9 +49,9 @@ func TestReplay(t *testing.T) {
 		t.Skip("the race detector shuffles goroutines")
 	}
 	oneProcessor(t)
-	for i, make := range slices.Repeat([]func(*testing.T, uint64) *world{newWorld, newJobs}, 5) {
+	for i, build := range slices.Repeat([]func(*testing.T, uint64) *world{newWorld, newJobs}, 5) {
 		seed := uint64(i)
-		a, b := simulate(t, seed, make), simulate(t, seed, make)
+		a, b := simulate(t, seed, build), simulate(t, seed, build)
 		if a.hash == b.hash {
 			continue
 		}
@@ -70,9 +70,9 @@ func oneProcessor(t *testing.T) {
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
-func simulate(t *testing.T, seed uint64, make func(*testing.T, uint64) *world) (w *world) {
+func simulate(t *testing.T, seed uint64, build func(*testing.T, uint64) *world) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
-		w = make(t, seed)
+		w = build(t, seed)
 		w.run()
 	})
 	return w
