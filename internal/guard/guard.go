@@ -30,7 +30,7 @@ func Dispatch() {
 	orders := number(value)
 	if orders <= stderr || !isPipe(orders) || !isPipe(orders+1) {
 		_, _ = syscall.Write(stderr, []byte("leaderrun: "+Marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
-		syscall.Exit(exitRefused)
+		syscall.Exit(Refused)
 	}
 	proc.SetName("leaderrun-guard")
 	syscall.Exit(run(orders, orders+1))
@@ -43,12 +43,12 @@ func isPipe(fd int) bool {
 	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
 }
 
-// The guard tells its elector by the pipe; these are for who looks at it from
-// outside.
-const (
-	exitDone    = 0
-	exitRefused = 125 // the system refused what it needs, or nobody started it as a guard
-)
+// Refused is the status of a guard that has started nothing, since the system
+// refused what it needs, or nobody started it as a guard. All else it tells by the
+// pipe: any other status of one that was not heard leaves open what it did.
+const Refused = 125
+
+const exitDone = 0
 
 // endings are the signals that end a process and may reach a whole service at
 // once. The guard survives them: the elector decides. Those that stop a process
@@ -85,7 +85,7 @@ func run(orders, reports int) int {
 	_ = syscall.SetNonblock(reports, true) // nobody may have to read for a kill to happen
 	alarm, err := proc.NewAlarm()
 	if err != nil || proc.AdoptOrphans() != nil {
-		return exitRefused
+		return Refused
 	}
 	g := &guard{alarm: alarm, orders: orders, reports: reports, died: -1, reaped: make(chan struct{})}
 	for !g.turn() {

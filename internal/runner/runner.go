@@ -298,7 +298,7 @@ func (h *held) bury(tell func(Report)) {
 	}
 	h.killLeftBehind()
 	died := errors.New("the guard process died: " + how)
-	if h.pid == 0 && !status.Signaled() { // it refused; one that was killed may have started the command
+	if h.pid == 0 && status.ExitStatus() == guard.Refused { // any other may have started the command
 		tell(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, died)})
 		return
 	}
