@@ -257,7 +257,7 @@ func (s *sources) name(setting string) string {
 // overruled reports whether another setting that says the same in other words
 // stands in a nearer place.
 func (s *sources) overruled(setting string) bool {
-	other, ok := map[string]string{"ttl": "profile", "verbose": "quiet", "quiet": "verbose"}[setting]
+	other, ok := map[string]string{"ttl": "profile", "renew": "profile", "verbose": "quiet", "quiet": "verbose"}[setting]
 	if !ok || s.place(other) >= s.place(setting) {
 		return false
 	}

@@ -117,6 +117,7 @@ func TestNearerWordWins(t *testing.T) {
 		verbose, quiet  bool
 	}{
 		{"--profile fast", "", "ttl: 60s", 15 * time.Second, false, false},
+		{"--profile fast", "", "ttl: 60s\nrenew: 20s", 15 * time.Second, false, false},
 		{"--profile fast", "LEADERRUN_TTL=60s", "", 15 * time.Second, false, false},
 		{"", "LEADERRUN_PROFILE=fast", "ttl: 60s", 15 * time.Second, false, false},
 		{"--profile fast --ttl 20s", "", "ttl: 60s", 20 * time.Second, false, false},
