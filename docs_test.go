@@ -50,7 +50,7 @@ var verdicts = []verdict{
 	{`sudo dpkg --install .*`, in("scripts/try-package", `dpkg --install`)},
 
 	// Hours of work, or a suite inside of itself: what the words name is there.
-	{`(scripts|\.ci)/.*`, (*try).script},
+	{`(\w+=\S+ )*(scripts|\.ci)/.*`, (*try).script},
 	{`go test.*`, (*try).goTest},
 
 	// Not run, and the page says so: it needs a daemon, an init, or a cluster.

@@ -340,7 +340,8 @@ func readOnly(why, file, named string) func(*try) {
 // script: the script is there and knows the words that follow. Those in capitals
 // and numbers stand for others.
 func (try *try) script() {
-	words := strings.FieldsFunc(try.command, func(r rune) bool { return strings.ContainsRune(" ,|[]", r) })
+	command := regexp.MustCompile(`^(\w+=\S+ )*`).ReplaceAllString(try.command, "")
+	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" ,|[]", r) })
 	text, err := os.ReadFile(words[0])
 	if err != nil {
 		try.Fatal(err)
