@@ -22,15 +22,19 @@ func ChildrenOf(pid int) (pids []int, all bool) {
 }
 
 // InheritedChildren lists the children that this process had when it was
-// executed: exec leaves one thread, and gives it all children.
-func InheritedChildren() []int {
+// executed: exec leaves one thread, and gives it all children. With an error there
+// may be others.
+func InheritedChildren() ([]int, error) {
 	self := itoa(syscall.Getpid())
 	list, err := readFile("/proc/self/task/" + self + "/children")
-	if err != nil {
-		pids, _ := childrenByParent(syscall.Getpid())
-		return pids
+	if err != syscall.ENOENT {
+		return appendNumbers(nil, list), err
 	}
-	return appendNumbers(nil, list)
+	pids, all := childrenByParent(syscall.Getpid())
+	if !all {
+		return pids, syscall.EIO
+	}
+	return pids, nil
 }
 
 // childrenByParent finds them where the kernel has no children files
@@ -48,7 +52,11 @@ func childrenByParent(parent int) (pids []int, all bool) {
 			continue
 		}
 		stat, err := readFile("/proc/" + name + "/stat")
-		if err != nil && err != syscall.ENOENT && err != syscall.ESRCH { // these say that it is gone
+		switch err {
+		case nil:
+		case syscall.ENOENT, syscall.ESRCH: // it is gone
+		case syscall.EPERM, syscall.EACCES: // it is another user's: nobody here could kill it
+		default:
 			all = false
 		}
 		end := len(stat) - 1

@@ -79,7 +79,7 @@ func Inherited(fd int) bool {
 func ChildrenOf(int) (pids []int, all bool) { return nil, true }
 
 // InheritedChildren knows none either.
-func InheritedChildren() []int { return nil }
+func InheritedChildren() ([]int, error) { return nil, nil }
 
 // SignalChildren does nothing, for the same reason.
 func SignalChildren(syscall.Signal, func(pid int) bool) {}

@@ -186,7 +186,10 @@ func (r *Runner) settleIn() error {
 	if err := proc.AdoptOrphans(); err != nil {
 		return err
 	}
-	r.strangers = proc.InheritedChildren()
+	var err error
+	if r.strangers, err = proc.InheritedChildren(); err != nil { // who is not known would be killed with a tree
+		return err
+	}
 	alarm, err := proc.NewAlarm()
 	if err != nil {
 		return err
@@ -298,6 +301,9 @@ func (h *held) bury(tell func(Report)) {
 	}
 	h.killLeftBehind()
 	died := errors.New("the guard process died: " + how)
+	if h.pid == 0 {
+		died = errors.New("the guard process died before it told of a start: " + how)
+	}
 	if h.pid == 0 && status.ExitStatus() == guard.Refused { // any other may have started the command
 		tell(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, died)})
 		return
