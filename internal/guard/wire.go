@@ -111,7 +111,8 @@ func get32(b []byte) uint32 {
 
 func get64(b []byte) uint64 { return uint64(get32(b)) | uint64(get32(b[4:]))<<32 }
 
-// number is -1 for what is none.
+// number is -1 for what is none. A package that can do this would be initialised
+// before the guard.
 func number(text string) (n int) {
 	for _, c := range []byte(text) {
 		if c < '0' || c > '9' || n > 1<<20 {

@@ -2,15 +2,14 @@ package postgres
 
 import (
 	"encoding/json"
-	"errors"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 )
 
@@ -39,14 +38,7 @@ func FuzzURL(f *testing.F) {
 			}
 			return
 		}
-		var refused *lease.StoreError
-		if !errors.As(err, &refused) || !refused.Permanent || refused.Cure == "" {
-			t.Fatalf("%q: %#v", text, err)
-		}
-		said := err.Error() + refused.Cure
-		if strings.Contains(strings.ToLower(said), strings.ToLower(canary)) || strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("%q: the error repeats it, or is not fit for a terminal: %q", text, said)
-		}
+		leasetest.RefusesURL(t, text, err, canary)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 )
 
 // namesFiles are the parameters that have a file read: any, if a URL may name it.
@@ -36,7 +37,7 @@ func FuzzURL(f *testing.F) {
 		}
 		got, err := parseURL(text)
 		if err != nil {
-			checkRefusal(t, text, err, canary)
+			leasetest.RefusesURL(t, text, err, canary)
 			return
 		}
 		if len(got.addrs) == 0 || got.db < 0 || got.kind == sentinel && got.name == "" {
@@ -48,19 +49,6 @@ func FuzzURL(f *testing.F) {
 			}
 		}
 	})
-}
-
-func checkRefusal(t *testing.T, text string, err error, canary string) {
-	t.Helper()
-	var refused *lease.StoreError
-	if !errors.As(err, &refused) || !refused.Permanent || refused.Cure == "" {
-		t.Fatalf("%q: %#v", text, err)
-	}
-	said := err.Error() + refused.Cure
-	if strings.Contains(strings.ToLower(said), strings.ToLower(canary)) {
-		t.Errorf("%q: the error repeats it: %s", text, said)
-	}
-	checkLine(t, said)
 }
 
 func checkLine(t *testing.T, said string) {
