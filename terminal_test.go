@@ -71,6 +71,11 @@ func openTerminal(t *testing.T) *terminal {
 		}
 	}()
 	t.Cleanup(func() {
+		if t.Failed() {
+			s.mu.Lock()
+			t.Logf("the terminal showed %q", s.seen.Bytes())
+			s.mu.Unlock()
+		}
 		master.Close() // hangs up, and the shell hangs its jobs up
 		_ = shell.Wait()
 		eventually(t, "everybody on the terminal is gone", func() bool {
@@ -285,6 +290,14 @@ func TestTerminal(t *testing.T) {
 			s.enter("cat text\n")
 			s.expect(`\nonetwo\r`)
 		}),
+		// Not a script: testscript's ttyin loses what was written last before it reads it.
+		"only there a skip is told, and who leads": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
+			s.enter("leaderrun touch ran; echo status $?; ls\n")
+			s.expect(`\nleaderrun: k: nothing ran: \S+/\d+/[0-9a-f]+\S* leads\r\nstatus 0\r\nprompt> `)
+			s.enter("leaderrun touch ran 2>told; cmp told /dev/null\n")
+			s.status(0)
+		},
 		"a standby shows for whom it waits": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
 			s.enter("TERM=xterm leaderrun --wait forever echo my turn\n")
