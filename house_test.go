@@ -36,7 +36,7 @@ var house = []room{
 		why: "main turns arguments into an exit status and nothing else"},
 	{path: "cmd", only: []string{std, "internal/campaign", "internal/config", "internal/doctor", "internal/elect", "internal/guard",
 		"internal/lease", "internal/leasefile", "internal/observe", "internal/proc", "internal/runner", "internal/store/file", "internal/store/postgres", "internal/store/redis",
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/spf13/viper"},
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3"},
 		why: "cmd puts the parts together; a store's client stays inside the store"},
 	{path: "internal/config", only: []string{std},
 		why: "values and rules must not depend on where they come from or go to"},
@@ -113,11 +113,11 @@ func TestEveryPackageKeepsToItsRoom(t *testing.T) {
 	}
 }
 
-func TestViperIsKnownToOneFile(t *testing.T) {
+func TestYAMLIsKnownToOneFile(t *testing.T) {
 	for name, file := range parse(t, "cmd") {
 		for _, spec := range file.Imports {
-			if spec.Path.Value == `"github.com/spf13/viper"` && name != "config.go" {
-				t.Errorf("cmd/%s imports viper, cmd/config.go alone may: where settings come from is decided in one place", name)
+			if spec.Path.Value == `"go.yaml.in/yaml/v3"` && name != "settingsfile.go" {
+				t.Errorf("cmd/%s imports YAML, cmd/settingsfile.go alone may: what a file of settings says is decided in one place", name)
 			}
 		}
 	}

@@ -1,9 +1,7 @@
 package cmd
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"github.com/spf13/viper"
 
 	"github.com/leaderrun/leaderrun/internal/config"
 )
@@ -57,13 +54,14 @@ func load(flags *pflag.FlagSet, command, files []string) (config.Config, error) 
 // gather reads every setting from where it is given.
 func gather(flags *pflag.FlagSet, files []string) (config.Config, *sources, error) {
 	c := config.Default()
-	s := &sources{flags: flags, values: viper.New()}
-	found := s.find(files)
+	s := &sources{flags: flags}
+	found := s.read(files)
 	for _, name := range settingNames(flags) {
-		if !s.values.IsSet(name) || name == "config" || s.overruled(name) {
+		value, at := s.find(name)
+		if at == nowhere || name == "config" || s.overruled(name) {
 			continue
 		}
-		if err := c.Set(name, s.values.GetString(name)); err != nil && found == nil {
+		if err := c.Set(name, value); err != nil && found == nil {
 			found = s.locate(err)
 		}
 	}
@@ -106,61 +104,29 @@ func checkStore(c *config.Config) error {
 // flags, variables, the file, the Redis set.
 type sources struct {
 	flags  *pflag.FlagSet
-	values *viper.Viper
-	file   string
+	file   string            // its path; empty: there is none
+	inFile map[string]string // by setting
 	redis  redisSet
 }
 
-func (s *sources) find(files []string) error {
-	s.values.AllowEmptyEnv(true) // a variable that is set but empty is an error, not an absence
-	for _, name := range settingNames(s.flags) {
-		_ = s.values.BindPFlag(name, s.flags.Lookup(name)) // fails for a nil flag only
-		_ = s.values.BindEnv(name, variable(name))         // fails without a name only
-	}
+// read reads what is not at hand, and finds what is wrong in the places as such.
+// What the file holds must be right even where a flag or a variable wins over it.
+func (s *sources) read(files []string) error {
 	if err := checkVariables(s.flags); err != nil {
 		return err
 	}
-	if err := s.readFile(files); err != nil {
-		return err
-	}
-	if s.values.IsSet("store") {
-		return nil // a set is used whole or not at all
-	}
-	var err error
-	if s.redis, err = findRedisSet(); err != nil {
-		return err
-	}
-	for name, value := range s.redis.values {
-		s.values.SetDefault(name, value)
-	}
-	return nil
-}
-
-// readFile reads the file of settings, if there is one. What it holds must be
-// right even where a flag or a variable wins over it.
-func (s *sources) readFile(files []string) error {
 	text, err := s.openFile(files)
 	if err != nil {
 		return err
 	}
-	inFile := viper.New()
-	inFile.SetConfigType("yaml")
-	if err := inFile.ReadConfig(bytes.NewReader(text)); err != nil {
-		// The parser's message may quote what it read, and that may be a password.
-		return &config.Error{Problem: s.file + ": is not valid YAML" + line(err), Cure: "write one setting per line, like ttl: 30s"}
+	if s.inFile, err = parseFile(s.file, text, settingNames(s.flags)); err != nil {
+		return err
 	}
-	names := settingNames(s.flags)
-	keys := inFile.AllKeys()
-	slices.Sort(keys)
-	for _, key := range keys {
-		if key == "config" || !slices.Contains(names, key) {
-			return s.unknownKey(key, names)
-		}
-		if problem := wrongType(key, inFile.Get(key)); problem != "" {
-			return &config.Error{Setting: key, Source: s.file + ": " + key, Problem: problem, Cure: "write it like on the command line, in quotes if need be"}
-		}
+	if _, at := s.find("store"); at != nowhere {
+		return nil // a set is used whole or not at all
 	}
-	return s.values.MergeConfigMap(inFile.AllSettings())
+	s.redis, err = findRedisSet()
+	return err
 }
 
 func (s *sources) openFile(files []string) ([]byte, error) {
@@ -193,62 +159,43 @@ func hidden(file string) bool {
 	return errors.Is(err, fs.ErrPermission)
 }
 
-func (s *sources) unknownKey(key string, names []string) error {
-	e := &config.Error{Problem: s.file + ": " + config.Shown(key) + ": no such setting", Cure: "settings are named like the flags; leaderrun --help lists them"}
-	if name := near(key, names); name != "" {
-		e.Cure = "did you mean " + name + "?"
-	}
-	return e
-}
+// A place is where a setting is given; the nearest is the least.
+type place int
 
-// wrongType says what is wrong with the type of a value in the file. Names and
-// paths must be text there: YAML reads 0123 as 83 and true as a truth value,
-// and would run the job under another key than the one that was written.
-func wrongType(name string, value any) string {
-	verbatim := slices.Contains([]string{"key", "prefix", "store", "outcome-file", "metrics-textfile", "on-acquire", "on-lost", "on-skip"}, name)
-	switch value.(type) {
-	case string:
-		return ""
-	case int, float64, bool:
-		if !verbatim {
-			return ""
-		}
-		return "is a number or a truth value, not text"
-	case nil:
-		return "has no value"
-	}
-	return "is not a single value"
-}
-
-// The places of a setting, the nearest first.
 const (
-	placeFlag = iota
-	placeVariable
-	placeFile
-	placeElsewhere
+	onCommandLine place = iota
+	inEnvironment
+	inFile
+	inRedisSet
+	nowhere
 )
 
-func (s *sources) place(setting string) int {
-	_, inEnvironment := os.LookupEnv(variable(setting))
-	switch {
-	case s.flags.Changed(setting):
-		return placeFlag
-	case inEnvironment:
-		return placeVariable
-	case s.values.InConfig(setting):
-		return placeFile
+// find returns a setting as it is written in the nearest place that has it. A
+// variable that is set but empty is an error to find, not an absence.
+func (s *sources) find(setting string) (value string, at place) {
+	if s.flags.Changed(setting) {
+		return s.flags.Lookup(setting).Value.String(), onCommandLine
 	}
-	return placeElsewhere
+	if value, ok := os.LookupEnv(variable(setting)); ok {
+		return value, inEnvironment
+	}
+	if value, ok := s.inFile[setting]; ok {
+		return value, inFile
+	}
+	if value, ok := s.redis.values[setting]; ok {
+		return value, inRedisSet
+	}
+	return "", nowhere
 }
 
 // name tells people where a setting was found; empty: nowhere.
 func (s *sources) name(setting string) string {
-	switch s.place(setting) {
-	case placeFlag:
+	switch _, at := s.find(setting); at {
+	case onCommandLine:
 		return "--" + setting
-	case placeVariable:
+	case inEnvironment:
 		return variable(setting)
-	case placeFile:
+	case inFile:
 		return s.file + ": " + setting
 	}
 	return s.redis.names[setting]
@@ -257,12 +204,14 @@ func (s *sources) name(setting string) string {
 // overruled reports whether another setting that says the same in other words
 // stands in a nearer place.
 func (s *sources) overruled(setting string) bool {
-	other, ok := map[string]string{"ttl": "profile", "renew": "profile", "verbose": "quiet", "quiet": "verbose"}[setting]
-	if !ok || s.place(other) >= s.place(setting) {
+	word, ok := map[string]string{"ttl": "profile", "renew": "profile", "verbose": "quiet", "quiet": "verbose"}[setting]
+	if !ok {
 		return false
 	}
-	on, err := strconv.ParseBool(s.values.GetString(other))
-	return on || err != nil // a profile is neither on nor off
+	_, at := s.find(setting)
+	other, otherAt := s.find(word)
+	on, err := strconv.ParseBool(other)
+	return otherAt < at && (on || err != nil) // a profile is neither on nor off
 }
 
 func (s *sources) locate(err error) error {
@@ -319,14 +268,4 @@ func cause(err error) string {
 		return path.Err.Error()
 	}
 	return err.Error()
-}
-
-// line is the line number in a YAML parser's message, as words.
-func line(err error) string {
-	_, rest, ok := strings.Cut(err.Error(), "line ")
-	var n int
-	if _, scanErr := fmt.Sscanf(rest, "%d", &n); !ok || scanErr != nil {
-		return ""
-	}
-	return fmt.Sprintf(" (line %d)", n)
 }

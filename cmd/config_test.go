@@ -200,6 +200,33 @@ func TestFileIsTheFirstThatExists(t *testing.T) {
 	}
 }
 
+// YAML would make 83, a truth value, a time and nothing of these.
+func TestFileIsTakenAsWritten(t *testing.T) {
+	tests := []struct{ text, key string }{
+		{"key: 0123", "0123"},
+		{"key: true", "true"},
+		{"key: 2026-11-21", "2026-11-21"},
+		{"key: 1e3", "1e3"},
+		{`"key": "quoted"`, "quoted"},
+		{"{key: flow, ttl: 5s}", "flow"},
+		{"%YAML 1.1\n---\nkey: directive\n...\n", "directive"},
+		{"\ufeffkey: mark", "mark"},
+		{"key: end # of the line\r\nttl: 5s\r\n", "end"},
+	}
+	for _, tt := range tests {
+		noSettings(t)
+		if c, err := loaded(t, []string{"job"}, writeFile(t, tt.text)); err != nil || c.Key != tt.key {
+			t.Errorf("%q: key %q, %v", tt.text, c.Key, err)
+		}
+	}
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "--- # nothing\n...\n", "~\n"} {
+		noSettings(t)
+		if _, err := loaded(t, []string{"--key=k", "job"}, writeFile(t, text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // A default file that is there but cannot be read is an error: its settings were
 // meant to hold.
 func TestUnreadableDefaultFile(t *testing.T) {

@@ -49,13 +49,14 @@ func settingViews(c config.Config, s *sources) []settingView {
 	var views []settingView
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		v := settingView{Name: f.Name, Value: f.DefValue, From: "default"}
+		value, at := s.find(f.Name)
 		switch {
 		case f.Name == nowFlag:
 			return
 		case f.Name == "config":
 			v.Value, v.From = s.file, cmp.Or(s.name("config"), "default")
-		case s.values.IsSet(f.Name) && !s.overruled(f.Name):
-			v.Value, v.From = s.values.GetString(f.Name), s.name(f.Name)
+		case at != nowhere && !s.overruled(f.Name):
+			v.Value, v.From = value, s.name(f.Name)
 		case derived[f.Name] != "":
 			v.Value = derived[f.Name]
 			if f.Name == "ttl" {
