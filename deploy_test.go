@@ -173,10 +173,10 @@ func TestPackagedFiles(t *testing.T) {
 	}
 }
 
-// What systemd makes of the unit's end. One that was stopped has not failed,
+// What systemd makes of the unit's start and end (scripts/try-systemd asks it). One that was stopped has not failed,
 // whether its command catches TERM or dies of it; and one whose lease an operator
 // had released comes back, to stand by.
-func TestUnitEnds(t *testing.T) {
+func TestUnit(t *testing.T) {
 	scripttest.Install(t, ".", "testdata/script/bin")
 	text, err := os.ReadFile("deploy/systemd/leaderrun@.service")
 	if err != nil {
@@ -185,6 +185,9 @@ func TestUnitEnds(t *testing.T) {
 	unit := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(string(text), -1) {
 		unit[m[1]] = m[2]
+	}
+	if unit["Type"] == "notify" {
+		t.Error("beside a leader its start would not end, nor would a boot that wants it")
 	}
 	line, _, _ := strings.Cut(strings.ReplaceAll(unit["ExecStart"], "%i", "queue"), " $COMMAND")
 	for _, onTERM := range []string{`trap "exit 0" TERM`, ":"} {

@@ -55,7 +55,7 @@ var verdicts = []verdict{
 
 	// Not run, and the page says so: it needs a daemon, an init, or a cluster.
 	{`docker build .*`, readOnly("was tried with buildah", "Dockerfile", `ENTRYPOINT`)},
-	{`(systemctl|journalctl) .*`, readOnly("no systemd runs in the tests", "deploy/systemd/leaderrun@.service", `ExecStart=`)},
+	{`(systemctl|journalctl) .*`, in("scripts/try-systemd", `systemctl enable --quiet --now leaderrun@queue`)},
 	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
 		readOnly("they were not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
 	{`kubectl apply -k deploy/kubernetes`, readOnly("they were not run on a cluster", "deploy/kubernetes/kustomization.yaml", `resources:`)},

@@ -126,6 +126,8 @@ func (s *Service) status(t campaign.Transition) string {
 		return "stopping: " + reasons[t.To.Outcome]
 	case elect.Releasing:
 		return "releasing the lease"
+	case elect.Done:
+		return "ended" // it stays to be read when the process is gone
 	}
 	return ""
 }

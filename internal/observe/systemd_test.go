@@ -48,20 +48,20 @@ func TestService(t *testing.T) {
 	rejoins := waits
 	rejoins.Rejoin = true
 	leading := []string{"READY=1\nSTATUS=leading with token 7 since "}
-	end := []string{"STATUS=releasing the lease"}
+	end := []string{"STATUS=releasing the lease", "STATUS=ended"}
 	tests := map[string]struct {
 		set    elect.Settings
 		events []elect.Event
 		want   []string
 	}{
-		"success":  {usual, led(ended(12*time.Second, 0)...), append(leading, "STOPPING=1\nSTATUS=releasing the lease")},
+		"success":  {usual, led(ended(12*time.Second, 0)...), append(leading, "STOPPING=1\nSTATUS=releasing the lease", "STATUS=ended")},
 		"standby":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: held}, {Kind: elect.Timer, At: 20 * time.Second}}, []string{"STATUS=standing by: web-1 leads"}},
 		"foreign":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: &lease.HeldError{Value: "x\nMAINPID=1"}}}, []string{"STATUS=standing by: the key is taken"}},
 		"away":     {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: &lease.StoreError{}}}, []string{"STATUS=standing by: the store cannot be used"}},
-		"skipped":  {usual, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Err: held}}, []string{"STOPPING=1"}},
+		"skipped":  {usual, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Err: held}}, []string{"STOPPING=1\nSTATUS=ended"}},
 		"ordered":  {usual, led(append([]elect.Event{{Kind: elect.Order, Signal: 15, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: told to"), end...)},
 		"lost":     {usual, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: the lease is lost"), end...)},
-		"rejoined": {rejoins, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STATUS=stopping: the lease is lost"), append(end, "STATUS=standing by: the store cannot be used")...)},
+		"rejoined": {rejoins, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STATUS=stopping: the lease is lost"), "STATUS=releasing the lease", "STATUS=standing by: the store cannot be used")},
 		"doubtful": {usual, led(elect.Event{Kind: elect.Timer, At: 21 * time.Second}, elect.Event{Kind: elect.NoAnswer, At: 22 * time.Second}, elect.Event{Kind: elect.NoAnswer, At: 23 * time.Second}),
 			append(leading, "STATUS=leading with token 7, but renewals are not answered")},
 	}
