@@ -20,6 +20,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
 	"github.com/leaderrun/leaderrun/internal/scripttest"
@@ -38,6 +40,23 @@ func decode[T any](t *testing.T, file string) T {
 		t.Fatalf("%s: %v", file, err)
 	}
 	return object
+}
+
+// A namespace may refuse what is not restricted, as Kubernetes' own checks have it.
+func TestPodsAreRestricted(t *testing.T) {
+	checks, err := policy.NewEvaluator(policy.DefaultChecks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
+	for file, pod := range map[string]corev1.PodTemplateSpec{
+		"cronjob.yaml":    decode[batchv1.CronJob](t, "cronjob.yaml").Spec.JobTemplate.Spec.Template,
+		"deployment.yaml": decode[appsv1.Deployment](t, "deployment.yaml").Spec.Template,
+	} {
+		if r := policy.AggregateCheckResults(checks.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)); !r.Allowed {
+			t.Errorf("%s: %s", file, r.ForbiddenDetail())
+		}
+	}
 }
 
 func TestKubernetes(t *testing.T) {
