@@ -1,10 +1,10 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -30,11 +30,16 @@ func completionCommand() *cobra.Command {
 			if len(args) != 1 || !slices.Contains(shells, args[0]) {
 				return &config.Error{Problem: "completion needs the name of a shell", Cure: "use one of " + strings.Join(shells, ", ")}
 			}
-			return map[string]func(*cobra.Command, io.Writer) error{
+			var script bytes.Buffer
+			err := map[string]func(*cobra.Command, io.Writer) error{
 				"bash": func(c *cobra.Command, w io.Writer) error { return c.GenBashCompletionV2(w, true) },
 				"zsh":  (*cobra.Command).GenZshCompletion,
 				"fish": func(c *cobra.Command, w io.Writer) error { return c.GenFishCompletion(w, true) },
-			}[args[0]](whole(), os.Stdout)
+			}[args[0]](whole(), &script)
+			if err != nil {
+				return err
+			}
+			return printed(script.String())
 		},
 	}
 }

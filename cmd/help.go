@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/config"
@@ -80,18 +78,13 @@ func helpCommand() *cobra.Command {
 		Short: "The flags of a run and its exit statuses, or those of a verb",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				printHelp()
-				return nil
+				return printed(help)
 			}
 			about := verbs()[args[0]]
 			if about == nil || len(args) > 1 {
 				return &config.Error{Problem: "no such verb", Cure: "leaderrun help lists the verbs"}
 			}
-			t := tool(about())
-			t.SetArgs([]string{args[0], "--help"})
-			return t.Execute()
+			return execute(tool(about()), []string{args[0], "--help"})
 		},
 	}
 }
-
-func printHelp() { fmt.Print(help) }

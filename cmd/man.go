@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"embed"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,8 +24,7 @@ func manCommand() *cobra.Command {
 			if err != nil {
 				return &config.Error{Problem: "no such page", Cure: "leaderrun help lists the verbs"}
 			}
-			_, err = os.Stdout.Write(page)
-			return err
+			return printed(string(page))
 		},
 	}
 }

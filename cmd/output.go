@@ -46,13 +46,13 @@ func outputFlag(command *cobra.Command) *format {
 
 // print answers with v as JSON or with what people writes, all in one write.
 func (f format) print(v any, people func(b *bytes.Buffer)) error {
-	return printed(func(b *bytes.Buffer) {
-		if f == asJSON {
-			writeJSON(b, v)
-			return
-		}
-		people(b)
-	})
+	var b bytes.Buffer
+	if f == asJSON {
+		writeJSON(&b, v)
+	} else {
+		people(&b)
+	}
+	return printed(b.String())
 }
 
 // writeJSON writes v for programs, and for people who look at it on a terminal:

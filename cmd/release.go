@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -108,7 +107,7 @@ func whom(s lease.Status) string {
 }
 
 func said(text string, result error) error {
-	if err := printed(func(b *bytes.Buffer) { b.WriteString(observe.Printable(text) + "\n") }); err != nil {
+	if err := printed(observe.Printable(text) + "\n"); err != nil {
 		return err
 	}
 	return result

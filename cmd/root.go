@@ -33,8 +33,7 @@ func Main(args []string) int {
 	flags := newFlags()
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
-		printHelp()
-		return 0
+		return runVerb(verb("help"), []string{"help"})
 	case err != nil:
 		fail(newLogger(os.Stderr, config.Default()), flagError(flags, err))
 		return exitUsage

@@ -61,9 +61,20 @@ func tool(commands ...*cobra.Command) *cobra.Command {
 	return p
 }
 
-func runVerb(t *cobra.Command, args []string) int {
+// execute has cobra run a verb. What cobra writes by itself, and without a look at
+// errors, is an answer like others: the help of a verb, the words that complete one.
+func execute(t *cobra.Command, args []string) error {
+	var answer bytes.Buffer
+	t.SetOut(&answer)
 	t.SetArgs(args)
-	err := t.Execute()
+	if err := t.Execute(); err != nil {
+		return err
+	}
+	return printed(answer.String())
+}
+
+func runVerb(t *cobra.Command, args []string) int {
+	err := execute(t, args)
 	var address *addressError
 	var store *lease.StoreError
 	switch {
@@ -143,10 +154,11 @@ func checkThere(c config.Config) error {
 }
 
 // printed is what a verb answers: all of it in one write, or an error.
-func printed(write func(b *bytes.Buffer)) error {
-	var b bytes.Buffer
-	write(&b)
-	if _, err := os.Stdout.Write(b.Bytes()); err != nil {
+func printed(answer string) error {
+	if answer == "" { // some files refuse even that
+		return nil
+	}
+	if _, err := os.Stdout.WriteString(answer); err != nil {
 		return fmt.Errorf("the answer cannot be written: %w", err)
 	}
 	return nil

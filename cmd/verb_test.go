@@ -266,6 +266,32 @@ func TestHelpOfAVerb(t *testing.T) {
 	}
 }
 
+// An answer that nobody gets is no success.
+func TestAnswerThatCannotBeWritten(t *testing.T) {
+	noSettings(t)
+	asked := []string{
+		"help", "help status", "--help", "--key k -h", "version", "config", "config -o json", "explain",
+		"man", "man status", "completion bash", "completion zsh", "completion fish", "__complete stat",
+	}
+	for name := range verbs() {
+		asked = append(asked, name+" --help")
+	}
+	unwritable, err := os.Open(os.DevNull) // for reading alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unwritable.Close()
+	for _, args := range asked {
+		stdout, stderr := os.Stdout, swap(t, &os.Stderr)
+		os.Stdout = unwritable
+		status := Main(strings.Fields(args))
+		os.Stdout = stdout
+		if text := stderr(); status != exitUsage || !strings.Contains(text, "leaderrun: the answer cannot be written: ") {
+			t.Errorf("%s: status %d, stderr %q", args, status, text)
+		}
+	}
+}
+
 func TestVerbsRefuse(t *testing.T) {
 	noSettings(t)
 	for args, want := range map[string]string{

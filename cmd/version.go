@@ -18,8 +18,7 @@ func versionCommand() *cobra.Command {
 			if !ok {
 				info = &debug.BuildInfo{Main: debug.Module{Version: "(unknown)"}}
 			}
-			fmt.Println(versionText(info))
-			return nil
+			return printed(versionText(info) + "\n")
 		},
 	}
 }
