@@ -203,6 +203,33 @@ func TestTerminal(t *testing.T) {
 			s.expect("got word")
 			s.status(0)
 		},
+		"ctrl-z while standing by": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
+			s.enter("leaderrun -v --wait forever sh -c 'echo my turn; read line; echo got $line'\n")
+			s.expect("Standby")
+			s.enter(ctrlZ)
+			s.expect("Stopped.*leaderrun")
+			s.enter("touch go; leaderrun -w forever echo it does not lead\n")
+			s.expect(`\nit does not lead`)
+			s.enter("fg\n")
+			s.expect(`\nmy turn`)
+			s.enter(ctrlZ) // is the command's, now that one runs
+			s.expect("Stopped.*leaderrun")
+			s.enter("fg\n")
+			s.expect("leaderrun")
+			s.enter("word\n")
+			s.expect("got word")
+			s.status(0)
+		},
+		"the wait of a stopped standby goes on": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
+			s.enter("leaderrun -v --wait 1s true\n")
+			s.expect("Standby")
+			s.enter(ctrlZ)
+			s.expect("Stopped.*leaderrun")
+			s.enter("sleep 1; fg; echo status $?\n")
+			s.expect(`--wait 1s ran out(?s:.*)status 75`)
+		},
 		"a stopped job does not keep its lease": func(s *terminal) {
 			s.run(`leaderrun --ttl 2s sh -c 'echo up; exec sleep 60'`)
 			s.enter(ctrlZ)

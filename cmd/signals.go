@@ -27,6 +27,8 @@ var meanings = []struct {
 
 // listener catches the signals of a run.
 type listener struct {
+	terminal bool
+	caught   chan os.Signal
 	received chan campaign.Received
 	// ready is closed when all signals are caught. Until then they have their
 	// default action, which is the right one while nothing runs.
@@ -37,33 +39,46 @@ type listener struct {
 // terminal none comes from it. It works beside its caller: the runtime takes half
 // a millisecond, in which the store can be asked.
 func listen(terminal bool) *listener {
-	l := &listener{received: make(chan campaign.Received), ready: make(chan struct{})}
-	go l.catch(terminal)
+	l := &listener{
+		terminal: terminal, caught: make(chan os.Signal, 16),
+		received: make(chan campaign.Received), ready: make(chan struct{}),
+	}
+	go l.catch()
 	return l
+}
+
+// beforeStart returns when every signal is caught, or an order to stop would end
+// leaderrun and not the command. A terminal's SIGTSTP is caught only now: it stops a
+// candidate as any program, and the kernel knows whether there is a shell to let it
+// go on. Go cannot give it back, so a candidate that has led before drops it.
+func (l *listener) beforeStart() {
+	<-l.ready
+	if l.terminal && !signal.Ignored(syscall.SIGTSTP) {
+		signal.Notify(l.caught, syscall.SIGTSTP)
+	}
 }
 
 // catch leaves alone what leaderrun's caller ignores: that is how nohup works.
 // The stop signals of background terminal access are caught and dropped, since a
 // stopped elector cannot renew; so is SIGPIPE, since a reader of stderr that has
 // gone away is no reason to end.
-func (l *listener) catch(terminal bool) {
+func (l *listener) catch() {
 	signals := []os.Signal{syscall.SIGPIPE}
-	if terminal {
+	if l.terminal {
 		signals = append(signals, syscall.SIGTTIN, syscall.SIGTTOU)
 	}
 	for _, m := range meanings {
-		if !signal.Ignored(m.signal) {
+		if !signal.Ignored(m.signal) && (m.signal != syscall.SIGTSTP || !l.terminal) {
 			signals = append(signals, m.signal)
 		}
 	}
-	caught := make(chan os.Signal, 16)
-	signal.Notify(caught, signals...)
+	signal.Notify(l.caught, signals...)
 	close(l.ready)
-	for s := range caught {
+	for s := range l.caught {
 		for _, m := range meanings {
 			if s == m.signal {
 				r := m.Received
-				r.Signal, r.FromTerminal = int(m.signal), r.FromTerminal && terminal
+				r.Signal, r.FromTerminal = int(m.signal), r.FromTerminal && l.terminal
 				l.received <- r
 			}
 		}

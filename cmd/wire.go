@@ -47,7 +47,7 @@ func run(c config.Config, log *slog.Logger, line *observe.Line) (campaign.Result
 		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Tries: c.Tries, Meta: meta(c)},
 		NewHolder: newHolder,
 		Signals:   signals.received,
-	}, store, process{commands, c, signals.ready, file}, append(sinks{file}, told...))
+	}, store, process{commands, c, signals, file}, append(sinks{file}, told...))
 	return result, nil
 }
 
@@ -125,13 +125,13 @@ func meta(c config.Config) string {
 // process is the command as a campaign sees it.
 type process struct {
 	*runner.Runner
-	config    config.Config
-	listening <-chan struct{}
-	file      *leaseFile
+	config  config.Config
+	signals *listener
+	file    *leaseFile
 }
 
 func (p process) Start(killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
-	<-p.listening // or an order to stop would end leaderrun and not the command
+	p.signals.beforeStart()
 	p.Runner.Start(killBy, environment(os.Environ(), p.config.Key, l, p.file.path()), func(r runner.Report) {
 		switch r.Kind {
 		case runner.Started:
