@@ -103,7 +103,11 @@ func (f *File) create(path string) error {
 		return err
 	}
 	f.path, f.file = path, disk(fd)
-	if err := f.write(f.lease); err != nil {
+	err = syscall.Fchmod(fd, mine) // whatever the umask is
+	if err == nil {
+		err = f.write(f.lease)
+	}
+	if err != nil {
 		return errors.Join(err, f.file.Close(), os.Remove(path))
 	}
 	return nil

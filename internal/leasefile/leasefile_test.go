@@ -66,6 +66,22 @@ func TestLifeOfAFile(t *testing.T) {
 	}
 }
 
+// The command must be able to read it, whatever its caller's umask is.
+func TestNoUmaskCounts(t *testing.T) {
+	dir := t.TempDir()
+	before := syscall.Umask(0o777)
+	f, err := Create([]string{dir}, some)
+	syscall.Umask(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	defer f.Remove()
+	if info, err := os.Stat(f.Path()); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v, want a regular file of mode 0600", info.Mode(), err)
+	}
+}
+
 // Whoever has the file open when it is removed sees the end of the lease, too.
 func TestRemovedFileSaysSo(t *testing.T) {
 	f := create(t)

@@ -11,10 +11,15 @@ import (
 )
 
 func makeDir(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	const own = 0o700
+	err := os.Mkdir(dir, own)
+	switch {
+	case err == nil:
+		return os.Chmod(dir, own) // whatever the umask is
+	case errors.Is(err, fs.ErrExist):
+		return nil
 	}
-	return nil
+	return err
 }
 
 // checkDir refuses a directory in which others could plant, swap or hold files,

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -12,6 +13,7 @@ import (
 
 func TestOpenCreatesDirectoryForItsUserOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
+	defer syscall.Umask(syscall.Umask(0o777))
 	s, err := Open(dir)
 	must(t, err)
 	acquire(t, s, request("k"))

@@ -149,7 +149,7 @@ func takeTurn(ctx context.Context, path string) (*os.File, error) {
 
 // tryTurn returns nil without an error when it is somebody else's turn.
 func tryTurn(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openOwn(path, os.O_RDWR)
 	if err != nil {
 		return nil, failure(err)
 	}
@@ -161,6 +161,25 @@ func tryTurn(path string) (*os.File, error) {
 		return nil, nil
 	}
 	return nil, failure(err)
+}
+
+// openOwn opens or makes a file that its user, and nobody else, can open again,
+// whatever the umask is.
+func openOwn(path string, flags int) (*os.File, error) {
+	const own = 0o600
+	f, err := os.OpenFile(path, flags|os.O_CREATE|unix.O_NOFOLLOW, own)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode()&own != own {
+		err = f.Chmod(own)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // load reads the state and the bytes that it was. A file that is not exactly
@@ -199,7 +218,7 @@ func load(path, key string) (st rules.State, raw []byte, err error) {
 // The directory is not synced: that can only bring the old file back, whose
 // lease the reboot has ended.
 func replace(path string, data []byte) error {
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	f, err := openOwn(path+".tmp", os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
