@@ -9,19 +9,21 @@ import (
 )
 
 // What each signal that reaches leaderrun means. A terminal sends its signals to
-// the whole foreground process group, of which the command is then a part.
+// the whole foreground process group, of which the command is then a part. They are
+// caught one after the other, beside the first request: those that end a program
+// come first, since one that is not caught yet leaves a grant to expire.
 var meanings = []struct {
 	signal syscall.Signal
 	campaign.Received
 }{
 	{syscall.SIGTERM, campaign.Received{Order: true}},
 	{syscall.SIGINT, campaign.Received{Order: true, FromTerminal: true}},
-	{syscall.SIGQUIT, campaign.Received{FromTerminal: true}},
-	{syscall.SIGTSTP, campaign.Received{FromTerminal: true}},
-	{syscall.SIGWINCH, campaign.Received{FromTerminal: true}},
 	{syscall.SIGHUP, campaign.Received{}},
+	{syscall.SIGQUIT, campaign.Received{FromTerminal: true}},
 	{syscall.SIGUSR1, campaign.Received{}},
 	{syscall.SIGUSR2, campaign.Received{}},
+	{syscall.SIGTSTP, campaign.Received{FromTerminal: true}},
+	{syscall.SIGWINCH, campaign.Received{FromTerminal: true}},
 	{syscall.SIGCONT, campaign.Received{}},
 }
 
@@ -63,14 +65,15 @@ func (l *listener) beforeStart() {
 // stopped elector cannot renew; so is SIGPIPE, since a reader of stderr that has
 // gone away is no reason to end.
 func (l *listener) catch() {
-	signals := []os.Signal{syscall.SIGPIPE}
-	if l.terminal {
-		signals = append(signals, syscall.SIGTTIN, syscall.SIGTTOU)
-	}
+	var signals []os.Signal
 	for _, m := range meanings {
 		if !signal.Ignored(m.signal) && (m.signal != syscall.SIGTSTP || !l.terminal) {
 			signals = append(signals, m.signal)
 		}
+	}
+	signals = append(signals, syscall.SIGPIPE)
+	if l.terminal {
+		signals = append(signals, syscall.SIGTTIN, syscall.SIGTTOU)
 	}
 	signal.Notify(l.caught, signals...)
 	close(l.ready)
