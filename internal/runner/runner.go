@@ -111,6 +111,7 @@ func (r *Runner) prepared() (*held, error) {
 		if !proc.Ended(h.guard.pid) {
 			return h, nil
 		}
+		r.now = nil // there may be none to take its place
 		h.dismiss()
 	}
 	h, err := r.startGuard()

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -188,6 +189,24 @@ func TestPreparedGuardIsReplaced(t *testing.T) {
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
 		t.Errorf("%+v", gone)
 	}
+}
+
+// Where the system has nothing for another guard, that is told, and all there was is
+// put away once.
+func TestPreparedGuardIsNotReplaced(t *testing.T) {
+	limit, usual := descriptors(t)
+	r := New("/bin/true", []string{"true"})
+	r.Prepare()
+	r.now.guard.signal(syscall.SIGKILL)
+	proc.AwaitEnd(r.now.guard.pid)
+	reports := make(chan Report, 8)
+	limit(3)
+	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	limit(usual)
+	if failed := next(t, reports, Failed); !errors.Is(failed.Err, ErrGuard) {
+		t.Errorf("%+v", failed)
+	}
+	r.Close()
 }
 
 func TestDispositions(t *testing.T) {
