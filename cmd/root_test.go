@@ -148,7 +148,7 @@ func TestBadInput(t *testing.T) {
 		{env: "LEADERRUN_PORT=8080", args: "--key k JOB", want: "LEADERRUN_PORT"},
 		{file: "tll: 1s", args: "--key k JOB", want: "tll: no such setting\n  did you mean ttl?"},
 		{file: "command: x", args: "--key k JOB", want: "command: no such setting"},
-		{file: "config: x", args: "--key k JOB", want: "config: no such setting"},
+		{file: "config: x", args: "--key k JOB", want: "config: a file of settings cannot name another\n  remove it"},
 		{file: "skip_exit_code: 3", args: "--key k JOB", want: "did you mean skip-exit-code?"},
 		// files
 		{args: "--key k --config /nonexistent.yaml JOB", want: `--config "/nonexistent.yaml": cannot be read: no such file`},
@@ -156,7 +156,10 @@ func TestBadInput(t *testing.T) {
 		{args: "--key k --config= JOB", want: "--config: cannot be read"},
 		{env: "LEADERRUN_CONFIG=/nonexistent.yaml", args: "--key k JOB", want: "LEADERRUN_CONFIG"},
 		{file: "a: b: c", args: "--key k JOB", want: "is not valid YAML"},
+		{file: "'a'\nb", args: "--key k JOB", want: "is not valid YAML (near line 1)"},
 		{file: "- key", args: "--key k JOB", want: "holds no settings"},
+		{file: "prefix: &key a\n*key : b", args: "JOB", want: "has a name that is no text (line 2)"},
+		{file: "[key]: k", args: "JOB", want: "has a name that is no text (line 1)"},
 		{file: "ttl: 5s\nttl: 6s", args: "--key k JOB", want: "ttl: is there a second time (line 2)"},
 		// places
 		{env: "KUBERNETES_SERVICE_HOST=10.0.0.1", args: "--key k JOB", want: "no store named, and in Kubernetes"},

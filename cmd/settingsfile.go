@@ -18,47 +18,64 @@ import (
 // what YAML makes of it: the key 0123 is no 83. What is wrong is told under the
 // file's path.
 func parseFile(path string, text []byte, names []string) (map[string]string, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var document yaml.Node
-	switch err := decoder.Decode(&document); {
-	case errors.Is(err, io.EOF): // comments at most
-		return nil, nil
-	case err != nil:
-		// The parser's message may quote what it read, and that may be a password.
-		return nil, &config.Error{Problem: path + ": is not valid YAML" + line(err), Cure: oneSettingPerLine}
-	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, &config.Error{Problem: path + ": has a second YAML document", Cure: "remove the line --- between them, or what follows it"}
-	}
-	root := document.Content[0]
-	if root.ShortTag() == "!!null" {
-		return nil, nil
+	root, err := parseDocument(path, text)
+	if err != nil || root.ShortTag() == nullTag {
+		return nil, err
 	}
 	if root.Kind != yaml.MappingNode {
 		return nil, &config.Error{Problem: path + ": holds no settings", Cure: oneSettingPerLine}
 	}
 	settings := make(map[string]string)
 	for i := 0; i < len(root.Content); i += 2 {
-		name, value := root.Content[i].Value, root.Content[i+1]
-		if name == "config" || !slices.Contains(names, name) {
-			return nil, unknownSetting(path, name, names)
+		name, value := root.Content[i], root.Content[i+1]
+		if name.Kind != yaml.ScalarNode { // the value of an alias is the anchor's name
+			return nil, &config.Error{Problem: fmt.Sprintf("%s: has a name that is no text (line %d)", path, name.Line), Cure: oneSettingPerLine}
 		}
-		_, twice := settings[name]
-		problem := ""
+		if !slices.Contains(names, name.Value) {
+			return nil, unknownSetting(path, name.Value, names)
+		}
+		_, twice := settings[name.Value]
+		problem, cure := "", "give it one value, as on the command line"
 		switch {
+		case name.Value == "config":
+			problem, cure = "a file of settings cannot name another", "remove it: one file is used, alone"
 		case twice:
-			problem = fmt.Sprintf("is there a second time (line %d)", root.Content[i].Line)
+			problem = fmt.Sprintf("is there a second time (line %d)", name.Line)
 		case value.Kind != yaml.ScalarNode:
 			problem = "is not a single value"
-		case value.ShortTag() == "!!null":
+		case value.ShortTag() == nullTag:
 			problem = "has no value"
 		}
 		if problem != "" {
-			return nil, &config.Error{Setting: name, Source: path + ": " + name, Problem: problem, Cure: "give it one value, as on the command line"}
+			return nil, &config.Error{Setting: name.Value, Source: path + ": " + name.Value, Problem: problem, Cure: cure}
 		}
-		settings[name] = value.Value
+		settings[name.Value] = value.Value
 	}
 	return settings, nil
+}
+
+const nullTag = "!!null"
+
+// parseDocument reads the one document that a file holds. Where there are comments
+// at most, that is null.
+func parseDocument(path string, text []byte) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, second yaml.Node
+	err := decoder.Decode(&document)
+	if errors.Is(err, io.EOF) {
+		return new(yaml.Node), nil
+	}
+	if err == nil {
+		err = decoder.Decode(&second)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return document.Content[0], nil
+	case err == nil:
+		return nil, &config.Error{Problem: path + ": has a second YAML document", Cure: "remove the line --- between them, or what follows it"}
+	}
+	// The parser's message may quote what it read, and that may be a password.
+	return nil, &config.Error{Problem: path + ": is not valid YAML" + lineOf(err), Cure: oneSettingPerLine}
 }
 
 const oneSettingPerLine = "write one setting per line, like ttl: 30s"
@@ -71,12 +88,13 @@ func unknownSetting(path, name string, names []string) error {
 	return e
 }
 
-// line is the line number in a YAML parser's message, as words.
-func line(err error) string {
+// lineOf is the line number in a YAML parser's message, as words: the parser tells
+// some errors by the line before.
+func lineOf(err error) string {
 	_, rest, ok := strings.Cut(err.Error(), "line ")
 	var n int
 	if _, scanErr := fmt.Sscanf(rest, "%d", &n); !ok || scanErr != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (line %d)", n)
+	return fmt.Sprintf(" (near line %d)", n)
 }
