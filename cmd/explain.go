@@ -62,7 +62,7 @@ func rows(entries []entry) [][]string {
 func timeline(c config.Config) []entry {
 	t := elect.NewTiming(c.TTL, c.Renew, c.KillAfter)
 	return []entry{
-		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; unanswered for %s it is repeated every %s", span(t.Attempt), span(t.Attempt+t.Pause))},
+		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; unanswered for %s it is repeated every %s", span(t.Attempt), span(t.Attempt+t.DoubtPause()))},
 		{t.StopBy(0), "stop_by", "stop-by", fmt.Sprintf("still no answer: the command gets the first signal, and %s to end", span(t.Grace))},
 		{t.KillBy(0), "kill_by", "kill-by", fmt.Sprintf("SIGKILL to its whole tree, by the guard, also if leaderrun itself is dead; it has %s to die", span(t.KillMargin))},
 		{t.ValidUntil(0), "valid_until", "valid until", "the lease may be another host's from here on, if clocks differ"},

@@ -89,7 +89,7 @@ func (m *machine) unanswered(err error) {
 		m.stop(Expired, m.set.Grace)
 		return
 	}
-	m.Err, m.RenewAt = err, m.now+min(m.set.Pause, doubtPause)
+	m.Err, m.RenewAt = err, m.now+m.set.DoubtPause()
 	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer does not call either
 	if m.Phase == Leading {                    // perhaps nothing but the connection has died
 		m.Phase = Doubtful

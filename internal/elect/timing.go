@@ -20,7 +20,8 @@ type Timing struct {
 	Renew time.Duration
 	// Attempt bounds one request, FirstAttempt the first, which has to dial.
 	Attempt, FirstAttempt time.Duration
-	// Pause lies between two attempts that were not answered.
+	// Pause lies between two attempts that were not answered; see DoubtPause for
+	// renewals.
 	Pause time.Duration
 	// Margin covers clocks that run at different rates (1 % is twenty times
 	// what NTP slews), KillMargin the time that killing a tree takes: tails of
@@ -59,6 +60,9 @@ func (t Timing) KillBy(sent time.Duration) time.Duration { return t.ValidUntil(s
 
 // StopBy is when the first signal is sent at the latest.
 func (t Timing) StopBy(sent time.Duration) time.Duration { return t.KillBy(sent) - t.Grace }
+
+// DoubtPause lies between two renewals that were not answered.
+func (t Timing) DoubtPause() time.Duration { return min(t.Pause, doubtPause) }
 
 // Outage is how long a store may always be away without a command being stopped:
 // from just before a renewal until the last attempt that comes in time.
