@@ -111,7 +111,8 @@ type sources struct {
 }
 
 // read reads what is not at hand, and finds what is wrong in the places as such.
-// What the file holds must be right even where a flag or a variable wins over it.
+// What the file names must be settings even where a flag or a variable wins; a
+// value that is not the nearest is not looked at.
 func (s *sources) read(files []string) error {
 	if err := checkVariables(s.flags); err != nil {
 		return err

@@ -21,7 +21,8 @@ type leaseFile struct {
 }
 
 // Observe is called before the actions: there is a file when the command starts,
-// and it says that the lease is over before the command is signalled for that.
+// and before the command is signalled for the end of its lease that is on its way
+// to the disk, for which nobody waits.
 func (l *leaseFile) Observe(t campaign.Transition) {
 	switch {
 	case !t.From.Tree && t.To.Tree:

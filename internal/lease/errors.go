@@ -94,7 +94,9 @@ func (e *SettlingError) Error() string {
 // StoreError is an answer that was none: the operation may or may not have
 // happened.
 type StoreError struct {
-	Op  string // acquire, renew, release, wait, pass, listen; status, list, hand over, revoke
+	// Op is what was asked: acquire, renew, release, wait, pass, listen; status,
+	// list, hand over, revoke; or "redis store" and the like, of an address.
+	Op  string
 	Err error
 	// Refused says that nothing listens at the address: asking more than a few
 	// times in a row is pointless.

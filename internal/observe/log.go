@@ -1,6 +1,7 @@
-// Package observe tells people and machines what a run does: log records on
-// standard error. It promises never to hold a run up: what nobody reads is
-// dropped. It decides nothing and imports no store.
+// Package observe tells people and machines what a run does: log records and a
+// standby's line on standard error, metrics, hooks, the service manager. It
+// promises never to hold a run up: what nobody reads is dropped. It decides
+// nothing and imports no store.
 package observe
 
 import (
