@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // How much a [Status] tells at most, whatever stands in the store.
@@ -33,4 +34,26 @@ func Filed(runs []Run) []Run {
 // Cut returns at most so many bytes of a text that anybody may have written.
 func Cut(text string, most int) string {
 	return strings.Clone(text[:min(len(text), most)])
+}
+
+// Readable makes what a server said fit for a terminal and a log: one short line,
+// and no password, which servers repeat when they do not know the command that it
+// was sent with.
+func Readable(text string, passwords ...string) string {
+	const longest = 200
+	for _, password := range passwords {
+		if password != "" {
+			text = strings.ReplaceAll(text, password, "***")
+		}
+	}
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	if runes := []rune(text); len(runes) > longest {
+		text = string(runes[:longest]) + "..."
+	}
+	return text
 }

@@ -39,3 +39,15 @@ func TestFiled(t *testing.T) {
 		t.Error("runs of none")
 	}
 }
+
+func TestReadable(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"no such command AUTH s3cret", "no such command AUTH ***"},
+		{"a\r\nb\x1b[31m\u202ec", "a  b [31m c"},
+		{strings.Repeat("ä", 201), strings.Repeat("ä", 200) + "..."},
+	} {
+		if got := Readable(tt.text, "", "s3cret"); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -124,7 +123,7 @@ func (p *conns) storeError(ctx context.Context, op string, err error) error {
 			text, e.Refused, e.Cure = networkProblem(err)
 		}
 	}
-	e.Err = &problem{fmt.Sprintf("postgres at %s: %s", p.addr, p.readable(text)), state}
+	e.Err = &problem{fmt.Sprintf("postgres at %s: %s", p.addr, lease.Readable(text, p.config.Password)), state}
 	return e
 }
 
@@ -231,23 +230,4 @@ func innermost(err error) error {
 		}
 		err = next
 	}
-}
-
-// readable makes a foreign text fit for a terminal and a log: one short line,
-// and not the password.
-func (p *conns) readable(text string) string {
-	const longest = 200
-	if p.config.Password != "" {
-		text = strings.ReplaceAll(text, p.config.Password, "***")
-	}
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-	if runes := []rune(text); len(runes) > longest {
-		text = string(runes[:longest]) + "..."
-	}
-	return text
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
@@ -138,7 +137,7 @@ func (s *servers) failure(ctx context.Context, what, addr string, err error) *le
 			e.Cure += ", and that this port speaks TLS"
 		}
 	}
-	e.Err = fmt.Errorf("%s at %s: %s", what, addr, s.readable(text))
+	e.Err = fmt.Errorf("%s at %s: %s", what, addr, lease.Readable(text, s.password, s.sentinelPassword))
 	return e
 }
 
@@ -200,28 +199,6 @@ func (s *servers) replyProblem(what string, err error) (text string, permanent b
 // noAnswer is what an answer amounts to that none of those gives that are asked.
 func noAnswer(what, addr, asked string) *lease.StoreError {
 	return &lease.StoreError{Cure: cureOther, Err: fmt.Errorf("%s at %s: it answered something else than %s does", what, addr, asked)}
-}
-
-// readable makes a foreign text fit for a terminal and a log: one short line,
-// and no password, which servers repeat when they do not know the command it was
-// sent with.
-func (s *servers) readable(text string) string {
-	const longest = 200
-	for _, password := range []string{s.password, s.sentinelPassword} {
-		if password != "" {
-			text = strings.ReplaceAll(text, password, "***")
-		}
-	}
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-	if runes := []rune(text); len(runes) > longest {
-		text = string(runes[:longest]) + "..."
-	}
-	return text
 }
 
 // isReply tells an error that the server sent from one that kept it from
