@@ -65,10 +65,23 @@ func settingViews(c config.Config, s *sources) []settingView {
 		}
 		if f.Name == "store" {
 			v.Value = masked(v.Value)
+		} else {
+			v.Value = maskedWords(v.Value)
 		}
 		views = append(views, v)
 	})
 	return views
+}
+
+// maskedWords is a text, that of a hook say, with its addresses masked.
+func maskedWords(text string) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if strings.Contains(word, "://") {
+			words[i] = masked(word)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // masked is an address without its passwords; files that hold them are told.

@@ -354,6 +354,15 @@ func TestConfigTellsOfTheProfile(t *testing.T) {
 	}
 }
 
+func TestConfigMasksHooks(t *testing.T) {
+	noSettings(t)
+	t.Setenv("LEADERRUN_ON_LOST", "/bin/curl -d lost --url=https://u:s3cret@hooks/x?a=b")
+	_, stdout, _ := ran(t, "config")
+	if !strings.Contains(stdout, "/bin/curl -d lost --url=https://u:***@hooks/x?a=b ") {
+		t.Error(stdout)
+	}
+}
+
 func TestMasked(t *testing.T) {
 	for address, want := range map[string]string{
 		"redis://h:6379/0":                                            "redis://h:6379/0",
