@@ -95,3 +95,24 @@ func TestDriftOfASlowStore(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
+
+// A renewal of the slow store takes as long as its next answer.
+func (s *slow) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	select {
+	case <-time.After(s.after[0]):
+		return l, nil
+	case <-ctx.Done():
+		return l, ctx.Err()
+	}
+}
+
+// A slow store is told to be slow, and not that it gave no answer in the end.
+func TestRenewalsOfASlowStore(t *testing.T) {
+	const each, all = 30 * time.Millisecond, 400 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), all)
+	defer cancel()
+	took, err := renewals(ctx, &slow{after: []time.Duration{each}}, lease.Lease{}, 2*each)
+	if err != nil || len(took) == 0 || took[0] < each {
+		t.Errorf("%v, %v", took, err)
+	}
+}
