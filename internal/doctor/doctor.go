@@ -68,9 +68,12 @@ func acquire(ctx context.Context, store Store, r lease.Request) (lease.Lease, er
 // its own, in a store that has them.
 func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []lease.Finding {
 	took, err := renewals(ctx, store, l, renewalSpan)
-	called := listen(ctx, store)
+	listening, deafen := context.WithCancel(ctx)
+	defer deafen()
+	called := listen(listening, store)
 	drift, elapsed, clockErr := drift(ctx, store)
 	_, handOverErr := store.HandOver(ctx, probe)
+	time.AfterFunc(time.Second, deafen)
 	heard := <-called
 	waitErr := store.Wait(ctx, probe, 10*time.Millisecond)
 	if errors.Is(waitErr, lease.ErrNoWakeups) {
@@ -93,7 +96,7 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 
 // renewalSpan leaves most of the doctor's time to the rest, also where a renewal
 // takes so long that this is what has to be told.
-const renewalSpan = 2 * time.Second
+const renewalSpan = time.Second
 
 // renewals are the times that some of them take, in order: 20, or as many as begin
 // within the span.
@@ -136,8 +139,8 @@ func drift(ctx context.Context, store Store) (gained float64, elapsed time.Durat
 	return math.Copysign(certain, gained), runner.Now() - began, nil
 }
 
-// listen reports whether the store calls on the holder that is asked to hand over
-// when the clocks have been compared. A store that never calls is no worse.
+// listen reports whether the store calls on the holder before ctx ends. A store
+// that never calls is no worse.
 func listen(ctx context.Context, store Store) <-chan bool {
 	heard := make(chan bool, 1)
 	caller, ok := store.(lease.Caller)
@@ -145,11 +148,7 @@ func listen(ctx context.Context, store Store) <-chan bool {
 		heard <- true
 		return heard
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, clockSpan+time.Second)
-		defer cancel()
-		heard <- caller.Listen(ctx, probe) == nil
-	}()
+	go func() { heard <- caller.Listen(ctx, probe) == nil }()
 	return heard
 }
 
