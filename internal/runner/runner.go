@@ -141,6 +141,7 @@ func (r *Runner) Start(killBy time.Duration, env []string, tell func(Report)) {
 	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
 		Path: r.path, Args: r.args, Env: env, Group: group,
 	}))
+	h.guard.signal(syscall.SIGCONT) // it may have been stopped, and knows no kill-by yet that would wake it
 	go h.listen(tell)
 }
 

@@ -61,7 +61,9 @@ func TestUnheardIsNotFailed(t *testing.T) {
 	r.Prepare()
 	r.now.guard.signal(syscall.SIGSTOP)
 	reports := make(chan Report, 8)
+	r.now.guard.reaped = true // or the start would continue it
 	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	r.now.guard.reaped = false
 	r.now.guard.signal(syscall.SIGKILL)
 	if gone := next(t, reports, Gone); gone.Err == nil {
 		t.Errorf("%+v", gone)
@@ -185,6 +187,21 @@ func TestPreparedGuardIsReplaced(t *testing.T) {
 	reports := make(chan Report, 8)
 	r.Start(far(), nil, func(rep Report) { reports <- rep })
 	defer r.Close()
+	next(t, reports, Started)
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
+		t.Errorf("%+v", gone)
+	}
+}
+
+// Nobody but the start continues one that was stopped before: it has no kill-by yet.
+func TestStoppedPreparedGuardStarts(t *testing.T) {
+	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
+	r.Prepare()
+	r.now.guard.signal(syscall.SIGSTOP)
+	await(t, func() bool { state, _ := lives(r.now.guard.pid); return state == "T" })
+	reports := make(chan Report, 8)
+	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	t.Cleanup(func() { r.Kill(); r.Close() })
 	next(t, reports, Started)
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
 		t.Errorf("%+v", gone)
