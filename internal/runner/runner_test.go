@@ -120,7 +120,7 @@ func TestNotExecutable(t *testing.T) {
 // one more the command does.
 func TestNoDescriptors(t *testing.T) {
 	limit, usual := descriptors(t)
-	const few, enough = 3, 64
+	const few, enough = 3, 256
 	mark := filepath.Join(t.TempDir(), "ran")
 	r := New("/bin/sh", []string{"sh", "-c", ": >" + mark})
 	defer r.Close()
