@@ -67,11 +67,11 @@ func acquire(ctx context.Context, store Store, r lease.Request) (lease.Lease, er
 // verbs renews, looks, waits and releases: each is a script with rights of
 // its own, in a store that has them.
 func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []lease.Finding {
-	took, err := renewals(ctx, store, l, renewalSpan)
+	took, renewErr := renewals(ctx, store, l, renewalSpan)
 	listening, deafen := context.WithCancel(ctx)
 	defer deafen()
 	called := listen(listening, store)
-	drift, elapsed, clockErr := drift(ctx, store)
+	gained, elapsed, clockErr := drift(ctx, store)
 	_, handOverErr := store.HandOver(ctx, probe)
 	time.AfterFunc(time.Second, deafen)
 	heard := <-called
@@ -79,8 +79,10 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	if errors.Is(waitErr, lease.ErrNoWakeups) {
 		heard, waitErr = false, nil
 	}
+	passErr := store.Pass(ctx, probe)
+	releaseErr := store.Release(ctx, l, lease.Result{Ran: true, Success: true})
 	var findings []lease.Finding
-	for _, err := range []error{err, clockErr, handOverErr, waitErr, store.Pass(ctx, probe), store.Release(ctx, l, lease.Result{Ran: true, Success: true})} {
+	for _, err := range []error{renewErr, clockErr, handOverErr, waitErr, passErr, releaseErr} {
 		if err != nil {
 			findings = append(findings, Broken("rights", err))
 		}
@@ -90,7 +92,7 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	}
 	return []lease.Finding{
 		Fine("rights", "acquire, renew, status, hand over, wait and release work"),
-		wakeups(heard), filed(ctx, store, l), listing(ctx, store), latency(took[len(took)/2], took[len(took)-1], t), clock(drift, elapsed, t),
+		wakeups(heard), filed(ctx, store, l), listing(ctx, store), latency(took[len(took)/2], took[len(took)-1], t), clock(gained, elapsed, t),
 	}
 }
 
