@@ -302,4 +302,8 @@ func TestNear(t *testing.T) {
 			t.Errorf("near(%q) = %q, want %q", word, got, want)
 		}
 	}
+	long := strings.Repeat("x", 1<<16)
+	if n := testing.AllocsPerRun(1, func() { near(long, names) }); n > 0 {
+		t.Errorf("%.0f allocations for a word that is like no name", n)
+	}
 }

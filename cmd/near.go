@@ -1,10 +1,13 @@
 package cmd
 
 // near is the one of names that word was probably meant to be: at most two
-// slips away and less than half of its length. Empty: none.
+// slips away and no more than half of its length. Empty: none.
 func near(word string, names []string) string {
 	best, least := "", min(3, len(word)/2+1)
 	for _, name := range names {
+		if len(word) >= len(name)+least { // nor is time spent on a word without end
+			continue
+		}
 		if d := slips(word, name); d < least {
 			best, least = name, d
 		}
