@@ -147,18 +147,19 @@ func (s *sources) openFile(files []string) ([]byte, error) {
 			return text, nil
 		case isNamed:
 			return nil, &config.Error{Setting: "config", Source: s.name("config"), Value: file, Problem: "cannot be read: " + cause(err), Cure: "name a file of settings that exists"}
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) && !hidden(file): // a home may be /dev/null
+		case !absent(file):
 			return nil, &config.Error{Problem: file + ": cannot be read: " + cause(err), Cure: "let this user read it (chgrp, or chmod if no password is in it), or name another file with --config"}
 		}
 	}
 	return nil, nil
 }
 
-// hidden reports whether not even the existence of a file can be seen: the home
-// of another user, say, that a service has kept in its environment.
-func hidden(file string) bool {
+// absent reports whether there is no file, or none that can be seen: the home may
+// be another user's, which a service has kept in its environment, or /dev/null. A
+// symbolic link to nothing is there: somebody meant settings to be behind it.
+func absent(file string) bool {
 	_, err := os.Lstat(file)
-	return errors.Is(err, fs.ErrPermission)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // A place is where a setting is given; the nearest is the least.

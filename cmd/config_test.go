@@ -233,9 +233,25 @@ func TestFileIsTakenAsWritten(t *testing.T) {
 func TestUnreadableDefaultFile(t *testing.T) {
 	noSettings(t)
 	dir := t.TempDir()
-	_, err := loaded(t, []string{"--key", "k", "job"}, dir, writeFile(t, "ttl: 9s"))
-	if err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("%v", err)
+	link := filepath.Join(dir, "link.yaml")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{dir, link} {
+		_, err := loaded(t, []string{"--key", "k", "job"}, file, writeFile(t, "ttl: 9s"))
+		if err == nil || !strings.Contains(err.Error(), file+": cannot be read") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A home that is no directory, as that of many a system user, holds no file.
+func TestHomeIsNoDirectory(t *testing.T) {
+	noSettings(t)
+	t.Setenv("HOME", "/dev/null")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	if _, err := loaded(t, []string{"--key", "k", "job"}, defaultFiles()[1]); err != nil {
+		t.Error(err)
 	}
 }
 
