@@ -179,7 +179,6 @@ func TestFileIsTheFirstThatExists(t *testing.T) {
 	}{
 		{nil, []string{first, second}, "first"},
 		{nil, []string{absent, second}, "second"},
-		{nil, []string{os.DevNull + "/.config/leaderrun.yaml", second}, "second"}, // as the home of some services
 		{[]string{"--config", second}, []string{first}, "second"},
 	}
 	for _, tt := range tests {

@@ -38,7 +38,7 @@ func parseFile(path string, text []byte, names []string) (map[string]string, err
 		problem, cure := "", "give it one value, as on the command line"
 		switch {
 		case name.Value == "config":
-			problem, cure = "a file of settings cannot name another", "remove it: one file is used, alone"
+			problem, cure = "a file of settings cannot name another", "remove it: --config or LEADERRUN_CONFIG names the file"
 		case twice:
 			problem = fmt.Sprintf("is there a second time (line %d)", name.Line)
 		case value.Kind != yaml.ScalarNode:
@@ -75,7 +75,7 @@ func parseDocument(path string, text []byte) (*yaml.Node, error) {
 		return nil, &config.Error{Problem: path + ": has a second YAML document", Cure: "remove the line --- between them, or what follows it"}
 	}
 	// The parser's message may quote what it read, and that may be a password.
-	return nil, &config.Error{Problem: path + ": is not valid YAML" + lineOf(err), Cure: oneSettingPerLine}
+	return nil, &config.Error{Problem: path + ": is not valid YAML" + lineOf(err), Cure: oneSettingPerLine + ", at its very start, and a value with brackets or other signs in 'quotes'"}
 }
 
 const oneSettingPerLine = "write one setting per line, like ttl: 30s"
