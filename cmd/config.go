@@ -146,7 +146,7 @@ func (s *sources) openFile(files []string) ([]byte, error) {
 			s.file = file
 			return text, nil
 		case isNamed:
-			return nil, &config.Error{Setting: "config", Source: s.name("config"), Value: file, Problem: "cannot be read: " + cause(err), Cure: "name a file of settings that exists"}
+			return nil, &config.Error{Setting: "config", Source: s.name("config"), Value: file, Problem: "cannot be read: " + cause(err), Cure: "name a file of settings that exists and that this user may read"}
 		case !absent(file):
 			return nil, &config.Error{Problem: file + ": cannot be read: " + cause(err), Cure: "let this user read it (chgrp, or chmod if no password is in it), or name another file with --config"}
 		}

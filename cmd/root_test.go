@@ -151,7 +151,7 @@ func TestBadInput(t *testing.T) {
 		{file: "config: x", args: "--key k JOB", want: "config: a file of settings cannot name another\n  remove it"},
 		{file: "skip_exit_code: 3", args: "--key k JOB", want: "did you mean skip-exit-code?"},
 		// files
-		{args: "--key k --config /nonexistent.yaml JOB", want: `--config "/nonexistent.yaml": cannot be read: no such file`},
+		{args: "--key k --config /nonexistent.yaml JOB", want: "cannot be read: no such file or directory\n  name a file of settings that exists and that this user may read"},
 		{args: "--key k --config / JOB", want: "is a directory"},
 		{args: "--key k --config= JOB", want: "--config: cannot be read"},
 		{env: "LEADERRUN_CONFIG=/nonexistent.yaml", args: "--key k JOB", want: "LEADERRUN_CONFIG"},
