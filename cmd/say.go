@@ -142,7 +142,10 @@ func explainStart(log *slog.Logger, name string, err error) {
 	switch notStarted(err) {
 	case exitNotFound:
 		hint := "check its path and, for a script, the interpreter in its first line"
-		if !strings.Contains(name, "/") {
+		switch {
+		case strings.Contains(name, " "):
+			hint = "no shell reads it: write its arguments as words of their own, or sh -c 'COMMAND ARG'"
+		case !strings.Contains(name, "/"):
 			hint = "give its full path: the PATH of cron and of services is short"
 		}
 		log.Error(fmt.Sprintf("command not found: %q", shown), observe.EventNotStarted, observe.CureAttr, hint)
