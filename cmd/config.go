@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,8 +42,10 @@ func load(flags *pflag.FlagSet, command, files []string) (config.Config, error) 
 		}
 		c.Wait = 0
 	}
-	if c.Key == "" && len(command) > 0 && verbs()[command[0]] != nil {
-		return c, &config.Error{Problem: "no key: --key is missing", Cure: "leaderrun " + command[0] + " is meant? The verb comes first, flags after it"}
+	if c.Key == "" && len(command) > 0 {
+		if verb := near(command[0], slices.Sorted(maps.Keys(verbs()))); verb != "" {
+			return c, &config.Error{Problem: "no key: --key is missing", Cure: "leaderrun " + verb + " is meant? The verb comes first, flags after it; a command needs --key NAME"}
+		}
 	}
 	for _, check := range []func(*config.Config) error{(*config.Config).Validate, checkNesting, checkStore, checkOutcomeFile} {
 		if err := check(&c); err != nil {

@@ -134,6 +134,7 @@ func TestBadInput(t *testing.T) {
 		// what does not exist
 		{args: "--kye k JOB", want: "unknown flag --kye\n  did you mean --key?"},
 		{args: "--store file:/d status", want: "--key is missing\n  leaderrun status is meant?"},
+		{args: "stauts", want: "--key is missing\n  leaderrun status is meant?"},
 		{args: "--version", want: "unknown flag --version\n  did you mean leaderrun version?"},
 		{args: "--key k --max-hold 1h JOB", want: "unknown flag --max-hold"},
 		{args: "--key k -x JOB", want: "unknown flag -x"},
