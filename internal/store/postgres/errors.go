@@ -72,7 +72,7 @@ const (
 	cureRow     = "delete that row once no command of this key runs"
 	cureRefused = "look for a trigger, a rule or a row security policy there"
 	cureStart   = "start it, or name the store with --store"
-	cureName    = "check the host in the store's URL"
+	cureName    = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
 	cureNetwork = "check that it runs and that nothing on the way drops packets"
 	cureTLS     = "turn on ssl there, or leave sslmode out of the store's URL"
 	cureCA      = "name the file of its CA's certificate with sslrootcert=FILE in the store's URL, and the server as its certificate does"

@@ -72,7 +72,7 @@ func TestNameLookups(t *testing.T) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: dns}
 		}})
 		err := acquire(t, s)
-		wantError(t, err, false, "acquire: postgres at h:5432: "+says, "check the host in the store's URL")
+		wantError(t, err, false, "acquire: postgres at h:5432: "+says, "check the host in the store's URL, and DNS on this host: /etc/resolv.conf")
 		if strings.Contains(err.Error(), "dial") {
 			t.Errorf("not for people: %v", err)
 		}

@@ -110,7 +110,7 @@ const (
 	// Sentinels name a replica when a failover is not over yet, or went wrong.
 	cureFailover = "wait for the end of the failover, or look at SENTINEL MASTERS"
 	cureStart    = "start it, or name the store with --store"
-	cureName     = "check the host in the store's URL"
+	cureName     = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
 	cureNetwork  = "check that it runs and that nothing on the way drops packets"
 	cureOther    = "check that --store names a Redis server (rediss:// where it speaks TLS), and look at its log"
 )
