@@ -32,7 +32,7 @@ var verdicts = []verdict{
 	{`leaderrun release( --key \w+)? --force( --now)?`, (*try).takeAway},
 	{`leaderrun explain( --ttl \w+)?`, (*try).shows},
 	{`leaderrun doctor`, says(`(?s)^ok .*ok +rights`)},
-	{`(sudo -u cron env -i )?(/usr/bin/)?leaderrun config`, says(`store +redis://`)},
+	{`(sudo -u USER env -i HOME=/home/USER )?(/usr/bin/)?leaderrun config`, says(`store +redis://`)},
 	{`(?s)leaderrun\.yaml:\n.*`, (*try).settings},
 	{`leaderrun (--help|man|completion bash)`, says(`leaderrun`)},
 	{`leaderrun( --?\w+( K)?)`, (*try).flags},
