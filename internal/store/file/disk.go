@@ -199,8 +199,9 @@ func load(path, key string) (st rules.State, raw []byte, err error) {
 	if err != nil {
 		return st, nil, failure(err)
 	}
-	err = json.Unmarshal(raw, &st)
-	if err == nil {
+	if json.Unmarshal(raw, &st) != nil {
+		err = errors.New("it is damaged") // the error itself speaks of Go's types
+	} else {
 		err = st.Check(key)
 	}
 	if err != nil {
