@@ -112,8 +112,8 @@ func (r *row) parse(key string, columns [][]byte) error {
 		return fmt.Errorf("version %q", columns[0])
 	}
 	state := rules.State{}
-	if err := json.Unmarshal(columns[3], &state); err != nil {
-		return err
+	if json.Unmarshal(columns[3], &state) != nil {
+		return errors.New("its state is damaged") // the error itself speaks of Go's types
 	}
 	if err := state.Check(key); err != nil {
 		return err
