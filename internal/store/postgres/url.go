@@ -18,7 +18,7 @@ import (
 
 const (
 	urlForm    = "write postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE"
-	encodeThem = "percent-encode the characters : / ? # [ ] @ % & of user, password and paths"
+	encodeThem = "in users and passwords percent-encode all but A-Z a-z 0-9 . _ ~ -, in paths all but these and /"
 )
 
 // parameters are those that a URL may have, as libpq knows them.

@@ -36,7 +36,7 @@ type form struct {
 const (
 	hostForm   = "[[USER]:PASSWORD@]HOST[:PORT]"
 	withinTLS  = ", with ?ca=FILE for a CA of your own"
-	encodeThem = "percent-encode the characters : / ? # [ ] @ % & of passwords and paths"
+	encodeThem = "in users and passwords percent-encode all but A-Z a-z 0-9 . _ ~ -, in paths all but these and /"
 )
 
 var (
