@@ -72,7 +72,7 @@ func (r *Run) renewed(t campaign.Transition) {
 	}
 	if t.To.Lease.Reasserted {
 		r.log.Warn("the lease key had vanished from the store and was put back",
-			EventReasserted, CureAttr, "find out who deleted it: a person, a clean-up, or in Redis an eviction policy other than noeviction")
+			EventReasserted, CureAttr, "find out what took it: a restart of the store without its data, a person, a clean-up, or in Redis an eviction policy other than noeviction")
 	}
 }
 
