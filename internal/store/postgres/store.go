@@ -113,18 +113,37 @@ func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) erro
 	return err
 }
 
+// early is how long before its end a wait gives its connection back. The attempt
+// that comes at that instant, with --wait the last one, has no time to open another.
+const early = 100 * time.Millisecond
+
 // Wait implements [lease.Store]. All who wait are woken; a holder that dies wakes
 // nobody, which the caller's own timer at the end of the lease covers.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
-	over, cancel := context.WithTimeout(context.Background(), atMost)
+	over := time.NewTimer(atMost)
+	defer over.Stop()
+	hearing, cancel := context.WithTimeout(context.Background(), atMost-min(early, atMost/20))
 	defer cancel()
-	return s.listen(ctx, "wait", wakeKind, key, func(c *conn) error {
+	woken := false
+	err := s.listen(ctx, "wait", wakeKind, key, func(c *conn) error {
 		// What happened before it listened is in the row.
-		if r, err := s.read(ctx, c, key); err != nil || r.state.Free(r.now) {
+		r, err := s.read(ctx, c, key)
+		if err != nil || r.state.Free(r.now) {
+			woken = true
 			return err
 		}
-		return c.hear(over)
+		err = c.hear(hearing)
+		woken = c.notified
+		return err
 	})
+	if woken || err != nil {
+		return err
+	}
+	select { // a notification that comes now is found by the next acquire
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // Pass does nothing: no wake-up is anybody's own.

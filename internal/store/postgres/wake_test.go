@@ -72,6 +72,37 @@ func TestStandbyHasOneConnection(t *testing.T) {
 	}
 }
 
+// The attempt that comes when a wait is over finds its connection idle. A busy
+// machine may miss the moment: it gets several.
+func TestWaitGivesItsConnectionBack(t *testing.T) {
+	b := newBackend(t)
+	grant(t, b.open(t), request("k"))
+	standby := b.open(t)
+	idle := func() bool {
+		standby.conns.mu.Lock()
+		defer standby.conns.mu.Unlock()
+		return len(standby.conns.idle) == 1
+	}
+	for range 5 {
+		over := make(chan error, 1)
+		go func() { over <- standby.Wait(bounded(t), "k", 20*early) }()
+		awaits(t, "connection in use", func() bool { return !idle() })
+		awaits(t, "idle connection", idle)
+		select {
+		case err := <-over:
+			if err != nil {
+				t.Fatal(err)
+			}
+		default:
+			if err := endOf(t, over); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Error("the connection is in use as long as the wait lasts")
+}
+
 // A notification that gets lost costs no more than the time that the standby
 // gave itself.
 func TestNotificationIsLost(t *testing.T) {
