@@ -76,7 +76,7 @@ echo "leader's report of $LEADERRUN_TOKEN"
 // leaderrun does that unless it is left behind: the promise ends there, and what
 // a paused machine sends when it goes on is the same.
 const lateJob = `{ "$0" >late.out 2>&1; echo $? >late.status; } >/dev/null 2>&1 &
-until [ -e works.A ] || [ -e late.status ]; do sleep 0.02; done`
+until [ -s works.A ] || [ -s late.status ]; do sleep 0.02; done`
 
 func (r recipe) test(t *testing.T, programs map[string]string) {
 	work := t.TempDir()
