@@ -63,7 +63,7 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	if err := writeCluster(s.Dir, all); err != nil {
 		t.Fatal(err)
 	}
-	for range 5 { // between the choice of a free port and the server's bind another process may take it
+	for range 5 { // another process may take the port by its number
 		s.Port = freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 		s.URL = "postgres://postgres:" + postgresPassword + "@" + s.Addr + "/postgres"

@@ -105,7 +105,7 @@ func (c Certificates) serverArgs(port string) []string {
 func (c Certificates) ServeTLS(t testing.TB, admin redis.UniversalClient, name string) string {
 	t.Helper()
 	var err error
-	for range 5 { // another process may take the port
+	for range 5 { // another process may take the port by its number
 		port := strconv.Itoa(freePort(t))
 		if err = admin.Do(t.Context(), "CONFIG", "SET", "tls-port", port, "tls-auth-clients", "no",
 			"tls-cert-file", c.File(name+".pem"), "tls-key-file", c.File(name+".key"), "tls-ca-cert-file", c.File("ca.pem")).Err(); err == nil {

@@ -3,6 +3,7 @@
 package scripttest
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +13,27 @@ import (
 func TestCommands(t *testing.T) {
 	Run(t, "testdata/works", Redis)
 	Run(t, "testdata/postgres", Postgres)
+}
+
+// A server that is restarted finds its port as it left it. One of the other
+// listeners would get one of these ports with near certainty if it were free.
+func TestPortsAreKept(t *testing.T) {
+	kept := map[int]bool{}
+	for range 64 {
+		kept[freePort(t)] = true
+	}
+	for range 5000 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port := l.Addr().(*net.TCPAddr).Port; kept[port] {
+			t.Errorf("another listener was given %d", port)
+		}
+		_ = l.Close()
+	}
+	s := StartRedis(t)
+	s.Restart()
 }
 
 // TestFailuresAreSeen runs this test binary on scripts that are wrong in one

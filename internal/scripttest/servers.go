@@ -52,9 +52,7 @@ func startServer(t testing.TB, args func(port string) []string) *RedisServer {
 	need(t, "redis-server")
 	s := &RedisServer{t: t}
 	t.Cleanup(s.Kill)
-	// Between the choice of a free port and the server's bind another process may
-	// take the port.
-	for range 5 {
+	for range 5 { // another process may take the port by its number
 		s.Port = freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 		s.args = args(strconv.Itoa(s.Port))
@@ -153,16 +151,6 @@ func (s *RedisServer) start() bool {
 		s.Kill()
 		return false
 	}
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // output keeps what a server prints and closes seen when it says that it
