@@ -196,7 +196,7 @@ func TestTerminal(t *testing.T) {
 			s.enter(ctrlZ)
 			s.expect("Stopped.*leaderrun")
 			s.enter("jobs\n")
-			s.expect(`\[1\]\+ +Stopped`)
+			s.expect(`\[1\]\+ +Stopped.*leaderrun`)
 			s.enter("fg\n")
 			s.expect("leaderrun")
 			s.enter("word\n")
@@ -247,6 +247,7 @@ func TestTerminal(t *testing.T) {
 				s.enter("jobs\n")
 				return s.expect(`(Running|Stopped).*leaderrun`) == "Stopped"
 			})
+			s.status(0) // the shell may have told of the stop twice
 			s.enter("fg\n")
 			s.expect("leaderrun cat")
 			s.enter("word\n" + ctrlD)
