@@ -261,6 +261,26 @@ func TestWaitDoesNotHoldOthersUp(t *testing.T) {
 	}
 }
 
+// Servers that are far away have to say early enough that nothing came.
+func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
+	b := realBackend(t)
+	for atMost, asked := range map[time.Duration]string{time.Minute: "59.750", time.Second: "0.900"} {
+		var w wire
+		s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.dial})
+		ctx, cancel := context.WithCancel(t.Context())
+		waited := make(chan error)
+		go func() { waited <- s.Wait(ctx, "k", atMost) }()
+		for !bytes.Contains(w.sent(), []byte("BLPOP")) {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		<-waited
+		if !bytes.Contains(w.sent(), []byte("\r\n"+asked+"\r\n")) {
+			t.Errorf("a wait of %s is one of another time than %s s for the server: %q", atMost, asked, w.sent())
+		}
+	}
+}
+
 // The next call after an outage works at once, whatever failed before it.
 func TestServerComesBack(t *testing.T) {
 	server := scripttest.StartRedis(t)

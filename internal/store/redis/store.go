@@ -86,10 +86,11 @@ const (
 	// leases. It must outlast a monthly job's silence.
 	minKeep = 35 * 24 * time.Hour
 
-	// coarse is how late servers tell that nothing came: they look at their waiting
-	// clients about every 100 ms. Wait asks for that much less, or the standby's own
-	// timer would cut the connection off each time.
-	coarse = 110 * time.Millisecond
+	// coarse is how late a standby hears that nothing came: servers look at their
+	// waiting clients about every 100 ms, and distant ones are 150 ms away. Wait asks
+	// for that much less, or the standby's own timer would cut the connection off each
+	// time, and the attempt at that moment, with --wait the last one, needed another.
+	coarse = 250 * time.Millisecond
 
 	// answerSlack is what Wait gives the server to tell that nothing came: it
 	// looks at its waiting clients about every 100 ms only.
@@ -240,7 +241,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	defer over.Stop()
 	ctx, cancel := context.WithTimeout(ctx, atMost+answerSlack)
 	defer cancel()
-	woken, err := s.pop(ctx, "wait", "wake", key, atMost-min(coarse, atMost/20))
+	woken, err := s.pop(ctx, "wait", "wake", key, atMost-min(coarse, atMost/10))
 	if woken || err != nil {
 		return err
 	}
