@@ -117,7 +117,7 @@ func TestRun(t *testing.T) {
 			elect.Event{Kind: elect.Renewed, At: 15 * time.Second, Sent: 15 * time.Second}),
 			[]string{"renewal failed, the command is stopped in 9.2s unless one succeeds: renew: no answer in time", "look at the network", "the lease is renewed again"}},
 		"reasserted": {0, append(leading, elect.Event{Kind: elect.Renewed, At: 10 * time.Second, Sent: 10 * time.Second, Lease: lease.Lease{Reasserted: true}}),
-			[]string{"had vanished from the store and was put back", "a restart of the store without its data", "eviction"}},
+			[]string{"had vanished from the store and was put back", "a restart of the store without its data, a person, a clean-up, or in Redis an eviction"}},
 		"lost": {0, append(leading, elect.Event{Kind: elect.LeaseLost, At: 11 * time.Second}), []string{"lease lost, stopping the command"}},
 		"expired": {0, append(leading, elect.Event{Kind: elect.NoAnswer, At: 12 * time.Second, Err: timeout}, elect.Event{Kind: elect.Timer, At: 22 * time.Second}),
 			[]string{"renewal failed", "look at the network", "giving up the lease, stopping the command: renew: no answer in time"}},
