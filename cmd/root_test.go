@@ -158,6 +158,7 @@ func TestBadInput(t *testing.T) {
 		{env: "LEADERRUN_CONFIG=/nonexistent.yaml", args: "--key k JOB", want: "LEADERRUN_CONFIG"},
 		{file: "a: b: c", args: "--key k JOB", want: "is not valid YAML"},
 		{file: "'a'\nb", args: "--key k JOB", want: "is not valid YAML (near line 1)"},
+		{file: "# Gr\xfc\xdfe\nttl: 5s", args: "--key k JOB", want: "is no text in UTF-8\n  write it in UTF-8"},
 		{file: "- key", args: "--key k JOB", want: "holds no settings"},
 		{file: "prefix: &key a\n*key : b", args: "JOB", want: "has a name that is no text (line 2)"},
 		{file: "[key]: k", args: "JOB", want: "has a name that is no text (line 1)"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -73,6 +74,8 @@ func parseDocument(path string, text []byte) (*yaml.Node, error) {
 		return document.Content[0], nil
 	case err == nil:
 		return nil, &config.Error{Problem: path + ": has a second YAML document", Cure: "remove the line --- between them, or what follows it"}
+	case !utf8.Valid(text):
+		return nil, &config.Error{Problem: path + ": is no text in UTF-8", Cure: "write it in UTF-8, comments too"}
 	}
 	// The parser's message may quote what it read, and that may be a password.
 	return nil, &config.Error{Problem: path + ": is not valid YAML" + lineOf(err), Cure: oneSettingPerLine + ", at its very start, and a value with brackets or other signs in 'quotes'"}
