@@ -58,7 +58,7 @@ func bounded[T any](ctx context.Context, dir, op string, work func() (T, error))
 		select {
 		case a = <-answers:
 		case <-time.After(lastWord):
-			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer: %w", dir, ctx.Err()), Cure: "look for a failing disk in the kernel's log"}
+			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer in time", dir), Cure: "look for a failing disk in the kernel's log"}
 		}
 	}
 	var unknown *lease.StoreError
@@ -141,7 +141,7 @@ func takeTurn(ctx context.Context, path string) (*os.File, error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, &lease.StoreError{Err: fmt.Errorf("another process keeps %s busy: %w", path, ctx.Err()),
+			return nil, &lease.StoreError{Err: fmt.Errorf("another process keeps %s busy", path),
 				Cure: "find that process with `fuser " + path + "`: it may be stopped"}
 		}
 	}

@@ -155,7 +155,7 @@ func TestBusyKeyNamesTheFileAndLeavesOtherKeysAlone(t *testing.T) {
 	_, err := s.Acquire(ctx, request("k"))
 	var failure *lease.StoreError
 	if !errors.As(err, &failure) || failure.Permanent || failure.Op != "acquire" ||
-		!strings.Contains(err.Error(), "another process keeps") || !strings.Contains(failure.Cure, "k.lock") || !errors.Is(err, context.DeadlineExceeded) {
+		!strings.Contains(err.Error(), "another process keeps") || !strings.Contains(failure.Cure, "k.lock") || strings.Contains(err.Error(), "context") {
 		t.Errorf("acquire: %#v", err)
 	}
 	acquire(t, s, request("other"))
@@ -184,7 +184,7 @@ func TestHangingDiskIsLeftWhenTheContextEnds(t *testing.T) {
 		began := time.Now()
 		err := call(ctx)
 		var failure *lease.StoreError
-		if !errors.As(err, &failure) || failure.Permanent || failure.Op != op || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &failure) || failure.Permanent || failure.Op != op || strings.Contains(err.Error(), "context") {
 			t.Errorf("%s: %v", op, err)
 		}
 		if took := time.Since(began); took > 2*time.Second {
