@@ -21,6 +21,7 @@ import (
 // terminal is an interactive shell on a pseudo-terminal.
 type terminal struct {
 	t    *testing.T
+	sid  int // of all who are on it
 	keys *os.File
 	fd   int // of keys; asking keys for it would make its reads block a Close
 	mu   sync.Mutex
@@ -57,7 +58,7 @@ func openTerminal(t *testing.T) *terminal {
 	if err := shell.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &terminal{t: t, keys: master, fd: fd}
+	s := &terminal{t: t, sid: shell.Process.Pid, keys: master, fd: fd}
 	go func() {
 		b := make([]byte, 4096)
 		for {
@@ -79,12 +80,17 @@ func openTerminal(t *testing.T) *terminal {
 		master.Close() // hangs up, and the shell hangs its jobs up
 		_ = shell.Wait()
 		eventually(t, "everybody on the terminal is gone", func() bool {
-			states, _ := exec.Command("ps", "-o", "stat=", "--sid", fmt.Sprint(shell.Process.Pid)).Output() // nobody: status 1
-			return !regexp.MustCompile(`(?m)^[^Z]`).Match(states)                                           // some containers have no reaper
+			return !regexp.MustCompile(`(?m)^[^Z]`).MatchString(s.processes()) // some containers have no reaper
 		})
 	})
 	s.expect("prompt> ")
 	return s
+}
+
+// processes are the states and names of those on the terminal, a line each.
+func (s *terminal) processes() string {
+	list, _ := exec.Command("ps", "-o", "stat=,comm=", "--sid", fmt.Sprint(s.sid)).Output() // nobody: status 1
+	return string(list)
 }
 
 func (s *terminal) enter(keys string) {
@@ -289,7 +295,10 @@ func TestTerminal(t *testing.T) {
 		"less that ctrl-c ends": asDirectly(func(s *terminal, through string) {
 			s.needs("less")
 			s.enter("seq 1000 >numbers; TERM=xterm " + through + "less -K numbers\n")
-			s.expect(`\n32\r`)
+			s.expect(`\n32\r(?s:.*)numbers`)
+			eventually(s.t, "less reads", func() bool { // of a signal that comes a moment before, it hears with the next key
+				return regexp.MustCompile(`(?m)^S.* less$`).MatchString(s.processes())
+			})
 			s.enter(ctrlC)
 			s.expect(givenBack)
 			s.status(2)
