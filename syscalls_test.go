@@ -32,6 +32,8 @@ var failures = map[string][]string{
 	"dup3":              {"EMFILE"},
 	"execve":            {"ENOMEM"},
 	"faccessat":         {"ENOMEM"},
+	"fchmod":            {"EPERM"},
+	"fchmodat":          {"EPERM"},
 	"flock":             {"EINTR", "ENOLCK"},
 	"fstat":             {"EIO"},
 	"fsync":             {"EIO"},

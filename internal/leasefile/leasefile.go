@@ -103,11 +103,8 @@ func (f *File) create(path string) error {
 		return err
 	}
 	f.path, f.file = path, disk(fd)
-	err = syscall.Fchmod(fd, mine) // whatever the umask is
-	if err == nil {
-		err = f.write(f.lease)
-	}
-	if err != nil {
+	_ = syscall.Fchmod(fd, mine) // whatever the umask is; a file system that cannot has modes of its own
+	if err := f.write(f.lease); err != nil {
 		return errors.Join(err, f.file.Close(), os.Remove(path))
 	}
 	return nil

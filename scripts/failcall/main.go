@@ -284,7 +284,7 @@ func about(tid int, name string, args [6]uint64) string {
 	switch name {
 	case "execve", "readlink":
 		at = args[0]
-	case "openat", "newfstatat", "readlinkat", "unlinkat", "mkdirat":
+	case "openat", "newfstatat", "readlinkat", "unlinkat", "mkdirat", "fchmodat":
 	default:
 		return fmt.Sprintf("(%#x, %#x, %#x, %#x) %s", args[0], args[1], args[2], args[3], descriptor(tid, args[0]))
 	}

@@ -48,7 +48,7 @@ var names = map[uint64]string{
 	unix.SYS_TIMER_CREATE: "timer_create", unix.SYS_TIMER_SETTIME: "timer_settime", unix.SYS_CLOCK_GETTIME: "clock_gettime",
 	unix.SYS_EXIT_GROUP: "exit_group", unix.SYS_EPOLL_CTL: "epoll_ctl", unix.SYS_TGKILL: "tgkill", unix.SYS_WAITID: "waitid",
 	unix.SYS_INOTIFY_ADD_WATCH: "inotify_add_watch", unix.SYS_INOTIFY_RM_WATCH: "inotify_rm_watch", unix.SYS_INOTIFY_INIT1: "inotify_init1",
-	unix.SYS_OPENAT: "openat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_NEWFSTATAT: "newfstatat", unix.SYS_UNLINKAT: "unlinkat",
+	unix.SYS_OPENAT: "openat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_FCHMOD: "fchmod", unix.SYS_FCHMODAT: "fchmodat", unix.SYS_NEWFSTATAT: "newfstatat", unix.SYS_UNLINKAT: "unlinkat",
 	unix.SYS_RENAMEAT: "renameat", unix.SYS_READLINKAT: "readlinkat", unix.SYS_FACCESSAT: "faccessat", unix.SYS_FACCESSAT2: "faccessat2",
 	unix.SYS_PPOLL: "ppoll", unix.SYS_EPOLL_PWAIT: "epoll_pwait", unix.SYS_TIMERFD_CREATE: "timerfd_create",
 	unix.SYS_TIMERFD_SETTIME: "timerfd_settime", unix.SYS_EVENTFD2: "eventfd2", unix.SYS_EPOLL_CREATE1: "epoll_create1",

@@ -13,11 +13,11 @@ import (
 func makeDir(dir string) error {
 	const own = 0o700
 	err := os.Mkdir(dir, own)
-	switch {
-	case err == nil:
-		return os.Chmod(dir, own) // whatever the umask is
-	case errors.Is(err, fs.ErrExist):
+	if errors.Is(err, fs.ErrExist) {
 		return nil
+	}
+	if err == nil {
+		_ = os.Chmod(dir, own) // whatever the umask is; a file system that cannot has modes of its own
 	}
 	return err
 }
