@@ -42,6 +42,14 @@ func decode[T any](t *testing.T, file string) T {
 	return object
 }
 
+// pods are those that the manifests make, by file.
+func pods(t *testing.T) map[string]corev1.PodTemplateSpec {
+	return map[string]corev1.PodTemplateSpec{
+		"cronjob.yaml":    decode[batchv1.CronJob](t, "cronjob.yaml").Spec.JobTemplate.Spec.Template,
+		"deployment.yaml": decode[appsv1.Deployment](t, "deployment.yaml").Spec.Template,
+	}
+}
+
 // A namespace may refuse what is not restricted, as Kubernetes' own checks have it.
 func TestPodsAreRestricted(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks())
@@ -49,10 +57,7 @@ func TestPodsAreRestricted(t *testing.T) {
 		t.Fatal(err)
 	}
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
-	for file, pod := range map[string]corev1.PodTemplateSpec{
-		"cronjob.yaml":    decode[batchv1.CronJob](t, "cronjob.yaml").Spec.JobTemplate.Spec.Template,
-		"deployment.yaml": decode[appsv1.Deployment](t, "deployment.yaml").Spec.Template,
-	} {
+	for file, pod := range pods(t) {
 		if r := policy.AggregateCheckResults(checks.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)); !r.Allowed {
 			t.Errorf("%s: %s", file, r.ForbiddenDetail())
 		}
@@ -61,11 +66,9 @@ func TestPodsAreRestricted(t *testing.T) {
 
 func TestKubernetes(t *testing.T) {
 	scripttest.Install(t, ".", "testdata/script/bin")
-	for file, pod := range map[string]corev1.PodSpec{
-		"cronjob.yaml":    decode[batchv1.CronJob](t, "cronjob.yaml").Spec.JobTemplate.Spec.Template.Spec,
-		"deployment.yaml": decode[appsv1.Deployment](t, "deployment.yaml").Spec.Template.Spec,
-	} {
+	for file, template := range pods(t) {
 		t.Run(file, func(t *testing.T) {
+			pod := template.Spec
 			const killAfter = 10 // the default, in seconds; then comes the release
 			if grace := pod.TerminationGracePeriodSeconds; grace == nil || *grace < 2*killAfter {
 				t.Errorf("a grace period of %v s is too short for --kill-after", grace)

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -26,20 +25,15 @@ func completionCommand() *cobra.Command {
   leaderrun completion zsh > "${fpath[1]}/_leaderrun"
   leaderrun completion fish > ~/.config/fish/completions/leaderrun.fish`,
 		ValidArgs: shells,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(shells, args[0]) {
 				return &config.Error{Problem: "completion needs the name of a shell", Cure: "use one of " + strings.Join(shells, ", ")}
 			}
-			var script bytes.Buffer
-			err := map[string]func(*cobra.Command, io.Writer) error{
+			return map[string]func(*cobra.Command, io.Writer) error{
 				"bash": func(c *cobra.Command, w io.Writer) error { return c.GenBashCompletionV2(w, true) },
 				"zsh":  (*cobra.Command).GenZshCompletion,
 				"fish": func(c *cobra.Command, w io.Writer) error { return c.GenFishCompletion(w, true) },
-			}[args[0]](whole(), &script)
-			if err != nil {
-				return err
-			}
-			return printed(script.String())
+			}[args[0]](whole(), command.OutOrStdout())
 		},
 	}
 }

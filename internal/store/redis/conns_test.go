@@ -268,10 +268,14 @@ func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 		var w wire
 		s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.dial})
 		ctx, cancel := context.WithCancel(t.Context())
-		waited := make(chan error)
+		waited := make(chan error, 1)
 		go func() { waited <- s.Wait(ctx, "k", atMost) }()
 		for !bytes.Contains(w.sent(), []byte("BLPOP")) {
-			time.Sleep(time.Millisecond)
+			select {
+			case err := <-waited:
+				t.Fatalf("it has not asked: %v", err)
+			case <-time.After(time.Millisecond):
+			}
 		}
 		cancel()
 		<-waited
