@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/leasefile"
 	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// checkCommand tells the command of a run, or a process below it, whether it
-// still leads. It reads one file and prints nothing.
+// checkCommand makes the verb by which COMMAND, or a process below it, asks whether
+// it still leads. It reads one file and prints nothing.
 func checkCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check [--min-left D]",
@@ -26,7 +26,7 @@ Exit status: 0 while it leads, 1 otherwise.`,
 	}
 	minLeft := command.Flags().String("min-left", "0s", "and will for another `D`")
 	command.RunE = func(*cobra.Command, []string) error {
-		left, err := config.Duration("min-left", *minLeft)
+		left, err := settings.Duration("min-left", *minLeft)
 		if err != nil {
 			return err
 		}
@@ -38,12 +38,11 @@ Exit status: 0 while it leads, 1 otherwise.`,
 	return command
 }
 
-// leads reports whether stop-by of the lease of this environment lies further
-// ahead than left. Whoever took the variables of the lease out, all of them or
-// some, is told the truth or no.
+// leads reports whether stop-by of the lease that the environment names is more
+// than left away. If variables of the lease are missing, the answer is right or no.
 func leads(left time.Duration) bool {
-	l, err := leasefile.Read(os.Getenv(fileVariable))
-	return err == nil && matches(holderVariable, l.Holder) && matches(tokenVariable, strconv.FormatInt(l.Token, 10)) && runner.Now()+left < l.StopBy
+	l, err := leasefile.Read(os.Getenv(settings.LeaseFileVariable))
+	return err == nil && matches(settings.HolderVariable, l.Holder) && matches(settings.TokenVariable, strconv.FormatInt(l.Token, 10)) && runner.Now()+left < l.StopBy
 }
 
 // matches reports whether the variable, if there is one, says the same.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/leasefile"
 	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // It leads while stop-by lies ahead, and the lease is the one that the
@@ -28,9 +29,9 @@ func TestLeads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Setenv(fileVariable, f.Path())
-		t.Setenv(holderVariable, tt.holder)
-		t.Setenv(tokenVariable, tt.token)
+		t.Setenv(settings.LeaseFileVariable, f.Path())
+		t.Setenv(settings.HolderVariable, tt.holder)
+		t.Setenv(settings.TokenVariable, tt.token)
 		if got := leads(tt.left); got != tt.want {
 			t.Errorf("%+v: leads %t", tt, got)
 		}

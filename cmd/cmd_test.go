@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // noSettings leaves a test without any setting but those it makes itself, and
@@ -52,13 +52,13 @@ func writeFile(t *testing.T, text string) string {
 }
 
 // loaded is what load finds with these arguments and default files.
-func loaded(t *testing.T, args []string, files ...string) (config.Config, error) {
+func loaded(t *testing.T, args []string, files ...string) (settings.Config, error) {
 	t.Helper()
-	flags := newFlags()
+	flags := settings.NewFlags()
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return load(flags, flags.Args(), files)
+	return readSettings(flags, flags.Args(), files)
 }
 
 // ran runs Main and returns its status and what it wrote.

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/doctor"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/run"
 	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func doctorCommand() *cobra.Command {
@@ -26,10 +27,10 @@ Exit status: 0, or 1 if something is bad; what is only doubtful leaves it 0.`,
 		Example: "  leaderrun doctor --store redis://db:6379/0\n  sudo -u cron env -i /usr/bin/leaderrun doctor",
 		Args:    noArguments,
 	}
-	a := take(command, append(storeFlags, "ttl", "renew", "profile", "kill-after")...)
+	flags := addFlags(command, append(storeFlags, "ttl", "renew", "profile", "kill-after")...)
 	output := outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
-		findings := diagnose(a)
+		findings := diagnose(flags)
 		err := output.print(findingViews(findings), func(b *bytes.Buffer) { table(b, findingRows(findings)) })
 		if err == nil && slices.ContainsFunc(findings, func(f lease.Finding) bool { return f.Verdict == lease.Bad }) {
 			return errNo
@@ -43,13 +44,13 @@ type findingView struct {
 	Verdict string `json:"verdict"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
-	Cure    string `json:"cure"`
+	Hint    string `json:"hint"`
 }
 
 func findingViews(findings []lease.Finding) []findingView {
 	views := make([]findingView, 0, len(findings))
 	for _, f := range findings {
-		views = append(views, findingView{string(f.Verdict), f.Subject, f.Text, f.Cure})
+		views = append(views, findingView{string(f.Verdict), f.Subject, f.Text, f.Hint})
 	}
 	return views
 }
@@ -58,26 +59,25 @@ func findingRows(findings []lease.Finding) [][]string {
 	rows := make([][]string, 0, len(findings))
 	for _, f := range findings {
 		text := f.Text
-		if f.Cure != "" {
-			text += "; " + f.Cure
+		if f.Hint != "" {
+			text += "; " + f.Hint
 		}
 		rows = append(rows, []string{string(f.Verdict), f.Subject, text})
 	}
 	return rows
 }
 
-// broken is a finding of what does not work, with the cures that this package
-// knows, too.
+// broken is the finding of an error, with the hint that this package has for it.
 func broken(subject string, err error) lease.Finding {
 	f := doctor.Broken(subject, err)
-	f.Cure = cureOf(err)
+	f.Hint = hintOf(err)
 	return f
 }
 
-func diagnose(a asked) []lease.Finding {
-	c, s, err := a.load()
+func diagnose(flags verbFlags) []lease.Finding {
+	c, s, err := flags.read()
 	if err == nil {
-		err = s.locate(checkStore(&c))
+		err = settings.CheckStore(&c)
 	}
 	if err != nil {
 		return append([]lease.Finding{broken("settings", err)}, examineHost()...)
@@ -85,54 +85,51 @@ func diagnose(a asked) []lease.Finding {
 	return slices.Concat(examineSettings(c, s), examineStore(c), examineHost())
 }
 
-func examineStore(c config.Config) []lease.Finding {
-	if err := checkThere(c); err != nil {
-		return []lease.Finding{broken("store", err)}
-	}
-	store, err := openStore(c, newLogger(os.Stderr, c))
+func examineStore(c settings.Config) []lease.Finding {
+	store, err := run.OpenExisting(c, newLogger(os.Stderr, c))
 	if err != nil {
 		return []lease.Finding{broken("store", openError(c, err))}
 	}
 	defer func() { _ = store.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*run.StoreTimeout)
 	defer cancel()
-	return doctor.Examine(ctx, store, newHolder(), elect.NewTiming(c.TTL, c.Renew, c.KillAfter))
+	return doctor.Examine(ctx, store, run.NewHolder(), elect.NewTiming(c.TTL, c.Renew, c.KillAfter))
 }
 
-// examineHost looks at what a run needs of this host.
+// examineHost checks what a run needs of this host.
 func examineHost() []lease.Finding {
 	self, err := os.Executable()
 	if err != nil { // its name is found in /proc, which guards need, too
 		return []lease.Finding{broken("guard", runner.ErrNoProc)}
 	}
 	guard := doctor.Fine("guard", "it starts a command and sees its tree end")
-	if err := doctor.Guard(self, "check"); err != nil { // check says nothing, and that no lease is held
+	if err := doctor.Guard(self, "check"); err != nil { // without a lease check prints nothing and exits with 1
 		guard = broken("guard", err)
 	}
-	return slices.Concat([]lease.Finding{guard}, doctor.Tasks("/sys/fs/cgroup", "/proc/self/cgroup"), doctor.Path(self))
+	return slices.Concat([]lease.Finding{guard}, doctor.Tasks("/sys/fs/cgroup", "/proc/self/cgroup"), doctor.Children("/proc/thread-self/children"), doctor.Path(self))
 }
 
-// examineSettings tells what was said, and where.
-func examineSettings(c config.Config, s *sources) []lease.Finding {
+// examineSettings lists the settings that were given, and where.
+func examineSettings(c settings.Config, s *settings.Sources) []lease.Finding {
 	findings := []lease.Finding{doctor.Fine("settings", "no file of settings")}
-	if s.file != "" {
-		findings[0].Text = "file " + s.file
+	if s.File != "" {
+		findings[0].Text = "file " + s.File
 	}
-	for _, v := range settingViews(c, s) {
+	for _, v := range s.Views(c) {
 		if v.From != "default" && v.Name != "config" {
 			findings = append(findings, doctor.Fine(v.Name, v.Value+" from "+v.From))
 		}
 	}
 	if c.StoreSource == "" {
 		findings = append(findings, lease.Finding{
-			Subject: "store", Verdict: lease.Doubtful, Cure: nameStore(),
+			Subject: "store", Verdict: lease.Doubtful, Hint: nameStore(),
 			Text: "none is named: Redis on THIS host is used, and other hosts are not excluded",
 		})
 	}
-	if c.TTL < config.ShortTTL {
+	if c.TTL < settings.ShortTTL {
 		findings = append(findings, lease.Finding{
-			Subject: "ttl", Verdict: lease.Doubtful, Cure: "use --ttl 3s or more",
-			Text: config.Text(c.TTL) + " is short: a brief pause of the store or of this host costs the lease",
+			Subject: "ttl", Verdict: lease.Doubtful, Hint: "use --ttl 3s or more",
+			Text: settings.FormatDuration(c.TTL) + " is short: a brief pause of the store or of this host costs the lease",
 		})
 	}
 	return findings

@@ -6,15 +6,16 @@ import (
 	"syscall"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
-	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // The statuses that are leaderrun's own. Everything else is the command's, or
 // the skip code.
 const (
-	exitNo            = 1   // of a verb: what it was asked is not so
+	exitNo            = 1   // of a verb: its answer is no
 	exitUnavailable   = 69  // EX_UNAVAILABLE of sysexits.h: the store is away or refuses, nothing ran
 	exitWaitRanOut    = 75  // EX_TEMPFAIL: somebody else led for all of --wait, nothing ran
 	exitVoid          = 76  // EX_PROTOCOL: the lease was lost or expired, the command's result is void
@@ -25,8 +26,8 @@ const (
 	exitSignalled     = 128 // plus the signal, as a shell
 )
 
-// status is the exit status of a run.
-func status(result campaign.Result, c config.Config) int {
+// runStatus is the exit status of a run.
+func runStatus(result campaign.Result, c settings.Config) int {
 	switch result.Outcome {
 	case elect.Lost, elect.Expired: // this always wins
 		return exitVoid
@@ -56,15 +57,14 @@ func status(result campaign.Result, c config.Config) int {
 	return exitUsage
 }
 
-// ranOut reports whether a candidate waited in vain, and the skip code does not
-// stand for that too, as it does where it was named and for ticks: somebody is
-// running this one.
-func ranOut(result campaign.Result, c config.Config) bool {
+// ranOut reports whether --wait ran out and has a status of its own. With -E or
+// --once-per it is a skip: somebody else runs the job.
+func ranOut(result campaign.Result, c settings.Config) bool {
 	return result.Outcome == elect.Denied && c.Wait > 0 && !c.SkipExitCodeNamed && c.OncePer == 0
 }
 
-// notStarted tells a command that is not there and one that cannot be executed
-// from a system that cannot start anything.
+// notStarted is the status of a command that could not be started: it is not there,
+// it cannot be executed, or the system cannot start anything.
 func notStarted(err error) int {
 	var errno syscall.Errno
 	switch {
@@ -76,4 +76,19 @@ func notStarted(err error) int {
 		return exitUsage
 	}
 	return exitCannotExecute
+}
+
+// verbStatus is the exit status of a verb.
+func verbStatus(err error) int {
+	var address *addressError
+	var store *lease.StoreError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errNo):
+		return exitNo
+	case errors.As(err, &store) && !errors.As(err, &address):
+		return exitUnavailable
+	}
+	return exitUsage
 }

@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
-	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func result(outcome elect.Outcome, with ...func(*campaign.Result)) campaign.Result {
@@ -35,7 +35,7 @@ func failed(err error) func(*campaign.Result) {
 	return func(r *campaign.Result) { r.Err = err }
 }
 
-func told(signal int) func(*campaign.Result) {
+func orderedBy(signal int) func(*campaign.Result) {
 	return func(r *campaign.Result) { r.Orders, r.Signal = 1, signal }
 }
 
@@ -54,12 +54,12 @@ var exitTable = []struct {
 	{result(elect.LeftBehind, exited(4, 0)), "", 4},
 	{result(elect.Detached, exited(5, 0)), "", 5},
 
-	{result(elect.Ordered, exited(0, 15), told(15)), "", 143},
-	{result(elect.Ordered, exited(0, 9), told(15)), "", 137},
-	{result(elect.Ordered, exited(0, 0), told(15)), "", 0},
-	{result(elect.Ordered, exited(7, 0), told(2)), "", 7},
-	{result(elect.Ordered, told(15)), "", 143},
-	{result(elect.Ordered, told(2)), "skip-exit-code=9 wait=forever", 130},
+	{result(elect.Ordered, exited(0, 15), orderedBy(15)), "", 143},
+	{result(elect.Ordered, exited(0, 9), orderedBy(15)), "", 137},
+	{result(elect.Ordered, exited(0, 0), orderedBy(15)), "", 0},
+	{result(elect.Ordered, exited(7, 0), orderedBy(2)), "", 7},
+	{result(elect.Ordered, orderedBy(15)), "", 143},
+	{result(elect.Ordered, orderedBy(2)), "skip-exit-code=9 wait=forever", 130},
 
 	{result(elect.Denied), "", 0},
 	{result(elect.Denied), "skip-exit-code=75", 75},
@@ -74,7 +74,7 @@ var exitTable = []struct {
 	{result(elect.Unavailable), "skip-exit-code=9 wait=5s", 69},
 
 	{result(elect.Lost, exited(0, 0)), "", 76},
-	{result(elect.Lost, exited(3, 0), told(15)), "skip-exit-code=9", 76},
+	{result(elect.Lost, exited(3, 0), orderedBy(15)), "skip-exit-code=9", 76},
 	{result(elect.Lost), "", 76},
 	{result(elect.Expired, exited(0, 9)), "", 76},
 	{result(elect.Expired), "skip-exit-code=9", 76},
@@ -97,16 +97,16 @@ var exitTable = []struct {
 
 func TestStatus(t *testing.T) {
 	for _, tt := range exitTable {
-		if got := status(tt.result, configured(t, tt.set)); got != tt.want {
+		if got := runStatus(tt.result, configured(t, tt.set)); got != tt.want {
 			t.Errorf("%s, %+v, %v with %q: status %d, want %d", tt.result.Outcome, tt.result.Exit, tt.result.Err, tt.set, got, tt.want)
 		}
 	}
 }
 
-func configured(t *testing.T, settings string) config.Config {
+func configured(t *testing.T, given string) settings.Config {
 	t.Helper()
-	c := config.Default()
-	for _, setting := range strings.Fields("key=k " + settings) {
+	c := settings.Default()
+	for _, setting := range strings.Fields("key=k " + given) {
 		name, value, _ := strings.Cut(setting, "=")
 		if err := c.Set(name, value); err != nil {
 			t.Fatal(err)
@@ -146,14 +146,14 @@ func TestHelpListsTheStatuses(t *testing.T) {
 	own := constants(t, "exit.go", func(spec *ast.ValueSpec) bool {
 		return strings.HasPrefix(spec.Names[0].Name, "exit") && spec.Names[0].Name != "exitSignalled"
 	})
-	_, section, _ := strings.Cut(help, "Exit status")
+	_, section, _ := strings.Cut(help(), "Exit status")
 	section, _, _ = strings.Cut(section, "Environment")
-	var told []string
+	var listed []string
 	for _, row := range regexp.MustCompile(`(?m)^  (\d+)  `).FindAllStringSubmatch(section, -1) {
-		told = append(told, row[1])
+		listed = append(listed, row[1])
 	}
-	if want := append([]string{strconv.Itoa(config.Default().SkipExitCode)}, own...); !slices.Equal(told, want) {
-		t.Errorf("the help tells of %q, the table has %q", told, want)
+	if want := append([]string{strconv.Itoa(settings.Default().SkipExitCode)}, own...); !slices.Equal(listed, want) {
+		t.Errorf("the help lists %q, the table has %q", listed, want)
 	}
 	if !strings.Contains(section, strconv.Itoa(exitSignalled)+"+n") {
 		t.Error("the help does not tell of signals")

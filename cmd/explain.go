@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func explainCommand() *cobra.Command {
@@ -20,36 +20,36 @@ the store may be away, and how long nobody leads at worst.`,
 		Example: "  leaderrun explain --ttl 10s\n  leaderrun explain --profile unreliable -o json",
 		Args:    noArguments,
 	}
-	a := take(command, "ttl", "renew", "retry", "profile", "kill-after", "lost-grace", "wait", "once-per", "min-hold", "config")
+	flags := addFlags(command, "ttl", "renew", "retry", "profile", "kill-after", "lost-grace", "wait", "once-per", "min-hold", "config")
 	output := outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
-		c, _, err := a.load()
+		c, _, err := flags.read()
 		if err != nil {
 			return err
 		}
 		line := timeline(c)
 		return output.print(durations(line), func(b *bytes.Buffer) {
 			b.WriteString("after the last renewal that was answered\n")
-			table(b, rows(line[:instants]))
+			table(b, timelineRows(line[:pointsInTime]))
 			b.WriteString("\nwhich means\n")
-			table(b, rows(line[instants:]))
+			table(b, timelineRows(line[pointsInTime:]))
 		})
 	}
 	return command
 }
 
-// entry is one line of the explanation: a duration, its name for programs and
-// what it means.
+// entry is one line of the explanation: a duration, its name in JSON and in the
+// table, and what it means.
 type entry struct {
 	at         time.Duration
 	name, what string
 	meaning    string
 }
 
-// instants are so many of the first entries; the others are spans.
-const instants = 5
+// The first five entries are points in time, the others durations.
+const pointsInTime = 5
 
-func rows(entries []entry) [][]string {
+func timelineRows(entries []entry) [][]string {
 	cells := make([][]string, 0, len(entries))
 	for _, e := range entries {
 		cells = append(cells, []string{"  " + e.what, span(e.at), e.meaning})
@@ -57,9 +57,9 @@ func rows(entries []entry) [][]string {
 	return cells
 }
 
-// timeline tells what happens when nobody answers after a renewal that was sent
-// at 0, and what that comes to.
-func timeline(c config.Config) []entry {
+// timeline lists what happens if no renewal is answered after the one sent at 0, and
+// the durations that follow from it.
+func timeline(c settings.Config) []entry {
 	t := elect.NewTiming(c.TTL, c.Renew, c.KillAfter)
 	return []entry{
 		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; unanswered for %s it is repeated every %s", span(t.Attempt), span(t.Attempt+t.DoubtPause()))},

@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // Whatever a store tells: what people and programs are shown is printable, and
@@ -70,19 +70,19 @@ func FuzzConfiguration(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		flags := newFlags()
+		flags := settings.NewFlags()
 		if flags.Lookup(flag) == nil || flags.Set(flag, given) != nil {
 			t.Skip()
 		}
-		c, err := load(flags, []string{"true"}, []string{file})
+		c, err := readSettings(flags, []string{"true"}, []string{file})
 		if err == nil {
 			if err := c.Validate(); err != nil || !lease.ValidKey(c.Key) || c.TTL < time.Second || c.Renew > c.TTL/3 {
 				t.Errorf("taken: %+v, %v", c, err)
 			}
 			return
 		}
-		var refused *config.Error
-		if !errors.As(err, &refused) || refused.Problem == "" || refused.Cure == "" {
+		var refused *settings.Error
+		if !errors.As(err, &refused) || refused.Problem == "" || refused.Hint == "" {
 			t.Errorf("refused with %#v", err)
 		}
 	})

@@ -1,68 +1,44 @@
 package cmd
 
 import (
+	"os"
 	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func TestHelpListsTheFlags(t *testing.T) {
 	flags := []string{"--help"}
-	newFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != nowFlag {
+	settings.NewFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != settings.NowFlag {
 			flags = append(flags, "--"+f.Name)
 		}
 		if f.Shorthand != "" {
 			flags = append(flags, "-"+f.Shorthand)
 		}
 	})
-	var told []string
-	for _, m := range regexp.MustCompile(`(?:^|[\s,])(--?[a-zA-Z][a-z-]*)`).FindAllStringSubmatch(help, -1) {
-		told = append(told, m[1])
+	var listed []string
+	for _, m := range regexp.MustCompile(`(?:^|[\s,])(--?[a-zA-Z][a-z-]*)`).FindAllStringSubmatch(help(), -1) {
+		listed = append(listed, m[1])
 	}
-	for _, list := range []*[]string{&flags, &told} {
+	for _, list := range []*[]string{&flags, &listed} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	if !slices.Equal(flags, told) {
-		t.Errorf("the help tells of %q, the flags are %q", told, flags)
-	}
-}
-
-func TestHelpTellsTheDefaults(t *testing.T) {
-	c := config.Default()
-	c.Key, c.Command, c.OncePer = "k", []string{"job"}, time.Hour
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for flag, byDefault := range map[string]string{
-		"--prefix":         c.Prefix,
-		"--ttl":            config.Text(c.TTL),
-		"--wait":           strconv.Itoa(int(c.Wait)),
-		"--skip-exit-code": strconv.Itoa(c.SkipExitCode),
-		"--kill-after":     config.Text(c.KillAfter),
-		"--lost-grace":     config.Text(c.LostGrace),
-		"--store":          c.Store,
-		"--tries":          strconv.Itoa(c.Tries),
-		"--config":         defaultFiles()[0],
-	} {
-		if !regexp.MustCompile(`(?m)^ .*` + flag + ` [^(]*\(default ` + regexp.QuoteMeta(byDefault) + `[,;) ]`).MatchString(help) {
-			t.Errorf("the help does not tell that %s is %s by default", flag, byDefault)
-		}
+	if !slices.Equal(flags, listed) {
+		t.Errorf("the help lists %q, the flags are %q", listed, flags)
 	}
 }
 
 func TestHelpFitsATerminal(t *testing.T) {
-	lines := strings.Split(help, "\n")
+	lines := strings.Split(help(), "\n")
 	if len(lines) > 75 {
 		t.Errorf("%d lines", len(lines))
 	}
@@ -88,5 +64,24 @@ func TestVersion(t *testing.T) {
 	info.Settings[1].Value = "false"
 	if got := versionText(info); !strings.HasPrefix(got, "leaderrun v1.2.3 (abc123)\n") {
 		t.Errorf("%q", got)
+	}
+}
+
+// docs/settings.md names every flag of every verb.
+func TestFlagsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range append(whole().Commands(), whole()) {
+		command.InitDefaultHelpFlag()
+		command.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name == settings.NowFlag { // -n, which --wait explains
+				return
+			}
+			if !regexp.MustCompile("[` ]--" + f.Name + "[` ]").Match(page) {
+				t.Errorf("docs/settings.md does not explain --%s of %s", f.Name, command.Name())
+			}
+		})
 	}
 }

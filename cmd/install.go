@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func installCommand() *cobra.Command {
@@ -20,20 +20,20 @@ image runs it from there.`,
 		Example: "  leaderrun install /shared/leaderrun",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return &config.Error{Problem: "install needs one path", Cure: "leaderrun install /shared/leaderrun"}
+				return &settings.Error{Problem: "install needs one path", Hint: "leaderrun install /shared/leaderrun"}
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := install(args[0]); err != nil {
-				return &config.Error{Problem: "not installed: " + err.Error(), Cure: "name a file in a directory that exists and is writable"}
+				return &settings.Error{Problem: "not installed: " + err.Error(), Hint: "name a file in a directory that exists and is writable"}
 			}
 			return nil
 		},
 	}
 }
 
-// install replaces the file as a whole: one that runs goes on with what it was.
+// install replaces the file atomically: a process that runs the old one goes on.
 func install(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "leaderrun")

@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/run"
 )
 
+// Where a command is found, and the status of one that is not.
 func TestLookup(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -58,22 +61,22 @@ func TestLookup(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Setenv("PATH", tt.path)
-		got, err := lookup(tt.name)
+		got, err := run.Lookup(tt.name)
 		if tt.want != "" {
 			if got != tt.want || err != nil {
-				t.Errorf("lookup(%q) in %q = %q, %v; want %q", tt.name, tt.path, got, err, tt.want)
+				t.Errorf("Lookup(%q) in %q = %q, %v; want %q", tt.name, tt.path, got, err, tt.want)
 			}
 			continue
 		}
 		if err == nil || notStarted(err) != tt.status {
-			t.Errorf("lookup(%q) in %q = %q, %v; want status %d", tt.name, tt.path, got, err, tt.status)
+			t.Errorf("Lookup(%q) in %q = %q, %v; want status %d", tt.name, tt.path, got, err, tt.status)
 		}
 	}
 
 	if err := os.Unsetenv("PATH"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := lookup("sh"); err != nil || filepath.Base(got) != "sh" {
+	if got, err := run.Lookup("sh"); err != nil || filepath.Base(got) != "sh" {
 		t.Errorf("without PATH: %q, %v", got, err)
 	}
 }

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leaderrun/leaderrun/internal/config"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// pages are written by TestManPages -update from what the commands say.
+// pages are generated: go test ./cmd -run TestManPages -update.
 //
 //go:embed man/*.1
 var pages embed.FS
@@ -22,9 +22,9 @@ func manCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			page, err := pages.ReadFile("man/" + strings.Join(append([]string{"leaderrun"}, args...), "-") + ".1")
 			if err != nil {
-				return &config.Error{Problem: "no such page", Cure: "leaderrun help lists the verbs"}
+				return &settings.Error{Problem: "no such page", Hint: "leaderrun help lists the verbs"}
 			}
-			return printed(string(page))
+			return writeAnswer(string(page))
 		},
 	}
 }

@@ -19,7 +19,7 @@ func TestManPages(t *testing.T) {
 	run.InitDefaultHelpCmd()
 	run.ResetFlags() // the help tells of them in order
 	run.Short = "run a command only while this host leads"
-	run.Long = verbatim(help)
+	run.Long = verbatim(help())
 	want := map[string]*cobra.Command{"leaderrun.1": run}
 	for _, c := range run.Commands() {
 		want["leaderrun-"+c.Name()+".1"] = c

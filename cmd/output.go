@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // format is the value of -o: how a verb answers.
@@ -27,14 +28,14 @@ const (
 func (f *format) String() string { return string(*f) }
 func (f *format) Type() string   { return "FORMAT" }
 
-// Set is pflag's.
+// Set implements pflag.Value.
 func (f *format) Set(value string) error {
 	switch format(value) {
 	case asTable, asJSON:
 		*f = format(value)
 		return nil
 	}
-	return &config.Error{Setting: "output", Value: value, Problem: "is neither table nor json", Cure: "use table or json"}
+	return &settings.Error{Setting: "output", Value: value, Problem: "is neither table nor json", Hint: "use table or json"}
 }
 
 func outputFlag(command *cobra.Command) *format {
@@ -44,7 +45,7 @@ func outputFlag(command *cobra.Command) *format {
 	return &f
 }
 
-// print answers with v as JSON or with what people writes, all in one write.
+// print writes v as JSON, or the text that people writes, in one write.
 func (f format) print(v any, people func(b *bytes.Buffer)) error {
 	var b bytes.Buffer
 	if f == asJSON {
@@ -52,7 +53,7 @@ func (f format) print(v any, people func(b *bytes.Buffer)) error {
 	} else {
 		people(&b)
 	}
-	return printed(b.String())
+	return writeAnswer(b.String())
 }
 
 // writeJSON writes v for programs, and for people who look at it on a terminal:
@@ -74,8 +75,8 @@ func writeJSON(b *bytes.Buffer, v any) {
 	}
 }
 
-// table writes rows in columns. What stands in a cell may come from the store
-// and be anything.
+// table writes rows in columns. A cell may come from the store, so it may hold
+// anything.
 func table(b *bytes.Buffer, rows [][]string) {
 	w := tabwriter.NewWriter(b, 0, 8, 3, ' ', 0)
 	for _, row := range rows {
@@ -87,26 +88,26 @@ func table(b *bytes.Buffer, rows [][]string) {
 	_ = w.Flush() // into memory
 }
 
-// nothing stands where there is nothing to tell.
+// nothing is a cell without a value.
 const nothing = "-"
 
-// tellable reports whether a time of the store can be one: it may hold anything.
-func tellable(ms int64) bool {
+// validTime reports whether a time of the store can be one: it may hold anything.
+func validTime(ms int64) bool {
 	const year9999 = 253402300799999
 	return ms > 0 && ms <= year9999
 }
 
-// instant is a time of the store on the clock of whoever reads it.
+// instant writes a time of the store in the local time zone.
 func instant(ms int64) string {
-	if !tellable(ms) {
+	if !validTime(ms) {
 		return nothing
 	}
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05 MST")
 }
 
-// moment is a time of the store for programs; nil: nobody knows.
+// moment is a time of the store for JSON; nil: unknown.
 func moment(ms int64) *time.Time {
-	if !tellable(ms) {
+	if !validTime(ms) {
 		return nil
 	}
 	t := time.UnixMilli(ms).UTC()
@@ -115,28 +116,47 @@ func moment(ms int64) *time.Time {
 
 // between is the time from one instant of the store to another.
 func between(from, to int64) time.Duration {
-	if !tellable(from) || !tellable(to) || to < from {
+	if !validTime(from) || !validTime(to) || to < from {
 		return 0
 	}
 	return time.UnixMilli(to).Sub(time.UnixMilli(from))
 }
 
-// span is a duration as exact as people care for.
+// span writes a duration, rounded for people.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < time.Second:
-		return config.Text(d.Round(time.Millisecond))
+		return settings.FormatDuration(d.Round(time.Millisecond))
 	case d < time.Minute:
-		return config.Text(d.Round(100 * time.Millisecond))
+		return settings.FormatDuration(d.Round(100 * time.Millisecond))
 	case d < time.Hour:
-		return config.Text(d.Round(time.Second))
+		return settings.FormatDuration(d.Round(time.Second))
 	case d < day:
-		return config.Text(d.Round(time.Minute))
+		return settings.FormatDuration(d.Round(time.Minute))
 	}
 	days := fmt.Sprintf("%dd", d/day)
 	if hours := (d % day).Truncate(time.Hour); hours > 0 {
-		days += config.Text(hours)
+		days += settings.FormatDuration(hours)
 	}
 	return days
+}
+
+// writeAnswer writes what a verb answers to stdout, in one write.
+func writeAnswer(answer string) error {
+	if answer == "" { // some files refuse even that
+		return nil
+	}
+	if _, err := os.Stdout.WriteString(answer); err != nil {
+		return fmt.Errorf("the answer cannot be written: %w", err)
+	}
+	return nil
+}
+
+// answerLine answers with one line and returns result.
+func answerLine(text string, result error) error {
+	if err := writeAnswer(observe.Printable(text) + "\n"); err != nil {
+		return err
+	}
+	return result
 }

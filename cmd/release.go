@@ -1,16 +1,13 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/leaderrun/leaderrun/internal/config"
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func releaseCommand() *cobra.Command {
@@ -30,14 +27,14 @@ Exit status: 0 done, 1 nobody leads, 69 the store is away.`,
 		Example: "  leaderrun release --key nightly",
 		Args:    noArguments,
 	}
-	a := take(command, append(storeFlags, "key")...)
+	flags := addFlags(command, append(storeFlags, "key")...)
 	force := command.Flags().Bool("force", false, "take the lease away from its holder")
 	now := command.Flags().Bool("now", false, "with --force: do not wait for the holder to stop")
 	command.RunE = func(*cobra.Command, []string) error {
 		if *now && !*force {
-			return &config.Error{Setting: "now", Problem: "means nothing without --force", Cure: "add --force if you know that nothing runs under the key"}
+			return &settings.Error{Setting: "now", Problem: "means nothing without --force", Hint: "add --force if you know that nothing runs under the key"}
 		}
-		return a.ask(true, func(ctx context.Context, c config.Config, store lease.Operator) error {
+		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
 			if *force {
 				return revoke(ctx, store, c.Key, *now)
 			}
@@ -47,7 +44,7 @@ Exit status: 0 done, 1 nobody leads, 69 the store is away.`,
 	return command
 }
 
-func handOver(ctx context.Context, store lease.Operator, key string) error {
+func handOver(ctx context.Context, store lease.Admin, key string) error {
 	s, err := store.HandOver(ctx, key)
 	if err != nil {
 		return err
@@ -60,55 +57,31 @@ func handOver(ctx context.Context, store lease.Operator, key string) error {
 		case lease.HeldRevoked, lease.HeldForeign:
 			text += "; --force --now frees the key"
 		}
-		return said(text, errNo)
+		return answerLine(text, errNo)
 	}
-	return said(fmt.Sprintf("%s: asked %s to stop its command and hand over", key, whom(s)), nil)
+	return answerLine(fmt.Sprintf("%s: asked %s to stop its command and hand over", key, whom(s)), nil)
 }
 
-func revoke(ctx context.Context, store lease.Operator, key string, now bool) error {
+func revoke(ctx context.Context, store lease.Admin, key string, now bool) error {
 	s, err := store.Revoke(ctx, key, now)
 	if err != nil {
 		return err
 	}
 	switch {
 	case s.Why == "" && now:
-		return said(key+": was free: "+means(s)+"; a holder that still takes itself for the leader is told by its next renewal that it is none", errNo)
+		return answerLine(key+": was free: "+means(s)+"; a holder that still takes itself for the leader is told by its next renewal that it is none", errNo)
 	case s.Why == "":
-		return said(key+": nothing to take away: "+means(s), errNo)
+		return answerLine(key+": nothing to take away: "+means(s), errNo)
 	case s.Why == lease.HeldForeign && !now:
-		return said(fmt.Sprintf("%s: nothing taken away: %s; --force --now deletes it", key, means(s)), errNo)
+		return answerLine(fmt.Sprintf("%s: nothing taken away: %s; --force --now deletes it", key, means(s)), errNo)
 	case s.Why == lease.HeldForeign:
-		return said(fmt.Sprintf("%s: deleted %q, which leaderrun did not write", key, s.Value), nil)
+		return answerLine(fmt.Sprintf("%s: deleted %q, which leaderrun did not write", key, s.Value), nil)
 	case s.Why == lease.HeldCooldown:
-		return said(key+": ended the minimum hold of the last run, that of "+whom(s), nil)
+		return answerLine(key+": ended the minimum hold of the last run, that of "+whom(s), nil)
 	case now:
-		return said(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, whom(s)), nil)
+		return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, whom(s)), nil)
 	case s.Why == lease.HeldRevoked:
-		return said(fmt.Sprintf("%s: already taken from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
+		return answerLine(fmt.Sprintf("%s: already taken from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
 	}
-	return said(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
-}
-
-// whom names the holder of a lease, also of one that has released.
-func whom(s lease.Status) string {
-	id := s.Value[strings.LastIndexByte(s.Value, ':')+1:] // some stores write before it what it is
-	holder := cmp.Or(s.Holder, lease.Holder(id))
-	if !holder.Valid() {
-		return fmt.Sprintf("%q", s.Value)
-	}
-	text := fmt.Sprintf("%s (pid %d", holder.Host(), pid(holder))
-	if s.Why != lease.HeldRevoked { // then it is no longer the holder's
-		text += fmt.Sprintf(", token %d", s.Token)
-	}
-	if name := commandOf(s); name != "" {
-		text += ", command " + config.Shown(name)
-	}
-	return text + ")"
-}
-
-func said(text string, result error) error {
-	if err := printed(observe.Printable(text) + "\n"); err != nil {
-		return err
-	}
-	return result
+	return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
 }

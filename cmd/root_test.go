@@ -2,17 +2,19 @@ package cmd
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
 func TestHelpGoesToStdout(t *testing.T) {
 	noSettings(t)
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"--key", "k", "--help", "x"}} {
-		if status, stdout, stderr := ran(t, args...); status != 0 || stdout != help || stderr != "" {
+		if status, stdout, stderr := ran(t, args...); status != 0 || stdout != help() || stderr != "" {
 			t.Errorf("%q: status %d, %d bytes on stdout, stderr %q", args, status, len(stdout), stderr)
 		}
 	}
@@ -181,8 +183,8 @@ func TestBadInput(t *testing.T) {
 		{env: "MUTEX_REDIS_SENTINEL_HOST=s REDIS_URL=redis://h", args: "--key k JOB", want: "MUTEX_REDIS_SENTINEL_NAME is missing from the variables MUTEX_REDIS_*"},
 		{env: "MUTEX_REDIS_PORT=1 REDIS_HOST=h", args: "--key k JOB", want: "MUTEX_REDIS_HOST is missing"},
 		{env: "MUTEX_REDIS_HOST=", args: "--key k JOB", want: "MUTEX_REDIS_HOST is set, but empty"},
-		{env: "REDIS_URL=redis://:file:%2Fnonexistent@h", args: "--key k JOB", want: `REDIS_URL: the password file "/nonexistent" cannot be read`},
-		{env: "REDIS_HOST=h REDIS_PASSWORD=file:/dev/null", args: "--key k JOB", want: `REDIS_HOST: the password file "/dev/null" is empty`},
+		{env: "REDIS_URL=redis://:file:%2Fnonexistent@h", args: "--key k JOB", want: `REDIS_URL: redis store: the password file "/nonexistent" cannot be read`},
+		{env: "REDIS_HOST=h REDIS_PASSWORD=file:/dev/null", args: "--key k JOB", want: `REDIS_HOST: redis store: the password file "/dev/null" is empty`},
 	}
 	for _, tt := range tests {
 		t.Run(strings.TrimSpace(tt.env+" "+tt.file+" "+tt.args), func(t *testing.T) {
@@ -213,7 +215,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// checkForm checks that an error has the form of all: one line, and a cure.
+// checkForm checks that an error has the form of all: one line, and a hint.
 func checkForm(t *testing.T, stderr string) {
 	t.Helper()
 	lines := strings.Split(stderr, "\n")
@@ -221,7 +223,7 @@ func checkForm(t *testing.T, stderr string) {
 		t.Fatalf("not two lines: %q", stderr)
 	}
 	if !strings.HasPrefix(lines[0], "leaderrun: ") || !strings.HasPrefix(lines[1], "  ") || len(strings.TrimSpace(lines[1])) < 8 {
-		t.Errorf("not a message and a cure: %q", stderr)
+		t.Errorf("not a message and a hint: %q", stderr)
 	}
 	if strings.HasSuffix(lines[0], ".") || strings.HasSuffix(lines[1], ".") {
 		t.Errorf("full stop: %q", stderr)
@@ -299,11 +301,11 @@ func TestErrorsInJSON(t *testing.T) {
 		{"--log-format", "json", "--key", "k", "nonexistent-command"},
 	} {
 		_, _, stderr := ran(t, args...)
-		var record struct{ Level, Msg, Cure string }
+		var record struct{ Level, Msg, Hint string }
 		if err := json.Unmarshal([]byte(stderr), &record); err != nil {
 			t.Fatalf("%v: %q", err, stderr)
 		}
-		if record.Level != "ERROR" || record.Msg == "" || record.Cure == "" {
+		if record.Level != "ERROR" || record.Msg == "" || record.Hint == "" {
 			t.Errorf("%q", stderr)
 		}
 	}
@@ -324,5 +326,37 @@ func TestHiddenVerbsAreCommands(t *testing.T) {
 		if got := Main([]string{"-q", "--store=file:" + t.TempDir(), "--key=k", word}); got != exitNotFound {
 			t.Errorf("%s behind flags ended with %d, want %d: looked for and not found", word, got, exitNotFound)
 		}
+	}
+}
+
+// fifo is a file that must not be replaced. A device would be lost to the whole
+// machine by a test that fails as root.
+func fifo(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A run that got past its configuration writes the file, also when it could not
+// start the command.
+func TestOutcomeFileOfACommandThatIsNotThere(t *testing.T) {
+	noSettings(t)
+	file := filepath.Join(t.TempDir(), "outcome")
+	if status, _, _ := ran(t, "--key", "k", "--outcome-file", file, "/nonexistent/job"); status != 127 {
+		t.Errorf("status %d", status)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), `{"outcome":"not-started","child_exit":null`) {
+		t.Errorf("%s, %v", text, err)
+	}
+
+	file = filepath.Join(t.TempDir(), "outcome")
+	if status, _, _ := ran(t, "--key", "k", "--ttl", "5", "--outcome-file", file, "true"); status != 125 {
+		t.Errorf("status %d", status)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("written although the configuration was wrong: %v", err)
 	}
 }

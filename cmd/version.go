@@ -18,7 +18,7 @@ func versionCommand() *cobra.Command {
 			if !ok {
 				info = &debug.BuildInfo{Main: debug.Module{Version: "(unknown)"}}
 			}
-			return printed(versionText(info) + "\n")
+			return writeAnswer(versionText(info) + "\n")
 		},
 	}
 }

@@ -13,19 +13,21 @@ import (
 // run is one Run under way. Its goroutine alone touches the fields; requests
 // run in goroutines of their own and come back as events.
 type run struct {
-	set     Settings
-	store   lease.Store
-	process Process
-	sink    Sink
+	set      Settings
+	store    lease.Store
+	process  Process
+	observer Observer
 
 	ctx     context.Context
 	state   elect.State
 	request lease.Request
 	held    *lease.HeldError
+	// seenUntil is when the lease request.Seen ends, by this host's clock.
+	seenUntil time.Duration
 
-	// told carries what other goroutines tell, until over is closed.
-	told chan told
-	over chan struct{}
+	// reported carries what other goroutines tell, until over is closed.
+	reported chan report
+	over     chan struct{}
 	// requests numbers the requests to the store; cancel ends the last one.
 	requests int
 	cancel   context.CancelFunc
@@ -34,19 +36,24 @@ type run struct {
 	passing sync.WaitGroup
 }
 
-// told is an event and the request that it answers; 0 is none.
-type told struct {
+// report is an event and the request that it answers; 0 is none.
+type report struct {
 	request int
 	event   elect.Event
 }
 
+// errLateStart: somebody who was told of the grant took too long, such as a disk on
+// which the lease file is made.
+var errLateStart = errors.New("the command was not started: its lease had run out before")
+
 func (r *run) act(a elect.Action) {
 	switch a.Kind {
 	case elect.Acquire:
-		if a.Fresh {
+		if a.Fresh && r.requests > 0 {
 			r.request.Holder = r.set.NewHolder()
 		}
 		r.request.Tick = a.Tick
+		r.request.Seen.Left = max(0, r.seenUntil-r.set.Now())
 		request := r.request
 		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
 			l, err := r.store.Acquire(ctx, request)
@@ -72,11 +79,18 @@ func (r *run) act(a elect.Action) {
 	case elect.Pass:
 		r.pass()
 	case elect.Start:
-		r.process.Start(a.KillBy, a.Lease, func(e elect.Event) { r.tell(told{event: e}) })
+		tell := func(e elect.Event) { r.report(report{event: e}) }
+		if r.set.Now() >= a.StartBy {
+			go tell(elect.Event{Kind: elect.StartFailed, Err: errLateStart})
+			return
+		}
+		r.process.Start(a.KillBy, a.Lease, tell)
 	case elect.Extend:
 		r.process.Extend(a.KillBy)
 	case elect.Signal:
 		r.process.Signal(a.Signal)
+	case elect.SignalRest:
+		r.process.SignalRest(a.Signal)
 	case elect.Kill:
 		r.process.Kill()
 	case elect.Leave:
@@ -97,7 +111,7 @@ func (r *run) ask(timeout time.Duration, request func(context.Context) elect.Eve
 		sent := r.set.Now() // before it leaves: the store may act at any time after this
 		e := request(ctx)
 		e.Sent = sent
-		r.tell(told{request: number, event: e})
+		r.report(report{request: number, event: e})
 	}()
 }
 
@@ -108,15 +122,15 @@ func (r *run) listen() {
 	go func() {
 		defer cancel()
 		if e := listened(r.store, ctx, r.request.Key); ctx.Err() == nil {
-			r.tell(told{event: e})
+			r.report(report{event: e})
 		}
 	}()
 }
 
-// tell hands what happened to the loop, until the run is over.
-func (r *run) tell(t told) {
+// report hands what happened to the loop, until the run is over.
+func (r *run) report(t report) {
 	select {
-	case r.told <- t:
+	case r.reported <- t:
 	case <-r.over:
 	}
 }
@@ -159,11 +173,11 @@ func waited(err error) elect.Event {
 }
 
 func listened(store lease.Store, ctx context.Context, key string) elect.Event {
-	caller, ok := store.(lease.Caller)
+	pinger, ok := store.(lease.Pinger)
 	if !ok {
 		return elect.Event{Kind: elect.CannotWake}
 	}
-	err := caller.Listen(ctx, key)
+	err := pinger.Listen(ctx, key)
 	switch {
 	case err == nil:
 		return elect.Event{Kind: elect.Pinged}

@@ -1,5 +1,5 @@
 // Package campaign carries out what package elect decides: it asks the store,
-// holds the command through a Process, keeps the time and tells a Sink. It
+// holds the command through a Process, keeps the time and tells an Observer. It
 // promises that every answer, signal and deadline reaches the state machine in
 // one order, one at a time, and that Run returns only when nothing of the run
 // is left to do. It decides nothing itself.
@@ -8,6 +8,9 @@ package campaign
 import (
 	"context"
 	"errors"
+	"hash/fnv"
+	"io"
+	"math"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
@@ -47,15 +50,17 @@ type Process interface {
 	Extend(killBy time.Duration)
 	// Signal reaches the command, or what is left of its tree.
 	Signal(signal int)
+	// SignalRest repeats it for those whom it did not reach: the command has ended.
+	SignalRest(signal int)
 	// Kill sends SIGKILL to the whole tree, as often as it takes.
 	Kill()
 	// Leave lets the rest of the tree live on unguarded.
 	Leave()
 }
 
-// Sink is told every step, before its actions are carried out. Observe must not
+// Observer sees every step, before its actions are carried out. Observe must not
 // block.
-type Sink interface {
+type Observer interface {
 	Observe(Transition)
 }
 
@@ -79,11 +84,13 @@ type Result struct {
 // Run campaigns, and leads while the command runs. It returns when the state
 // machine is done. Cancelling ctx cuts requests to the store short and nothing
 // else: a run is ended by a signal.
-func Run(ctx context.Context, set Settings, store lease.Store, process Process, sink Sink) Result {
+func Run(ctx context.Context, set Settings, store lease.Store, process Process, observer Observer) Result {
+	set.Request.Holder = set.NewHolder()
+	set.Jitter = jitter(set.Request.Holder)
 	r := &run{
-		set: set, store: store, process: process, sink: sink,
+		set: set, store: store, process: process, observer: observer,
 		ctx: ctx, state: elect.New(set.Settings), request: set.Request,
-		told: make(chan told, 16), over: make(chan struct{}),
+		reported: make(chan report, 16), over: make(chan struct{}),
 		cancel: func() {}, deafen: func() {},
 	}
 	r.step(elect.Event{Kind: elect.Begin})
@@ -99,6 +106,13 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 		result.Led = set.Now() - r.state.AcquiredAt
 	}
 	return result
+}
+
+// jitter is a number from -1 to 1 that is a candidate's own.
+func jitter(h lease.Holder) float64 {
+	sum := fnv.New32a()
+	_, _ = io.WriteString(sum, string(h)) // a hash takes everything
+	return 2*float64(sum.Sum32())/math.MaxUint32 - 1
 }
 
 // next is the next thing that happens.
@@ -117,7 +131,7 @@ func (r *run) next() elect.Event {
 				kind = elect.Order
 			}
 			return elect.Event{Kind: kind, Signal: s.Signal, FromTerminal: s.FromTerminal}
-		case t := <-r.told:
+		case t := <-r.reported:
 			if t.request == 0 || t.request == r.requests {
 				return t.event
 			}
@@ -133,16 +147,22 @@ func (r *run) step(e elect.Event) {
 	from := r.state
 	var actions []elect.Action
 	r.state, actions = elect.Step(from, e)
-	r.sink.Observe(Transition{From: from, Event: e, To: r.state, Actions: actions})
+	r.observer.Observe(Transition{From: from, Event: e, To: r.state, Actions: actions})
 	for _, a := range actions {
 		r.act(a)
 	}
 }
 
-// learn keeps what a denial tells: who stands in the way, and the largest token
-// seen, which no store may fall behind.
+// learn keeps what a denial tells: who stands in the way, and until when by this
+// clock. Of the same lease the first word counts: the store's clock may have been
+// set since.
 func (r *run) learn(e elect.Event) {
-	if errors.As(e.Err, &r.held) && r.held.Token > r.request.SeenToken {
-		r.request.SeenToken, r.request.SeenTTL = r.held.Token, r.held.TTL
+	if !errors.As(e.Err, &r.held) {
+		return
+	}
+	seen := &r.request.Seen
+	if r.held.Token > seen.Token || r.held.Token == seen.Token && r.held.Expires != seen.Expires {
+		*seen = lease.Seen{Token: r.held.Token, TTL: r.held.TTL, Expires: r.held.Expires}
+		r.seenUntil = e.At + r.held.Remaining
 	}
 }

@@ -27,9 +27,10 @@ type world struct {
 	listen  func(context.Context) error
 	pass    func(context.Context) error
 	// command is the command's life: it returns how it ended, or is cut short by
-	// a signal (stubborn: only by a kill).
+	// a signal (stubborn: only by a kill, and survives so many of those).
 	command  func(ctx context.Context) elect.Exit
 	stubborn bool
+	survives int
 
 	mu       sync.Mutex
 	log      []string
@@ -41,7 +42,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, start: time.Now()}
+	w := &world{t: t, start: time.Now(), end: func() {}}
 	w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
 		return lease.Lease{Key: r.Key, Holder: r.Holder, Token: 7, TTL: r.TTL}, nil
 	}
@@ -96,11 +97,17 @@ func (w *world) Start(killBy time.Duration, _ lease.Lease, tell func(elect.Event
 func (w *world) Extend(killBy time.Duration) { w.killBy = killBy }
 func (w *world) Signal(n int) {
 	w.note("signal %d", n)
-	if !w.stubborn {
+	if !w.stubborn && w.end != nil {
 		w.end()
 	}
 }
-func (w *world) Kill()              { w.note("kill"); w.end() }
+func (w *world) SignalRest(n int) { w.Signal(n) }
+func (w *world) Kill() {
+	w.note("kill")
+	if w.survives--; w.survives < 0 {
+		w.end()
+	}
+}
 func (w *world) Leave()             {}
 func (w *world) Observe(Transition) {}
 
@@ -338,11 +345,13 @@ func TestStandby(t *testing.T) {
 		w := newWorld(t)
 		free := w.start.Add(7 * time.Second)
 		woken := make(chan struct{}, 1)
+		var seen lease.Seen
 		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
 			if time.Now().Before(free) {
-				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Token: 5, TTL: 30 * time.Second, Remaining: 20 * time.Second}
+				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Token: 5, TTL: 30 * time.Second, Expires: 90, Remaining: 20 * time.Second}
 			}
-			return lease.Lease{Token: r.SeenToken + 1}, nil
+			seen = r.Seen
+			return lease.Lease{Token: r.Seen.Token + 1}, nil
 		}
 		w.wait = func(ctx context.Context) error {
 			select {
@@ -358,8 +367,8 @@ func TestStandby(t *testing.T) {
 		set.Wait = time.Minute
 		r := Run(t.Context(), set, w, w, w)
 		w.expect("0.0 acquire", "7.0 acquire", "7.0 start", "8.0 gone", "8.0 release")
-		if r.Lease.Token != 6 {
-			t.Errorf("token %d: the one seen was not told to the store", r.Lease.Token)
+		if want := (lease.Seen{Token: 5, TTL: 30 * time.Second, Expires: 90, Left: 13 * time.Second}); seen != want || r.Lease.Token != 6 {
+			t.Errorf("asked knowing of %+v, want %+v; token %d", seen, want, r.Lease.Token)
 		}
 	})
 }
@@ -371,8 +380,8 @@ func TestOwnTimerAtExpiry(t *testing.T) {
 		w := newWorld(t)
 		w.acquire = func(ctx context.Context, r lease.Request) (lease.Lease, error) {
 			time.Sleep(50 * time.Millisecond)
-			if time.Since(w.start) < 20*time.Second {
-				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 20 * time.Second}
+			if left := 20*time.Second - time.Since(w.start); left > 0 {
+				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: left}
 			}
 			return lease.Lease{Token: 1}, nil
 		}
@@ -381,7 +390,7 @@ func TestOwnTimerAtExpiry(t *testing.T) {
 		set := w.settings()
 		set.Wait = time.Minute
 		Run(t.Context(), set, w, w, w)
-		w.expect("0.0 acquire", "20.1 acquire", "20.1 start", "21.1 gone", "21.1 release")
+		w.expect("0.0 acquire", "19.6 acquire", "20.0 acquire", "20.1 start", "21.1 gone", "21.1 release")
 	})
 }
 
@@ -427,7 +436,7 @@ func TestStoreAway(t *testing.T) {
 				set.Wait = test.wait
 				r := Run(t.Context(), set, w, w, w)
 				w.expect(test.want...)
-				if r.Outcome != elect.Unavailable || time.Since(w.start) != test.end {
+				if r.Outcome != elect.Unavailable || time.Since(w.start).Round(100*time.Millisecond) != test.end {
 					t.Errorf("%s after %s, want %s", r.Outcome, time.Since(w.start), test.end)
 				}
 			})
@@ -486,4 +495,28 @@ func TestSleep(t *testing.T) {
 			t.Error(r.Outcome)
 		}
 	})
+}
+
+// slow is a sink that takes its time with a grant: a lease file on a slow disk.
+type slow struct{ took time.Duration }
+
+func (s slow) Observe(t Transition) {
+	if t.Event.Kind == elect.Granted {
+		time.Sleep(s.took)
+	}
+}
+
+// What happens between the grant and the start counts: from stop-by on nothing is
+// started, also if kill-by lies ahead.
+func TestSlowStart(t *testing.T) {
+	for took, want := range map[time.Duration]elect.Outcome{21 * time.Second: elect.Exited, 22 * time.Second: elect.Expired} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.command = lasts(0, 0)
+			r := Run(t.Context(), w.settings(), w, w, slow{took})
+			if started := w.killBy != 0; r.Outcome != want || started != (want == elect.Exited) {
+				t.Errorf("%s after the grant: %s, started: %t; %q", took, r.Outcome, started, w.log)
+			}
+		})
+	}
 }

@@ -21,7 +21,7 @@ import (
 // Store is what is examined.
 type Store interface {
 	lease.Store
-	lease.Operator
+	lease.Admin
 }
 
 // probe is the key under which the doctor leads. It is always the same, since a
@@ -37,14 +37,14 @@ func Examine(ctx context.Context, store Store, holder lease.Holder, t elect.Timi
 	case errors.As(err, &held):
 		return []lease.Finding{{
 			Subject: "rights", Verdict: lease.Doubtful, Text: fmt.Sprintf("not tried: another doctor has the key %s: %q", probe, held.Value),
-			Cure: fmt.Sprintf("try again, after %s at most", held.Remaining.Round(time.Second)),
+			Hint: fmt.Sprintf("try again, after %s at most", held.Remaining.Round(time.Second)),
 		}}
 	case err != nil:
 		return []lease.Finding{Broken("store", err)}
 	}
 	findings := verbs(ctx, store, l, t)
 	if examiner, ok := store.(lease.Examiner); ok {
-		findings = append(findings, examiner.Examine(ctx, t.Outage())...)
+		findings = append(findings, examiner.Examine(ctx, t.Outage(), t.Margin)...)
 	}
 	return findings
 }
@@ -145,7 +145,7 @@ func drift(ctx context.Context, store Store) (gained float64, elapsed time.Durat
 // that never calls is no worse.
 func listen(ctx context.Context, store Store) <-chan bool {
 	heard := make(chan bool, 1)
-	caller, ok := store.(lease.Caller)
+	caller, ok := store.(lease.Pinger)
 	if !ok {
 		heard <- true
 		return heard
@@ -164,7 +164,7 @@ func wakeups(heard bool) lease.Finding {
 	}
 	return lease.Finding{
 		Subject: "wake-ups", Verdict: lease.Doubtful, Text: "nobody is called: a standby finds out late that the key is free, a holder by its next renewal that it is to hand over",
-		Cure: missing + ", and use no pooler in transaction mode",
+		Hint: missing + ", and use no pooler in transaction mode",
 	}
 }
 
@@ -175,12 +175,12 @@ func filed(ctx context.Context, store Store, l lease.Lease) lease.Finding {
 		return Broken("history", err)
 	}
 	if !slices.ContainsFunc(s.Runs, func(r lease.Run) bool { return r.Token == l.Token }) {
-		return lease.Finding{Subject: "history", Verdict: lease.Doubtful, Text: "runs are not filed: leaderrun history shows none", Cure: missing}
+		return lease.Finding{Subject: "history", Verdict: lease.Doubtful, Text: "runs are not filed: leaderrun history shows none", Hint: missing}
 	}
 	return Fine("history", "runs are filed")
 }
 
-func listing(ctx context.Context, store lease.Operator) lease.Finding {
+func listing(ctx context.Context, store lease.Admin) lease.Finding {
 	keys, err := store.Keys(ctx)
 	if err != nil {
 		f := Broken("listing", err)
@@ -194,9 +194,9 @@ func latency(median, worst time.Duration, t elect.Timing) lease.Finding {
 	f := Fine("latency", fmt.Sprintf("%s in the median, %s at most; a renewal may take %s", median.Round(10*time.Microsecond), worst.Round(10*time.Microsecond), t.Attempt.Round(time.Millisecond)))
 	switch {
 	case worst > t.Attempt:
-		f.Verdict, f.Cure = lease.Bad, "use a longer --ttl, or a store that is nearer"
+		f.Verdict, f.Hint = lease.Bad, "use a longer --ttl, or a store that is nearer"
 	case worst > t.Attempt/4:
-		f.Verdict, f.Cure = lease.Doubtful, "use a longer --ttl, or find out what is slow between here and the store"
+		f.Verdict, f.Hint = lease.Doubtful, "use a longer --ttl, or find out what is slow between here and the store"
 	}
 	return f
 }
@@ -213,7 +213,7 @@ func clock(drift float64, elapsed time.Duration, t elect.Timing) lease.Finding {
 	f := Fine("clock", fmt.Sprintf("the store's runs as fast as this host's to within %.1f%%; %.1f%% is allowed", percent, allowed))
 	if percent > allowed {
 		f.Verdict, f.Text = lease.Bad, fmt.Sprintf("the store's and this host's run apart by %.1f%%; %.1f%% is allowed", percent, allowed)
-		f.Cure = "look after the time of both hosts: chrony, or what the virtual machine offers"
+		f.Hint = "look after the time of both hosts: chrony, or what the virtual machine offers"
 	}
 	return f
 }
@@ -223,7 +223,7 @@ func Broken(subject string, err error) lease.Finding {
 	f := lease.Finding{Subject: subject, Verdict: lease.Bad, Text: err.Error()}
 	var failure *lease.StoreError
 	if errors.As(err, &failure) {
-		f.Cure = failure.Cure
+		f.Hint = failure.Hint
 	}
 	return f
 }

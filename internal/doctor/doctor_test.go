@@ -17,7 +17,7 @@ func TestLatency(t *testing.T) {
 	for worst, want := range map[time.Duration]lease.Verdict{
 		time.Millisecond: lease.Fine, 600 * time.Millisecond: lease.Doubtful, 3 * time.Second: lease.Bad,
 	} {
-		if f := latency(time.Millisecond, worst, timing); f.Verdict != want || (f.Cure == "") != (want == lease.Fine) {
+		if f := latency(time.Millisecond, worst, timing); f.Verdict != want || (f.Hint == "") != (want == lease.Fine) {
 			t.Errorf("%s: %+v", worst, f)
 		}
 	}
@@ -33,9 +33,22 @@ func TestLatencyIsRound(t *testing.T) {
 func TestClock(t *testing.T) {
 	timing := elect.NewTiming(30*time.Second, 10*time.Second, 10*time.Second) // 1.0 % are allowed
 	for drift, want := range map[float64]lease.Verdict{0: lease.Fine, 2: lease.Fine, -2: lease.Fine, 8: lease.Fine, 20: lease.Bad, -20: lease.Bad} {
-		if f := clock(drift, time.Second, timing); f.Verdict != want || (f.Cure == "") != (want == lease.Fine) {
+		if f := clock(drift, time.Second, timing); f.Verdict != want || (f.Hint == "") != (want == lease.Fine) {
 			t.Errorf("%g ms: %+v", drift, f)
 		}
+	}
+}
+
+func TestChildren(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "children")
+	if f := Children(list); len(f) != 1 || f[0].Verdict != lease.Doubtful || f[0].Hint == "" {
+		t.Errorf("a kernel without lists of children: %+v", f)
+	}
+	if err := os.WriteFile(list, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := Children(list); f != nil {
+		t.Errorf("a kernel with them: %+v", f)
 	}
 }
 
@@ -70,7 +83,7 @@ func TestPath(t *testing.T) {
 		t.Errorf("%+v", findings)
 	}
 	findings := Path("/usr/local/bin/leaderrun")
-	if len(findings) != 1 || findings[0].Verdict != lease.Doubtful || findings[0].Cure != "write /usr/local/bin/leaderrun in crontabs" {
+	if len(findings) != 1 || findings[0].Verdict != lease.Doubtful || findings[0].Hint != "write /usr/local/bin/leaderrun in crontabs" {
 		t.Errorf("%+v", findings)
 	}
 }

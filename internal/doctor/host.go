@@ -32,7 +32,7 @@ func Tasks(mounted, membership string) []lease.Finding {
 	}
 	f := Fine("cgroup", fmt.Sprintf("%d of %d tasks in use", now, most))
 	if most-now < tasksNeeded {
-		f.Verdict, f.Cure = lease.Doubtful, "raise TasksMax= of the unit, or the pids limit of the container"
+		f.Verdict, f.Hint = lease.Doubtful, "raise TasksMax= of the unit, or the pids limit of the container"
 	}
 	return []lease.Finding{f}
 }
@@ -60,6 +60,19 @@ func Guard(path string, argv ...string) error {
 	return <-gone
 }
 
+// Children looks whether the kernel lists the children of a process, as
+// /proc/thread-self/children does.
+func Children(list string) []lease.Finding {
+	if _, err := os.Stat(list); !os.IsNotExist(err) {
+		return nil
+	}
+	return []lease.Finding{{
+		Subject: "kernel", Verdict: lease.Doubtful,
+		Text: "it is built without CONFIG_PROC_CHILDREN: each round of a kill reads all of /proc, which takes long where there are many processes",
+		Hint: "use a kernel that has it, or a --ttl of a minute or more",
+	}}
+}
+
 // cronPath is what cron gives its commands on most systems: crontab(5).
 var cronPath = []string{"/usr/bin", "/bin"}
 
@@ -70,6 +83,6 @@ func Path(self string) []lease.Finding {
 	}
 	return []lease.Finding{{
 		Subject: "path", Verdict: lease.Doubtful, Text: "cron does not look for commands in " + filepath.Dir(self),
-		Cure: "write " + self + " in crontabs",
+		Hint: "write " + self + " in crontabs",
 	}}
 }

@@ -24,6 +24,10 @@ type Settings struct {
 	Timing
 	// Retry is the pause between attempts while the store cannot wake a standby.
 	Retry time.Duration
+	// Jitter makes this candidate's pauses different from the others', or all that a
+	// store has left alone would come back in the same instant: from -1, a quarter
+	// shorter, to 1, a quarter longer.
+	Jitter float64
 	// Wait is how long a candidate stands by: 0 not at all, or Forever.
 	Wait time.Duration
 	// KillAfter is the grace of an ordered stop, LostGrace of a lost lease.
@@ -42,6 +46,17 @@ type Settings struct {
 	// OncePer says that ticks are served: the record of a success is worth
 	// retrying for as long as the lease is valid.
 	OncePer bool
+}
+
+// varied is a pause between attempts as this candidate makes it.
+func (s *Settings) varied(pause time.Duration) time.Duration {
+	return pause + time.Duration(float64(pause/4)*s.Jitter)
+}
+
+// shorter is a pause between attempts of one who has a lease: for those a pause is
+// as long as it may be.
+func (s *Settings) shorter(pause time.Duration) time.Duration {
+	return min(s.varied(pause), 2*pause-s.varied(pause))
 }
 
 // Leftovers says what becomes of descendants that outlive the command.
@@ -74,6 +89,18 @@ const quitPatience = 500 * time.Millisecond
 // sameOrder is how long the signal of an order, when it comes again, is still
 // that order: timeout(1) signals its child, and then its whole process group.
 const sameOrder = 100 * time.Millisecond
+
+// settlePatience is how long every candidate follows a settling, also one that
+// does not stand by: the stores' 300 ms by a clock that is slower than this one,
+// and a moment for the last attempt.
+const settlePatience = 400 * time.Millisecond
+
+// callAhead is how long before the end of a lease a standby asks, which has the
+// holder called if it has not renewed until then. When the lease is over that
+// settling is, too, and a dead holder is followed at once:
+//
+//	the stores' 300 ms + a round trip < callAhead < 400 ms, when the stores call
+const callAhead = 350 * time.Millisecond
 
 // listenDelay is when a holder begins to listen, and doubtPause how often one in
 // doubt renews. A store that has lost everything gives the holder 300 ms from the

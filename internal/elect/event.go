@@ -59,17 +59,18 @@ type Event struct {
 type ActionKind int
 
 const (
-	Acquire ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, TickDone or NoAnswer
-	Wait                      // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
-	Pass                      // hand a wake-up on
-	Start                     // KillBy: start the command under Lease; answers Started or StartFailed
-	Extend                    // KillBy: tell the guard
-	Renew                     // Timeout; answers Renewed, LeaseLost or NoAnswer
-	Listen                    // be told when the store wants a sign of life; answers Pinged, Broken or CannotWake
-	Signal                    // Signal: to the command, or to what is left of its tree
-	Kill                      // SIGKILL to the tree; repeated kills do no harm
-	Leave                     // let the leftovers be and end the guard
-	Release                   // Timeout, Result; answers Released or ReleaseFailed
+	Acquire    ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, TickDone or NoAnswer
+	Wait                         // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
+	Pass                         // hand a wake-up on
+	Start                        // StartBy, KillBy: start the command under Lease; answers Started or StartFailed
+	Extend                       // KillBy: tell the guard
+	Renew                        // Timeout; answers Renewed, LeaseLost or NoAnswer
+	Listen                       // be told when the store wants a sign of life; answers Pinged, Broken or CannotWake
+	Signal                       // Signal: to the command, or to what is left of its tree
+	SignalRest                   // Signal: the same once more, to what is left and has not had it: the command has ended
+	Kill                         // SIGKILL to the tree; repeated kills do no harm
+	Leave                        // let the leftovers be and end the guard
+	Release                      // Timeout, Result; answers Released or ReleaseFailed
 )
 
 // Action is something to be done. The order of actions matters.
@@ -79,18 +80,19 @@ type Action struct {
 	// Fresh asks with a new holder id.
 	Fresh bool
 	// Tick is the candidate's own; 0 while it has none.
-	Tick   int64
-	KillBy time.Duration
-	Lease  lease.Lease
-	Signal int
-	Result lease.Result
+	Tick int64
+	// StartBy is when a start comes too late.
+	StartBy, KillBy time.Duration
+	Lease           lease.Lease
+	Signal          int
+	Result          lease.Result
 }
 
 var (
 	phaseNames = [...]string{"Campaigning", "Standby", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
 	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "tick done", "no answer", "woke", "cannot wake",
 		"started", "start failed", "renewed", "lost", "pinged", "broken", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
-	actionNames = [...]string{"acquire", "wait", "pass", "start", "extend", "renew", "listen", "signal", "kill", "leave", "release"}
+	actionNames = [...]string{"acquire", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
 )
 
 func (p Phase) String() string { return phaseNames[p] }
@@ -122,7 +124,7 @@ func (e Event) String() string {
 func (a Action) String() string {
 	name := actionNames[a.Kind]
 	switch {
-	case a.Kind == Signal:
+	case a.Kind == Signal, a.Kind == SignalRest:
 		return fmt.Sprintf("%s %d", name, a.Signal)
 	case a.Kind == Acquire && a.Fresh:
 		return name + " anew"
@@ -130,7 +132,7 @@ func (a Action) String() string {
 	return name
 }
 
-// Line tells one step in the form of this package's tests and of docs/architecture.md:
+// Line tells one step in the form of this package's tests and of docs/state-machine.md:
 // from | event | to | actions.
 func Line(from State, e Event, to State, actions []Action) string {
 	words := make([]string, len(actions))

@@ -18,6 +18,9 @@ func (m *machine) holding(e Event) {
 		}
 	case StartFailed:
 		m.Tree, m.Err = false, e.Err
+		if m.Outcome == Ordered && m.Orders == 0 { // a hand-over ended nothing: no signal makes the status
+			m.Outcome = NotStarted
+		}
 		m.release(m.orElse(NotStarted))
 		return
 	case Renewed:
@@ -26,7 +29,7 @@ func (m *machine) holding(e Event) {
 		m.unanswered(e.Err)
 	case Pinged:
 		m.signOfLife()
-		m.listen()
+		m.listenAgain()
 	case Broken:
 		m.broken()
 	case CannotWake:
@@ -45,7 +48,7 @@ func (m *machine) holding(e Event) {
 		if m.keeping() && !m.InFlight && m.now >= m.RenewAt {
 			m.renew()
 		}
-		if !m.Listening && m.over(m.ListenAt) {
+		if m.over(m.ListenAt) {
 			m.listen()
 		}
 	}
@@ -70,7 +73,7 @@ func (m *machine) renewed(e Event) {
 		m.Phase = Leading
 	}
 	m.do(Action{Kind: Extend, KillBy: m.KillBy})
-	if !m.Listening && m.ListenAt == 0 { // the store is back
+	if m.now >= m.ListenAt { // the store is back
 		m.listen()
 	}
 	if m.Lease.HandOver && m.running() {
@@ -89,7 +92,7 @@ func (m *machine) unanswered(err error) {
 		m.stop(Expired, m.set.Grace)
 		return
 	}
-	m.Err, m.RenewAt = err, m.now+m.set.DoubtPause()
+	m.Err, m.RenewAt = err, m.now+m.set.shorter(m.set.DoubtPause())
 	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer does not call either
 	if m.Phase == Leading {                    // perhaps nothing but the connection has died
 		m.Phase = Doubtful
@@ -104,7 +107,15 @@ func (m *machine) signOfLife() {
 	}
 }
 
+// listen waits for the answer to a renewal that is on its way: the second
+// connection must not be the one that is missing.
 func (m *machine) listen() {
+	if !m.Listening && !m.InFlight {
+		m.listenAgain()
+	}
+}
+
+func (m *machine) listenAgain() {
 	if m.keeping() && !m.Deaf {
 		m.Listening, m.ListenedAt, m.ListenAt = true, m.now, 0
 		m.do(Action{Kind: Listen})
@@ -183,8 +194,8 @@ func (m *machine) kill() {
 func (m *machine) commandEnded(e Event) {
 	m.Ran, m.Ended, m.Exit, m.Left = true, true, e.Exit, e.Left
 	switch {
-	case m.Phase == Stopping: // those that were not in its process group
-		m.do(Action{Kind: Signal, Signal: m.stopSignal()})
+	case m.Phase == Stopping:
+		m.do(Action{Kind: SignalRest, Signal: m.stopSignal()})
 	case !m.running() || m.set.Leftovers == LeftoversWait:
 	case m.set.Leftovers == LeftoversLeave:
 		m.do(Action{Kind: Leave})

@@ -15,15 +15,41 @@ import (
 // watch steps a state machine and checks after every step what must always hold.
 type watch struct {
 	t      testing.TB
+	set    Settings
 	state  State
 	lines  []string
-	killBy time.Duration // the guard's
 	token  int64
 	tree   bool // between a start and the end of its tree
 	voided Outcome
+
+	// asked is when the last request left. The deadlines follow from the last one
+	// that was granted or renewed, by the rules in the documentation and not by
+	// those of Timing; guard is the one that the guard knows.
+	asked, stopBy, killBy, validUntil, guard time.Duration
+	// graceEnds is when SIGKILL is due after the first signal.
+	graceEnds time.Duration
 }
 
-func newWatch(t testing.TB, set Settings) *watch { return &watch{t: t, state: New(set)} }
+func newWatch(t testing.TB, set Settings) *watch { return &watch{t: t, set: set, state: New(set)} }
+
+// answered computes the deadlines of a lease whose request left at sent.
+func (w *watch) answered(sent time.Duration) {
+	ttl := w.set.TTL
+	w.validUntil = sent + ttl - ttl/100 - 5*time.Millisecond
+	w.killBy = w.validUntil - min(max(500*time.Millisecond, ttl/30), ttl/6)
+	w.stopBy = w.killBy - w.grace(Expired)
+}
+
+// grace is the time from the first signal to SIGKILL.
+func (w *watch) grace(why Outcome) time.Duration {
+	switch why {
+	case Lost:
+		return w.set.LostGrace
+	case Expired:
+		return min(w.set.KillAfter, w.set.TTL/4)
+	}
+	return w.set.KillAfter
+}
 
 func (w *watch) step(e Event) string {
 	from := w.state
@@ -40,16 +66,17 @@ func (w *watch) step(e Event) string {
 		w.tree = false
 	case Granted:
 		w.token = e.Lease.Token
+		w.answered(e.Sent)
+	case Renewed:
+		if w.tree && w.voided == "" && e.At < w.stopBy {
+			w.answered(e.Sent)
+		}
 	}
 	for _, a := range actions {
 		w.action(e, from, a)
 	}
-	if w.tree && e.At >= to.KillBy {
-		w.require(slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == Kill }), "from kill-by on every answer is a kill")
-	}
 	if w.tree {
-		w.require(w.killBy <= to.KillBy, "the guard's kill-by never passes the elector's")
-		w.require(to.Tree && to.Phase != Done && to.Phase != Releasing, "a tree is never forgotten")
+		w.alive(e, from, to, actions)
 	}
 	if w.voided != "" && to.Phase != Standby && to.Phase != Campaigning {
 		w.require(to.Outcome.voids(), "lost and expired win")
@@ -57,6 +84,9 @@ func (w *watch) step(e Event) string {
 	if w.voided = ""; to.Outcome.voids() && to.Phase != Done {
 		w.voided = to.Outcome
 	}
+	_, wakes := to.Wake()
+	w.require(wakes || to.Phase != Releasing, "a release has a deadline")
+	w.require(to.Phase != Done || to.Outcome != Ordered || to.Ran || to.Orders > 0, "where nothing ran, only an order ends as ordered")
 	if wake, ok := to.Wake(); ok && wake <= e.At && e.Kind == Timer {
 		again, actions := Step(to, e)
 		next, _ := again.Wake()
@@ -65,25 +95,58 @@ func (w *watch) step(e Event) string {
 	return line
 }
 
+// alive checks a step at the end of which a tree may be alive.
+func (w *watch) alive(e Event, from, to State, actions []Action) {
+	w.require(to.Tree && to.Phase != Done && to.Phase != Releasing, "a tree is never forgotten")
+	w.require(to.StopBy == w.stopBy && to.KillBy == w.killBy && to.ValidUntil == w.validUntil, "the deadlines count from the request")
+	w.require(w.guard == w.killBy, "the guard's kill-by is the elector's")
+	if to.Phase == Stopping && from.Phase != Stopping {
+		w.graceEnds = e.At + w.grace(to.Outcome)
+	}
+	killed := slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == Kill })
+	wake, wakes := to.Wake()
+	if !wakes {
+		wake = Forever
+	}
+	switch {
+	case e.At >= w.killBy:
+		w.require(killed, "from kill-by on every answer is a kill")
+	case to.Phase == Stopping:
+		w.require(e.At < w.graceEnds, "a grace is never lengthened")
+		w.require(wake <= min(w.graceEnds, w.killBy), "the end of the grace is waited for")
+	case to.Phase != Killing:
+		w.require(e.At < w.stopBy, "from stop-by on the command is being stopped")
+		w.require(wake <= w.stopBy, "stop-by is waited for")
+	}
+	if to.Phase == Killing {
+		w.require(killed && wake <= e.At+time.Second, "a kill is repeated")
+	}
+}
+
 func (w *watch) action(e Event, from State, a Action) {
 	switch a.Kind {
+	case Acquire:
+		w.asked = e.At
 	case Start:
 		w.require(!w.tree, "one start between two ends of a tree")
-		w.require(e.At < w.state.StopBy, "a start only while stop-by lies ahead")
+		w.require(e.At < w.stopBy, "a start only while stop-by lies ahead")
+		w.require(a.StartBy == w.stopBy, "and none that is carried out from then on")
 		w.require(a.Lease.Token == w.token, "the command gets the token that was granted")
 		w.require(from.Tick == 0 || a.Lease.Tick == from.Tick, "a command starts under its candidate's own tick")
-		w.tree, w.killBy = true, a.KillBy
+		w.tree, w.guard = true, a.KillBy
 	case Extend:
-		w.killBy = a.KillBy
+		w.guard = a.KillBy
 	case Leave:
 		w.tree = false
 	case Listen:
 		w.require(!from.Listening || e.Kind == Pinged, "nobody listens twice")
+		w.require(!w.state.InFlight || e.Kind == Pinged, "nobody begins to listen while a renewal is unanswered")
 		w.require(w.tree && !w.state.Outcome.voids(), "only who has the lease listens")
 	case Renew:
+		w.asked = e.At
 		w.require(!from.InFlight || e.Kind != Timer, "one request at a time")
 		w.require(w.tree, "a renewal only for a tree")
-		w.require(e.At < from.StopBy, "no renewal from stop-by on")
+		w.require(e.At < w.stopBy, "no renewal from stop-by on")
 		w.require(!from.Outcome.voids(), "no renewal of a lost lease")
 	case Release:
 		w.require(!w.tree, "a release only when the tree is gone")
@@ -110,7 +173,7 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 		if s.Phase == Done {
 			break
 		}
-		e := Event{Kind: EventKind(1 + choose(int(ReleaseFailed))), Sent: now}
+		e := Event{Kind: EventKind(1 + choose(int(ReleaseFailed)))}
 		switch gap := choose(8); {
 		case gap == 0:
 			now += time.Duration(choose(int(2 * set.TTL))) // slept, or starved
@@ -125,7 +188,7 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 		if !plausible(s, e.Kind) {
 			e = Event{Kind: Timer, At: now}
 		}
-		e.Sent = max(0, e.Sent)
+		e.Sent = w.asked
 		e.Remaining = time.Duration(choose(int(set.TTL)))
 		e.Tick = int64(1 + choose(9))
 		e.Signal = []int{1, 2, 3, 10, 15}[choose(5)]
@@ -182,7 +245,7 @@ func randomSettings(choose func(n int) int) Settings {
 	}
 	return Settings{
 		Timing: NewTiming(ttl, ttl/time.Duration(3+choose(4)), killAfter),
-		Retry:  ttl / 6, Wait: []time.Duration{0, 0, ttl, Forever}[choose(4)],
+		Retry:  ttl / 6, Jitter: float64(ttl%3) - 1, Wait: []time.Duration{0, 0, ttl, Forever}[choose(4)],
 		KillAfter: killAfter, LostGrace: time.Duration(choose(int(3 * time.Second))), StopSignal: 15,
 		StopSignalNamed: choose(2) == 0, StopOnRenewError: choose(4) == 0, Leftovers: Leftovers(choose(3)),
 		MaxRuntime: time.Duration(choose(2) * choose(int(2*ttl))), Rejoin: choose(2) == 0, OncePer: choose(4) == 0,
@@ -251,6 +314,14 @@ func TestTiming(t *testing.T) {
 		}
 		if killBy-stopBy != min(killAfter, ttl/4) || validUntil-killBy < min(500*time.Millisecond, ttl/6) || ttl-validUntil < ttl/100 {
 			t.Errorf("ttl %s: stop-by %s kill-by %s valid-until %s", ttl, stopBy, killBy, validUntil)
+		}
+	}
+	for _, jitter := range []float64{-1, -0.3, 0, 0.3, 1} { // of those who have a lease no pause is longer
+		set := Settings{Jitter: jitter}
+		for _, pause := range []time.Duration{1, time.Millisecond, time.Hour} {
+			if varied, shorter := set.varied(pause), set.shorter(pause); shorter > pause || shorter < pause-pause/4 || varied < pause-pause/4 || varied > pause+pause/4 {
+				t.Errorf("jitter %v of %s: %s for a candidate, %s for a holder", jitter, pause, varied, shorter)
+			}
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -68,9 +68,10 @@ type State struct {
 	Orders, Signal    int
 	OrderedAt, QuitAt time.Duration
 
-	// Releases counts attempts to release; RetryAt is when to try once more.
-	Releases int
-	RetryAt  time.Duration
+	// Releases counts attempts to release; RetryAt is when to try once more, and
+	// GiveUpAt when one that is not answered at all has failed.
+	Releases          int
+	RetryAt, GiveUpAt time.Duration
 }
 
 // New returns a candidate that has asked for nothing yet; its first event is
@@ -102,13 +103,16 @@ func (s State) Wake() (at time.Duration, ok bool) {
 			consider(s.StopBy)
 			if !s.InFlight {
 				consider(s.RenewAt)
-			}
-			if !s.Listening && !s.Deaf {
-				consider(s.ListenAt)
+				if !s.Listening && !s.Deaf {
+					consider(s.ListenAt)
+				}
 			}
 		}
 	case Releasing:
 		consider(s.RetryAt)
+		if s.InFlight {
+			consider(s.GiveUpAt)
+		}
 	}
 	return at, at != Forever
 }

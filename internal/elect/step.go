@@ -76,7 +76,7 @@ func (m *machine) campaigning(e Event) {
 	case Held:
 		m.InFlight, m.Refused = false, 0
 		m.learnTick(e.Tick)
-		m.standBy(Denied, m.WaitUntil, after(e.Remaining, time.Millisecond)) // the store rounds down
+		m.standBy(Denied, m.WaitUntil, untilNext(e.Remaining))
 		m.awaitWakeup()
 	case Settling:
 		m.learnTick(e.Tick)
@@ -119,7 +119,7 @@ func (m *machine) granted(e Event) {
 		m.AcquiredAt, m.Tree = m.now, true
 		m.ListenAt, m.ListenPause = m.now+listenDelay, listenDelay
 		m.Phase, m.Outcome = Starting, ""
-		m.do(Action{Kind: Start, KillBy: m.KillBy, Lease: m.Lease})
+		m.do(Action{Kind: Start, StartBy: m.StopBy, KillBy: m.KillBy, Lease: m.Lease})
 	}
 }
 
@@ -138,12 +138,22 @@ func (m *machine) learnTick(tick int64) {
 	}
 }
 
+// untilNext is the pause of a standby that was told how long the lease still lasts:
+// to a moment before its end, when the holder is called, and then to its end. The
+// store rounds down.
+func untilNext(remaining time.Duration) time.Duration {
+	if remaining > callAhead {
+		return remaining - callAhead
+	}
+	return after(remaining, time.Millisecond)
+}
+
 // settling follows a store that waits for a living holder, for a moment even
 // when the candidate does not stand by. A longer settling counts as held.
 func (m *machine) settling(remaining time.Duration) {
 	m.InFlight, m.Refused = false, 0
 	if m.SettleUntil == 0 {
-		m.SettleUntil = m.now + max(300*time.Millisecond, m.set.TTL/6)
+		m.SettleUntil = m.now + max(settlePatience, m.set.TTL/6)
 	}
 	if m.now+remaining > m.SettleUntil {
 		m.standBy(Denied, m.WaitUntil, remaining)
@@ -173,11 +183,11 @@ func (m *machine) unavailable(err error) {
 	}
 	switch {
 	case m.WaitUntil > m.Began:
-		m.standBy(Unavailable, m.WaitUntil, m.set.Retry)
+		m.standBy(Unavailable, m.WaitUntil, m.set.varied(m.set.Retry))
 	case m.Refused >= refusedTries:
 		m.standBy(Unavailable, m.now, 0)
 	default:
-		m.standBy(Unavailable, m.patience(), m.set.Pause)
+		m.standBy(Unavailable, m.patience(), m.set.varied(m.set.Pause))
 	}
 }
 
@@ -215,7 +225,7 @@ func (m *machine) standby(e Event) {
 	case Woke:
 		m.acquire()
 	case CannotWake, NoAnswer:
-		m.WakeAt = min(m.WakeAt, after(m.now, m.set.Retry))
+		m.WakeAt = min(m.WakeAt, after(m.now, m.set.varied(m.set.Retry)))
 	case Order, PassOn:
 		if m.ordered(e) {
 			m.do(Action{Kind: Pass})
@@ -265,17 +275,13 @@ func (m *machine) releasing(e Event) {
 	case Released:
 		m.settle()
 	case ReleaseFailed:
-		m.InFlight = false
-		// The record of a served tick is worth the whole rest of the lease.
-		worth := m.set.OncePer && m.result().Success && m.now+m.set.Pause < m.ValidUntil
-		if m.Releases < releaseAttempts || worth {
-			m.RetryAt = m.now + m.set.Pause
-			return
-		}
-		m.settle()
+		m.releaseFailed()
 	case Timer:
-		if m.over(m.RetryAt) {
+		switch {
+		case m.over(m.RetryAt):
 			m.release(m.Outcome)
+		case m.InFlight && m.now >= m.GiveUpAt:
+			m.releaseFailed()
 		}
 	case Order:
 		if !m.ordered(e) {
@@ -290,11 +296,22 @@ func (m *machine) releasing(e Event) {
 	}
 }
 
+func (m *machine) releaseFailed() {
+	m.InFlight = false
+	// The record of a served tick is worth the whole rest of the lease.
+	worth := m.set.OncePer && m.result().Success && m.now+m.set.Pause < m.ValidUntil
+	if m.Releases < releaseAttempts || worth {
+		m.RetryAt = m.now + m.set.shorter(m.set.Pause)
+		return
+	}
+	m.settle()
+}
+
 // release orders an attempt to release: the tree is gone, or was never there.
 func (m *machine) release(why Outcome) {
 	m.Phase, m.Outcome = Releasing, why
 	m.Releases++
-	m.InFlight, m.RetryAt = true, 0
+	m.InFlight, m.RetryAt, m.GiveUpAt = true, 0, m.now+m.set.Attempt+m.set.Pause
 	m.do(Action{Kind: Release, Timeout: m.set.Attempt, Lease: m.Lease, Result: m.result()})
 }
 
@@ -322,7 +339,7 @@ func (m *machine) settle() {
 		pause = next.Backoff
 	}
 	m.State = next
-	m.standBy(Unavailable, m.WaitUntil, pause)
+	m.standBy(Unavailable, m.WaitUntil, m.set.varied(pause))
 }
 
 func (m *machine) finish(why Outcome) { m.Phase, m.Outcome, m.InFlight = Done, why, false }

@@ -27,12 +27,13 @@ func Dispatch() {
 	if !ok {
 		return
 	}
+	proc.DenyAccess()
 	orders := number(value)
 	if orders <= stderr || !isPipe(orders) || !isPipe(orders+1) {
 		_, _ = syscall.Write(stderr, []byte("leaderrun: "+Marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
 		syscall.Exit(Refused)
 	}
-	proc.SetName("leaderrun-guard")
+	proc.SetName(Name)
 	syscall.Exit(run(orders, orders+1))
 }
 
@@ -50,6 +51,10 @@ const Refused = 125
 
 const exitDone = 0
 
+// threads that the guard may need beside its first one: one waits for children, and
+// two run Go while those two are in system calls.
+const threads = 3
+
 // endings are the signals that end a process and may reach a whole service at
 // once. The guard survives them: the elector decides. Those that stop a process
 // come from terminals, and the guard is in a process group of its own.
@@ -59,8 +64,9 @@ var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHU
 // kernel kills the command when the thread that started it dies, and nobody
 // else may reap while it signals.
 type guard struct {
-	alarm  *proc.Alarm
-	reaped chan struct{}
+	alarm    *proc.Alarm
+	children *proc.Children
+	reaped   chan struct{}
 	// Descriptors: of the elector's pipes, orders -1 once it is gone; died is
 	// readable when a child may have died or been stopped.
 	orders, reports, died int
@@ -71,8 +77,10 @@ type guard struct {
 
 	ended, told bool
 	status      syscall.WaitStatus
-	groupTold   uint64 // the signals that were sent to the command's group, by bit
+	restTold    bool // a signal was sent after the command's end, to all that is left
 	killing     bool
+	elector     int
+	stopped     bool // the elector was, with the command
 	rounds      int
 }
 
@@ -83,11 +91,16 @@ func run(orders, reports int) int {
 	syscall.CloseOnExec(orders)
 	syscall.CloseOnExec(reports)
 	_ = syscall.SetNonblock(reports, true) // nobody may have to read for a kill to happen
-	alarm, err := proc.NewAlarm()
+	alarm, err := proc.NewAlarm(25)        // for half a second: who has stopped it may do so again
 	if err != nil || proc.AdoptOrphans() != nil {
 		return Refused
 	}
-	g := &guard{alarm: alarm, orders: orders, reports: reports, died: -1, reaped: make(chan struct{})}
+	children, err := proc.OpenChildren()
+	if err != nil {
+		return Refused
+	}
+	g := &guard{alarm: alarm, children: children, orders: orders, reports: reports, died: -1, elector: syscall.Getppid(), reaped: make(chan struct{})}
+	proc.ReserveThreads(threads)
 	for !g.turn() {
 	}
 	return exitDone
@@ -133,10 +146,17 @@ func (g *guard) order() (done bool) {
 			g.alarm.Set(value)
 		}
 	case OrderSignal:
-		g.signal(syscall.Signal(value))
+		g.signal(syscall.Signal(value), g.send)
+	case OrderSignalRest:
+		if g.ended && !g.restTold {
+			g.signal(syscall.Signal(value), g.signalOutside)
+		}
 	case OrderKill:
 		g.killing = g.pid != 0
-		return g.killing && g.kill()
+		if g.killing && g.kill() {
+			return true
+		}
+		g.report(ReportKilling, 0)
 	case OrderLeave:
 		return true
 	}
@@ -173,7 +193,7 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	g.report(ReportStarted, int64(pid))
 	go watch()
 	// After the fork, or the command would inherit it.
-	proc.Hurry(0)
+	proc.Hurry()
 	proc.Mute(0, 1, 2) // or the reader of the command's output would wait for the guard
 	return false
 }
@@ -202,23 +222,26 @@ func (g *guard) watchChildren() (died int, watch func(), err error) {
 // is left.
 func (g *guard) reap() (gone bool) {
 	readFull(g.died, make([]byte, 1))
-	if g.collect() {
+	if _, gone := g.collect(); gone {
 		return true
 	}
 	g.reaped <- struct{}{}
 	return false
 }
 
-// collect takes the statuses of the dead and reports whether nobody is left.
-func (g *guard) collect() (gone bool) {
-	gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
+// collect takes the statuses of the dead and reports how many they are, and
+// whether nobody is left.
+func (g *guard) collect() (died int, gone bool) {
+	died, gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
 		switch {
 		case pid != g.pid:
-		case status.Stopped() && g.command.Group == 0: // not a terminal's doing
-		case status.Stopped():
-			g.report(ReportStopped, int64(status.StopSignal()))
+		case status.Stopped(), status.Continued():
+			g.stopElector(status)
 		default:
 			g.ended, g.status = true, status
+			if g.stopped { // killed while it was stopped
+				_ = syscall.Kill(g.elector, syscall.SIGCONT)
+			}
 		}
 	})
 	if gone {
@@ -226,37 +249,64 @@ func (g *guard) collect() (gone bool) {
 		// The end of a process takes time that the release and the next leader need.
 		proc.GiveWay()
 		g.report(ReportGone, int64(g.status))
-		return true
+		return died, true
 	}
 	if g.ended && !g.told {
 		g.told = true
 		g.report(ReportEnded, int64(g.status))
 	}
-	return false
+	return died, false
+}
+
+// stopElector stops the elector with a command that its terminal has stopped, so
+// that the shell sees a stopped job, and continues it with the command. Nobody
+// renews meanwhile: unless the job goes on in time, the lease runs out.
+func (g *guard) stopElector(status syscall.WaitStatus) {
+	stop := false
+	switch status.StopSignal() {
+	case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
+		stop = g.command.Group != 0
+	}
+	switch {
+	case syscall.Getppid() != g.elector: // it is dead
+	case stop:
+		_ = syscall.Kill(g.elector, syscall.SIGSTOP)
+	case g.stopped && status.Continued():
+		_ = syscall.Kill(g.elector, syscall.SIGCONT)
+	default:
+		return
+	}
+	g.stopped = stop
 }
 
 // signal passes a signal on: to the command's group, to the command alone where
 // the group is the terminal's, or to those that outlived it. A signal that ends
 // a process also continues it, or it would only be pending.
-func (g *guard) signal(sig syscall.Signal) {
+func (g *guard) signal(sig syscall.Signal, send func(syscall.Signal)) {
 	if g.pid == 0 {
 		return
 	}
-	g.send(sig)
+	send(sig)
 	switch sig {
 	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
-		g.send(syscall.SIGCONT)
+		send(syscall.SIGCONT)
 	}
 }
 
 func (g *guard) send(sig syscall.Signal) {
-	switch {
-	case g.ended:
+	if g.ended {
+		g.restTold = true
 		g.signalRest(sig)
-	case g.command.Group == 0:
-		g.groupTold |= 1 << uint(sig)
+		return
+	}
+	g.signalCommand(sig)
+}
+
+// signalCommand signals the command, which has not been reaped, with its group.
+func (g *guard) signalCommand(sig syscall.Signal) {
+	if g.command.Group == 0 {
 		_ = syscall.Kill(-g.pid, sig)
-	default:
+	} else {
 		_ = syscall.Kill(g.pid, sig)
 	}
 }
@@ -269,16 +319,18 @@ const millisecond = 1_000_000
 // thread that has to be woken costs a part of the kill margin. A process that
 // takes long to die is left to the alarm.
 func (g *guard) kill() (gone bool) {
-	for range 20 {
-		g.signalRest(syscall.SIGKILL)
-		if g.collect() {
-			return true
+	gone = proc.Sweep(20*millisecond, func() (died int, none bool) {
+		if !g.ended {
+			g.signalCommand(syscall.SIGKILL) // it needs no list
 		}
-		proc.Sleep(millisecond / 2)
+		g.killChildren()
+		return g.collect()
+	})
+	if !gone {
+		g.alarm.Set(proc.Now() + millisecond<<min(g.rounds, 5))
+		g.rounds++
 	}
-	g.alarm.Set(proc.Now() + millisecond<<min(g.rounds, 5))
-	g.rounds++
-	return false
+	return gone
 }
 
 func (g *guard) report(kind ReportKind, value int64) {

@@ -19,6 +19,13 @@ func (g *guard) signalRest(sig syscall.Signal) {
 	}
 }
 
+// signalOutside does nothing: only the group is known here, and it has got the
+// signal.
+func (g *guard) signalOutside(syscall.Signal) {}
+
+// killChildren kills the same.
+func (g *guard) killChildren() { g.signalRest(syscall.SIGKILL) }
+
 // bury kills what is left of the process group when the command is gone.
 func (g *guard) bury() {
 	if g.command.Group == 0 {

@@ -7,15 +7,25 @@ import "syscall"
 // one. It never reaches the command.
 const Marker = "LEADERRUN_GUARD"
 
+// Name is what ps shows. Who kills every leaderrun by its name must not kill both
+// who hold a tree: the guard's name does not contain the elector's.
+const Name = "lease-guard"
+
+// Settings are those of the guard's Go runtime. With two processors it needs no
+// more threads than it has reserved, and it makes too little garbage to begin with
+// to collect any.
+var Settings = []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
+
 // OrderKind is what the elector wants.
 type OrderKind uint32
 
 const (
-	OrderStart  OrderKind = iota + 1 // Value: kill-by; with a Command
-	OrderExtend                      // Value: kill-by
-	OrderSignal                      // Value: the signal
-	OrderKill                        // SIGKILL to the whole tree
-	OrderLeave                       // end, and let the tree live
+	OrderStart      OrderKind = iota + 1 // Value: kill-by; with a Command
+	OrderExtend                          // Value: kill-by
+	OrderSignal                          // Value: the signal
+	OrderKill                            // SIGKILL to the whole tree; it is answered
+	OrderLeave                           // end, and let the tree live
+	OrderSignalRest                      // Value: the last signal, for those that it did not reach
 )
 
 // Command is what the guard is to start.
@@ -37,7 +47,7 @@ const (
 	ReportFailed                        // Value: errno, nothing runs
 	ReportEnded                         // Value: wait status; descendants live
 	ReportGone                          // Value: wait status; nothing of the tree lives
-	ReportStopped                       // Value: the signal that stopped the command
+	ReportKilling                       // the answer to OrderKill while somebody lives
 )
 
 // Report is one message of the guard.

@@ -33,6 +33,9 @@ type HeldError struct {
 	Remaining, TTL time.Duration
 	// Since is how long the holder has had the key, 0 when nobody knows.
 	Since time.Duration
+	// Expires is when the lease runs out as the store has it, in its milliseconds, 0
+	// where it does not know: it tells whether the lease has been renewed since.
+	Expires int64
 	// Tick is the store's time of this answer, as in Request.Tick.
 	Tick int64
 }
@@ -69,8 +72,9 @@ func (e *DoneError) Error() string {
 
 func (e *DoneError) Unwrap() error { return ErrDone }
 
-// SettlingError denies an acquire for a moment: the store has no memory of the
-// key, and a holder that is still alive gets time to re-assert its lease.
+// SettlingError denies an acquire for a moment: there may be a holder that the
+// store does not know of, or whose lease is over by the store's clock alone. If it
+// is alive it gets time to renew, which puts its lease back.
 type SettlingError struct {
 	Remaining time.Duration
 	Why       SettleReason
@@ -85,6 +89,10 @@ const (
 	SettleFresh    SettleReason = "fresh"    // the store knows neither the key nor its counter
 	SettleRollback SettleReason = "rollback" // the counter is behind a token seen earlier
 	SettleVanished SettleReason = "vanished" // the key is gone before its recorded end
+	SettleExpired  SettleReason = "expired"  // nobody released it
+	// SettleRestarted: the server is another one than the one that granted, and may
+	// know less.
+	SettleRestarted SettleReason = "restarted"
 )
 
 func (e *SettlingError) Error() string {
@@ -103,9 +111,9 @@ type StoreError struct {
 	Refused bool
 	// Permanent says that waiting does not help: rights, password, wrong type.
 	Permanent bool
-	// Cure is what a person can do about it, a short imperative sentence
+	// Hint is what a person can do about it, a short imperative sentence
 	// without a full stop; empty when the error says all.
-	Cure string
+	Hint string
 }
 
 func (e *StoreError) Error() string { return e.Op + ": " + e.Err.Error() }

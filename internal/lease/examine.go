@@ -7,18 +7,18 @@ import (
 
 // Examiner is what a store may be beside: one that can tell how its servers are
 // set up, as far as that matters to leases. Outage is how long the store may be
-// away before a command is stopped.
+// away before a command is stopped, margin by how much clocks may differ.
 type Examiner interface {
-	Examine(ctx context.Context, outage time.Duration) []Finding
+	Examine(ctx context.Context, outage, margin time.Duration) []Finding
 }
 
 // Finding is one thing that was looked at.
 type Finding struct {
 	Subject string // a word or two
 	Verdict Verdict
-	// Text says what was found, Cure what to do about it: "" where all is well.
+	// Text says what was found, Hint what to do about it: "" where all is well.
 	// Both may hold what a server said.
-	Text, Cure string
+	Text, Hint string
 }
 
 // Verdict is what a finding means.

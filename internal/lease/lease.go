@@ -17,8 +17,14 @@
 //   - [ErrLost] is definite. Every error that is not one of the sentinels or
 //     types below means "unknown: it may have happened".
 //   - Every call returns soon after its context ends.
-//   - The TTL runs on the store's clock; a candidate never compares its own
+//   - The TTL runs on the store's clock; nobody compares the time of another
 //     clock with it.
+//   - That clock may be set at any time. A renewal brings an expired lease back
+//     as long as it was neither released nor followed by another grant. Before
+//     anybody is granted a key that the last holder has not released, that holder
+//     is called and has 300 ms to renew: the key settles. A candidate that is
+//     denied when little is left of a lease has the holder called then, so that a
+//     dead one is followed as soon as its lease is over.
 //
 // Not promised: a store that loses acknowledged writes (an asynchronous
 // failover, a wiped disk) can grant twice. The token covers that, when it is
@@ -39,8 +45,8 @@ type Store interface {
 	// on, since a candidate that is done never asks again.
 	Acquire(ctx context.Context, r Request) (Lease, error)
 
-	// Renew extends the lease by its TTL from now on and returns it with what
-	// the store said. Errors: ErrLost, *StoreError.
+	// Renew extends the lease by its TTL from now on, or brings it back, and
+	// returns it with what the store said. Errors: ErrLost, *StoreError.
 	Renew(ctx context.Context, l Lease) (Lease, error)
 
 	// Release ends the lease if it is still the caller's, files the run once
@@ -62,10 +68,10 @@ type Store interface {
 	Close() error
 }
 
-// Caller is what a store may be beside: one that can call on a holder, which
+// Pinger is what a store may be beside: one that can call on a holder, which
 // then renews at once. It shortens the time in which a store that has lost its
 // memory could grant to somebody else, and carries requests to hand over.
-type Caller interface {
+type Pinger interface {
 	// Listen blocks until the store wants a sign of life from the holder of key. A
 	// call made before may be kept for some seconds or be lost: the next renewal
 	// tells the same. Errors: ErrNoWakeups when this store cannot call, *StoreError
@@ -89,13 +95,23 @@ type Request struct {
 	Tick   int64
 	Period time.Duration
 	Tries  int
-	// SeenToken and SeenTTL are the largest token this candidate has seen on the
-	// key and its holder's TTL: a store that shows less has lost data, and the
-	// candidate waits SeenTTL before it is granted anything.
-	SeenToken int64
-	SeenTTL   time.Duration
+	// Seen is the lease with the largest token of which this candidate was told.
+	Seen Seen
 	// Meta is stored with the grant for people to read: JSON, at most 4096 bytes.
 	Meta string
+}
+
+// Seen is another holder's lease as a candidate knows it; zero is none. A store
+// that shows a smaller token has lost data, and the candidate waits TTL before it
+// is granted anything. The own clock may also ask for more time than the store's,
+// which may have been set.
+type Seen struct {
+	Token int64
+	TTL   time.Duration
+	// Expires is as in HeldError, Left what is left until then by the candidate's
+	// own clock, which counts from when it was told.
+	Expires int64
+	Left    time.Duration
 }
 
 // Lease is a grant as its holder knows it, and all that the store needs to
@@ -107,12 +123,11 @@ type Lease struct {
 	Token  int64
 	TTL    time.Duration
 	// AcquiredAt is when the lease was granted, MinHoldUntil when the minimum
-	// hold ends, and Until when the last positive reply lets it expire: a
-	// renewal that arrives later must not take a vanished key back.
-	AcquiredAt, MinHoldUntil, Until int64
-	Tick                            int64
-	Period                          time.Duration
-	Meta                            string
+	// hold ends.
+	AcquiredAt, MinHoldUntil int64
+	Tick                     int64
+	Period                   time.Duration
+	Meta                     string
 	// HandOver says that somebody asked the holder to stop and hand over;
 	// Reasserted that the last renewal found the key gone and put it back.
 	HandOver, Reasserted bool

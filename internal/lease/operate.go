@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Operator is what people do with keys under which they run nothing: look at
+// Admin is what people do with keys under which they run nothing: look at
 // them, and end other people's leases. Every store is one. All that it tells may
 // have been written by anybody: treat texts as hostile.
-type Operator interface {
+type Admin interface {
 	// Inspect tells what the store knows of key, and changes nothing. A key that
 	// it has never heard of is free. Errors: *StoreError.
 	Inspect(ctx context.Context, key string) (Status, error)
@@ -24,7 +24,7 @@ type Operator interface {
 
 	// Revoke takes the lease from its holder and returns the status before. The
 	// holder learns of it at its next renewal, which Revoke brings about where
-	// the store is a [Caller], stops its tree and frees the key; a holder that is
+	// the store is a [Pinger], stops its tree and frees the key; a holder that is
 	// dead costs at most its TTL. A minimum hold ends at once; a foreign value
 	// stays. With now the key is free at once, whatever stands there and whether
 	// a tree still runs or not. The token moves on, so that a sink that knows it

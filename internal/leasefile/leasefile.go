@@ -3,7 +3,7 @@
 // its stop-by with every renewal of the lease, and removes it at the end.
 //
 // It promises that what Read returns was written as a whole, by an elector of
-// this boot. It does not promise that the elector lives: a stop-by that nobody
+// this boot and of this user. It does not promise that the elector lives: a stop-by that nobody
 // moves passes by itself.
 //
 // The file is one line of fixed length, rewritten in place:
@@ -70,7 +70,7 @@ func Dirs() []string {
 }
 
 // Create makes the file in the first of the directories in which it can, for
-// this user alone. Only absolute ones count: the command may change directory.
+// this user alone; those of other users but root do not count. Only absolute ones count: the command may change directory.
 func Create(dirs []string, l Lease) (*File, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -87,13 +87,43 @@ func Create(dirs []string, l Lease) (*File, error) {
 		if dir == hostDir {
 			_ = os.Mkdir(dir, 0o755) // by root; where it cannot be made, the file cannot either
 		}
-		if err := f.create(filepath.Join(dir, name)); err != nil {
+		err := trusted(dir)
+		if err == nil {
+			err = f.create(filepath.Join(dir, name))
+		}
+		if err != nil {
 			why = append(why, fmt.Sprintf("%s: %v", dir, cause(err)))
 			continue
 		}
 		return f, nil
 	}
 	return nil, errors.New(strings.Join(why, "; "))
+}
+
+// trusted returns an error for a directory of another user (sudo -E), who could
+// take the file away at any time, unless that is root.
+func trusted(dir string) error {
+	var st syscall.Stat_t
+	if err := syscall.Stat(dir, &st); err != nil {
+		return err
+	}
+	if own := uint32(os.Geteuid()); st.Uid != own && st.Uid != 0 {
+		return fmt.Errorf("it belongs to user %d, and leaderrun runs as user %d", st.Uid, own)
+	}
+	return nil
+}
+
+// owned returns an error for a file of another user: in a directory that others may
+// write to, one of them could have put it there.
+func owned(fd int) error {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if own := uint32(os.Geteuid()); st.Uid != own {
+		return fmt.Errorf("the file belongs to user %d, not to user %d", st.Uid, own)
+	}
+	return nil
 }
 
 func (f *File) create(path string) error {
@@ -104,7 +134,11 @@ func (f *File) create(path string) error {
 	}
 	f.path, f.file = path, disk(fd)
 	_ = syscall.Fchmod(fd, mine) // whatever the umask is; a file system that cannot has modes of its own
-	if err := f.write(f.lease); err != nil {
+	err = owned(fd)
+	if err == nil {
+		err = f.write(f.lease)
+	}
+	if err != nil {
 		return errors.Join(err, f.file.Close(), os.Remove(path))
 	}
 	return nil
@@ -217,6 +251,9 @@ func Read(path string) (Lease, error) {
 		return Lease{}, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer syscall.Close(fd)
+	if err := owned(fd); err != nil {
+		return Lease{}, &os.PathError{Op: "read", Path: path, Err: err}
+	}
 	for range tornTries {
 		var b [512]byte
 		n, err := syscall.Pread(fd, b[:], 0)

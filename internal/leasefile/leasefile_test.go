@@ -239,3 +239,31 @@ func TestNoTornRead(t *testing.T) {
 		t.Errorf("seen %v, want the values of %v", seen, values)
 	}
 }
+
+// Another user's directory (sudo -E) is not used, nor is another user's file
+// believed: he could say that somebody leads.
+func TestOtherUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	const other = 12345
+	dir, own := t.TempDir(), t.TempDir()
+	if err := os.Chown(dir, other, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create([]string{dir}, some); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
+		t.Errorf("in another user's directory: %v", err)
+	}
+	f, err := Create([]string{dir, own}, some)
+	if err != nil || filepath.Dir(f.Path()) != own {
+		t.Fatalf("with a directory of its own behind: %v", err)
+	}
+	defer f.Close()
+	defer f.Remove()
+	if err := os.Chown(f.Path(), other, -1); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Read(f.Path()); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
+		t.Errorf("another user's file says %+v (%v)", l, err)
+	}
+}

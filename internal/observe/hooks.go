@@ -26,7 +26,7 @@ type Hook struct {
 	Outcome elect.Outcome
 }
 
-// Hooks is a campaign.Sink that calls on somebody for each event, in their order,
+// Hooks is a campaign.Observer that calls on somebody for each event, in their order,
 // one at a time, from a goroutine of its own.
 type Hooks struct {
 	queue chan Hook

@@ -13,7 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Line is a campaign.Sink that shows on a terminal for whom a standby waits: one
+// Line is a campaign.Observer that shows on a terminal for whom a standby waits: one
 // line, rewritten every second, gone when the waiting is over. What is written
 // to it, log records say, stands above the line.
 type Line struct {

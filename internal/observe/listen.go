@@ -45,7 +45,7 @@ func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 	go func() {
 		defer close(s.done)
 		if err := s.serve(ctx, address, log); err != nil && ctx.Err() == nil {
-			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), EventMetrics, CureAttr, listenCure(err))
+			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), EventMetrics, HintAttr, listenCure(err))
 		}
 	}()
 	return s

@@ -18,7 +18,7 @@ import (
 // Keys of attributes that the text form shows; JSON shows all.
 const (
 	KeyAttr  = "key"  // of the lease: stands before the message
-	CureAttr = "cure" // what to do about it: a line of its own
+	HintAttr = "hint" // what to do about it: a line of its own
 )
 
 // Form is how records are written; the zero Form is text.
@@ -30,7 +30,7 @@ type Form struct {
 }
 
 // NewLogger writes records of at least the level to w: in text
-// "leaderrun: key: message" with the cure on a second line, or JSON. Records
+// "leaderrun: key: message" with the hint on a second line, or JSON. Records
 // below warnings carry a time of day in text, since those who ask for them look
 // for delays.
 func NewLogger(w io.Writer, level slog.Level, form Form) *slog.Logger {
@@ -89,8 +89,8 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	b.WriteString(Printable(r.Message))
 	b.WriteByte('\n')
 	r.Attrs(func(a slog.Attr) bool {
-		if cure := a.Value.String(); a.Key == CureAttr && cure != "" {
-			fmt.Fprintf(&b, "%s  %s\n", priority, Printable(cure))
+		if hint := a.Value.String(); a.Key == HintAttr && hint != "" {
+			fmt.Fprintf(&b, "%s  %s\n", priority, Printable(hint))
 		}
 		return true
 	})

@@ -64,7 +64,7 @@ func (v *values) set(metric int, value float64) {
 // add counts; a counter is known from the start.
 func (v *values) add(metric int, n float64) { v.set(metric, v[metric].value+n) }
 
-// Metrics is a campaign.Sink that counts and measures the runs of one key.
+// Metrics is a campaign.Observer that counts and measures the runs of one key.
 type Metrics struct {
 	labels string
 	now    func() time.Duration

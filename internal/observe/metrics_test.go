@@ -18,7 +18,7 @@ import (
 )
 
 // observe tells the sink what the state machine makes of the events.
-func observe(sink campaign.Sink, set elect.Settings, events ...elect.Event) {
+func observe(sink campaign.Observer, set elect.Settings, events ...elect.Event) {
 	state := elect.New(set)
 	for _, e := range events {
 		next, actions := elect.Step(state, e)
@@ -174,7 +174,7 @@ func textfile(t *testing.T, dir string, events ...elect.Event) (text, said strin
 	return string(written), out.String()
 }
 
-type sinks []campaign.Sink
+type sinks []campaign.Observer
 
 func (s sinks) Observe(t campaign.Transition) {
 	for _, sink := range s {

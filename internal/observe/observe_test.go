@@ -17,7 +17,7 @@ func TestTextForm(t *testing.T) {
 	var out strings.Builder
 	log := NewLogger(&out, slog.LevelWarn, Form{}).With(KeyAttr, "nightly")
 	log.Info("unseen")
-	log.Warn("trouble\x1b[2J\nfake: line", CureAttr, "mend\rit", "detail", 7)
+	log.Warn("trouble\x1b[2J\nfake: line", HintAttr, "mend\rit", "detail", 7)
 	log.Error("end")
 	want := "leaderrun: nightly: trouble?[2J?fake: line\n  mend?it\nleaderrun: nightly: end\n"
 	if out.String() != want {
@@ -29,7 +29,7 @@ func TestJournalForm(t *testing.T) {
 	var out strings.Builder
 	log := NewLogger(&out, slog.LevelInfo, Form{Journal: true})
 	log.Error("end")
-	log.Warn("trouble\n<0>fake", CureAttr, "mend it")
+	log.Warn("trouble\n<0>fake", HintAttr, "mend it")
 	log.Info("news")
 	got := strings.Split(out.String(), "\n")
 	for i, want := range []string{"<3>leaderrun: ", "<4>leaderrun: ", "<4>  mend it", "<6>leaderrun: ", ""} {
@@ -44,8 +44,8 @@ func TestJournalForm(t *testing.T) {
 
 func TestJSONForm(t *testing.T) {
 	var out strings.Builder
-	NewLogger(&out, slog.LevelWarn, Form{JSON: true}).With(KeyAttr, "nightly").Warn("trouble", CureAttr, "mend it")
-	for _, part := range []string{`"msg":"trouble"`, `"key":"nightly"`, `"cure":"mend it"`, `"level":"WARN"`} {
+	NewLogger(&out, slog.LevelWarn, Form{JSON: true}).With(KeyAttr, "nightly").Warn("trouble", HintAttr, "mend it")
+	for _, part := range []string{`"msg":"trouble"`, `"key":"nightly"`, `"hint":"mend it"`, `"level":"WARN"`} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%s lacks %s", out.String(), part)
 		}
@@ -88,7 +88,7 @@ func TestWriterKeepsOrderAndFlushes(t *testing.T) {
 // A run tells of trouble, of its end, and of nothing else.
 func TestRun(t *testing.T) {
 	set := elect.Settings{Timing: elect.NewTiming(30*time.Second, 10*time.Second, 10*time.Second), Retry: 5 * time.Second, KillAfter: 10 * time.Second, StopSignal: 15}
-	timeout := &lease.StoreError{Op: "renew", Err: errors.New("no answer in time"), Cure: "look at the network"}
+	timeout := &lease.StoreError{Op: "renew", Err: errors.New("no answer in time"), Hint: "look at the network"}
 	quiet := []elect.Event{
 		{Kind: elect.Begin}, {Kind: elect.Granted}, {Kind: elect.Started}, {Kind: elect.Timer, At: 10 * time.Second},
 		{Kind: elect.Renewed, At: 10 * time.Second, Sent: 10 * time.Second}, {Kind: elect.TreeGone, At: 11 * time.Second}, {Kind: elect.Released, At: 11 * time.Second},
@@ -96,7 +96,7 @@ func TestRun(t *testing.T) {
 	leading := quiet[:4:4]
 	// ending is how a run ends after 22 s whose release fails twice, and is given up then.
 	ending := func(granted lease.Lease, exit int, givenUp time.Duration, why ...elect.Event) []elect.Event {
-		failure := &lease.StoreError{Op: "release", Err: errors.New("connection refused"), Cure: "start it"}
+		failure := &lease.StoreError{Op: "release", Err: errors.New("connection refused"), Hint: "start it"}
 		events := append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted, Lease: granted}, {Kind: elect.Started}}, why...)
 		return append(events, elect.Event{Kind: elect.TreeGone, At: 22 * time.Second, Exit: elect.Exit{Code: exit}},
 			elect.Event{Kind: elect.ReleaseFailed, At: 23 * time.Second, Err: failure}, elect.Event{Kind: elect.Timer, At: 24 * time.Second},
@@ -117,7 +117,7 @@ func TestRun(t *testing.T) {
 			elect.Event{Kind: elect.Renewed, At: 15 * time.Second, Sent: 15 * time.Second}),
 			[]string{"renewal failed, the command is stopped in 9.2s unless one succeeds: renew: no answer in time", "look at the network", "the lease is renewed again"}},
 		"reasserted": {0, append(leading, elect.Event{Kind: elect.Renewed, At: 10 * time.Second, Sent: 10 * time.Second, Lease: lease.Lease{Reasserted: true}}),
-			[]string{"had vanished from the store and was put back", "a restart of the store without its data, a person, a clean-up, or in Redis an eviction"}},
+			[]string{"had gone from the store and was put back", "the clock of the store's host was set, a restart of the store without its data, a person, a clean-up, or in Redis an eviction"}},
 		"lost": {0, append(leading, elect.Event{Kind: elect.LeaseLost, At: 11 * time.Second}), []string{"lease lost, stopping the command"}},
 		"expired": {0, append(leading, elect.Event{Kind: elect.NoAnswer, At: 12 * time.Second, Err: timeout}, elect.Event{Kind: elect.Timer, At: 22 * time.Second}),
 			[]string{"renewal failed", "look at the network", "giving up the lease, stopping the command: renew: no answer in time"}},

@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Run is a campaign.Sink that logs what somebody has to know while a run lasts:
+// Run is a campaign.Observer that logs what somebody has to know while a run lasts:
 // trouble, and its end. Every step is logged at debug level. How the run ended
 // is for the caller to say.
 type Run struct {
@@ -71,8 +71,8 @@ func (r *Run) renewed(t campaign.Transition) {
 		r.log.Info("the lease is renewed", EventRenewed)
 	}
 	if t.To.Lease.Reasserted {
-		r.log.Warn("the lease key had vanished from the store and was put back",
-			EventReasserted, CureAttr, "find out what took it: a restart of the store without its data, a person, a clean-up, or in Redis an eviction policy other than noeviction")
+		r.log.Warn("the lease had gone from the store and was put back",
+			EventReasserted, HintAttr, "find out what took it: the clock of the store's host was set, a restart of the store without its data, a person, a clean-up, or in Redis an eviction policy other than noeviction")
 	}
 }
 
@@ -112,7 +112,7 @@ func (r *Run) stopping(t campaign.Transition) {
 		r.log.Warn(because("giving up the lease, stopping the command", t.To.Err), EventExpired)
 	case elect.LeftBehind:
 		r.log.Warn("the command ended but left descendants alive, stopping them: "+t.To.Left,
-			EventLeftovers, CureAttr, "run the work in the foreground, or use --leftovers wait")
+			EventLeftovers, HintAttr, "run the work in the foreground, or use --leftovers wait")
 	default:
 		r.log.Info("stopping the command: "+reasons[t.To.Outcome], EventStopping)
 	}
@@ -130,12 +130,12 @@ func (r *Run) notReleased(t campaign.Transition) {
 	}
 }
 
-// warn logs the cause behind the message, and the cure that a store knows.
+// warn logs the cause behind the message, and the hint that a store knows.
 func (r *Run) warn(about slog.Attr, message string, cause error) {
 	attrs := []any{about}
 	var store *lease.StoreError
 	if errors.As(cause, &store) {
-		attrs = append(attrs, CureAttr, store.Cure)
+		attrs = append(attrs, HintAttr, store.Hint)
 	}
 	r.log.Warn(because(message, cause), attrs...)
 }

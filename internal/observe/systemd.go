@@ -34,7 +34,7 @@ func ToJournal() bool {
 	return ok && err == nil
 }
 
-// Service is a campaign.Sink that tells the service manager: ready when the
+// Service is a campaign.Observer that tells the service manager: ready when the
 // command has started, stopping when the run comes to its end, and in words what
 // it does. It tells from a goroutine of its own.
 type Service struct {
@@ -61,7 +61,7 @@ func (s *Service) tell() {
 	for state := range s.queue {
 		if _, err := daemon.SdNotify(false, state); err != nil && !warned {
 			warned = true
-			s.log.Warn("the service manager could not be told: "+err.Error(), EventManager, CureAttr, "look at NOTIFY_SOCKET, or unset it")
+			s.log.Warn("the service manager could not be told: "+err.Error(), EventManager, HintAttr, "look at NOTIFY_SOCKET, or unset it")
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 )
 
-// Textfile is a campaign.Sink that keeps the metrics of a key in a file of a
+// Textfile is a campaign.Observer that keeps the metrics of a key in a file of a
 // directory from which node_exporter reads. The file is replaced as a whole when
 // the command has started and when a run ends, from a goroutine of its own: a disk
 // that hangs holds nothing up.
@@ -77,7 +77,7 @@ func (f *Textfile) Close() {
 	select {
 	case <-f.done:
 	case <-time.After(time.Second):
-		f.log.Warn("the metrics were not written to "+Printable(f.dir)+" within a second", EventMetrics, CureAttr, "look at the disk")
+		f.log.Warn("the metrics were not written to "+Printable(f.dir)+" within a second", EventMetrics, HintAttr, "look at the disk")
 	}
 }
 
@@ -98,7 +98,7 @@ func (f *Textfile) save() {
 	err := f.write()
 	if err != nil && !f.warned {
 		f.warned = true
-		f.log.Warn(fmt.Sprintf("the metrics were not written to %s: %v", Printable(f.dir), err), EventMetrics, CureAttr, textfileCure(err))
+		f.log.Warn(fmt.Sprintf("the metrics were not written to %s: %v", Printable(f.dir), err), EventMetrics, HintAttr, textfileCure(err))
 	}
 }
 
@@ -135,7 +135,7 @@ func (f *Textfile) write() error {
 	if err != nil && !f.warned {
 		f.warned = true
 		f.log.Warn(fmt.Sprintf("the metrics in %s start anew: %s cannot be used: %v", Printable(f.dir), f.name, err),
-			EventMetrics, CureAttr, "look for what else writes there")
+			EventMetrics, HintAttr, "look for what else writes there")
 	}
 	now, seen := f.metrics.snapshot()
 	if err := replace(dir, f.name, format(merge(before, now, f.counted, seen), f.metrics.labels)); err != nil {

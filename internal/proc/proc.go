@@ -14,20 +14,44 @@ package proc
 
 import "syscall"
 
-// Reap takes the statuses of all children that have ended or been stopped,
-// without waiting, and reports whether no child is left.
-func Reap(told func(pid int, status syscall.WaitStatus)) (none bool) {
+// Reap takes the statuses of all children that have ended, or been stopped or
+// continued, without waiting, and reports how many have ended, and whether no
+// child is left.
+func Reap(told func(pid int, status syscall.WaitStatus)) (died int, none bool) {
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED|syscall.WCONTINUED, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil: // ECHILD
-			return true
+			return died, true
 		case pid == 0:
-			return false
+			return died, false
 		default:
+			if !status.Stopped() && !status.Continued() {
+				died++
+			}
 			told(pid, status)
 		}
+	}
+}
+
+// Sweep repeats a round, which kills and reaps, until it leaves nobody, or for so
+// many nanoseconds. It pauses only after a round in which nobody died: at first
+// for as long as a death takes.
+func Sweep(limit int64, round func() (died int, none bool)) (none bool) {
+	const death, doublings = 50_000, 6
+	end := Now() + limit
+	for idle := 0; ; {
+		died, none := round()
+		if none || Now() >= end {
+			return none
+		}
+		if died > 0 {
+			idle = 0
+			continue
+		}
+		Sleep(death << min(idle, doublings))
+		idle++
 	}
 }

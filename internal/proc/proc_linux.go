@@ -8,11 +8,13 @@ import (
 const (
 	clockBoottime   = 7
 	prSetName       = 15
+	prSetDumpable   = 4
 	prSetSubreaper  = 36
 	waitAll         = 0
 	waitPid         = 1
 	waitStopped     = 0x2
 	waitExited      = 0x4
+	waitContinued   = 0x8
 	waitNot         = 0x1 // WNOHANG
 	waitNoReap      = 0x1000000
 	timerAbsolute   = 1
@@ -47,6 +49,10 @@ func AdoptOrphans() error {
 	return nil
 }
 
+// DenyAccess keeps other processes of this user, but for root's, from this one's
+// descriptors, memory and environment. There is no core dump then.
+func DenyAccess() { syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 0, 0) }
+
 // SetName sets the name that ps and killall see, at most 15 bytes.
 func SetName(name string) {
 	b, err := syscall.BytePtrFromString(name)
@@ -67,7 +73,7 @@ func Ignore(sig syscall.Signal) {
 }
 
 // WaitChild blocks until there is a status for Reap, or no child.
-func WaitChild() { waitID(waitAll, 0, waitExited|waitStopped) }
+func WaitChild() { waitID(waitAll, 0, waitExited|waitStopped|waitContinued) }
 
 // waitID leaves the status where it is. The process id stands in siginfo_t
 // behind three words, and one of padding where pointers are two words long.
@@ -91,21 +97,6 @@ func AwaitEnd(pid int) { waitID(waitPid, pid, waitExited) }
 // Ended reports whether the child has ended, without reaping it.
 func Ended(pid int) bool { return waitID(waitPid, pid, waitExited|waitNot) == pid }
 
-// ReapOrphans reaps, for ever, whatever child ends that is not own: a process
-// with the id 1 inherits every orphan of its container, not only those of its
-// command.
-func ReapOrphans(own func(pid int) bool) {
-	for {
-		pid := waitID(waitAll, 0, waitExited)
-		switch {
-		case pid == 0 || own(pid): // somebody else waits for it, or none is there yet
-			Sleep(10_000_000)
-		default:
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-		}
-	}
-}
-
 // Sleep lets the calling thread sleep for some nanoseconds, or less.
 func Sleep(nanoseconds int64) {
 	ts := syscall.NsecToTimespec(nanoseconds)
@@ -120,11 +111,13 @@ func ChildrenKnown() bool {
 	return err == nil && string(link[:n]) == itoa(syscall.Getpid())
 }
 
-// Hurry lets the process, or with 0 the calling thread, go before all others
-// that share the processor evenly, as far as this user may: root, as a rule.
-func Hurry(pid int) {
+// Hurry lets the calling thread go before all others that share the processor
+// evenly, as far as this user may: root, as a rule.
+func Hurry() { hurry(syscall.PRIO_PROCESS, 0) }
+
+func hurry(which, id int) {
 	const first = -20
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, first)
+	_ = syscall.Setpriority(which, id, first)
 }
 
 // GiveWay lets all others go before this process group.
@@ -140,30 +133,20 @@ func Inherited(fd int) bool {
 	return errno == 0 && flags&syscall.FD_CLOEXEC == 0
 }
 
-// SignalChildren sends the signal to every direct child that it finds and spare
-// does not name. The caller must not reap at the same time. Who is to die needs the
-// processor for that, and gets it first.
-func SignalChildren(sig syscall.Signal, spare func(pid int) bool) {
-	pids, _ := ChildrenOf(syscall.Getpid())
-	for _, pid := range pids {
-		if !spare(pid) {
-			if sig == syscall.SIGKILL {
-				Hurry(pid)
-			}
-			_ = syscall.Kill(pid, sig) // it may have ended: then it is a zombie still
-		}
-	}
-}
-
-// Alarm is a file descriptor that becomes readable at an instant, and a timer
-// of the kernel's that continues this process then if it is stopped.
+// Alarm is a file descriptor that becomes readable at an instant, and timers of
+// the kernel's that continue this process from then on if it is stopped. There is
+// one for each time: the kernel does not repeat a timer whose signal is ignored,
+// as SIGCONT is, or is withdrawn by a SIGSTOP.
 type Alarm struct {
-	fd    int
-	timer int32
+	fd     int
+	timers []int32
 }
 
-// NewAlarm returns an alarm that is not set.
-func NewAlarm() (*Alarm, error) {
+const betweenTimers = 20_000_000
+
+// NewAlarm returns an alarm that is not set, and continues this process so many
+// times, 20 ms apart.
+func NewAlarm(times int) (*Alarm, error) {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	if errno != 0 {
 		return nil, errno
@@ -173,11 +156,13 @@ func NewAlarm() (*Alarm, error) {
 		signal, notify int32
 		rest           [48]byte
 	}{signal: int32(syscall.SIGCONT), notify: signalEvent}
-	a := &Alarm{fd: int(fd)}
-	_, _, errno = syscall.RawSyscall(syscall.SYS_TIMER_CREATE, clockBoottime, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&a.timer)))
-	if errno != 0 {
-		_ = syscall.Close(a.fd)
-		return nil, errno
+	a := &Alarm{fd: int(fd), timers: make([]int32, times)}
+	for i := range a.timers {
+		_, _, errno = syscall.RawSyscall(syscall.SYS_TIMER_CREATE, clockBoottime, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&a.timers[i])))
+		if errno != 0 {
+			_ = syscall.Close(a.fd) // the timers end with a process that cannot have an alarm
+			return nil, errno
+		}
 	}
 	return a, nil
 }
@@ -187,7 +172,10 @@ func NewAlarm() (*Alarm, error) {
 func (a *Alarm) Set(at int64) {
 	spec := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(max(at, 1))}
 	syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(a.fd), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
-	syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(a.timer), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	for i, timer := range a.timers {
+		spec.value = syscall.NsecToTimespec(max(at, 1) + int64(i)*betweenTimers)
+		syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(timer), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	}
 }
 
 // Poll waits until one of the file descriptors is readable or at its end, or

@@ -2,8 +2,10 @@ package proc
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,8 +58,123 @@ func TestChildrenAreFoundBothWays(t *testing.T) {
 	}
 }
 
+// One round kills a group whole, and no child that is to be spared.
+func TestKillReachesGroups(t *testing.T) {
+	runtime.LockOSThread() // whose children they are
+	defer runtime.UnlockOSThread()
+	shell := func(script string) (cmd *exec.Cmd, out io.ReadCloser) {
+		cmd = exec.Command("sh", "-c", script)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
+		if _, err := io.ReadFull(out, make([]byte, len("up\n"))); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, out
+	}
+	_, group := shell("sleep 60 & echo up; wait")
+	spared, _ := shell("echo up; exec sleep 60")
+	// A member of a group whose leader is gone.
+	leader := exec.Command("true")
+	leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := leader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	follow := exec.Command("sh", "-c", "sleep 60 & echo up; wait")
+	follow.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: leader.Process.Pid}
+	rest, err := follow.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = follow.Process.Kill(); _ = follow.Wait() })
+	if _, err := io.ReadFull(rest, make([]byte, len("up\n"))); err != nil {
+		t.Fatal(err)
+	}
+	_ = leader.Wait()
+
+	children, err := childrenOfThread(syscall.Gettid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	met, all := children.Kill(leader.Process.Pid, func(pid int) bool { return pid == spared.Process.Pid })
+	if !all || len(met) != 2 {
+		t.Errorf("met %v (all: %t)", met, all)
+	}
+	for _, out := range []io.ReadCloser{group, rest} { // they end with their last writers
+		if err := out.(*os.File).SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(out); err != nil {
+			t.Error(err)
+		}
+	}
+	if Ended(spared.Process.Pid) {
+		t.Error("the spared one was killed")
+	}
+}
+
+// A sweep goes from generation to generation without a pause, and pauses when
+// nobody dies.
+func TestSweepPauses(t *testing.T) {
+	left := 1000
+	begun := Now()
+	if !Sweep(60_000_000_000, func() (int, bool) { left--; return 1, left == 0 }) {
+		t.Error("somebody was left")
+	}
+	if took := time.Duration(Now() - begun); took > time.Second {
+		t.Errorf("1000 generations took %s", took)
+	}
+	rounds := 0
+	if Sweep(50_000_000, func() (int, bool) { rounds++; return 0, false }) || rounds > 100 {
+		t.Errorf("%d rounds within 50 ms in which nobody died", rounds)
+	}
+}
+
+// A process that is stopped whenever its alarm has continued it is continued again.
+func TestAlarmContinuesAgain(t *testing.T) {
+	const asked, times = "PROC_TEST_ALARM", 3
+	if os.Getenv(asked) != "" {
+		a, err := NewAlarm(times)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Set(Now() + 200_000_000)
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+		time.Sleep(time.Minute)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), asked+"=1")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(20*time.Second, func() { _ = child.Process.Kill() })
+	defer stuck.Stop()
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	for i := 0; i < times; {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(child.Process.Pid, &status, syscall.WUNTRACED|syscall.WCONTINUED, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil || status.Signaled() || status.Exited():
+			t.Fatalf("it was continued %d times, want %d (%v, %v)", i, times, status, err)
+		case status.Continued():
+			i++
+			_ = child.Process.Signal(syscall.SIGSTOP)
+		}
+	}
+}
+
 func TestAlarm(t *testing.T) {
-	a, err := NewAlarm()
+	a, err := NewAlarm(2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,5 +193,55 @@ func TestAlarm(t *testing.T) {
 	}
 	if ready := a.Poll(p[0], -1); !ready[0] {
 		t.Error("the pipe was not told as readable")
+	}
+}
+
+// A process that denies access is closed to its user, too; a child of its own is
+// what the system lets it be.
+func TestDenyAccess(t *testing.T) {
+	const asked = "PROC_TEST_DENY"
+	if os.Getenv(asked) != "" {
+		DenyAccess()
+		fmt.Println("ready")
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else, whom root's right to all does not help")
+	}
+	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	open := func(argv ...string) (pid int, close func()) {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.SysProcAttr, cmd.Env, cmd.Dir = nobody, append(os.Environ(), asked+"=1"), "/"
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+		return cmd.Process.Pid, func() { in.Close(); _ = cmd.Wait() }
+	}
+	seen := func(pid int) bool {
+		ls := exec.Command("ls", fmt.Sprintf("/proc/%d/fd", pid))
+		ls.SysProcAttr, ls.Dir = nobody, "/"
+		return ls.Run() == nil
+	}
+	usual, end := open("sh", "-c", "echo ready; read line")
+	defer end()
+	if !seen(usual) {
+		t.Fatal("this user does not see his own processes here")
+	}
+	denied, end := open("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	defer end()
+	if seen(denied) {
+		t.Error("another process of the user lists its descriptors")
 	}
 }

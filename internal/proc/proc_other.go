@@ -30,13 +30,16 @@ func BootID() string {
 
 // Hurry does nothing: priorities are per process here, and the command would
 // inherit the guard's.
-func Hurry(int) {}
+func Hurry() {}
 
 // GiveWay does nothing, as Hurry.
 func GiveWay() {}
 
 // AdoptOrphans does nothing: only Linux has subreapers.
 func AdoptOrphans() error { return nil }
+
+// DenyAccess does nothing here.
+func DenyAccess() {}
 
 // SetName does nothing here.
 func SetName(string) {}
@@ -65,9 +68,6 @@ func Ended(int) bool { return false }
 // ChildrenKnown reports true: nothing here depends on them.
 func ChildrenKnown() bool { return true }
 
-// ReapOrphans does nothing: containers are Linux.
-func ReapOrphans(func(pid int) bool) {}
-
 // Inherited reports whether this process has the descriptor from its caller, and
 // its children will: Go opens nothing that a child would get.
 func Inherited(fd int) bool {
@@ -78,17 +78,20 @@ func Inherited(fd int) bool {
 // ChildrenOf knows none: children are not listed here.
 func ChildrenOf(int) (pids []int, all bool) { return nil, true }
 
+// Children knows none either.
+type Children struct{}
+
+// OpenChildren opens nothing.
+func OpenChildren() (*Children, error) { return &Children{}, nil }
+
 // InheritedChildren knows none either.
 func InheritedChildren() ([]int, error) { return nil, nil }
-
-// SignalChildren does nothing, for the same reason.
-func SignalChildren(syscall.Signal, func(pid int) bool) {}
 
 // Alarm is an instant at which Poll returns.
 type Alarm struct{ at int64 }
 
 // NewAlarm returns an alarm that is not set.
-func NewAlarm() (*Alarm, error) { return &Alarm{}, nil }
+func NewAlarm(int64) (*Alarm, error) { return &Alarm{}, nil }
 
 // Set moves the alarm to an instant of Now.
 func (a *Alarm) Set(at int64) { a.at = at }

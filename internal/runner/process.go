@@ -15,6 +15,7 @@ import (
 // out what the kernel can do: a good part of a millisecond at every start.
 type process struct {
 	pid    int
+	own    *helpers
 	mu     sync.Mutex
 	reaped bool
 }
@@ -23,7 +24,7 @@ type process struct {
 // opened for the command, and with the pipes from the descriptor first on. It gets
 // a process group of its own: what a terminal or a kill sends to the caller's group
 // does not reach it.
-func startProcess(path, name string, env []string, first int, pipes ...*os.File) (*process, error) {
+func startProcess(own *helpers, path, name string, env []string, first int, pipes ...*os.File) (*process, error) {
 	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	const closed = ^uintptr(0)
 	for fd := len(attr.Files); fd < first; fd++ {
@@ -38,8 +39,8 @@ func startProcess(path, name string, env []string, first int, pipes ...*os.File)
 		_ = syscall.SetNonblock(int(fd), false) // the child reads and writes without a poller
 		attr.Files = append(attr.Files, fd)
 	}
-	pid, err := syscall.ForkExec(path, []string{name}, attr)
-	return &process{pid: pid}, err
+	pid, err := own.start(path, []string{name}, attr)
+	return &process{pid: pid, own: own}, err
 }
 
 // unused is the first of n descriptors in a row, behind the standard ones, that the
@@ -67,11 +68,6 @@ func (p *process) wait() syscall.WaitStatus {
 	proc.AwaitEnd(p.pid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(p.pid, &status, 0, nil); err != syscall.EINTR {
-			p.reaped = true
-			return status
-		}
-	}
+	p.reaped = true
+	return p.own.await(p.pid)
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,11 +28,11 @@ import (
 type Kind int
 
 const (
-	Started Kind = iota // Pid
-	Failed              // Err: nothing runs; ErrGuard, or a syscall.Errno that is the system's answer to the exec
-	Stopped             // Signal: the command, which has a terminal, was stopped
-	Ended               // Status, Left: the command is over, descendants live
-	Gone                // Status, or Err when the guard died: nothing of the tree lives
+	Started    Kind = iota // Pid
+	Failed                 // Err: nothing runs; ErrGuard, or a syscall.Errno that is the system's answer to the exec
+	Ended                  // Status, Left: the command is over, descendants live
+	Gone                   // Status, or Err when the guard died: nothing of the tree lives
+	Unkillable             // Left: a process that lives a second after its SIGKILL, and why
 )
 
 // ErrGuard says that there is no guard: nothing was started, and the command is
@@ -45,7 +46,6 @@ var ErrNoProc = errors.New("/proc is missing here or shows other processes, and 
 type Report struct {
 	Kind   Kind
 	Pid    int
-	Signal syscall.Signal
 	Status syscall.WaitStatus
 	Left   string // one of the descendants, for people
 	Err    error
@@ -54,9 +54,9 @@ type Report struct {
 // Now is the clock of every kill-by.
 func Now() time.Duration { return time.Duration(proc.Now()) }
 
-// killPatience is how long the guard has for a kill before it is killed itself
-// and the elector does the rest. It lies below the smallest kill margin, 166 ms
-// at a TTL of 1 s.
+// killPatience is how long the guard has to answer an order to kill before it is
+// killed itself and the elector does the rest. It lies below the smallest kill
+// margin, 166 ms at a TTL of 1 s.
 const killPatience = 100 * time.Millisecond
 
 // Runner runs one command at a time. Its methods may be called from any
@@ -66,32 +66,47 @@ type Runner struct {
 	path string
 	args []string
 
-	mu     sync.Mutex
-	alarm  *proc.Alarm
-	now    *held // the last one; nil before the first
-	closed bool
-	// strangers were children of this process before it was leaderrun.
-	strangers []int
-	helpers   helpers
+	mu    sync.Mutex
+	alarm *proc.Alarm
+	// children are this process's.
+	children *proc.Children
+	now      *held // the last one; nil before the first
+	closed   bool
+	helpers  helpers
+	reserved chan struct{} // closed when the threads are there
 }
 
 // New returns a runner of the program at path with the argv args.
-func New(path string, args []string) *Runner { return &Runner{path: path, args: args} }
+func New(path string, args []string) *Runner {
+	r := &Runner{path: path, args: args, reserved: make(chan struct{})}
+	go r.reserveThreads()
+	return r
+}
+
+// reserveThreads starts the threads that this process may need before there is a
+// command that may use up the process limit. On two processors their number is
+// bounded: the rest are calls that block, of signals, guards, hooks, files and
+// messages.
+func (r *Runner) reserveThreads() {
+	const processors, threads = 2, 12
+	runtime.GOMAXPROCS(min(processors, runtime.GOMAXPROCS(0)))
+	proc.ReserveThreads(threads)
+	close(r.reserved)
+}
 
 // held is one command, or the place for one, held by one guard.
 type held struct {
-	guard     *process
-	strangers []int
-	helpers   *helpers
-	pid       int // of the command, 0 until it has started
-	orders    outbox
-	reports   *os.File
-	started   bool
-	over      chan struct{} // closed when the guard is reaped
-	kill      sync.Once
-	// burying: the guard died and its tree is being killed; left: its tree lives
-	// on, as it was told to.
-	burying, left atomic.Bool
+	guard    *process
+	children *proc.Children
+	helpers  *helpers
+	pid      int // of the command, 0 until it has started
+	orders   outbox
+	reports  *os.File
+	report   func(Report)  // nil before the start
+	over     chan struct{} // closed when the guard is reaped
+	kill     sync.Once
+	heard    atomic.Int64 // reports
+	left     atomic.Bool  // its tree lives on, as it was told to
 }
 
 // Prepare starts the guard ahead of the command, so that a start costs less when
@@ -107,7 +122,7 @@ func (r *Runner) prepared() (*held, error) {
 	if r.closed {
 		return nil, os.ErrClosed
 	}
-	if h := r.now; h != nil && !h.started {
+	if h := r.now; h != nil && h.report == nil {
 		if !proc.Ended(h.guard.pid) {
 			return h, nil
 		}
@@ -122,17 +137,17 @@ func (r *Runner) prepared() (*held, error) {
 }
 
 // Start starts the command with the environment env under a guard of its own,
-// and tells what becomes of it, from another goroutine: Failed, or Started,
-// perhaps Stopped and Ended, and Gone.
-func (r *Runner) Start(killBy time.Duration, env []string, tell func(Report)) {
+// and reports what becomes of it, from another goroutine: Failed, or Started,
+// perhaps Ended, and Gone.
+func (r *Runner) Start(killBy time.Duration, env []string, report func(Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h, err := r.prepared()
 	if err != nil {
-		go tell(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, err)})
+		go report(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, err)})
 		return
 	}
-	h.started = true
+	h.report = report
 	group := 0
 	if HasTerminal() {
 		group = syscall.Getpgrp()
@@ -142,7 +157,6 @@ func (r *Runner) Start(killBy time.Duration, env []string, tell func(Report)) {
 		Path: r.path, Args: r.args, Env: env, Group: group,
 	}))
 	h.guard.signal(syscall.SIGCONT) // it may have been stopped, and knows no kill-by yet that would wake it
-	go h.listen(tell)
 }
 
 // startGuard starts this program once more as the guard.
@@ -161,17 +175,17 @@ func (r *Runner) startGuard() (*held, error) {
 		return nil, err
 	}
 	defer theirReports.Close()
-	// A guard that crashes shows nobody a stack trace: its death is told here.
 	first := unused(2)
-	env := []string{guard.Marker + "=" + strconv.Itoa(first), "GOTRACEBACK=none"}
-	process, err := startProcess(self(), "leaderrun-guard", env, first, theirOrders, theirReports)
+	env := append([]string{guard.Marker + "=" + strconv.Itoa(first)}, guard.Settings...)
+	process, err := startProcess(&r.helpers, self(), guard.Name, env, first, theirOrders, theirReports)
 	if err != nil {
 		orders.Close()
 		reports.Close()
 		return nil, err
 	}
-	h := &held{strangers: r.strangers, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	h := &held{children: r.children, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
+	go r.listen(h)
 	return h, nil
 }
 
@@ -182,35 +196,42 @@ func (r *Runner) settleIn() error {
 	if r.alarm != nil {
 		return nil
 	}
+	<-r.reserved
 	if !proc.ChildrenKnown() {
 		return ErrNoProc
 	}
 	if err := proc.AdoptOrphans(); err != nil {
 		return err
 	}
-	var err error
-	if r.strangers, err = proc.InheritedChildren(); err != nil { // who is not known would be killed with a tree
+	proc.DenyAccess() // to the pipes of the orders
+	before, err := proc.InheritedChildren()
+	if err != nil { // who is not known would be killed with a tree
 		return err
 	}
-	alarm, err := proc.NewAlarm()
+	r.helpers.Lock()
+	r.helpers.before = before
+	r.helpers.Unlock()
+	if r.children == nil {
+		if r.children, err = proc.OpenChildren(); err != nil {
+			return err
+		}
+	}
+	alarm, err := proc.NewAlarm(1) // each SIGCONT is passed on to the command
 	if err != nil {
 		return err
 	}
 	r.alarm = alarm
 	if os.Getpid() == 1 {
-		go proc.ReapOrphans(r.waitsFor)
+		go r.helpers.reapOthers()
 	}
 	return nil
 }
 
-// waitsFor reports whether the runner itself waits for the child.
-func (r *Runner) waitsFor(pid int) bool {
-	r.helpers.Lock()
-	helper := r.helpers.has(pid)
-	r.helpers.Unlock()
+// IsGuard reports whether the process is the guard.
+func (r *Runner) IsGuard(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return helper || r.now != nil && (r.now.guard.pid == pid || r.now.burying.Load())
+	return r.now != nil && r.now.guard.pid == pid
 }
 
 // self is this program, also when its file has been replaced since it started.
@@ -227,22 +248,26 @@ func self() string {
 }
 
 // listen hears the guard out.
-func (h *held) listen(tell func(Report)) {
+func (r *Runner) listen(h *held) {
 	defer h.reports.Close()
 	defer close(h.over)
 	b := make([]byte, guard.ReportLen)
 	for {
-		if _, err := io.ReadFull(h.reports, b); err != nil {
+		_, err := io.ReadFull(h.reports, b)
+		tell := r.reportOf(h, err)
+		if tell == nil {
+			return
+		}
+		if err != nil {
 			h.bury(tell)
 			return
 		}
+		h.heard.Add(1)
 		report := guard.DecodeReport(b)
 		switch report.Kind {
 		case guard.ReportStarted:
 			h.pid = int(report.Value)
 			tell(Report{Kind: Started, Pid: h.pid})
-		case guard.ReportStopped:
-			tell(Report{Kind: Stopped, Signal: syscall.Signal(report.Value)})
 		case guard.ReportEnded:
 			tell(Report{Kind: Ended, Status: syscall.WaitStatus(report.Value), Left: h.someChild()})
 		case guard.ReportFailed:
@@ -257,6 +282,28 @@ func (h *held) listen(tell func(Report)) {
 	}
 }
 
+// reportOf is where the guard's reports go. A guard that has died before the start
+// has none: it is put away, and another one gets ready, not at once, since that one
+// may die as well.
+func (r *Runner) reportOf(h *held, err error) func(Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil && h.report == nil && r.now == h && !r.closed {
+		r.now = nil
+		h.dismiss()
+		time.AfterFunc(time.Second, r.prepareAgain)
+	}
+	return h.report
+}
+
+func (r *Runner) prepareAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now == nil { // no start was sooner
+		_, _ = r.prepared()
+	}
+}
+
 // someChild names a child of the guard.
 func (h *held) someChild() string {
 	pids, _ := proc.ChildrenOf(h.guard.pid)
@@ -266,6 +313,30 @@ func (h *held) someChild() string {
 		}
 	}
 	return "a process that has just ended"
+}
+
+// reportUnkillable reports one of the processes that have been sent SIGKILL and
+// have not ended. Zombies have.
+func (h *held) reportUnkillable(pids []int) {
+	if h.report == nil {
+		return
+	}
+	for _, pid := range pids {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+		state, _, _ := strings.Cut(rest, " ")
+		why := "state " + state
+		switch {
+		case state == "" || state == "Z" || state == "X":
+			continue
+		case syscall.Kill(pid, 0) == syscall.EPERM:
+			why = "another user's, EPERM"
+		case state == "D":
+			why = "in uninterruptible sleep, D"
+		}
+		h.report(Report{Kind: Unkillable, Left: fmt.Sprintf("process %d (%s): %s", pid, nameOf(pid), why)})
+		return
+	}
 }
 
 // nameOf is what people call a process: the program as it was started, or the
@@ -295,7 +366,6 @@ func (h *held) bury(tell func(Report)) {
 		h.guard.wait()
 		return
 	}
-	h.burying.Store(true)
 	status := h.guard.wait()
 	how := fmt.Sprintf("exit status %d", status.ExitStatus())
 	if status.Signaled() {
@@ -325,8 +395,14 @@ func (r *Runner) Extend(killBy time.Duration) {
 
 // Signal sends the signal to the command's process group, to the command alone
 // when a terminal owns the group, or to what is left of the tree.
-func (r *Runner) Signal(signal int) {
-	if h := r.order(guard.OrderSignal, int64(signal)); h != nil {
+func (r *Runner) Signal(signal int) { r.signal(guard.OrderSignal, signal) }
+
+// SignalRest sends the last signal, once the command has ended, to those that were
+// not in its group.
+func (r *Runner) SignalRest(signal int) { r.signal(guard.OrderSignalRest, signal) }
+
+func (r *Runner) signal(kind guard.OrderKind, signal int) {
+	if h := r.order(kind, int64(signal)); h != nil {
 		h.guard.signal(syscall.SIGCONT) // it may have been stopped
 	}
 }
@@ -348,9 +424,30 @@ func (r *Runner) Kill() {
 		return
 	}
 	h.guard.signal(syscall.SIGCONT) // it may have been stopped
-	h.kill.Do(func() {
-		time.AfterFunc(killPatience, func() { h.guard.signal(syscall.SIGKILL) })
-	})
+	h.kill.Do(func() { go h.insist() })
+}
+
+// insist orders the guard to kill until the tree is gone, and kills a guard that
+// does not answer. One that does is at work, and nobody else would kill faster.
+func (h *held) insist() {
+	for answers := 0; ; answers++ {
+		if answers == int(time.Second/killPatience) {
+			pids, _ := proc.ChildrenOf(h.guard.pid)
+			h.reportUnkillable(pids)
+		}
+		heard := h.heard.Load()
+		h.orders.put(guard.EncodeOrder(guard.OrderKill, 0, nil))
+		h.guard.signal(syscall.SIGCONT)
+		select {
+		case <-h.over:
+			return
+		case <-time.After(killPatience):
+		}
+		if h.heard.Load() == heard {
+			h.guard.signal(syscall.SIGKILL)
+			return
+		}
+	}
 }
 
 func (r *Runner) order(kind guard.OrderKind, value int64) *held {
@@ -367,11 +464,12 @@ func (r *Runner) order(kind guard.OrderKind, value int64) *held {
 func (r *Runner) Close() {
 	r.mu.Lock()
 	h := r.now
+	started := h != nil && h.report != nil
 	r.closed = true
 	r.mu.Unlock()
 	switch {
 	case h == nil:
-	case h.started:
+	case started:
 		<-h.over
 	default:
 		h.dismiss()
@@ -380,7 +478,6 @@ func (r *Runner) Close() {
 
 // dismiss ends a guard that holds nothing.
 func (h *held) dismiss() {
-	close(h.over)
 	h.guard.signal(syscall.SIGKILL) // it may be stopped
 	h.guard.wait()
 	h.orders.file.Close()
@@ -396,11 +493,6 @@ func HasTerminal() bool {
 	_ = tty.Close()
 	return true
 }
-
-// StopSelf stops this process as the terminal has stopped the command, so that
-// the shell sees a stopped job. Nobody renews meanwhile: unless the job goes on
-// in time, the lease runs out, and the alarm of kill-by wakes this process up.
-func StopSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 // LetGo ends this process's own hold on standard input and output, which are the
 // command's once it runs: a reader of its output must not wait for leaderrun.

@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -10,29 +8,30 @@ import (
 )
 
 // killLeftBehind kills what a dead guard held: this process has inherited it.
-func (h *held) killLeftBehind() { sweep(h.strangers, h.helpers) }
-
-// sweep kills every child of this process but the strangers and the helpers, and
-// theirs as they are inherited.
-func sweep(strangers []int, h *helpers) {
-	for round := 0; !swept(strangers, h); round++ {
-		time.Sleep(time.Millisecond << min(round, 5))
+func (h *held) killLeftBehind() {
+	var left []int
+	round := func() (died int, none bool) {
+		left, died, none = sweepOnce(h.children, h.pid, h.helpers)
+		return died, none
+	}
+	for warned := false; !proc.Sweep(int64(time.Second), round); warned = true {
+		if !warned {
+			h.reportUnkillable(left)
+		}
 	}
 }
 
-// swept is one round; it reports whether nobody is left. That nobody was found is
-// not enough.
-func swept(strangers []int, h *helpers) bool {
+// sweepOnce kills every child of this process but those that the helpers spare,
+// and returns whom it met. That nobody was found is not enough to know that nobody
+// is left.
+func sweepOnce(children *proc.Children, group int, h *helpers) (met []int, died int, none bool) {
 	h.Lock()
 	defer h.Unlock()
-	spare := func(pid int) bool { return slices.Contains(strangers, pid) || h.has(pid) }
-	proc.SignalChildren(syscall.SIGKILL, spare)
-	pids, _ := proc.ChildrenOf(os.Getpid())
-	for _, pid := range pids {
-		if !spare(pid) {
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+	met, all := children.Kill(group, h.spares)
+	for _, pid := range met {
+		if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped == pid {
+			died++
 		}
 	}
-	pids, all := proc.ChildrenOf(os.Getpid())
-	return all && !slices.ContainsFunc(pids, func(pid int) bool { return !spare(pid) })
+	return met, died, all && len(met) == 0
 }

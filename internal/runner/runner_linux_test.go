@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
@@ -48,7 +51,23 @@ wait
 // A guard that is stopped is woken by the kernel at kill-by.
 func TestStoppedGuardIsWoken(t *testing.T) {
 	r, reports, pids := startTree(t, Now()+soon)
-	r.now.guard.signal(syscall.SIGSTOP)
+	guardOf(r).signal(syscall.SIGSTOP)
+	last(t, reports)
+	for _, pid := range pids {
+		dead(t, pid)
+	}
+}
+
+// A guard that is stopped again whenever the kernel has continued it kills as soon
+// as that ends.
+func TestGuardStoppedAgainIsWokenAgain(t *testing.T) {
+	r, reports, pids := startTree(t, Now()+soon)
+	for killBy := Now() + soon; Now() < killBy+200*time.Millisecond; {
+		r.now.guard.signal(syscall.SIGSTOP)
+		if Now() < killBy-time.Second {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	last(t, reports)
 	for _, pid := range pids {
 		dead(t, pid)
@@ -59,12 +78,12 @@ func TestStoppedGuardIsWoken(t *testing.T) {
 func TestUnheardIsNotFailed(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	r.Prepare()
-	r.now.guard.signal(syscall.SIGSTOP)
+	guardOf(r).signal(syscall.SIGSTOP)
 	reports := make(chan Report, 8)
-	r.now.guard.reaped = true // or the start would continue it
+	guardOf(r).reaped = true // or the start would continue it
 	r.Start(far(), nil, func(rep Report) { reports <- rep })
-	r.now.guard.reaped = false
-	r.now.guard.signal(syscall.SIGKILL)
+	guardOf(r).reaped = false
+	guardOf(r).signal(syscall.SIGKILL)
 	if gone := next(t, reports, Gone); gone.Err == nil {
 		t.Errorf("%+v", gone)
 	}
@@ -141,49 +160,81 @@ func TestLeftAlive(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("the descendant that was to be left alive: %v", err)
 	}
-	sweep(nil, &helpers{})
+	(&held{children: r.children, helpers: &r.helpers}).killLeftBehind()
 }
 
-// A tree that cannot be looked for, as there is no descriptor for it, is not gone.
+// A tree that cannot be looked for is not gone.
 func TestUnseenIsNotGone(t *testing.T) {
-	limit, usual := descriptors(t)
-	limit(0)
-	blind := swept(nil, &helpers{})
-	limit(usual)
-	if blind {
+	next, err := syscall.Dup(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Close(next)
+	children, err := proc.OpenChildren()
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Close(next) // the list's
+	if _, _, none := sweepOnce(children, 0, &helpers{}); none {
 		t.Error("nobody was left, although nobody could be seen")
 	}
-	sweep(nil, &helpers{})
 }
 
-// A process that the command's group has been sent a signal with is not sent it
-// again when its parent is gone.
-func TestSignalledOnce(t *testing.T) {
+// A tree is killed also where the system has no descriptor left for that.
+func TestTreeIsDeadWithoutDescriptors(t *testing.T) {
+	r, reports, pids := startTree(t, far())
+	limit, usual := descriptors(t)
+	limit(0)
+	r.now.guard.signal(syscall.SIGKILL)
+	last(t, reports)
+	limit(usual)
+	for _, pid := range pids {
+		dead(t, pid)
+	}
+}
+
+// Each order reaches those that outlive the command once: what its group has got is
+// not repeated for them, and the next order is not taken for the same.
+func TestLeftoversAreSignalledOncePerOrder(t *testing.T) {
 	heard := filepath.Join(t.TempDir(), "heard")
-	worker := `trap "echo TERM >>` + heard + `" TERM; echo up >>` + heard + `; while ! [ -e ` + heard + `.end ]; do sleep 0.01; done`
+	worker := `trap "echo USR2 >>` + heard + `" USR2; trap "echo USR1 >>` + heard + `" USR1; echo up >>` + heard + `; while ! [ -e ` + heard + `.end ]; do sleep 0.01; done`
 	r, reports := start(t, far(), "bash -c '"+worker+"' & wait")
 	next(t, reports, Started)
-	content := func() string { b, _ := os.ReadFile(heard); return string(b) }
-	await(t, func() bool { return content() == "up\n" })
-	r.Signal(int(syscall.SIGTERM))
+	hears := func(want string) {
+		t.Helper()
+		content := ""
+		await(t, func() bool { b, _ := os.ReadFile(heard); content = string(b); return strings.HasSuffix(content, want) })
+		if content != want {
+			t.Fatalf("the worker heard %q, want %q", content, want)
+		}
+	}
+	hears("up\n")
+	r.Signal(int(syscall.SIGUSR2))
 	next(t, reports, Ended)
-	r.Signal(int(syscall.SIGTERM))
-	await(t, func() bool { return content() != "up\n" })
+	r.SignalRest(int(syscall.SIGUSR2))
+	r.Signal(int(syscall.SIGUSR1))
+	hears("up\nUSR2\nUSR1\n")
+	r.Signal(int(syscall.SIGUSR2))
+	hears("up\nUSR2\nUSR1\nUSR2\n")
 	if err := os.WriteFile(heard+".end", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next(t, reports, Gone)
-	if content() != "up\nTERM\n" {
-		t.Errorf("the worker heard %q", content())
-	}
+}
+
+// killGuard kills the guard and returns its id when it has ended.
+func killGuard(r *Runner) (pid int) {
+	guard := guardOf(r)
+	guard.signal(syscall.SIGKILL)
+	proc.AwaitEnd(guard.pid)
+	return guard.pid
 }
 
 // A prepared guard that has died meanwhile is replaced.
 func TestPreparedGuardIsReplaced(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
-	r.now.guard.signal(syscall.SIGKILL)
-	proc.AwaitEnd(r.now.guard.pid)
+	killGuard(r)
 	reports := make(chan Report, 8)
 	r.Start(far(), nil, func(rep Report) { reports <- rep })
 	defer r.Close()
@@ -193,12 +244,28 @@ func TestPreparedGuardIsReplaced(t *testing.T) {
 	}
 }
 
+// It is replaced also while nothing is started, and leaves no zombie.
+func TestPreparedGuardIsReplacedBeforeTheStart(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	defer r.Close()
+	r.Prepare()
+	died := killGuard(r)
+	await(t, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.now != nil && r.now.guard.pid != died
+	})
+	if err := syscall.Kill(died, 0); err != syscall.ESRCH {
+		t.Errorf("the dead guard is not reaped: %v", err)
+	}
+}
+
 // Nobody but the start continues one that was stopped before: it has no kill-by yet.
 func TestStoppedPreparedGuardStarts(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
-	r.now.guard.signal(syscall.SIGSTOP)
-	await(t, func() bool { state, _ := lives(r.now.guard.pid); return state == "T" })
+	guardOf(r).signal(syscall.SIGSTOP)
+	await(t, func() bool { state, _ := lives(guardOf(r).pid); return state == "T" })
 	reports := make(chan Report, 8)
 	r.Start(far(), nil, func(rep Report) { reports <- rep })
 	t.Cleanup(func() { r.Kill(); r.Close() })
@@ -214,8 +281,7 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	limit, usual := descriptors(t)
 	r := New("/bin/true", []string{"true"})
 	r.Prepare()
-	r.now.guard.signal(syscall.SIGKILL)
-	proc.AwaitEnd(r.now.guard.pid)
+	killGuard(r)
 	reports := make(chan Report, 8)
 	limit(3)
 	r.Start(far(), nil, func(rep Report) { reports <- rep })
@@ -224,6 +290,64 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 		t.Errorf("%+v", failed)
 	}
 	r.Close()
+}
+
+// A guard that answers is left at its work, however long that takes; one that does
+// not is killed.
+func TestOnlyASilentGuardIsKilled(t *testing.T) {
+	sleep := exec.Command("sleep", "60")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	silent := &process{pid: sleep.Process.Pid, own: &helpers{}}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &held{guard: silent, over: make(chan struct{}), orders: outbox{file: ours, filled: make(chan struct{}, 1)}}
+	go h.orders.drain(h.over)
+	go h.insist()
+	order := make([]byte, 16)
+	if err := theirs.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if _, err := io.ReadFull(theirs, order); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := lives(silent.pid); !ok {
+			t.Fatal("a guard that answers was killed")
+		}
+		h.heard.Add(1)
+	}
+	if status := silent.wait(); !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		t.Errorf("a guard that does not answer ended with %v", status)
+	}
+	close(h.over)
+}
+
+// Neither pkill nor pkill -f finds the guard by the elector's name, and what its
+// runtime is told does not reach the command.
+func TestGuardIsOfItsOwn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "environment")
+	r, reports := start(t, far(), "env >"+file+".new; mv "+file+".new "+file+"; sleep 60")
+	next(t, reports, Started)
+	for _, name := range []string{"comm", "cmdline"} {
+		got, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", r.now.guard.pid, name))
+		if err != nil || strings.Trim(string(got), "\x00\n") != guard.Name || strings.Contains(guard.Name, "leaderrun") {
+			t.Errorf("%s of the guard: %q (%v)", name, got, err)
+		}
+	}
+	await(t, func() bool { _, err := os.Stat(file); return err == nil })
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range guard.Settings {
+		if strings.Contains(string(got), setting) {
+			t.Errorf("%s reached the command", setting)
+		}
+	}
 }
 
 func TestDispositions(t *testing.T) {

@@ -32,6 +32,13 @@ func start(t *testing.T, killBy time.Duration, script string) (*Runner, <-chan R
 	return r, reports
 }
 
+// guardOf is the runner's guard.
+func guardOf(r *Runner) *process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now.guard
+}
+
 func far() time.Duration { return Now() + time.Minute }
 
 // next is the next report, which must be of that kind.
@@ -214,8 +221,8 @@ func TestTreeIsDead(t *testing.T) {
 		"deadline":       {soon, func(*Runner) {}},
 		"deadline moved": {time.Minute, func(r *Runner) { r.Extend(Now() + 50*time.Millisecond) }},
 		"elector gone":   {time.Minute, func(r *Runner) { r.now.orders.file.Close() }},
-		"guard killed":   {time.Minute, func(r *Runner) { r.now.guard.signal(syscall.SIGKILL) }},
-		"guard stopped":  {time.Minute, func(r *Runner) { r.now.guard.signal(syscall.SIGSTOP); r.Kill() }},
+		"guard killed":   {time.Minute, func(r *Runner) { guardOf(r).signal(syscall.SIGKILL) }},
+		"guard stopped":  {time.Minute, func(r *Runner) { guardOf(r).signal(syscall.SIGSTOP); r.Kill() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, reports, pids := startTree(t, Now()+test.killBy)
@@ -259,7 +266,7 @@ func TestGuardSurvivesSignals(t *testing.T) {
 	r, reports := start(t, far(), "while [ ! -e $DIR/end ]; do sleep 0.01; done; exit 5")
 	next(t, reports, Started)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM} {
-		r.now.guard.signal(sig)
+		guardOf(r).signal(sig)
 	}
 	r.Signal(int(syscall.SIGTERM))
 	if gone := last(t, reports); !gone.Status.Signaled() || gone.Status.Signal() != syscall.SIGTERM {
@@ -270,10 +277,10 @@ func TestGuardSurvivesSignals(t *testing.T) {
 func TestPreparedGuard(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
-	prepared := r.now.guard.pid
+	prepared := guardOf(r).pid
 	reports := make(chan Report, 8)
 	r.Start(far(), nil, func(rep Report) { reports <- rep })
-	if r.now.guard.pid != prepared {
+	if guardOf(r).pid != prepared {
 		t.Error("the prepared guard was not used")
 	}
 	next(t, reports, Started)
@@ -284,7 +291,7 @@ func TestPreparedGuard(t *testing.T) {
 
 	idle := New("/bin/true", []string{"true"})
 	idle.Prepare()
-	pid := idle.now.guard.pid
+	pid := guardOf(idle).pid
 	idle.Close()
 	dead(t, pid)
 }
@@ -311,7 +318,7 @@ func TestPreparedGuardIsHit(t *testing.T) {
 		t.Run(name+", then closed", func(t *testing.T) {
 			r := New("/bin/true", []string{"true"})
 			r.Prepare()
-			r.now.guard.signal(sig)
+			guardOf(r).signal(sig)
 			r.Close() // returns
 		})
 	}

@@ -12,6 +12,13 @@
  * processor; it does not matter which, since each has an alarm at kill-by. An
  * elector that dies is one that does nothing any more.
  *
+ * The store's clock may be set STEPS times, to any time: what it says to be left
+ * of a lease becomes less, nothing, or a TTL again. So an expiry that nobody has
+ * released is not believed: the lease is granted to a candidate whose own clock
+ * confirms that it is over, or after a settling, for which its holder is called
+ * and in which a renewal brings it back. Settling lasts until a holder that lives
+ * and is in reach has answered: that is assumed here, and measured elsewhere.
+ *
  * Each variant, -DNAME, is a mistake that somebody has made, or an assumption
  * that does not hold.
  */
@@ -44,6 +51,9 @@
 #ifndef TOKENS
 #define TOKENS 3       /* grants, in all */
 #endif
+#ifndef STEPS
+#define STEPS 0        /* of the store's clock */
+#endif
 
 /* verbs and answers */
 #define NONE 0
@@ -59,8 +69,12 @@
 #define LEADING 2
 #define STOPPING 3
 #define RELEASING 4
-#define OVER 5
+#define ENDED 5
 #define DEAD 6     /* with its guard */
+
+/* what a candidate was told */
+#define UNKNOWN 0
+#define OVER 1
 
 /* holder ids: 0 is nobody */
 #define ID(i) (1 + (i) + N * term[i])
@@ -77,6 +91,11 @@ bool forgot;           /* the store has lost its memory, which it does once at m
 byte token;            /* the last one granted */
 byte highest;          /* of all that were ever granted: known to nobody, for the properties */
 bool released[IDS];    /* holder ids that never get a grant again */
+byte last;             /* who was granted the lease last, until that is released */
+byte steps;            /* of the clock, so far */
+bool settling;         /* the last holder has been called */
+bool settled;          /* and has answered, or cannot live */
+bool refused;          /* and has been refused */
 
 /* a candidate, its tree, its messages */
 byte at[N], term[N], mine[N];
@@ -89,6 +108,11 @@ byte dying[N];         /* ticks since kill-by */
 byte verb[N], id[N], tok[N];                /* the request under way */
 byte late_verb[N], late_id[N], late_tok[N]; /* one that was given up and may arrive yet */
 byte answer[N], answer_tok[N];
+/* When another's lease is over by the candidate's own clock: UNKNOWN, OVER, or in
+ * so many ticks more. A renewal makes what was told worthless: the store compares
+ * the expiry that it told with the one that it knows. */
+byte told[N], answer_told[N];
+bool sure[N], late_sure[N];                 /* the request says that it is over */
 byte started;          /* the token of the newest tree */
 
 #define MUST_DIE(i) (tree[i] && kill_in[i] == 0 && dying[i] + 1 >= KILLING)
@@ -101,7 +125,10 @@ byte started;          /* the token of the newest tree */
 #define URGENT(i) MUST_DIE(i)
 #endif
 
-#define HAS_LEASE(i) (holder != 0 && holder == ID(i) && token == mine[i])
+/* The last grant is the candidate's, and was not released. */
+#define WAS_GRANTED(i) (last != 0 && last == ID(i) && token == mine[i])
+/* It has not expired either. What a clock says that has been set does not count. */
+#define HAS_LEASE(i) (WAS_GRANTED(i) && (holder != 0 || steps > 0))
 
 /* own_time: time goes on for one candidate. What does not count stays 0. */
 inline own_time(i) {
@@ -120,6 +147,10 @@ inline own_time(i) {
 	if
 	:: kill_in[i] > 0 -> kill_in[i]--
 	:: else
+	fi;
+	if
+	:: told[i] > OVER -> told[i]--
+	:: else
 	fi
 }
 
@@ -129,6 +160,14 @@ inline own_time(i) {
 #define TREES (tree[0] + tree[1])
 #define TREE_OF_LEASE_IS_DEAD (TREE_IS_DEAD(0) && TREE_IS_DEAD(1))
 
+#ifdef OUT_OF_REACH
+#define SETTLED true
+#else
+#define SETTLED (refused || (!LIVES(0) && !LIVES(1)))
+#endif
+/* Its holder does, or may yet: the grant is on its way to it. */
+#define LIVES(i) (ID(i) == last && (tree[i] || at[i] == GRANTED || answer[i] == YES))
+
 active proctype clock() {
 	byte i;
 end:	do
@@ -137,19 +176,40 @@ end:	do
 		i = 0;
 		if
 		:: left == 1 ->
-			assert(TREE_OF_LEASE_IS_DEAD); /* I3 */
+			assert(steps > 0 || TREE_OF_LEASE_IS_DEAD); /* I3 */
 			left = 0; holder = 0
 		:: left > 1 -> left--
 		:: else
 		fi }
 #ifdef FORGETFUL
-	:: atomic { holder != 0 && !forgot -> forgot = true; holder = 0; left = 0 } /* tokens are the store's time and grow all the same */
+	:: atomic { holder != 0 && !forgot -> forgot = true; holder = 0; left = 0; last = 0 } /* tokens are the store's time and grow all the same */
 #endif
+#if STEPS > 0
+	:: atomic { left > 0 && steps < STEPS -> steps++;
+		if
+		:: left = 0; holder = 0
+		:: left = 1
+		:: left > 2 -> left = 2
+		:: left = TTL /* back, and no more is believed than a TTL */
+		fi }
+#endif
+	:: atomic { settling && SETTLED -> settling = false; settled = true }
 	od
 }
 
+#ifdef CONFIRM_ANY
+#define renewed_since() skip
+#else
+inline renewed_since() {
+	told[0] = UNKNOWN; answer_told[0] = UNKNOWN; sure[0] = false; late_sure[0] = false;
+	told[1] = UNKNOWN; answer_told[1] = UNKNOWN; sure[1] = false; late_sure[1] = false
+}
+#endif
+
 /* lease_anew: the store's clock may be faster than all others. */
 inline lease_anew() {
+	settling = false; settled = false; refused = false;
+	renewed_since();
 	if
 	:: left = TTL
 #if DRIFT > 0
@@ -163,19 +223,36 @@ inline lease_anew() {
 
 #ifdef BLIND_EXPIRE
 #define MAY_RENEW(h, t) (holder != 0)
-#else
+#elif defined(RENEW_BY_CLOCK)
 #define MAY_RENEW(h, t) (holder == h && token == t)
+#elif defined(BACK_AFTER_RELEASE)
+#define MAY_RENEW(h, t) (token == t && (holder == h || holder == 0))
+#elif defined(BACK_AFTER_GRANT)
+#define MAY_RENEW(h, t) ((holder == h && token == t) || (holder == 0 && !released[h]))
+#else
+#define MAY_RENEW(h, t) (token == t && last == h) /* whatever the clock says */
 #endif
 #ifdef BLIND_DELETE
 #define MAY_RELEASE(h, t) (holder != 0)
 #elif defined(ONE_ID)
 #define MAY_RELEASE(h, t) (holder == h)
 #else
-#define MAY_RELEASE(h, t) (holder == h && token == t)
+#define MAY_RELEASE(h, t) (last == h && token == t)
+#endif
+#if STEPS == 0 || defined(BELIEVE_EXPIRY)
+#define MAY_FOLLOW(own) true /* without steps this is more than the rule allows */
+#else
+#define MAY_FOLLOW(own) (last == 0 || settled || own)
+#endif
+#ifdef TOLD_BY_STORE
+#define WAIT_FOR left
+#else
+#define WAIT_FOR TTL /* the holder has renewed before this, and no later */
 #endif
 
-/* handle: the store acts on one request; out and out_tok are its answer. */
-inline handle(v, h, t) {
+/* handle: the store acts on one request of candidate i; out and out_tok are its
+ * answer. own says that what the candidate was told of is over by its own clock. */
+inline handle(v, h, t, own) {
 	out = NO; out_tok = 0;
 	if
 	:: v == ACQUIRE && holder == h -> /* the answer was lost: the same grant once more */
@@ -183,18 +260,26 @@ inline handle(v, h, t) {
 #ifndef STALE_GRANT
 		lease_anew()
 #endif
-	:: v == ACQUIRE && holder == 0 && !released[h] && token < TOKENS ->
-		token++; holder = h; lease_anew();
+#if STEPS > 0
+	:: v == ACQUIRE && holder != 0 && holder != h -> out_told = OVER + WAIT_FOR
+	:: v == ACQUIRE && holder == 0 && !released[h] && token < TOKENS && !MAY_FOLLOW(own) ->
+		settling = true
+#endif
+	:: v == ACQUIRE && holder == 0 && !released[h] && token < TOKENS && MAY_FOLLOW(own) ->
+		token++; holder = h; last = h; lease_anew();
 		out = YES; out_tok = token;
 		assert(token > highest); /* I2 */
 		highest = token
 	:: v == RENEW && MAY_RENEW(h, t) ->
-		assert(holder == h && token == t); /* I6: only the own lease is renewed */
-		out = YES; lease_anew()
+		assert(last == h && token == t); /* I6: only the own lease is renewed */
+		holder = h; out = YES; lease_anew()
+#ifdef RENEW_BY_CLOCK
+	:: v == RENEW && last == h && !MAY_RENEW(h, t) -> refused = true
+#endif
 	:: v == RELEASE && MAY_RELEASE(h, t) ->
-		assert(holder == h && token == t); /* I6: only the own lease is released, */
-		assert(TREE_OF_LEASE_IS_DEAD);     /* I6: and only when its tree is dead */
-		holder = 0; left = 0; out = YES;
+		assert(last == h && token == t); /* I6: only the own lease is released, */
+		assert(TREE_OF_LEASE_IS_DEAD);   /* I6: and only when its tree is dead */
+		holder = 0; left = 0; last = 0; settling = false; settled = false; refused = false; out = YES;
 #ifndef ONE_ID
 		released[h] = true;
 #endif
@@ -208,37 +293,48 @@ inline handle(v, h, t) {
 /* wire: the requests of one candidate reach the store, at any time, and perhaps
  * long after they were given up. One that is lost never does. */
 proctype wire(byte i) {
-	byte out, out_tok;
+	byte out, out_tok, out_told;
 end:	do
 	:: atomic { verb[i] != NONE ->
-		handle(verb[i], id[i], tok[i]);
-		verb[i] = NONE; id[i] = 0; tok[i] = 0;
+		handle(verb[i], id[i], tok[i], sure[i]);
+		verb[i] = NONE; id[i] = 0; tok[i] = 0; sure[i] = false;
 		if
-		:: asked[i] -> answer[i] = out; answer_tok[i] = out_tok /* a lost one is never read */
+		:: asked[i] -> answer[i] = out; answer_tok[i] = out_tok; answer_told[i] = out_told /* a lost one is never read */
 		:: else
 		fi;
-		out = 0; out_tok = 0 }
+		out = 0; out_tok = 0; out_told = 0 }
 	:: atomic { late_verb[i] != NONE ->
-		handle(late_verb[i], late_id[i], late_tok[i]); /* nobody waits for the answer */
-		late_verb[i] = NONE; late_id[i] = 0; late_tok[i] = 0;
-		out = 0; out_tok = 0 }
+		handle(late_verb[i], late_id[i], late_tok[i], late_sure[i]); /* nobody waits for the answer */
+		late_verb[i] = NONE; late_id[i] = 0; late_tok[i] = 0; late_sure[i] = false;
+		out = 0; out_tok = 0; out_told = 0 }
 	od
 }
 
 inline ask(i, v) {
 	verb[i] = v; id[i] = ID(i); tok[i] = mine[i];
+	sure[i] = (v == ACQUIRE && told[i] == OVER);
 	asked[i] = true; sent[i] = 0
 }
 
-inline answered(i) { asked[i] = false; answer[i] = NONE; answer_tok[i] = 0; sent[i] = 0 }
+inline answered(i) {
+	asked[i] = false; answer[i] = NONE; answer_tok[i] = 0; answer_told[i] = UNKNOWN; sent[i] = 0
+}
+
+/* learn: of the same lease the first word counts. */
+inline learn(i) {
+	if
+	:: told[i] == UNKNOWN -> told[i] = answer_told[i]
+	:: else
+	fi
+}
 
 /* give_up: no longer wait for an answer. The request may still be on its way. */
 inline give_up(i) {
 	if
-	:: verb[i] != NONE -> late_verb[i] = verb[i]; late_id[i] = id[i]; late_tok[i] = tok[i]
+	:: verb[i] != NONE -> late_verb[i] = verb[i]; late_id[i] = id[i]; late_tok[i] = tok[i]; late_sure[i] = sure[i]
 	:: else
 	fi;
-	verb[i] = NONE; id[i] = 0; tok[i] = 0;
+	verb[i] = NONE; id[i] = 0; tok[i] = 0; sure[i] = false;
 	answered(i)
 }
 
@@ -276,9 +372,10 @@ inline start(i) {
 proctype elector(byte i) {
 end:	do
 	:: atomic { at[i] == ASKING && !asked[i] -> ask(i, ACQUIRE) }
-	:: atomic { at[i] == ASKING && answer[i] == NO -> answered(i) }
+	:: atomic { at[i] == ASKING && answer[i] == NO -> learn(i); answered(i) }
 	:: atomic { at[i] == ASKING && answer[i] == YES ->
 		mine[i] = answer_tok[i];
+		told[i] = UNKNOWN;
 		extend(i, sent[i]);
 		kill_in[i] = 0; /* nothing runs yet */
 		at[i] = GRANTED;
@@ -300,8 +397,8 @@ end:	do
 	:: atomic { at[i] == LEADING -> at[i] = STOPPING; age[i] = 0 }
 	:: atomic { at[i] == STOPPING && MAY_END(i) -> at[i] = RELEASING }
 	/* nobody waits for the answer to a release; it may arrive in the next run */
-	:: atomic { at[i] == RELEASING && !asked[i] -> ask(i, RELEASE); answered(i); at[i] = OVER; mine[i] = 0 }
-	:: atomic { at[i] == OVER && !tree[i] && term[i] + 1 < RUNS -> give_up(i); term[i]++; at[i] = ASKING }
+	:: atomic { at[i] == RELEASING && !asked[i] -> ask(i, RELEASE); answered(i); at[i] = ENDED; mine[i] = 0 }
+	:: atomic { at[i] == ENDED && !tree[i] && term[i] + 1 < RUNS -> give_up(i); term[i]++; at[i] = ASKING }
 	:: atomic { asked[i] && at[i] != DEAD ->
 #ifdef UNKNOWN_IS_YES
 		if

@@ -278,17 +278,17 @@ func (c *client) acquired(l lease.Lease, err error) answer {
 func (c *client) meddle() {
 	switch c.IntN(4) {
 	case 0:
-		c.operate(revokes, func(ctx context.Context, s lease.Operator) (lease.Status, error) { return s.Revoke(ctx, c.key, false) })
+		c.operate(revokes, func(ctx context.Context, s lease.Admin) (lease.Status, error) { return s.Revoke(ctx, c.key, false) })
 	case 1:
-		c.operate(frees, func(ctx context.Context, s lease.Operator) (lease.Status, error) { return s.Revoke(ctx, c.key, true) })
+		c.operate(frees, func(ctx context.Context, s lease.Admin) (lease.Status, error) { return s.Revoke(ctx, c.key, true) })
 	default:
-		c.operate(asks, func(ctx context.Context, s lease.Operator) (lease.Status, error) { return s.HandOver(ctx, c.key) })
+		c.operate(asks, func(ctx context.Context, s lease.Admin) (lease.Status, error) { return s.HandOver(ctx, c.key) })
 	}
 }
 
-func (c *client) operate(verb string, do func(context.Context, lease.Operator) (lease.Status, error)) {
+func (c *client) operate(verb string, do func(context.Context, lease.Admin) (lease.Status, error)) {
 	c.note(call{verb: verb}, func(ctx context.Context) answer {
-		status, err := do(ctx, c.Store.(lease.Operator))
+		status, err := do(ctx, c.Store.(lease.Admin))
 		switch {
 		case err != nil:
 			return c.plain(err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
 // inMemory keeps the rules for one process. With a fault it breaks one of them.
@@ -19,12 +19,12 @@ type inMemory struct {
 
 type shared struct {
 	mu     sync.Mutex
-	states map[string]*rules.State
+	states map[string]*leasestate.State
 	began  time.Time
 	stale  map[string]*lease.HeldError
 }
 
-func (s inMemory) do(ctx context.Context, key string, verb func(*rules.State, rules.Instant) (lease.Lease, error)) (lease.Lease, error) {
+func (s inMemory) do(ctx context.Context, key string, verb func(*leasestate.State, leasestate.Instant) (lease.Lease, error)) (lease.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Lease{}, &lease.StoreError{Err: err}
 	}
@@ -32,7 +32,7 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*rules.State, ru
 	defer s.mu.Unlock()
 	st := s.states[key]
 	if st == nil {
-		st = new(rules.New(key))
+		st = new(leasestate.New(key))
 	}
 	if s.fault == "two calls overlap" {
 		st = new(*st)
@@ -41,7 +41,7 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*rules.State, ru
 		s.mu.Lock()
 	}
 	s.states[key] = st
-	now := rules.Instant{Boot: "b", Up: time.Since(s.began).Milliseconds(), Wall: time.Now().UnixMilli()}
+	now := leasestate.Instant{Boot: "b", Up: time.Since(s.began).Milliseconds(), Wall: time.Now().UnixMilli()}
 	l, answer := verb(st, now)
 	runtime.Gosched() // so that others come meanwhile
 	if err := ctx.Err(); err != nil {
@@ -51,7 +51,7 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*rules.State, ru
 }
 
 func (s inMemory) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	return s.do(ctx, r.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	return s.do(ctx, r.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		switch s.fault {
 		case "a released candidacy comes back":
 			st.Released = nil
@@ -82,7 +82,7 @@ func (s inMemory) Acquire(ctx context.Context, r lease.Request) (lease.Lease, er
 }
 
 func (s inMemory) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.do(ctx, l.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	return s.do(ctx, l.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		switch s.fault {
 		case "a renewal compares no holder":
 			if st.Grant != nil {
@@ -100,7 +100,7 @@ func (s inMemory) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error)
 }
 
 func (s inMemory) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.do(ctx, l.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	_, err := s.do(ctx, l.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		switch s.fault {
 		case "a release compares nothing":
 			if st.Grant != nil {
@@ -115,7 +115,7 @@ func (s inMemory) Release(ctx context.Context, l lease.Lease, r lease.Result) er
 }
 
 func (s inMemory) HandOver(ctx context.Context, key string) (status lease.Status, err error) {
-	_, err = s.do(ctx, key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	_, err = s.do(ctx, key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		st.HandOver(now)
 		status = st.Status(now)
 		return lease.Lease{}, nil
@@ -124,7 +124,7 @@ func (s inMemory) HandOver(ctx context.Context, key string) (status lease.Status
 }
 
 func (s inMemory) Revoke(ctx context.Context, key string, atOnce bool) (status lease.Status, err error) {
-	_, err = s.do(ctx, key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	_, err = s.do(ctx, key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		status = st.Status(now)
 		switch s.fault {
 		case "a revoked key is free at once":
@@ -149,7 +149,7 @@ func (s inMemory) Pass(context.Context, string) error                { return ni
 func (s inMemory) Close() error                                      { return nil }
 
 func harnessOf(fault string) Harness {
-	all := &shared{states: map[string]*rules.State{}, stale: map[string]*lease.HeldError{}, began: time.Now()}
+	all := &shared{states: map[string]*leasestate.State{}, stale: map[string]*lease.HeldError{}, began: time.Now()}
 	return Harness{Unit: time.Second, Open: func(*testing.T) lease.Store { return inMemory{fault, all} }}
 }
 

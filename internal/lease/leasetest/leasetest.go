@@ -1,4 +1,4 @@
-// Package leasetest is the contract of [lease.Store] and [lease.Operator] as
+// Package leasetest is the contract of [lease.Store] and [lease.Admin] as
 // tests: [Run] goes through it sentence by sentence, [Histories] lets clients do
 // what they like. Every store runs both from its own tests; it is done when it
 // passes. Only tests may import this package, and it knows no store: what differs
@@ -68,7 +68,7 @@ type Harness struct {
 	Get func(t *testing.T, key string) string
 
 	// Damage makes key unusable, each entry in its own way. The store must
-	// answer a permanent *lease.StoreError with a cure until it is repaired.
+	// answer a permanent *lease.StoreError with a hint until it is repaired.
 	Damage []Damage
 
 	// Stall makes the store stop answering for key until resume is called.
@@ -94,6 +94,7 @@ func Run(t *testing.T, h Harness) {
 	}
 	parallel := h.Advance == nil
 	run(t, h, leaseTests, parallel)
+	run(t, h, expiryTests, parallel)
 	run(t, h, holdTests, parallel)
 	run(t, h, tickTests, parallel)
 	run(t, h, wakeTests(h), parallel)
@@ -197,6 +198,17 @@ func refused(t *testing.T, s lease.Store, r lease.Request, want error) {
 	}
 }
 
+// refusedLater wants the error once the key has settled.
+func (h Harness) refusedLater(t *testing.T, s lease.Store, r lease.Request, want error) {
+	t.Helper()
+	_, err := s.Acquire(bounded(t), r)
+	var settling *lease.SettlingError
+	if errors.As(err, &settling) {
+		h.pass(settling.Remaining + time.Millisecond)
+	}
+	refused(t, s, r, want)
+}
+
 // held wants the acquire to be denied for why.
 func held(t *testing.T, s lease.Store, r lease.Request, why lease.HeldReason) *lease.HeldError {
 	t.Helper()
@@ -244,10 +256,10 @@ func lost(t *testing.T, s lease.Store, l lease.Lease) {
 func RefusesURL(t *testing.T, url string, err error, secret string) {
 	t.Helper()
 	var refused *lease.StoreError
-	if !errors.As(err, &refused) || !refused.Permanent || refused.Cure == "" {
+	if !errors.As(err, &refused) || !refused.Permanent || refused.Hint == "" {
 		t.Fatalf("%q: %#v", url, err)
 	}
-	said := err.Error() + refused.Cure
+	said := err.Error() + refused.Hint
 	if strings.Contains(strings.ToLower(said), strings.ToLower(secret)) {
 		t.Errorf("%q: the error repeats it: %s", url, said)
 	}

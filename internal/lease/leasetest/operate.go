@@ -50,19 +50,19 @@ func operateTests(h Harness) []test {
 // operated is a store as both sides see it.
 type operated interface {
 	lease.Store
-	lease.Operator
+	lease.Admin
 }
 
 func operate(t *testing.T, h Harness) operated {
 	t.Helper()
 	s, ok := h.Open(t).(operated)
 	if !ok {
-		t.Fatal("the store is no lease.Operator")
+		t.Fatal("the store is no lease.Admin")
 	}
 	return s
 }
 
-func inspect(t *testing.T, s lease.Operator, key string) lease.Status {
+func inspect(t *testing.T, s lease.Admin, key string) lease.Status {
 	t.Helper()
 	status, err := s.Inspect(bounded(t), key)
 	if err != nil {
@@ -88,7 +88,7 @@ func is(t *testing.T, got lease.Status, why lease.HeldReason, holder lease.Holde
 	}
 }
 
-func listed(t *testing.T, s lease.Operator, key string) bool {
+func listed(t *testing.T, s lease.Admin, key string) bool {
 	t.Helper()
 	keys, err := s.Keys(bounded(t))
 	if err != nil {
@@ -100,7 +100,7 @@ func listed(t *testing.T, s lease.Operator, key string) bool {
 	return slices.Contains(keys, key)
 }
 
-func handOver(t *testing.T, s lease.Operator, key string) lease.Status {
+func handOver(t *testing.T, s lease.Admin, key string) lease.Status {
 	t.Helper()
 	status, err := s.HandOver(bounded(t), key)
 	if err != nil {
@@ -109,7 +109,7 @@ func handOver(t *testing.T, s lease.Operator, key string) lease.Status {
 	return status
 }
 
-func revoke(t *testing.T, s lease.Operator, key string, now bool) lease.Status {
+func revoke(t *testing.T, s lease.Admin, key string, now bool) lease.Status {
 	t.Helper()
 	status, err := s.Revoke(bounded(t), key, now)
 	if err != nil {
@@ -221,7 +221,7 @@ func statusChangesNothing(t *testing.T, h Harness) {
 	}
 	h.pass(6 * h.Unit)
 	is(t, inspect(t, s, r.Key), "", r.Holder)
-	lost(t, s, l)
+	reasserted(t, s, l)
 }
 
 func statusTellsRuns(t *testing.T, h Harness) {
@@ -291,7 +291,7 @@ func handOverAsks(t *testing.T, h Harness) {
 // a function that wants a call to have come.
 func (h Harness) listen(t *testing.T, s lease.Store, key string) (heard func()) {
 	t.Helper()
-	caller, ok := s.(lease.Caller)
+	caller, ok := s.(lease.Pinger)
 	if !ok {
 		return func() {}
 	}

@@ -187,7 +187,8 @@ func (m memory) revoke(atOnce bool, told *answer) (answer, memory) {
 
 func (m memory) acquire(c call, told *answer) (answer, memory) {
 	switch {
-	case m.phase == led && m.who == c.who:
+	case (m.phase == led || m.phase == gone) && m.who == c.who:
+		m.phase = led
 		return m.tell(granted, told)
 	case m.released&(1<<c.who) != 0:
 		return answer{what: released}, m

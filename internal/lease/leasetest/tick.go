@@ -69,7 +69,7 @@ func answersTellTime(t *testing.T, h Harness) {
 	}
 	release(t, s, l, succeeded)
 	knowing := rival(r)
-	knowing.SeenToken, knowing.SeenTTL = l.Token+1_000_000, h.long()
+	knowing.Seen.Token, knowing.Seen.TTL = l.Token+1_000_000, h.long()
 	next("settling", settles(t, s, knowing).Tick)
 	next("granted", h.Grant(t, s, rival(r)).Tick)
 }
@@ -165,7 +165,7 @@ func crashCounts(t *testing.T, h Harness) {
 	r.TTL, r.Tries = h.Unit, 1
 	l := h.Grant(t, s, r)
 	h.pass(2 * h.Unit)
-	refused(t, s, at(r, l.Tick), lease.ErrDone)
+	h.refusedLater(t, s, at(r, l.Tick), lease.ErrDone)
 }
 
 func crashTakenOver(t *testing.T, h Harness) {
@@ -209,7 +209,7 @@ func settlesBeforeGivingUp(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	release(t, s, l, failed)
 	knowing := at(r, l.Tick)
-	knowing.SeenToken, knowing.SeenTTL = l.Token+1_000_000, 2*h.Unit
+	knowing.Seen.Token, knowing.Seen.TTL = l.Token+1_000_000, 2*h.Unit
 	h.pass(settles(t, s, knowing).Remaining + time.Millisecond)
 	refused(t, s, knowing, lease.ErrDone)
 }

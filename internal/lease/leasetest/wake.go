@@ -71,7 +71,7 @@ func everyCall(t *testing.T, s lease.Store, ctx context.Context, r lease.Request
 		"renew":   func() error { _, err := s.Renew(ctx, l); return err },
 		"release": func() error { return s.Release(ctx, l, lease.Result{}) },
 	}
-	if o, ok := s.(lease.Operator); ok {
+	if o, ok := s.(lease.Admin); ok {
 		calls["hand over"] = func() error { _, err := o.HandOver(ctx, r.Key); return err }
 		calls["revoke"] = func() error { _, err := o.Revoke(ctx, r.Key, true); return err }
 	}
@@ -204,7 +204,7 @@ func settlingWakesNobody(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	h.pass(2 * h.Unit) // no release, whose wake-up might still be there
 	knowing := rival(r)
-	knowing.SeenToken, knowing.SeenTTL = l.Token+1_000_000, h.long()
+	knowing.Seen.Token, knowing.Seen.TTL = l.Token+1_000_000, h.long()
 	settles(t, s, knowing)
 	waitsOn(t, h.Open(t), r.Key, func() { settles(t, s, knowing) })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -16,8 +17,13 @@ func makeDir(dir string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	if err == nil {
-		_ = os.Chmod(dir, own) // whatever the umask is; a file system that cannot has modes of its own
+	if err != nil {
+		return err
+	}
+	_ = os.Chmod(dir, own) // whatever the umask is; a file system that cannot has modes of its own
+	err = syncDir(filepath.Dir(dir))
+	if errors.Is(err, fs.ErrPermission) { // who may write there may not be allowed to read
+		return nil
 	}
 	return err
 }
@@ -28,10 +34,10 @@ func makeDir(dir string) error {
 func checkDir(dir string) *lease.StoreError {
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return &lease.StoreError{Err: err, Cure: "create the directory, for its user only (mode 0700)"}
+		return &lease.StoreError{Err: err, Hint: "create the directory, for its user only (mode 0700)"}
 	}
-	refuse := func(cure, why string, args ...any) *lease.StoreError {
-		return &lease.StoreError{Err: fmt.Errorf("%s %s", dir, fmt.Sprintf(why, args...)), Permanent: true, Cure: cure}
+	refuse := func(hint, why string, args ...any) *lease.StoreError {
+		return &lease.StoreError{Err: fmt.Errorf("%s %s", dir, fmt.Sprintf(why, args...)), Permanent: true, Hint: hint}
 	}
 	switch owner, me := info.Sys().(*syscall.Stat_t).Uid, os.Geteuid(); {
 	case info.Mode()&fs.ModeSymlink != 0:
@@ -47,7 +53,7 @@ func checkDir(dir string) *lease.StoreError {
 	}
 	network, err := networkFS(dir)
 	if err != nil {
-		return &lease.StoreError{Err: fmt.Errorf("%s: file system unknown: %w", dir, err), Cure: "use a directory on a local disk"}
+		return &lease.StoreError{Err: fmt.Errorf("%s: file system unknown: %w", dir, err), Hint: "use a directory on a local disk"}
 	}
 	if network != "" {
 		return refuse("use a directory on a local disk, or a store for several hosts", "is on a file system that other hosts may share (%s)", network)

@@ -84,13 +84,13 @@ func TestUnfitDirectoryIsRefused(t *testing.T) {
 			t.Errorf("opened with %v", err)
 		}
 	})
-	t.Run("cure for a directory that all share", func(t *testing.T) {
+	t.Run("hint for a directory that all share", func(t *testing.T) {
 		tmp := t.TempDir()
 		must(t, os.Chmod(tmp, 0o777|os.ModeSticky))
 		_, err := Open(tmp)
 		var refusal *lease.StoreError
-		if !errors.As(err, &refusal) || strings.Contains(refusal.Cure, "chmod") {
-			t.Errorf("the cure of %+v would take it away from everybody", err)
+		if !errors.As(err, &refusal) || strings.Contains(refusal.Hint, "chmod") {
+			t.Errorf("the hint of %+v would take it away from everybody", err)
 		}
 	})
 	t.Run("no directory above", func(t *testing.T) {
@@ -112,7 +112,7 @@ func refusedToOpen(t *testing.T, dir, reason string) {
 	t.Helper()
 	_, err := Open(dir)
 	var refusal *lease.StoreError
-	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), dir) || refusal.Cure == "" {
+	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), dir) || refusal.Hint == "" {
 		t.Errorf("opened with %+v", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestDirectoryIsCheckedAtEveryUpdate(t *testing.T) {
 			c.spoil(t, dir)
 			_, err := s.Acquire(t.Context(), request("k"))
 			var failure *lease.StoreError
-			if !errors.As(err, &failure) || !failure.Permanent || failure.Cure == "" || !strings.Contains(err.Error(), c.reason) {
+			if !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("acquire: %v", err)
 			}
 		})
@@ -137,7 +137,7 @@ func TestDirectoryIsCheckedAtEveryUpdate(t *testing.T) {
 		must(t, os.Remove(dir))
 		_, err := s.Acquire(t.Context(), request("k"))
 		var failure *lease.StoreError
-		if !errors.As(err, &failure) || failure.Permanent || failure.Cure == "" {
+		if !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
 			t.Errorf("acquire: %v", err)
 		}
 		must(t, os.Mkdir(dir, 0o700))

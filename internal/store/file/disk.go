@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,13 +10,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
 const (
@@ -31,7 +33,7 @@ const (
 )
 
 // change is what one verb does to a key's state, and its answer.
-type change func(*rules.State, rules.Instant) (lease.Lease, error)
+type change func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
 
 // update applies do to the state of key while no other process can, and
 // makes the result durable before it returns.
@@ -58,7 +60,7 @@ func bounded[T any](ctx context.Context, dir, op string, work func() (T, error))
 		select {
 		case a = <-answers:
 		case <-time.After(lastWord):
-			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer in time", dir), Cure: "look for a failing disk in the kernel's log"}
+			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer in time", dir), Hint: "look for a failing disk in the kernel's log"}
 		}
 	}
 	var unknown *lease.StoreError
@@ -76,40 +78,55 @@ func (s *Store) apply(ctx context.Context, key string, do change) (lease.Lease, 
 	if bad := checkDir(s.dir); bad != nil { // the path may mean something else by now
 		return lease.Lease{}, bad
 	}
-	turn, err := takeTurn(ctx, path+".lock")
-	if err != nil {
-		return lease.Lease{}, err
+	for {
+		l, answer, err := s.try(ctx, path, key, do)
+		if !errors.Is(err, errTurnTaken) {
+			return l, cmp.Or(err, answer)
+		}
 	}
-	defer turn.Close()
+}
 
-	st, before, err := load(path+".json", key)
+// try is one turn of apply. The answer is that of do, the error one of the disk.
+func (s *Store) try(ctx context.Context, path, key string, do change) (l lease.Lease, answer, err error) {
+	t, err := takeTurn(ctx, path)
 	if err != nil {
-		return lease.Lease{}, err
+		return l, nil, err
+	}
+	defer t.end()
+
+	st, raw, err := load(path+".json", key)
+	if err != nil {
+		return l, nil, err
 	}
 	now, err := s.now()
 	if err != nil {
-		return lease.Lease{}, failure(err)
+		return l, nil, failure(err)
 	}
-	l, answer := do(&st, now)
-	after, err := json.Marshal(st)
+	before := st
+	l, answer = do(&st, now)
+	changed, err := json.Marshal(st)
 	if err != nil {
-		return lease.Lease{}, failure(err)
+		return lease.Lease{}, nil, failure(err)
 	}
-	if bytes.Equal(before, after) {
-		return l, answer
+	if bytes.Equal(raw, changed) {
+		return l, answer, nil
 	}
-	if err := ctx.Err(); err != nil { // nobody waits for this any more
-		return lease.Lease{}, failure(err)
+	err = ctx.Err() // nobody may wait for this any more
+	if err == nil {
+		err = t.replace(changed, lasting(before, st))
 	}
-	if err := replace(path, after); err != nil {
-		return lease.Lease{}, failure(err)
+	if err != nil {
+		return lease.Lease{}, nil, failure(err)
 	}
-	return l, answer
+	if t.fresh {
+		s.prune(now)
+	}
+	return l, answer, nil
 }
 
-func (s *Store) now() (rules.Instant, error) {
+func (s *Store) now() (leasestate.Instant, error) {
 	up, err := upTime()
-	return rules.Instant{Boot: s.boot, Up: up.Milliseconds(), Wall: time.Now().UnixMilli()}, err
+	return leasestate.Instant{Boot: s.boot, Up: up.Milliseconds(), Wall: time.Now().UnixMilli()}, err
 }
 
 // path is that of the key's files, without the extension. filepath.Join would
@@ -125,69 +142,17 @@ func (s *Store) path(key string) (string, error) {
 func fileName(key string) (string, error) {
 	if !lease.ValidKey(key) {
 		return "", &lease.StoreError{Err: fmt.Errorf("key %q cannot be a file name", key), Permanent: true,
-			Cure: "use 1 to 200 of the characters A-Z a-z 0-9 . _ : / -"}
+			Hint: "use 1 to 200 of the characters A-Z a-z 0-9 . _ : / -"}
 	}
 	return strings.ReplaceAll(key, "/", "+"), nil
 }
 
-// takeTurn waits until no other update of the key is under way. Closing the file
-// ends the turn, and so does the end of the process, however it ends.
-func takeTurn(ctx context.Context, path string) (*os.File, error) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		f, err := tryTurn(path)
-		if f != nil || err != nil {
-			return f, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, &lease.StoreError{Err: fmt.Errorf("another process keeps %s busy", path),
-				Cure: "find that process with `fuser " + path + "`: it may be stopped"}
-		}
-	}
-}
-
-// tryTurn returns nil without an error when it is somebody else's turn.
-func tryTurn(path string) (*os.File, error) {
-	f, err := openOwn(path, os.O_RDWR)
-	if err != nil {
-		return nil, failure(err)
-	}
-	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		return f, nil
-	}
-	f.Close()
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-		return nil, nil
-	}
-	return nil, failure(err)
-}
-
-// openOwn opens or makes a file that its user, and nobody else, can open again,
-// whatever the umask is.
-func openOwn(path string, flags int) (*os.File, error) {
-	const own = 0o600
-	f, err := os.OpenFile(path, flags|os.O_CREATE|unix.O_NOFOLLOW, own)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && info.Mode()&own != own {
-		err = f.Chmod(own)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // load reads the state and the bytes that it was. A file that is not exactly
 // what replace leaves behind is never guessed at: a guess could grant twice.
-func load(path, key string) (st rules.State, raw []byte, err error) {
+func load(path, key string) (st leasestate.State, raw []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		st = rules.New(key)
+		st = leasestate.New(key)
 		raw, err = json.Marshal(st) // what is not worth a file is not written
 		return st, raw, err
 	}
@@ -206,31 +171,77 @@ func load(path, key string) (st rules.State, raw []byte, err error) {
 	}
 	if err != nil {
 		return st, nil, &lease.StoreError{Err: fmt.Errorf("%s cannot be trusted: %w", path, err), Permanent: true,
-			Cure: "delete that file once no command of this key runs"}
+			Hint: "delete that file once no command of this key runs"}
 	}
 	return st, raw, nil
 }
 
-// replace puts data into path.json. It is always one of two complete files: a
-// crash before the rename leaves the old one, and a remainder that the next
-// update overwrites. Syncing comes first because after a power cut a file system
-// may know the new name but not yet the bytes, and the key would be unusable. It
-// is most of the cost of an update; on a tmpfs such as /run it is nothing.
-// The directory is not synced: that can only bring the old file back, whose
-// lease the reboot has ended.
-func replace(path string, data []byte) error {
-	f, err := openOwn(path+".tmp", os.O_WRONLY|os.O_TRUNC)
+// replace puts data into the key's file, which is always one of two complete
+// ones: a crash before the rename leaves the old one and a remainder. Syncing
+// comes first because after a power cut a file system may know the new name but
+// not yet the bytes, and the key would be unusable. It is most of the cost of an
+// update; on a tmpfs such as /run it is nothing.
+//
+// Until the directory is synced, too, a power cut can bring the old file back. Of
+// a renewal that does not matter: the reboot has ended the lease.
+func (t *turn) replace(data []byte, lasting bool) error {
+	if err := t.mark(unclean); err != nil {
+		return err
+	}
+	name, err := t.temporary(data)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	if held, err := t.held(); !held || err != nil {
+		_ = os.Remove(name)
+		return cmp.Or(err, errTurnTaken)
+	}
+	if err := os.Rename(name, t.path+".json"); err != nil {
+		_ = os.Remove(name)
+		if errors.Is(err, fs.ErrNotExist) { // who took the turn has removed it
+			return errTurnTaken
+		}
+		return err
+	}
+	if lasting {
+		if err := syncDir(filepath.Dir(t.path)); err != nil {
+			return err
+		}
+	}
+	return t.mark(clean)
+}
+
+// temporary makes a file with data that is on the disk.
+func (t *turn) temporary(data []byte) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(t.path), filepath.Base(t.path)+mine+"*"+extension)
+	if err != nil {
+		return "", err
+	}
+	if err = makeOwn(f); err == nil {
+		_, err = f.Write(data)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return f.Name(), err
+}
+
+// lasting reports whether a change must survive a power cut. Tokens and ticks
+// outlive the boot; a lease does not.
+func lasting(before, after leasestate.State) bool {
+	return after.Token != before.Token || after.Served != before.Served || after.Anchor != before.Anchor || after.Starts != before.Starts
+}
+
+// syncDir makes the names in dir last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
 		return err
 	}
-	return os.Rename(path+".tmp", path+".json")
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // failure is an update that may have happened or not.
@@ -238,11 +249,11 @@ func failure(err error) *lease.StoreError {
 	e := &lease.StoreError{Err: err}
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
-		e.Permanent, e.Cure = true, "run as the user who owns the directory, or use another one"
+		e.Permanent, e.Hint = true, "run as the user who owns the directory, or use another one"
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
-		e.Permanent, e.Cure = true, "something else stands in the place of a file: remove it"
+		e.Permanent, e.Hint = true, "something else stands in the place of a file: remove it"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		e.Cure = "make room on that file system"
+		e.Hint = "make room on that file system"
 	}
 	return e
 }

@@ -56,7 +56,7 @@ func TestFileNames(t *testing.T) {
 	for _, key := range []string{"", strings.Repeat("x", 201), "a+b", "a b", "a\x00b", "a\n", "ä", "a\\b", "*"} {
 		_, err := s.Acquire(t.Context(), request(key))
 		var failure *lease.StoreError
-		if !errors.As(err, &failure) || !failure.Permanent || failure.Cure == "" {
+		if !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" {
 			t.Errorf("key %q: %v", key, err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestFileOfAnotherKeyIsRefused(t *testing.T) {
 }
 
 // A process that died between writing and renaming leaves its new state behind.
-func TestRemainderOfACrashIsOverwritten(t *testing.T) {
+func TestRemainderOfACrashIsRemoved(t *testing.T) {
 	for name, remainder := range map[string]string{
 		"empty":       "",
 		"torn":        `{"version":1,"key":"k","tok`,
@@ -100,7 +100,10 @@ func TestRemainderOfACrashIsOverwritten(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
 			first := acquire(t, s, request("k"))
-			write(t, filepath.Join(dir, "k.tmp"), remainder)
+			acquire(t, s, request("k.l"))
+			write(t, filepath.Join(dir, "k~12345.tmp"), remainder)
+			write(t, filepath.Join(dir, "k.l~12345.tmp"), remainder) // of another key, which may be under way
+			must(t, os.Truncate(filepath.Join(dir, "k.lock"), 0))
 			if _, err := s.Acquire(t.Context(), request("k")); !errors.As(err, new(*lease.HeldError)) {
 				t.Errorf("acquire: %v, want a denial", err)
 			}
@@ -109,8 +112,10 @@ func TestRemainderOfACrashIsOverwritten(t *testing.T) {
 			if next.Token <= first.Token || next.Token > first.Token+60_000 {
 				t.Errorf("token %d after %d", next.Token, first.Token)
 			}
-			if _, err := os.Stat(filepath.Join(dir, "k.tmp")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the remainder is still there: %v", err)
+			left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+			must(t, err)
+			if len(left) != 1 || filepath.Base(left[0]) != "k.l~12345.tmp" {
+				t.Errorf("temporary files: %q", left)
 			}
 		})
 	}
@@ -120,14 +125,51 @@ func TestNewStateIsNeverWrittenThroughALink(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "precious")
 	s := open(t, dir)
 	write(t, elsewhere, "precious")
-	must(t, os.Symlink(elsewhere, filepath.Join(dir, "k.tmp")))
-	_, err := s.Acquire(t.Context(), request("k"))
-	var failure *lease.StoreError
-	if !errors.As(err, &failure) || !failure.Permanent {
-		t.Errorf("acquire: %v", err)
-	}
+	must(t, os.Symlink(elsewhere, filepath.Join(dir, "k~12345.tmp")))
+	acquire(t, s, request("k"))
 	if got, _ := os.ReadFile(elsewhere); string(got) != "precious" {
 		t.Errorf("the target became %q", got)
+	}
+}
+
+// A cleaner that removes the lock file in the middle of an update lets somebody
+// else begin another one.
+func TestLockFileRemovedDuringAnUpdate(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	fifo := filepath.Join(dir, "k.json")
+	must(t, unix.Mkfifo(fifo, 0o600))
+	slow := make(chan error, 1)
+	go func() {
+		_, err := s.Acquire(t.Context(), request("k"))
+		slow <- err
+	}()
+	state := awaitReader(t, fifo)
+	must(t, os.Remove(filepath.Join(dir, "k.lock")))
+	must(t, os.Remove(fifo))
+	l := acquire(t, s, request("k"))
+	_, err := state.WriteString(`{"version":1,"key":"k","token":0}`)
+	must(t, errors.Join(err, state.Close()))
+	var held *lease.HeldError
+	if err := <-slow; !errors.As(err, &held) || held.Token != l.Token {
+		t.Errorf("acquire: %v, want a denial: another one was granted meanwhile", err)
+	}
+	if _, err := s.Renew(t.Context(), l); err != nil {
+		t.Errorf("renew: %v", err)
+	}
+}
+
+// awaitReader returns the other end of a fifo once somebody reads it.
+func awaitReader(t *testing.T, fifo string) *os.File {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		f, err := os.OpenFile(fifo, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			return f
+		}
+		if !errors.Is(err, unix.ENXIO) || time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -155,7 +197,7 @@ func TestBusyKeyNamesTheFileAndLeavesOtherKeysAlone(t *testing.T) {
 	_, err := s.Acquire(ctx, request("k"))
 	var failure *lease.StoreError
 	if !errors.As(err, &failure) || failure.Permanent || failure.Op != "acquire" ||
-		!strings.Contains(err.Error(), "another process keeps") || !strings.Contains(failure.Cure, "k.lock") || strings.Contains(err.Error(), "context") {
+		!strings.Contains(err.Error(), "another process keeps") || !strings.Contains(failure.Hint, "k.lock") || strings.Contains(err.Error(), "context") {
 		t.Errorf("acquire: %#v", err)
 	}
 	acquire(t, s, request("other"))

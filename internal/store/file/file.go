@@ -2,8 +2,10 @@
 // for a first run without any server and as a flock(1) whose holder has a time
 // limit, a fencing token and ticks. It keeps the contract of [lease.Store].
 //
-// A key is one JSON file, replaced atomically by rename(2), and one empty file
-// beside it on which flock(2) makes updates exclusive for as long as one takes.
+// A key is one JSON file, replaced atomically by rename(2), and one file of a
+// byte beside it on which flock(2) makes updates exclusive for as long as one
+// takes; a cleaner may remove that one at any time. A grant, and a success that
+// serves a tick, survive a power cut; a renewal need not.
 // A standby watches the directory and looks when the key's file is replaced. The
 // directory is the store's memory, so a first grant need not settle.
 //
@@ -20,17 +22,21 @@
 // nor can containers with a time namespace of their own. Whoever deletes or
 // moves the directory takes the leases out of the store.
 //
-// Only the wiring in cmd may import this package.
+// Only package store and tests may import this package.
 package file
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 // Store keeps leases below one directory. Several goroutines and processes may
@@ -41,9 +47,26 @@ type Store struct {
 }
 
 var (
-	_ lease.Store    = (*Store)(nil)
-	_ lease.Operator = (*Store)(nil)
+	_ lease.Store = (*Store)(nil)
+	_ lease.Admin = (*Store)(nil)
 )
+
+// Factory is what package store knows of this one. An address is file:/DIR and
+// holds no password.
+var Factory = location.Factory{
+	Schemes: []string{scheme},
+	Form:    "file:/DIR for this host alone",
+	Open: func(url string, o location.Options) (location.Store, error) {
+		dir := strings.TrimPrefix(url, scheme+":")
+		if _, err := os.Lstat(dir); o.MustExist && errors.Is(err, fs.ErrNotExist) {
+			return nil, &lease.StoreError{Op: "file store", Err: errors.New(dir + " does not exist"), Hint: "correct the directory; the first run makes it"}
+		}
+		return Open(dir)
+	},
+	Redact: func(url string) string { return url },
+}
+
+const scheme = "file"
 
 // Open makes a store of the directory dir, an absolute path, and creates it, for
 // its user only, if it is missing. Its parent must exist. The directory must be
@@ -65,32 +88,32 @@ func Open(dir string) (*Store, error) {
 		return nil, refusal(err, "make the directory for this user first, or choose another")
 	}
 	if bad := checkDir(dir); bad != nil {
-		return nil, refusal(bad.Err, bad.Cure)
+		return nil, refusal(bad.Err, bad.Hint)
 	}
 	return &Store{dir: dir, boot: boot}, nil
 }
 
-func refusal(err error, cure string) *lease.StoreError {
-	return &lease.StoreError{Op: "file store", Err: err, Permanent: true, Cure: cure}
+func refusal(err error, hint string) *lease.StoreError {
+	return &lease.StoreError{Op: "file store", Err: err, Permanent: true, Hint: hint}
 }
 
 // Acquire implements [lease.Store].
 func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	return s.update(ctx, "acquire", r.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	return s.update(ctx, "acquire", r.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		return st.Acquire(r, now)
 	})
 }
 
 // Renew implements [lease.Store].
 func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.update(ctx, "renew", l.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	return s.update(ctx, "renew", l.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		return st.Renew(l, now)
 	})
 }
 
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.update(ctx, "release", l.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	_, err := s.update(ctx, "release", l.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		return lease.Lease{}, st.Release(l, r, now)
 	})
 	return err

@@ -14,6 +14,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	leasetest.Run(t, leasetest.Harness{
 		Open:     func(t *testing.T) lease.Store { return open(t, dir) },
@@ -27,6 +28,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store { return open(t, dir) }}, 2000)
 }

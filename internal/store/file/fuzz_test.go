@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
 // A file that anybody may have written is refused for good, or is a state that
@@ -31,12 +31,12 @@ func FuzzState(f *testing.F) {
 		st, _, err := load(path, "k")
 		var refused *lease.StoreError
 		if err != nil {
-			if !errors.As(err, &refused) || !refused.Permanent || refused.Cure == "" || strings.Contains(err.Error(), "Go struct") {
+			if !errors.As(err, &refused) || !refused.Permanent || refused.Hint == "" || strings.Contains(err.Error(), "Go struct") {
 				t.Errorf("%q: %#v", text, err)
 			}
 			return
 		}
-		before, now := st.Token, rules.Instant{Boot: "b", Up: 4000, Wall: 1_700_000_000_000}
+		before, now := st.Token, leasestate.Instant{Boot: "b", Up: 4000, Wall: 1_700_000_000_000}
 		l, err := st.Acquire(lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}, now)
 		if err == nil && l.Token <= before {
 			t.Errorf("token %d was granted after %d", l.Token, before)

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// Inspect implements [lease.Operator]. It needs no turn: a file is replaced as a
+// Inspect implements [lease.Admin]. It needs no turn: a file is replaced as a
 // whole.
 func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
 	return bounded(ctx, s.dir, "status", func() (lease.Status, error) {
@@ -33,7 +33,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
 	})
 }
 
-// Keys implements [lease.Operator]: the names of the files.
+// Keys implements [lease.Admin]: the names of the files.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	return bounded(ctx, s.dir, "list", func() ([]string, error) {
 		if bad := checkDir(s.dir); bad != nil {
@@ -55,28 +55,28 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	})
 }
 
-// HandOver implements [lease.Operator]. The holder learns of it by its next
+// HandOver implements [lease.Admin]. The holder learns of it by its next
 // renewal.
 func (s *Store) HandOver(ctx context.Context, key string) (lease.Status, error) {
-	return s.operate(ctx, "hand over", key, func(st *rules.State, now rules.Instant) lease.Status {
+	return s.operate(ctx, "hand over", key, func(st *leasestate.State, now leasestate.Instant) lease.Status {
 		st.HandOver(now)
 		return st.Status(now)
 	})
 }
 
-// Revoke implements [lease.Operator]. The holder learns of it by its next
+// Revoke implements [lease.Admin]. The holder learns of it by its next
 // renewal; standbys see it as they see a release.
 func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
-	return s.operate(ctx, "revoke", key, func(st *rules.State, instant rules.Instant) lease.Status {
+	return s.operate(ctx, "revoke", key, func(st *leasestate.State, instant leasestate.Instant) lease.Status {
 		before := st.Status(instant)
 		st.Revoke(now, instant)
 		return before
 	})
 }
 
-func (s *Store) operate(ctx context.Context, op, key string, do func(*rules.State, rules.Instant) lease.Status) (lease.Status, error) {
+func (s *Store) operate(ctx context.Context, op, key string, do func(*leasestate.State, leasestate.Instant) lease.Status) (lease.Status, error) {
 	var status lease.Status
-	_, err := s.update(ctx, op, key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	_, err := s.update(ctx, op, key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		status = do(st, now)
 		return lease.Lease{}, nil
 	})

@@ -46,7 +46,32 @@ func inRole(t *testing.T, role, dir string) *exec.Cmd {
 const processes, rounds = 8, 50
 
 func TestProcessesExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	excludeEachOther(t, private(t, t.TempDir()))
+}
+
+// A cleaner may take the lock file away at any moment of an update.
+func TestProcessesExcludeEachOtherBesideACleaner(t *testing.T) {
 	dir := private(t, t.TempDir())
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for pause := time.Duration(0); ; pause = (pause + 1370*time.Microsecond) % (20 * time.Millisecond) {
+			select {
+			case <-stop:
+				return
+			case <-time.After(pause):
+				_ = os.Remove(filepath.Join(dir, "k.lock"))
+			}
+		}
+	}()
+	excludeEachOther(t, dir)
+	close(stop)
+	<-stopped
+}
+
+// excludeEachOther runs rounds in several processes, and judges what they wrote.
+func excludeEachOther(t *testing.T, dir string) {
 	var running []*exec.Cmd
 	over := make(chan error, processes)
 	for range processes {
@@ -141,6 +166,7 @@ func standBy(s *Store) (lease.Lease, error) {
 
 // A process that is killed at any moment of an update leaves a key that works.
 func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	dir := private(t, t.TempDir())
 	s := open(t, dir)
 	var last int64

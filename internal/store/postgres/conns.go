@@ -8,35 +8,37 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // conns hands out connections, each to one call at a time. So a renewal never
 // stands behind a standby's wait, whoever shares the store.
 type conns struct {
-	config *pgconn.Config
+	url  string
+	dial network.Dial
+	// config is what the URL said for the last dial: passwords and certificates are
+	// changed while a command runs.
+	config atomic.Pointer[pgconn.Config]
 	addr   string // as people are told
 	hosts  int
+	slots  network.Slots
+	// accepted: what the URL says of this side has been accepted before.
+	accepted *atomic.Bool
 
 	mu     sync.Mutex
 	idle   []*conn // the last one used is taken first
 	closed bool
 }
 
-func newConns(config *pgconn.Config, dialer func(context.Context, string, string) (net.Conn, error)) *conns {
-	if dialer == nil {
-		dialer = (&net.Dialer{}).DialContext
-	}
-	c := *config
-	c.DialFunc = dialer
-	// The dialer looks names up: it tries their addresses side by side, and no
-	// dead one takes all of the time.
-	c.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
-	c.MaxProtocolMessageBodyLen = maxAnswer
-	p := &conns{config: &c}
-	p.name()
+func newConns(url string, config *pgconn.Config, dial network.Dial) *conns {
+	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}}
+	p.config.Store(config)
+	p.name(config)
 	return p
 }
 
@@ -46,9 +48,9 @@ const maxAnswer = 1 << 20
 
 // name counts the hosts and lists them. A host may be there twice, with TLS and
 // without.
-func (p *conns) name() {
-	addrs := []string{address(p.config.Host, p.config.Port)}
-	for _, f := range p.config.Fallbacks {
+func (p *conns) name(config *pgconn.Config) {
+	addrs := []string{address(config.Host, config.Port)}
+	for _, f := range config.Fallbacks {
 		if a := address(f.Host, f.Port); a != addrs[len(addrs)-1] {
 			addrs = append(addrs, a)
 		}
@@ -106,7 +108,15 @@ func (p *conns) take(ctx context.Context) (*conn, error) {
 	}
 	p.mu.Unlock()
 	c := &conn{}
-	return c, guarded(func() error { return c.connect(ctx, p) })
+	err := guarded(func() error { return c.connect(ctx, p) })
+	switch {
+	case err == nil:
+		p.accepted.Store(true)
+		p.slots.Admitted()
+	case hasState(err, tooManyConnections):
+		p.slots.Refused()
+	}
+	return c, err
 }
 
 func (p *conns) put(c *conn) {
@@ -117,6 +127,16 @@ func (p *conns) put(c *conn) {
 		return
 	}
 	p.idle = append(p.idle, c)
+}
+
+// yield closes the connection that was used last, if the server has too few.
+func (p *conns) yield() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last := len(p.idle) - 1; last >= 0 && p.slots.Scarce() {
+		p.idle[last].quit()
+		p.idle = p.idle[:last]
+	}
 }
 
 func (p *conns) close() {
@@ -145,7 +165,15 @@ type callKey struct{}
 
 // connect opens the connection. Several hosts share what time there is.
 func (c *conn) connect(ctx context.Context, p *conns) error {
-	config := *p.config
+	config, err := parseURL(p.url)
+	if err != nil {
+		return err
+	}
+	p.config.Store(config)
+	// The dialer looks names up: it tries their addresses side by side, and no
+	// dead one takes all of the time.
+	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
+	config.MaxProtocolMessageBodyLen = maxAnswer
 	if left, bounded := remaining(ctx); bounded && p.hosts > 1 {
 		config.ConnectTimeout = left / time.Duration(p.hosts)
 	}
@@ -153,15 +181,14 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 		if ctx.Value(callKey{}) == nil {
 			return nil, errors.New("no call asked for a connection") // but the client, to cancel
 		}
-		raw, err := p.config.DialFunc(ctx, network, addr)
+		raw, err := p.dial(ctx, network, addr)
 		c.raw = raw
 		return raw, err
 	}
 	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) {
 		c.notified = c.notified || n.Channel == c.channel
 	}
-	var err error
-	c.PgConn, err = pgconn.ConnectConfig(context.WithValue(ctx, callKey{}, true), &config)
+	c.PgConn, err = pgconn.ConnectConfig(context.WithValue(ctx, callKey{}, true), config)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"strconv"
@@ -15,17 +16,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/faultnet"
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
 // A round trip begins where something is sent after something was received. The
 // handshake of TCP is not counted.
 func TestRoundTrips(t *testing.T) {
+	t.Parallel()
 	files := newCertificates(t).shown(t, "server")
 	files["pg_hba.conf"] = "host all trusted 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
-	b := backend{scripttest.StartPostgres(t, files, "ssl=on")}
+	b := agedBackend(t, files, "ssl=on")
 	b.do(t, createTable+"; CREATE ROLE trusted LOGIN; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO trusted, cron")
 	for _, c := range []struct {
 		name, user, parameters string
@@ -279,6 +280,7 @@ func packetsVanish(t *testing.T) string {
 
 // A dead host before the living one takes a part of the time only.
 func TestSecondHostAnswers(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	for name, first := range map[string]string{"refuses": "127.0.0.1:1", "is silent": neverAnswers(t), "drops packets": packetsVanish(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -293,6 +295,7 @@ func TestSecondHostAnswers(t *testing.T) {
 }
 
 func TestWaitDoesNotHoldOthersUp(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	var w wire
 	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
@@ -317,6 +320,7 @@ func TestWaitDoesNotHoldOthersUp(t *testing.T) {
 
 // A restart costs the holder nothing but failed renewals: the server remembers.
 func TestServerComesBack(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))
@@ -338,6 +342,7 @@ func TestServerComesBack(t *testing.T) {
 // What has been acknowledged is on the disk, also where the default says that it
 // need not be.
 func TestGrantOutlivesServer(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t, "synchronous_commit=off", "wal_writer_delay=10s")
 	s := b.open(t)
 	for _, key := range []string{"inserted", "updated"} {
@@ -359,6 +364,7 @@ func TestGrantOutlivesServer(t *testing.T) {
 
 // Whatever becomes of a call, its backend is idle or gone soon.
 func TestNoTransactionStaysOpen(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))
@@ -389,6 +395,7 @@ func TestNoTransactionStaysOpen(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))
@@ -416,4 +423,89 @@ func TestClose(t *testing.T) {
 		t.Errorf("closed again: %v", err)
 	}
 	awaits(t, "end of the connections", func() bool { return connections() == "0" })
+}
+
+// What docs/stores.md says of a leader and a standby, and what becomes of them
+// once the server takes no more.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, createTable+"; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO cron")
+	as := func() *Store { return openWith(t, Options{URL: b.as(t, "cron")}) }
+	connected := func() string {
+		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
+	}
+	connections := func(want string) {
+		t.Helper()
+		awaits(t, want+" connections", func() bool { return connected() == want })
+	}
+	limit := func(n int) { b.do(t, fmt.Sprintf("ALTER ROLE cron CONNECTION LIMIT %d", n)) }
+	leader, standby := as(), as()
+	l := grant(t, leader, request("k"))
+	renew := func(when string) {
+		t.Helper()
+		if _, err := leader.Renew(bounded(t), l); err != nil {
+			t.Errorf("renewal %s: %v", when, err)
+		}
+	}
+	limit(1)
+	wantError(t, leader.Listen(bounded(t), "k"), false, "53300", "max_connections")
+	renew("when there is no connection to listen on")
+	limit(-1)
+
+	heard := make(chan error, 1)
+	for listens := false; !listens; { // the backend that was refused may still count
+		go func() { heard <- leader.Listen(bounded(t), "k") }()
+		awaits(t, "answer", func() bool { return len(heard) == 1 || connected() == "2" })
+		select {
+		case <-heard:
+		default:
+			listens = true
+		}
+	}
+	denied := func() {
+		t.Helper()
+		if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+			t.Fatal(err)
+		}
+	}
+	denied()
+	waiting, stop := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() { waited <- standby.Wait(waiting, "k", time.Minute) }()
+	connections("3")
+	renew("at a server that is full")
+
+	// The standby loses its connection, and gets no other one.
+	stop()
+	<-waited
+	connections("2")
+	limit(2)
+	_, err := standby.Acquire(bounded(t), request("k"))
+	wantError(t, err, false, "53300", "max_connections")
+	limit(-1)
+	for i := range 9 {
+		denied()
+		connections("2")
+		if err := standby.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
+			t.Fatalf("wait after %d denials: %v", i+1, err)
+		}
+	}
+	denied()
+	if err := standby.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
+		t.Errorf("wait at a server that has connections again: %v", err)
+	}
+	connections("3")
+
+	// The leader loses the connection for renewals: rather than none it has one.
+	limit(1)
+	leader.conns.close()
+	leader.conns.closed = false
+	connections("2")
+	_, err = leader.Renew(bounded(t), l)
+	wantError(t, err, false, "53300", "max_connections")
+	var given *lease.StoreError
+	if err := endOf(t, heard); !errors.As(err, &given) || given.Permanent {
+		t.Errorf("the leader goes on listening: %v", err)
+	}
 }

@@ -14,11 +14,13 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestContract(t *testing.T) {
-	b := trustingBackend(t)
+	t.Parallel()
+	b := backend{script.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})}
+	b.do(t, createTable)
 	// The subtests run in parallel on one server, so the network of one stalls.
 	var stalls sync.Map // of *atomic.Bool by test name
 	leasetest.Run(t, leasetest.Harness{
@@ -29,6 +31,7 @@ func TestContract(t *testing.T) {
 		Unit:     400 * time.Millisecond,
 		Wakes:    true,
 		WakesAll: true,
+		Settles:  true,
 		Listens: func(t *testing.T, key string) bool {
 			channel := (&Store{prefix: prefix}).channel(callKind, key)
 			return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%LISTEN "+channel+"'") == "1"
@@ -45,6 +48,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	b := trustingBackend(t)
 	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
 		return openWith(t, Options{URL: b.URL + "?sslmode=disable"})
@@ -54,7 +58,7 @@ func TestHistories(t *testing.T) {
 // trustingBackend has a table and asks for no password. A new connection costs a
 // process there and, by a password, a time here that shows on a busy machine.
 func trustingBackend(t *testing.T) backend {
-	b := backend{scripttest.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})}
+	b := agedBackend(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
 	b.do(t, createTable)
 	return b
 }
@@ -92,6 +96,10 @@ func damages(b backend) []leasetest.Damage {
 	state := func(name, leader, term, text string) leasetest.Damage { return row(name, leader, term, "7", text) }
 	return []leasetest.Damage{
 		state("null", "", "0", `null`),
+		{Name: "runs that are none", Do: func(t *testing.T, key string) {
+			row("", "", "0", "7", `{"version":1,"key":"KEY","token":0}`).Do(t, key)
+			b.do(t, fmt.Sprintf(`UPDATE leaderrun_leases SET runs = '{"token":1}' WHERE service_name = '%s'`, key))
+		}},
 		state("a string", "", "0", `"x"`),
 		state("a number", "", "0", `1e1000`),
 		state("empty object", "", "0", `{}`),
@@ -117,7 +125,7 @@ func damages(b backend) []leasetest.Damage {
 
 func BenchmarkInvocation(b *testing.B) {
 	for name, method := range map[string]string{"trust": "trust", "password": "scram-sha-256"} {
-		s := scripttest.StartPostgres(b, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 " + method + "\n"}, "fsync=on")
+		s := script.StartPostgres(b, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 " + method + "\n"}, "fsync=on")
 		b.Run(name, func(b *testing.B) {
 			leasetest.Invocation(b, func() (lease.Store, error) {
 				return New(Options{URL: s.URL + "?sslmode=disable", Prefix: prefix})

@@ -30,8 +30,11 @@ var (
 // The states (SQLSTATE) that are more than an error.
 const (
 	undefinedTable       = "42P01"
+	undefinedColumn      = "42703"
+	noRight              = "42501"
 	serializationFailure = "40001"
 	tooManyConnections   = "53300"
+	invalidAuthorization = "28" // its class
 )
 
 // states are the errors that a server gives, by how their SQLSTATE begins. All of
@@ -39,51 +42,64 @@ const (
 var states = []struct {
 	state     string
 	permanent bool
-	cure      string
+	hint      string
 }{
 	{"28P01", true, "correct the user or the password in the store's URL"},
 	{"28", true, "let its pg_hba.conf admit this user, or correct user, sslmode and sslcert in the store's URL"},
 	{"3D000", true, "create that database, or correct its name in the store's URL"},
-	{"42501", true, cureRights},
-	{"3F000", true, cureTable},
-	{"23", true, cureShape},    // a constraint
-	{"22", true, cureShape},    // a value that the column's type cannot have
-	{"42703", true, cureShape}, // no such column
-	{"42804", true, cureShape}, // another type
-	{"42P10", true, cureShape}, // no such key
-	{"42809", true, cureShape}, // no table
-	{"42", true, cureOther},
-	{"55000", true, cureShape},
+	{noRight, true, hintRights},
+	{"3F000", true, hintTable},
+	{"23", true, hintShape},    // a constraint
+	{"22", true, hintShape},    // a value that the column's type cannot have
+	{"42703", true, hintShape}, // no such column
+	{"42804", true, hintShape}, // another type
+	{"42P10", true, hintShape}, // no such key
+	{"42809", true, hintShape}, // no table
+	{"42", true, hintOther},
+	{serializationFailure, false, hintIsolation},
+	{"55000", true, hintShape},
 	{"55P03", false, "another transaction locks the table leaderrun_leases: pg_stat_activity shows it"},
 	{"57014", false, "another transaction locks the table leaderrun_leases, or statement_timeout is too short"},
 	{"57P03", false, "wait until it has started, or started again"},
 	{"57P05", false, "raise its idle_session_timeout"},
 	{"57P", false, "wait until it is back, or look at its log"},
-	{"25006", false, cureReplica},
+	{"25006", false, hintReplica},
 	{tooManyConnections, false, "raise its max_connections, or end idle sessions"},
 	{"53", false, "give it what it lacks: disk or memory"},
 }
 
 const (
-	cureRights  = "GRANT " + rights + " ON leaderrun_leases TO this user"
-	cureTable   = "have somebody who may create tables run scripts/postgres.sql there, once"
-	cureShape   = "another program uses that name, or another version: choose another database, or drop the table once no command runs"
-	cureReplica = "name the server that takes writes, or both: postgres://HOST:PORT,HOST:PORT/DATABASE"
-	cureRow     = "delete that row once no command of this key runs"
-	cureRefused = "look for a trigger, a rule or a row security policy there"
-	cureStart   = "start it, or name the store with --store"
-	cureName    = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
-	cureNetwork = "check that it runs and that nothing on the way drops packets"
-	cureTLS     = "turn on ssl there, or leave sslmode out of the store's URL"
-	cureCA      = "name the file of its CA's certificate with sslrootcert=FILE in the store's URL, and the server as its certificate does"
-	cureExpired = "renew that certificate, or set the clock of this host"
-	cureOther   = "check that --store names a Postgres server, and look at its log"
+	hintRights    = "GRANT " + rights + " ON leaderrun_leases TO this user"
+	hintTable     = "have somebody who may create tables run scripts/postgres.sql there, once"
+	hintFormer    = "have the owner of that table run scripts/postgres.sql there, once more"
+	hintShape     = "another program uses that name, or another version: choose another database, or drop the table once no command runs"
+	hintReplica   = "name the server that takes writes, or both: postgres://HOST:PORT,HOST:PORT/DATABASE"
+	hintRow       = "delete that row once no command of this key runs"
+	hintIsolation = "ALTER ROLE this user SET default_transaction_isolation = 'read committed'; if it is that, another transaction changes leaderrun_leases: pg_stat_activity shows it"
+	hintRefused   = "look for a trigger, a rule or a row security policy there"
+	hintStart     = "start it, or name the store with --store"
+	hintName      = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
+	hintNetwork   = "check that it runs and that nothing on the way drops packets"
+	hintTLS       = "turn on ssl there, or leave sslmode out of the store's URL"
+	hintCA        = "name the file of its CA's certificate with sslrootcert=FILE in the store's URL, and the server as its certificate does"
+	hintExpired   = "renew that certificate, or set the clock of this host"
+	hintOther     = "check that --store names a Postgres server, and look at its log"
 )
 
 // noTable is that the table is missing and cannot be made.
 type noTable struct{ error }
 
 func (e *noTable) Unwrap() error { return e.error }
+
+// noRuns is that the table is of the former layout and cannot be changed.
+type noRuns struct{ error }
+
+func (e *noRuns) Unwrap() error { return e.error }
+
+// contended is that other transactions have refused change after change of a row.
+type contended struct{ error }
+
+func (e *contended) Unwrap() error { return e.error }
 
 // untrusted is a row that leaderrun did not write.
 type untrusted struct{ error }
@@ -92,12 +108,6 @@ func (s *Store) untrusted(key string, err error) error {
 	return untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", s.prefix, key, err)}
 }
 
-// problem is what is told of an error, and the server's SQLSTATE if it came from
-// there.
-type problem struct{ text, state string }
-
-func (p *problem) Error() string { return p.text }
-
 // storeError says in one line what a person needs to know of err, which is
 // anything that the client, the network or the server can come up with.
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
@@ -105,68 +115,81 @@ func (p *conns) storeError(ctx context.Context, op string, err error) error {
 		return &lease.StoreError{Op: op, Err: err}
 	}
 	e := &lease.StoreError{Op: op}
-	text, state := "", ""
+	text, login := "", false // what is said of a user, a password or a certificate
 	var answer *pgconn.PgError
+	var unreadable *lease.StoreError
 	switch {
+	case errors.As(err, &unreadable): // a file that the URL names
+		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
 	case errors.As(err, &answer):
-		state = answer.Code
-		text, e.Permanent, e.Cure = serverProblem(err, answer)
+		login = strings.HasPrefix(answer.Code, invalidAuthorization)
+		text, e.Permanent, e.Hint = serverProblem(err, answer)
 	case errors.Is(ctx.Err(), context.Canceled):
 		text = "given up before an answer came"
 	case ctx.Err() != nil:
-		text, e.Cure = "no answer in time", cureNetwork
+		text, e.Hint = "no answer in time", hintNetwork
 	default:
-		if text, e.Permanent, e.Cure = ownProblem(err); text == "" {
-			text, e.Permanent, e.Cure = tlsProblem(err)
+		if text, e.Permanent, e.Hint = ownProblem(err); text == "" {
+			text, e.Permanent, e.Hint = tlsProblem(err)
+			login = e.Permanent
 		}
 		if text == "" {
-			text, e.Refused, e.Cure = networkProblem(err)
+			text, e.Refused, e.Hint = networkProblem(err)
 		}
 	}
-	e.Err = &problem{fmt.Sprintf("postgres at %s: %s", p.addr, lease.Readable(text, p.config.Password)), state}
+	if login && p.accepted.Load() { // it is being changed, there or here
+		e.Permanent = false
+	}
+	e.Err = fmt.Errorf("postgres at %s: %s", p.addr, lease.Readable(text, p.config.Load().Password))
 	return e
 }
 
-func serverProblem(err error, answer *pgconn.PgError) (text string, permanent bool, cure string) {
-	text, cure = fmt.Sprintf("%s (%s)", answer.Message, answer.Code), cureOther
+func serverProblem(err error, answer *pgconn.PgError) (text string, permanent bool, hint string) {
+	text, hint = fmt.Sprintf("%s (%s)", answer.Message, answer.Code), hintOther
 	for _, s := range states {
 		if strings.HasPrefix(answer.Code, s.state) {
-			permanent, cure = s.permanent, s.cure
+			permanent, hint = s.permanent, s.hint
 			break
 		}
 	}
-	if cure == cureShape {
+	if hint == hintShape {
 		text = errShape.Error() + ": " + text
 	}
 	var missing *noTable
-	if errors.As(err, &missing) {
+	var former *noRuns
+	switch {
+	case errors.As(err, &missing):
 		text = "the table leaderrun_leases is missing, and " + text
 		if permanent {
-			cure = cureTable
+			hint = hintTable
 		}
+	case errors.As(err, &former) && answer.Code == noRight:
+		text, hint = "its table leaderrun_leases lacks the column runs, and "+text, hintFormer
+	case errors.As(err, new(*contended)):
+		text = fmt.Sprintf("%d changes in a row were refused because of other transactions: %s", refusals, text)
 	}
-	return text, permanent, cure
+	return text, permanent, hint
 }
 
 // ownProblem is one that this package has found.
-func ownProblem(err error) (text string, permanent bool, cure string) {
+func ownProblem(err error) (text string, permanent bool, hint string) {
 	var row untrusted
 	switch {
 	case errors.As(err, &row):
-		return row.Error(), true, cureRow
+		return row.Error(), true, hintRow
 	case errors.Is(err, errShape):
-		return err.Error(), true, cureShape
+		return err.Error(), true, hintShape
 	case errors.Is(err, errNotSaved):
-		return err.Error(), true, cureRefused
+		return err.Error(), true, hintRefused
 	case errors.Is(err, errReplica), errors.Is(err, pgconn.ErrReadOnlyConnection), errors.Is(err, pgconn.ErrStandbyConnection):
-		return errReplica.Error(), false, cureReplica
+		return errReplica.Error(), false, hintReplica
 	case errors.Is(err, errNoAnswer):
-		return err.Error(), false, cureOther
+		return err.Error(), false, hintOther
 	}
 	return "", false, ""
 }
 
-func tlsProblem(err error) (text string, permanent bool, cure string) {
+func tlsProblem(err error) (text string, permanent bool, hint string) {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -174,15 +197,15 @@ func tlsProblem(err error) (text string, permanent bool, cure string) {
 	last := innermost(err).Error()
 	switch {
 	case errors.As(err, &unknown):
-		return "its certificate was not signed by a CA that this host trusts", true, cureCA
+		return "its certificate was not signed by a CA that this host trusts", true, hintCA
 	case errors.As(err, &name):
-		return "its certificate is not for this name: " + withoutPackage(name), true, cureCA
+		return "its certificate is not for this name: " + withoutPackage(name), true, hintCA
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate is not valid now: " + withoutPackage(invalid), true, cureExpired
+		return "its certificate is not valid now: " + withoutPackage(invalid), true, hintExpired
 	case errors.As(err, &alert) && alert.Op == "remote error":
 		return "it refuses this side of TLS: " + withoutPackage(alert.Err), true, "correct sslcert and sslkey in the store's URL"
 	case last == "server refused TLS connection":
-		return "it speaks no TLS", true, cureTLS
+		return "it speaks no TLS", true, hintTLS
 	}
 	return "", false, ""
 }
@@ -191,26 +214,26 @@ func withoutPackage(err error) string {
 	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "x509: "), "tls: ")
 }
 
-func networkProblem(err error) (text string, refused bool, cure string) {
+func networkProblem(err error) (text string, refused bool, hint string) {
 	var dns *net.DNSError
 	var errno syscall.Errno
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "no such host", false, cureName
+		return "no such host", false, hintName
 	case errors.As(err, &dns):
-		return "the name of the host cannot be looked up now", false, cureName
+		return "the name of the host cannot be looked up now", false, hintName
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in time", false, cureNetwork
+		return "no answer in time", false, hintNetwork
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		return "it closed the connection", false, cureOther
+		return "it closed the connection", false, hintOther
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused", true, cureStart
+		return "connection refused", true, hintStart
 	case errors.As(err, &errno):
-		return errno.Error(), false, cureNetwork
+		return errno.Error(), false, hintNetwork
 	}
-	return "no Postgres: " + innermost(err).Error(), false, cureOther
+	return "no Postgres: " + innermost(err).Error(), false, hintOther
 }
 
 // innermost is the cause of the last thing that was tried.

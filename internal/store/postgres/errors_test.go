@@ -16,11 +16,11 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // wantError checks what a person and the elector get to know.
-func wantError(t *testing.T, err error, permanent bool, says, cure string) {
+func wantError(t *testing.T, err error, permanent bool, says, hint string) {
 	t.Helper()
 	var failure *lease.StoreError
 	if !errors.As(err, &failure) {
@@ -29,10 +29,10 @@ func wantError(t *testing.T, err error, permanent bool, says, cure string) {
 	if failure.Permanent != permanent {
 		t.Errorf("%v: permanent %t, want %t", err, failure.Permanent, permanent)
 	}
-	if !strings.Contains(err.Error(), says) || !strings.Contains(failure.Cure, cure) || failure.Cure == "" {
-		t.Errorf("says %q, cure %q; want %q and %q", err, failure.Cure, says, cure)
+	if !strings.Contains(err.Error(), says) || !strings.Contains(failure.Hint, hint) || failure.Hint == "" {
+		t.Errorf("says %q, hint %q; want %q and %q", err, failure.Hint, says, hint)
 	}
-	if line := err.Error() + failure.Cure; len(err.Error()) > 300 || strings.Contains(line, "sesame") || strings.Contains(line, "s3cret") ||
+	if line := err.Error() + failure.Hint; len(err.Error()) > 300 || strings.Contains(line, "sesame") || strings.Contains(line, "s3cret") ||
 		strings.ContainsFunc(line, unicode.IsControl) {
 		t.Errorf("not for people: %q", line)
 	}
@@ -48,6 +48,7 @@ func acquire(t *testing.T, s *Store) error {
 }
 
 func TestNobodyListens(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	b.Kill()
 	s := b.open(t)
@@ -81,40 +82,42 @@ func TestNameLookups(t *testing.T) {
 
 // What a real server refuses, and what is made of it.
 func TestServerRefuses(t *testing.T) {
-	b := backend{scripttest.StartPostgres(t, map[string]string{
+	t.Parallel()
+	b := agedBackend(t, map[string]string{
 		"pg_hba.conf": "host all shut 127.0.0.1/32 reject\nhost all all 127.0.0.1/32 scram-sha-256\n",
-	})}
+	})
 	b.do(t, `CREATE ROLE shut LOGIN PASSWORD 'sesame'; CREATE ROLE cron LOGIN PASSWORD 'sesame'; CREATE ROLE one LOGIN CONNECTION LIMIT 0 PASSWORD 'sesame'`)
 	const table = `CREATE TABLE leaderrun_leases (prefix text, service_name text, leader_id text, term bigint, last_heartbeat timestamptz,
-		metadata jsonb, version bigint, state jsonb`
+		metadata jsonb, version bigint, state jsonb, runs jsonb`
 	key := ", PRIMARY KEY (prefix, service_name))"
 	for i, c := range []struct {
 		name, user, database string
 		prepare              string // SQL in the database
 		permanent            bool
-		says, cure           string
+		says, hint           string
 	}{
-		{name: "wrong password", user: "postgres", permanent: true, says: `password authentication failed for user "postgres" (28P01)`, cure: "password"},
-		{name: "unknown user", user: "nobody", permanent: true, says: "28P01", cure: "user"},
-		{name: "not admitted", user: "shut", permanent: true, says: "pg_hba.conf", cure: "pg_hba.conf"},
-		{name: "no such database", user: "cron", database: "nowhere", permanent: true, says: `database "nowhere" does not exist (3D000)`, cure: "create that database"},
-		{name: "too many connections", user: "one", says: "too many connections for role", cure: "max_connections"},
-		{name: "no right to create", user: "cron", permanent: true, says: "leaderrun_leases is missing, and permission denied for schema public", cure: "scripts/postgres.sql"},
-		{name: "no schema", user: "cron", prepare: "DROP SCHEMA public", permanent: true, says: "is missing, and no schema has been selected", cure: "scripts/postgres.sql"},
-		{name: "no right to read", user: "cron", prepare: table + key, permanent: true, says: "permission denied for table", cure: "GRANT SELECT, INSERT, UPDATE ON leaderrun_leases"},
-		{name: "no right to write", user: "cron", prepare: table + key + "; GRANT SELECT ON leaderrun_leases TO cron", permanent: true, says: "permission denied for table", cure: "GRANT SELECT, INSERT, UPDATE"},
-		{name: "row security", user: "cron", prepare: table + key + "; GRANT ALL ON leaderrun_leases TO cron; ALTER TABLE leaderrun_leases ENABLE ROW LEVEL SECURITY", permanent: true, says: "row-level security", cure: "GRANT"},
-		{name: "another table", prepare: "CREATE TABLE leaderrun_leases (id int)", permanent: true, says: "does not exist (42703)", cure: "another version"},
-		{name: "numbers for names", prepare: strings.ReplaceAll(table, "service_name text", "service_name int") + key, permanent: true, says: "22P02", cure: "another version"},
-		{name: "short names", prepare: strings.ReplaceAll(table, "leader_id text", "leader_id varchar(5)") + key, permanent: true, says: "22001", cure: "another version"},
-		{name: "small numbers", prepare: strings.ReplaceAll(table, "term bigint", "term int") + key, permanent: true, says: "2200", cure: "another version"},
-		{name: "no key", prepare: table + ")", permanent: true, says: "no unique or exclusion constraint", cure: "another version"},
-		{name: "one row twice", prepare: table + "); INSERT INTO leaderrun_leases SELECT 'leaderrun', 'k' FROM generate_series(1, 2)", permanent: true, says: "is not leaderrun's", cure: "another version"},
-		{name: "a column more", prepare: table + ", tenant text NOT NULL" + key, permanent: true, says: "not-null", cure: "another version"},
-		{name: "a constraint", prepare: table + ", CHECK (term < 0)" + key, permanent: true, says: "check constraint", cure: "another version"},
-		{name: "a view", prepare: "CREATE VIEW leaderrun_leases AS SELECT '' prefix, '' service_name, '' leader_id, 0 term, now() last_heartbeat, '1'::jsonb metadata, 1 AS version, '1'::jsonb state", permanent: true, says: "view", cure: "another version"},
-		{name: "read only", prepare: "ALTER DATABASE %s SET default_transaction_read_only = on", says: "25006", cure: "name the server that takes writes"},
-		{name: "statement timeout", prepare: createTable + "; ALTER DATABASE %s SET statement_timeout = '100ms'; CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(60); END'; CREATE TRIGGER slow BEFORE INSERT ON leaderrun_leases EXECUTE FUNCTION slow()", says: "statement timeout", cure: "statement_timeout"},
+		{name: "wrong password", user: "postgres", permanent: true, says: `password authentication failed for user "postgres" (28P01)`, hint: "password"},
+		{name: "unknown user", user: "nobody", permanent: true, says: "28P01", hint: "user"},
+		{name: "not admitted", user: "shut", permanent: true, says: "pg_hba.conf", hint: "pg_hba.conf"},
+		{name: "no such database", user: "cron", database: "nowhere", permanent: true, says: `database "nowhere" does not exist (3D000)`, hint: "create that database"},
+		{name: "too many connections", user: "one", says: "too many connections for role", hint: "max_connections"},
+		{name: "no right to create", user: "cron", permanent: true, says: "leaderrun_leases is missing, and permission denied for schema public", hint: "scripts/postgres.sql"},
+		{name: "no schema", user: "cron", prepare: "DROP SCHEMA public; ALTER DATABASE %s SET search_path = public", permanent: true, says: "is missing, and no schema has been selected", hint: "scripts/postgres.sql"},
+		{name: "no right to read", user: "cron", prepare: table + key, permanent: true, says: "permission denied for table", hint: "GRANT SELECT, INSERT, UPDATE ON leaderrun_leases"},
+		{name: "no right to write", user: "cron", prepare: table + key + "; GRANT SELECT ON leaderrun_leases TO cron", permanent: true, says: "permission denied for table", hint: "GRANT SELECT, INSERT, UPDATE"},
+		{name: "row security", user: "cron", prepare: table + key + "; GRANT ALL ON leaderrun_leases TO cron; ALTER TABLE leaderrun_leases ENABLE ROW LEVEL SECURITY", permanent: true, says: "row-level security", hint: "GRANT"},
+		{name: "former layout", user: "cron", prepare: strings.ReplaceAll(table, ", runs jsonb", "") + key + "; GRANT SELECT, INSERT, UPDATE ON leaderrun_leases TO cron", permanent: true, says: "lacks the column runs, and must be owner", hint: "scripts/postgres.sql there, once more"},
+		{name: "another table", prepare: "CREATE TABLE leaderrun_leases (id int)", permanent: true, says: "does not exist (42703)", hint: "another version"},
+		{name: "numbers for names", prepare: strings.ReplaceAll(table, "service_name text", "service_name int") + key, permanent: true, says: "22P02", hint: "another version"},
+		{name: "short names", prepare: strings.ReplaceAll(table, "leader_id text", "leader_id varchar(5)") + key, permanent: true, says: "22001", hint: "another version"},
+		{name: "small numbers", prepare: strings.ReplaceAll(table, "term bigint", "term int") + key, permanent: true, says: "2200", hint: "another version"},
+		{name: "no key", prepare: table + ")", permanent: true, says: "no unique or exclusion constraint", hint: "another version"},
+		{name: "one row twice", prepare: table + "); INSERT INTO leaderrun_leases SELECT 'leaderrun', 'k' FROM generate_series(1, 2)", permanent: true, says: "is not leaderrun's", hint: "another version"},
+		{name: "a column more", prepare: table + ", tenant text NOT NULL" + key, permanent: true, says: "not-null", hint: "another version"},
+		{name: "a constraint", prepare: table + ", CHECK (term < 0)" + key, permanent: true, says: "check constraint", hint: "another version"},
+		{name: "a view", prepare: "CREATE VIEW leaderrun_leases AS SELECT '' prefix, '' service_name, '' leader_id, 0 term, now() last_heartbeat, '1'::jsonb metadata, 1 AS version, '1'::jsonb state", permanent: true, says: "42809", hint: "another version"},
+		{name: "read only", prepare: "ALTER DATABASE %s SET default_transaction_read_only = on", says: "25006", hint: "name the server that takes writes"},
+		{name: "statement timeout", prepare: createTable + "; ALTER DATABASE %s SET statement_timeout = '100ms'; CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(60); END'; CREATE TRIGGER slow BEFORE INSERT ON leaderrun_leases EXECUTE FUNCTION slow()", says: "statement timeout", hint: "statement_timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := fmt.Sprintf("db%d", i)
@@ -135,7 +138,7 @@ func TestServerRefuses(t *testing.T) {
 			s := openWith(t, Options{URL: address})
 			for range 2 {
 				err := acquire(t, s)
-				wantError(t, err, c.permanent, c.says, c.cure)
+				wantError(t, err, c.permanent, c.says, c.hint)
 				if !strings.HasPrefix(err.Error(), "acquire: postgres at "+b.Addr+": ") {
 					t.Errorf("does not begin with what failed: %v", err)
 				}
@@ -152,7 +155,8 @@ func (b backend) in(database string) backend {
 }
 
 func TestReplica(t *testing.T) {
-	replica := scripttest.StartPostgres(t, map[string]string{"standby.signal": ""})
+	t.Parallel()
+	replica := script.StartPostgres(t, map[string]string{"standby.signal": ""})
 	wantError(t, acquire(t, openWith(t, Options{URL: replica.URL})), false, "read-only", "name the server that takes writes")
 
 	// One that has the table, too, and the server that it could follow.
@@ -177,7 +181,7 @@ func TestReplica(t *testing.T) {
 
 // What a real server says only in states that are hard to bring about.
 func TestServerIsUnwell(t *testing.T) {
-	for _, c := range []struct{ state, text, cure string }{
+	for _, c := range []struct{ state, text, hint string }{
 		{"57P03", "the database system is starting up", "wait until it has started"},
 		{"57P03", "the database system is not accepting connections", "wait until it has started"},
 		{"57P01", "terminating connection due to administrator command", "wait until it is back"},
@@ -189,14 +193,15 @@ func TestServerIsUnwell(t *testing.T) {
 		t.Run(c.state, func(t *testing.T) {
 			body := "SFATAL\x00C" + c.state + "\x00M" + c.text + "\x00\x00"
 			s := openWith(t, Options{URL: "postgres://cron:sesame@" + answering(t, "E\x00\x00\x00"+string([]byte{byte(4 + len(body))})+body) + "/db?sslmode=disable"})
-			wantError(t, acquire(t, s), false, c.text+" ("+c.state+")", c.cure)
+			wantError(t, acquire(t, s), false, c.text+" ("+c.state+")", c.hint)
 		})
 	}
 }
 
-// The rights that the cure names are enough for all verbs, and so is the script
+// The rights that the hint names are enough for all verbs, and so is the script
 // for those who must not create tables.
 func TestLeastRights(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	b.do(t, "CREATE ROLE cron LOGIN PASSWORD 'sesame'")
 	for range 2 {
@@ -229,7 +234,7 @@ func TestLeastRights(t *testing.T) {
 	if err := s.Listen(ctx, "k"); errors.Is(err, lease.ErrNoWakeups) {
 		t.Errorf("listen: %v", err)
 	}
-	if got := b.one(t, "SELECT string_agg(privilege_type, ', ' ORDER BY privilege_type) FROM information_schema.role_table_grants WHERE grantee = 'cron'"); got != "INSERT, SELECT, UPDATE" {
+	if got := b.one(t, "SELECT string_agg(privilege_type, ', ' ORDER BY privilege_type) FROM information_schema.role_table_grants WHERE grantee = 'cron'"); got != "DELETE, INSERT, SELECT, UPDATE" {
 		t.Errorf("the script grants %s", got)
 	}
 }
@@ -240,8 +245,10 @@ func TestScriptMakesTheSameTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(script), strings.TrimSpace(createTable)+";") {
-		t.Error("scripts/postgres.sql does not have table.sql in it")
+	for name, sql := range map[string]string{"table.sql": createTable, "runs.sql": addRuns} {
+		if !strings.Contains(string(script), strings.TrimSpace(sql)+";") {
+			t.Errorf("scripts/postgres.sql does not have %s in it", name)
+		}
 	}
 }
 

@@ -3,43 +3,102 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
+// A replica tells its clock with each reply, which may be ten seconds old: so a
+// clock that is ahead is seen, and one that is behind is not. Old servers have no
+// such column, and do not show it to everybody.
+const readSettings = `SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('fsync'),
+	current_setting('synchronous_standby_names'), current_setting('synchronous_commit'), count(r.pid),
+	coalesce(max(floor(extract(epoch FROM (to_jsonb(r) ->> 'reply_time')::timestamptz - clock_timestamp()) * 1000)), 0)
+	FROM (VALUES (1)) one LEFT JOIN pg_stat_replication r ON r.state IS DISTINCT FROM 'backup'`
+
+// setup is what of a server's settings matters.
+type setup struct {
+	version, fsync, names, commit string
+	recovers                      bool
+	replicas                      int
+	ahead                         time.Duration // the clock of a replica, at least
+}
+
 // Examine implements [lease.Examiner].
-func (s *Store) Examine(ctx context.Context, _ time.Duration) []lease.Finding {
-	var row [][]byte
+func (s *Store) Examine(ctx context.Context, _, margin time.Duration) []lease.Finding {
+	var found setup
 	err := s.conns.do(ctx, "examine", func(c *conn) error {
-		found, err := c.run(ctx, statement{sql: `SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('fsync'),
-	(SELECT count(*) FROM pg_stat_replication), current_setting('synchronous_standby_names')`})
+		rows, err := c.run(ctx, statement{sql: readSettings})
 		if err != nil {
 			return err
 		}
-		if len(found) != 1 || len(found[0]) != 5 {
+		if len(rows) != 1 || !found.parse(rows[0]) {
 			return errNoAnswer
 		}
-		row = found[0]
 		return nil
 	})
 	if err != nil {
 		var failure *lease.StoreError
 		_ = errors.As(err, &failure) // conns has no others
-		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: err.Error(), Cure: failure.Cure}}
+		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: err.Error(), Hint: failure.Hint}}
 	}
-	findings := []lease.Finding{{Subject: "server", Verdict: lease.Fine, Text: "postgres " + string(row[0]) + " at " + s.conns.addr}}
-	role := lease.Finding{Subject: "role", Verdict: lease.Fine, Text: "primary"}
+	server := lease.Finding{Subject: "server", Verdict: lease.Fine, Text: "postgres " + found.version + " at " + s.conns.addr}
+	return slices.Concat([]lease.Finding{server, found.role(), found.persistence()}, found.clock(margin))
+}
+
+func (s *setup) parse(columns [][]byte) bool {
+	if len(columns) != 7 {
+		return false
+	}
+	s.version, s.recovers, s.fsync = string(columns[0]), string(columns[1]) == "t", string(columns[2])
+	s.names, s.commit = strings.TrimSpace(string(columns[3])), string(columns[4])
+	replicas, err := strconv.Atoi(string(columns[5]))
+	ahead, errAhead := strconv.ParseFloat(string(columns[6]), 64)
+	s.replicas, s.ahead = replicas, time.Duration(ahead)*time.Millisecond
+	return err == nil && errAhead == nil
+}
+
+// waits reports whether a grant is acknowledged only when a replica has it. What
+// synchronous_commit says is that of leaderrun's own sessions, which are never
+// without it; see prepare.
+func (s *setup) waits() bool { return s.names != "" && s.commit != "local" }
+
+func (s *setup) role() lease.Finding {
+	f := lease.Finding{Subject: "role", Verdict: lease.Fine, Text: "primary"}
 	switch {
-	case string(row[1]) == "t":
-		role = lease.Finding{Subject: "role", Verdict: lease.Bad, Text: "a standby server: it grants nothing", Cure: "name the primary, or all hosts and target_session_attrs=read-write"}
-	case string(row[3]) != "0" && len(row[4]) == 0:
-		role.Verdict, role.Text = lease.Doubtful, "primary with replicas that follow behind: a failover can lose the newest grant"
-		role.Cure = "set synchronous_standby_names, or have the job's sink check the token (docs/fencing.md)"
+	case s.recovers:
+		f.Verdict, f.Text = lease.Bad, "a standby server: it grants nothing"
+		f.Hint = "name the primary, or all hosts and target_session_attrs=read-write"
+	case s.waits():
+		f.Text = "primary; a grant waits for a replica (synchronous_standby_names = " + lease.Readable(s.names) + "): promote only one of those that it waits for"
+	case s.names != "":
+		f.Verdict, f.Text = lease.Doubtful, "primary; synchronous_standby_names is set, but with synchronous_commit = "+s.commit+" no grant waits for a replica: a failover can lose the newest"
+		f.Hint = "ALTER ROLE this user SET synchronous_commit = on"
+	case s.replicas > 0:
+		f.Verdict, f.Text = lease.Doubtful, fmt.Sprintf("primary, replicas: %d; they follow behind, and a failover can lose the newest grant", s.replicas)
+		f.Hint = "set synchronous_standby_names, or have the job's sink check the token (docs/fencing.md)"
 	}
-	disk := lease.Finding{Subject: "persistence", Verdict: lease.Fine, Text: "fsync is on"}
-	if string(row[2]) != "on" {
-		disk = lease.Finding{Subject: "persistence", Verdict: lease.Bad, Text: "fsync is off: a crash can forget grants", Cure: "set fsync = on"}
+	return f
+}
+
+func (s *setup) persistence() lease.Finding {
+	if s.fsync != "on" {
+		return lease.Finding{Subject: "persistence", Verdict: lease.Bad, Text: "fsync is off: a crash can forget grants", Hint: "set fsync = on"}
 	}
-	return append(findings, role, disk)
+	return lease.Finding{Subject: "persistence", Verdict: lease.Fine, Text: "fsync is on"}
+}
+
+func (s *setup) clock(margin time.Duration) []lease.Finding {
+	if s.ahead <= margin {
+		return nil
+	}
+	return []lease.Finding{{
+		Subject: "replica clocks", Verdict: lease.Doubtful,
+		Text: fmt.Sprintf("a replica's clock is ahead of the primary's by %s at least, and %s is allowed: after a failover leases end early", s.ahead, margin.Round(time.Millisecond)),
+		Hint: "look after the time of all servers: chrony, or what the virtual machine offers",
+	}}
 }

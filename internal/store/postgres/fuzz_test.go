@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
 )
 
 // namesFiles are the parameters that have a file read: any, if a URL may name it.
@@ -53,7 +53,7 @@ func FuzzRow(f *testing.F) {
 	f.Add("1", "", "0", `{"version":1,"key":"k","runs":[{"token":-1}],"missed":{"boot":"postgres"},"starts":9223372036854775807}`)
 	f.Fuzz(func(t *testing.T, version, leaderID, term, state string) {
 		var r row
-		if r.parse("k", [][]byte{[]byte(version), []byte(leaderID), []byte(term), []byte(state)}) != nil {
+		if r.parse("k", [][]byte{[]byte(version), []byte(leaderID), []byte(term), []byte(state), nil}) != nil {
 			if r.version != 0 {
 				t.Error("what was refused has left something")
 			}
@@ -64,7 +64,7 @@ func FuzzRow(f *testing.F) {
 		}
 		before := r.state.Token
 		request := lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}
-		l, err := r.state.Acquire(request, rules.Instant{Boot: boot, Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
+		l, err := r.state.Acquire(request, leasestate.Instant{Boot: boot, Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
 		if err == nil && l.Token <= before {
 			t.Errorf("token %d was granted after %d", l.Token, before)
 		}

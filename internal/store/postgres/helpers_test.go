@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"os"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 const prefix = "leaderrun"
@@ -20,11 +21,23 @@ const prefix = "leaderrun"
 // backend is a server under test with a second, independent client to look into
 // it and to hurt it.
 type backend struct {
-	*scripttest.PostgresServer
+	*script.PostgresServer
 }
 
 func newBackend(t *testing.T, settings ...string) backend {
-	return backend{scripttest.StartPostgres(t, nil, settings...)}
+	return agedBackend(t, nil, settings...)
+}
+
+// agedBackend seems to have been up for long, so that no key settles because it is
+// new: a schema before pg_catalog in the path may replace its functions.
+func agedBackend(t *testing.T, files map[string]string, settings ...string) backend {
+	b := backend{script.StartPostgres(t, files, settings...)}
+	for _, database := range []string{"template1", "postgres"} {
+		b.in(database).do(t, `CREATE SCHEMA aged; GRANT USAGE ON SCHEMA aged TO PUBLIC;
+			CREATE FUNCTION aged.pg_postmaster_start_time() RETURNS timestamptz LANGUAGE sql AS $$ SELECT timestamptz '2020-01-01' $$`)
+	}
+	b.do(t, "ALTER ROLE ALL SET search_path = public, aged, pg_catalog")
+	return b
 }
 
 func (b backend) open(t *testing.T) *Store {
@@ -61,6 +74,10 @@ func request(key string) lease.Request {
 func grant(t *testing.T, s *Store, r lease.Request) lease.Lease {
 	t.Helper()
 	l, err := s.Acquire(bounded(t), r)
+	if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
+		time.Sleep(settling.Remaining + time.Millisecond)
+		l, err = s.Acquire(bounded(t), r)
+	}
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}

@@ -5,12 +5,12 @@ import (
 	"slices"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
 const listKeys = `SELECT service_name FROM leaderrun_leases WHERE prefix = $1`
 
-// Inspect implements [lease.Operator]. Where the table is missing it stays so.
+// Inspect implements [lease.Admin]. Where the table is missing it stays so.
 func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
 	var status lease.Status
 	err := s.conns.do(ctx, "status", func(c *conn) error {
@@ -27,7 +27,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
 	return status, nil
 }
 
-// Keys implements [lease.Operator].
+// Keys implements [lease.Admin].
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	err := s.conns.do(ctx, "list", func(c *conn) error {
@@ -52,27 +52,27 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
-// HandOver implements [lease.Operator]. The holder is called.
+// HandOver implements [lease.Admin]. The holder is called.
 func (s *Store) HandOver(ctx context.Context, key string) (lease.Status, error) {
-	return s.operate(ctx, verb{op: "hand over", key: key, channels: s.channel(callKind, key)}, func(st *rules.State, now rules.Instant) lease.Status {
+	return s.operate(ctx, verb{op: "hand over", key: key, channels: s.channel(callKind, key)}, func(st *leasestate.State, now leasestate.Instant) lease.Status {
 		st.HandOver(now)
 		return st.Status(now)
 	})
 }
 
-// Revoke implements [lease.Operator]. The holder is called, and those who wait look
+// Revoke implements [lease.Admin]. The holder is called, and those who wait look
 // whether the key is free.
 func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
 	channels := s.channel(callKind, key) + " " + s.channel(wakeKind, key)
-	return s.operate(ctx, verb{op: "revoke", key: key, channels: channels}, func(st *rules.State, instant rules.Instant) lease.Status {
+	return s.operate(ctx, verb{op: "revoke", key: key, channels: channels}, func(st *leasestate.State, instant leasestate.Instant) lease.Status {
 		before := st.Status(instant)
 		st.Revoke(now, instant)
 		return before
 	})
 }
 
-func (s *Store) operate(ctx context.Context, v verb, do func(*rules.State, rules.Instant) lease.Status) (status lease.Status, err error) {
-	v.change = func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+func (s *Store) operate(ctx context.Context, v verb, do func(*leasestate.State, leasestate.Instant) lease.Status) (status lease.Status, err error) {
+	v.change = func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		status = do(st, now)
 		return lease.Lease{}, nil
 	}

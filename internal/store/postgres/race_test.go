@@ -55,6 +55,7 @@ func (b backend) racers(t *testing.T) []*Store {
 
 // A key that nobody has asked for has no row to be locked.
 func TestOneIsGrantedAFreshRow(t *testing.T) {
+	t.Parallel()
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
 			b := newBackend(t, "default_transaction_isolation="+isolation)
@@ -73,6 +74,7 @@ func TestOneIsGrantedAFreshRow(t *testing.T) {
 }
 
 func TestManyMakeTheTableAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	for range 4 {
 		stores := b.racers(t)
@@ -86,6 +88,7 @@ func TestManyMakeTheTableAtOnce(t *testing.T) {
 
 // What was read of a row must not be written to another one with the same name.
 func TestRowMadeAnew(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
 	remove := func() { b.do(t, "DELETE FROM leaderrun_leases") }
@@ -102,7 +105,7 @@ func TestRowMadeAnew(t *testing.T) {
 					return err
 				}
 				change()
-				if saved, err := s.save(bounded(t), c, "k", r, []byte(`{}`), false, ""); saved || err != nil {
+				if saved, _, err := s.save(bounded(t), c, "k", r, false, ""); saved || err != nil {
 					t.Errorf("saved %t, %v", saved, err)
 				}
 				return nil
@@ -117,6 +120,7 @@ func TestRowMadeAnew(t *testing.T) {
 
 // A request that waits for a lock ends in the server, too, and its cause is told.
 func TestLockedTable(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
 	r := request("k")
@@ -159,6 +163,7 @@ func (b backend) connect(t *testing.T) *pgconn.PgConn {
 
 // What leaves a row as it was, without an error, must not keep a call for ever.
 func TestTableThatTakesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))

@@ -2,65 +2,85 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
 // row is what the table says of a key, and when.
 type row struct {
-	state   rules.State
+	state   leasestate.State
 	version int64 // 0: there is no row
-	now     rules.Instant
+	now     leasestate.Instant
+	filed   []lease.Run // what the column runs has of them
 }
 
 // Of the clocks only the server's counts. It goes on over a restart, so there is
 // only one boot.
 const boot = "postgres"
 
-const (
-	readRow = `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_backend_pid(), pg_is_in_recovery(),
-	l.version, l.leader_id, l.term, l.state
-	FROM (VALUES (1)) one LEFT JOIN leaderrun_leases l ON l.prefix = $1 AND l.service_name = $2`
+// settle is how long, in ms, a key waits for a holder that may be alive without the
+// server knowing: longer than one on the same network needs to be called and to
+// renew, short enough for a run that need not have waited.
+const settle = 300
 
+const (
+	// In a table of the former layout, runs is that of former: NULL. A server that
+	// has replayed the log of another one, or its own after a crash, has kept all
+	// that it acknowledged since an instant that it does not tell.
+	readRow = `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_backend_pid(), pg_is_in_recovery(),
+	floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint, pg_last_wal_replay_lsn() IS NOT NULL,
+	l.version, l.leader_id, l.term, l.state, l.runs
+	FROM (SELECT NULL::jsonb AS runs) former LEFT JOIN LATERAL (
+		SELECT version, leader_id, term, state, runs FROM leaderrun_leases WHERE prefix = $1 AND service_name = $2
+	) l ON true`
+
+	// A column that is not changed keeps what it has outside of the row.
 	updateRow = `WITH saved AS (
 	UPDATE leaderrun_leases SET leader_id = $3, term = $4,
 		last_heartbeat = coalesce(to_timestamp(nullif($5, '')::bigint / 1000.0), last_heartbeat),
-		metadata = nullif($6, '')::jsonb, version = $7, state = $8::jsonb
-	WHERE prefix = $1 AND service_name = $2 AND version = $10 RETURNING 1
+		metadata = nullif($6, '')::jsonb, version = $7, state = $8::jsonb, runs = coalesce(nullif($9, '')::jsonb, runs)
+	WHERE prefix = $1 AND service_name = $2 AND version = $11 RETURNING 1
 ) ` + wake
 
 	insertRow = `WITH saved AS (
-	INSERT INTO leaderrun_leases (prefix, service_name, leader_id, term, last_heartbeat, metadata, version, state)
-	VALUES ($1, $2, $3, $4, to_timestamp(nullif($5, '')::bigint / 1000.0), nullif($6, '')::jsonb, $7, $8::jsonb)
+	INSERT INTO leaderrun_leases (prefix, service_name, leader_id, term, last_heartbeat, metadata, version, state, runs)
+	VALUES ($1, $2, $3, $4, to_timestamp(nullif($5, '')::bigint / 1000.0), nullif($6, '')::jsonb, $7, $8::jsonb, nullif($9, '')::jsonb)
 	ON CONFLICT (prefix, service_name) DO NOTHING RETURNING 1
 ) ` + wake
 
 	// wake tells those who listen once the transaction is over, if it changed the
 	// row.
-	wake = `SELECT (SELECT count(pg_notify(channel, '')) FROM unnest(string_to_array($9, ' ')) channel) FROM saved`
+	wake = `SELECT (SELECT count(pg_notify(channel, '')) FROM unnest(string_to_array($10, ' ')) channel),
+	has_table_privilege('leaderrun_leases', 'DELETE') FROM saved`
 
 	// Two at once would fail, IF NOT EXISTS or not.
 	oneCreator = `SELECT pg_advisory_xact_lock(hashtext('leaderrun_leases'))`
 )
 
-//go:embed table.sql
-var createTable string
+var (
+	//go:embed table.sql
+	createTable string
+	//go:embed runs.sql
+	addRuns string
+)
 
 // read looks at the row of key, and makes the table where it is missing.
 func (s *Store) read(ctx context.Context, c *conn, key string) (row, error) {
 	r, err := s.look(ctx, c, key)
 	if hasState(err, undefinedTable) {
-		if _, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: createTable}); err != nil {
+		if _, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: createTable}, statement{sql: addRuns}); err != nil {
 			return r, &noTable{err}
 		}
 		return s.look(ctx, c, key)
@@ -70,7 +90,7 @@ func (s *Store) read(ctx context.Context, c *conn, key string) (row, error) {
 
 // look reads the row of key. The clock is read no earlier than the row.
 func (s *Store) look(ctx context.Context, c *conn, key string) (row, error) {
-	r := row{state: rules.New(key)}
+	r := row{state: leasestate.New(key)}
 	found, err := c.run(ctx, statement{readRow, []string{s.prefix, key}})
 	var tooLarge *pgproto3.ExceededMaxBodyLenErr
 	if errors.As(err, &tooLarge) {
@@ -79,7 +99,7 @@ func (s *Store) look(ctx context.Context, c *conn, key string) (row, error) {
 	if err != nil {
 		return r, err
 	}
-	const columns = 7
+	const columns = 10
 	if len(found) > 1 {
 		return r, errShape
 	}
@@ -91,15 +111,23 @@ func (s *Store) look(ctx context.Context, c *conn, key string) (row, error) {
 	if r.now.Up, err = strconv.ParseInt(string(answer[0]), 10, 64); err != nil {
 		return r, errNoAnswer
 	}
-	r.now.Wall = r.now.Up
+	started, err := strconv.ParseInt(string(answer[3]), 10, 64)
+	if err != nil {
+		return r, errNoAnswer
+	}
+	r.now.Wall, r.now.Settle, r.now.Server = r.now.Up, settle, string(answer[3])
+	if string(answer[4]) == "f" {
+		r.now.Serving = r.now.Up - started
+	}
 	c.direct = string(answer[1]) == strconv.FormatUint(uint64(c.PID()), 10)
+	s.pooled.Store(!c.direct)
 	if string(answer[2]) != "f" {
 		return r, errReplica
 	}
-	if answer[3] == nil {
+	if answer[5] == nil {
 		return r, nil
 	}
-	if err := r.parse(key, answer[3:]); err != nil {
+	if err := r.parse(key, answer[5:]); err != nil {
 		return r, s.untrusted(key, err)
 	}
 	return r, nil
@@ -111,7 +139,7 @@ func (r *row) parse(key string, columns [][]byte) error {
 	if err != nil || version <= 0 {
 		return fmt.Errorf("version %q", columns[0])
 	}
-	state := rules.State{}
+	state := leasestate.State{}
 	if json.Unmarshal(columns[3], &state) != nil {
 		return errors.New("its state is damaged") // the error itself speaks of Go's types
 	}
@@ -127,12 +155,31 @@ func (r *row) parse(key string, columns [][]byte) error {
 	if term := strconv.FormatInt(state.Token, 10); string(columns[2]) != term {
 		return fmt.Errorf("its term is %s, its state says %s", columns[2], term)
 	}
+	if columns[4] != nil && json.Unmarshal(columns[4], &r.filed) != nil {
+		return errors.New("its runs are damaged")
+	}
+	state.Runs = merged(state.Runs, r.filed)
 	r.state, r.version = state, version
 	return nil
 }
 
+// merged is what two lists say of the last runs, newest token first. An older
+// leaderrun keeps runs in the state, and knows no others. What a holder has told of
+// a run counts more than that it vanished.
+func merged(a, b []lease.Run) []lease.Run {
+	all := append(slices.Clone(a), b...)
+	slices.SortStableFunc(all, func(x, y lease.Run) int {
+		if x.Token == y.Token && x.Vanished != y.Vanished {
+			return map[bool]int{true: 1, false: -1}[x.Vanished]
+		}
+		return cmp.Compare(y.Token, x.Token)
+	})
+	all = slices.CompactFunc(all, func(x, y lease.Run) bool { return x.Token == y.Token })
+	return all[:min(len(all), lease.MaxRuns)]
+}
+
 // leader is who leads, or led last and has neither released nor been followed.
-func leader(st rules.State) string {
+func leader(st leasestate.State) string {
 	if g := st.Grant; g != nil && !g.Cooldown {
 		return string(g.Holder)
 	}
@@ -140,7 +187,12 @@ func leader(st rules.State) string {
 }
 
 // save replaces the row that was read, unless somebody has changed it since.
-func (s *Store) save(ctx context.Context, c *conn, key string, r row, after []byte, beat bool, channels string) (saved bool, err error) {
+// Pruning says that the row is a new one, and that this user may delete others.
+func (s *Store) save(ctx context.Context, c *conn, key string, r row, beat bool, channels string) (saved, pruning bool, err error) {
+	state, runs, err := r.columns()
+	if err != nil {
+		return false, false, err
+	}
 	heartbeat, metadata := "", ""
 	if beat {
 		heartbeat = strconv.FormatInt(r.now.Wall, 10)
@@ -152,16 +204,32 @@ func (s *Store) save(ctx context.Context, c *conn, key string, r row, after []by
 	version := max(r.version+1, r.now.Wall)
 	write := statement{insertRow, []string{
 		s.prefix, key, leader(r.state), strconv.FormatInt(r.state.Token, 10), heartbeat, metadata,
-		strconv.FormatInt(version, 10), string(after), channels,
+		strconv.FormatInt(version, 10), state, runs, channels,
 	}}
 	if r.version > 0 {
 		write = statement{updateRow, append(write.args, strconv.FormatInt(r.version, 10))}
 	}
 	changed, err := c.run(ctx, write)
-	if hasState(err, serializationFailure) { // where that is the default isolation
-		return false, nil
+	if err != nil || len(changed) != 1 {
+		return false, false, err
 	}
-	return len(changed) == 1, err
+	return true, r.version == 0 && len(changed[0]) == 2 && string(changed[0][1]) == "t", nil
+}
+
+// columns are the state without its runs, and the runs, or "" if those that are
+// there may stay.
+func (r *row) columns() (state, runs string, err error) {
+	bare := r.state
+	bare.Runs = nil
+	text, err := json.Marshal(bare)
+	if err != nil {
+		return "", "", err
+	}
+	if slices.Equal(r.state.Runs, r.filed) {
+		return string(text), "", nil
+	}
+	filed, err := json.Marshal(r.state.Runs)
+	return string(text), string(filed), err
 }
 
 // forPeople is a text that is JSON as JSON, and any other one as a string: not
@@ -185,7 +253,7 @@ func forPeople(meta string) string {
 // verb is what is done to a key.
 type verb struct {
 	op, key string
-	change  func(*rules.State, rules.Instant) (lease.Lease, error)
+	change  func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
 	// channels are told of the change, with a space between them.
 	channels string
 	// beats says that a positive answer is a heartbeat.
@@ -212,14 +280,33 @@ func (s *Store) update(ctx context.Context, v verb) (l lease.Lease, answer error
 			if err != nil || bytes.Equal(before, after) && !beat {
 				return err
 			}
-			if saved, err := s.save(ctx, c, v.key, r, after, beat, v.channels); saved || err != nil {
+			channels := v.channels
+			if r.state.Settling != nil && r.state.Settling.Since == r.now.Up { // it begins
+				channels = s.channel(callKind, v.key)
+			}
+			saved, pruning, err := s.save(ctx, c, v.key, r, beat, channels)
+			if pruning {
+				s.prune(ctx, c, r.now)
+			}
+			refused := errNotSaved
+			switch {
+			case saved:
+				return nil
+			case hasState(err, undefinedColumn): // it is the former layout, or the next save says what it is
+				if _, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: addRuns}); err != nil {
+					return &noRuns{err}
+				}
+				refused = err
+			case hasState(err, serializationFailure): // where the default isolation is not the usual one
+				refused = &contended{err}
+			case err != nil:
 				return err
 			}
 			if r.version != last {
 				unchanged, last = 0, r.version
 			}
 			if unchanged++; unchanged == refusals {
-				return errNotSaved
+				return refused
 			}
 		}
 	})
@@ -231,6 +318,20 @@ func (s *Store) update(ctx context.Context, v verb) (l lease.Lease, answer error
 
 // refusals is how often a row that nobody has changed may refuse a change.
 const refusals = 10
+
+// deleteIdle removes rows that are idle as leasestate.Idle has it. A row's version
+// is the time of its last change, or later; an older leaderrun says not how long
+// its rows must be kept, and they stay.
+const deleteIdle = `DELETE FROM leaderrun_leases WHERE prefix = $1 AND service_name IN (
+	SELECT service_name FROM leaderrun_leases WHERE prefix = $1 AND jsonb_typeof(state -> 'keep_ms') = 'number'
+		AND version + (state -> 'keep_ms')::numeric < $2::bigint LIMIT 10 FOR UPDATE SKIP LOCKED)`
+
+// prune removes rows of keys that are long out of use. Whoever adds a row does it,
+// so that the table does not grow for ever and nobody else pays. What fails is left
+// for the next time.
+func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
+	_, _ = c.run(ctx, statement{deleteIdle, []string{s.prefix, strconv.FormatInt(now.Wall, 10)}})
+}
 
 // hasState reports whether the server answered with this SQLSTATE.
 func hasState(err error, state string) bool {

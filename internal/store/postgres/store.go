@@ -1,6 +1,6 @@
 // Package postgres keeps leases in one table of one PostgreSQL database.
 //
-// Promise: the contract of [lease.Store], by the rules of package rules and no
+// Promise: the contract of [lease.Store], by the rules of package leasestate and no
 // clock but the server's. Each verb reads the key's row and, in the same request,
 // the clock; the rules say what becomes of it; and if that changes the row, the
 // change is written on condition that the row's version is still the one that was
@@ -22,17 +22,22 @@
 //
 // The table leaderrun_leases is the one that the connection's search_path finds.
 // Who finds none makes it, or scripts/postgres.sql does for users who must not
-// create tables; they need SELECT, INSERT and UPDATE on it and nothing else.
+// create tables; they need SELECT, INSERT and UPDATE on it. With DELETE, who adds a
+// row removes rows that have been idle for as long as leasestate.Idle says.
+//
+// A table of the former layout has no column for the runs: they are in the state.
+// Reading works as it is; the first change adds the column, for which the user must
+// own the table, and moves the runs of its row. Older leaderruns go on beside that:
+// they keep their runs in the state, from where the next change takes them.
 //
 // Wake-ups: a release notifies a channel of the key, and all who wait there ask
 // at once. Behind a pooler standbys poll.
 //
 // Not promised: a failover to a replica that lags can grant twice, unless
-// synchronous_commit makes the server wait for that replica. A server whose clock
-// is set forward ends leases early. A row is never deleted; whoever deletes one
-// takes the lease away.
+// synchronous_commit makes the server wait for that replica, if the holder cannot be
+// called then; see leasestate's settling. Whoever deletes a row takes the lease away.
 //
-// Only the command line's wiring and tests may import it.
+// Only package store, tests and tools may import it.
 package postgres
 
 import (
@@ -41,11 +46,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Options says where the leases are.
@@ -56,7 +62,7 @@ type Options struct {
 	// Prefix is the first column of every row.
 	Prefix string
 	// Dialer opens connections; nil means TCP.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+	Dialer network.Dial
 }
 
 // Store is a [lease.Store] in one database. The context is the only bound of a
@@ -64,12 +70,17 @@ type Options struct {
 type Store struct {
 	prefix string
 	conns  *conns
+	// listeners are a holder's second connections. They are apart, so that listening
+	// takes none from renewals.
+	listeners *conns
+	// pooled: a pooler stands in between, by what the last answer said.
+	pooled atomic.Bool
 }
 
 var (
 	_ lease.Store    = (*Store)(nil)
-	_ lease.Caller   = (*Store)(nil)
-	_ lease.Operator = (*Store)(nil)
+	_ lease.Pinger   = (*Store)(nil)
+	_ lease.Admin    = (*Store)(nil)
 	_ lease.Examiner = (*Store)(nil)
 )
 
@@ -84,7 +95,9 @@ func New(o Options) (*Store, error) {
 	if o.Prefix == "" {
 		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
-	return &Store{prefix: o.Prefix, conns: newConns(config, o.Dialer)}, nil
+	s := &Store{prefix: o.Prefix, conns: newConns(o.URL, config, o.Dialer), listeners: newConns(o.URL, config, o.Dialer)}
+	s.listeners.accepted = s.conns.accepted
+	return s, nil
 }
 
 // Acquire implements [lease.Store].
@@ -93,21 +106,25 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 	if !r.Holder.Valid() {
 		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
 	}
-	return s.update(ctx, verb{op: op, key: r.Key, beats: true, change: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	l, err := s.update(ctx, verb{op: op, key: r.Key, beats: true, change: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		return st.Acquire(r, now)
 	}})
+	if errors.As(err, new(*lease.HeldError)) {
+		s.conns.yield()
+	}
+	return l, err
 }
 
 // Renew implements [lease.Store].
 func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.update(ctx, verb{op: "renew", key: l.Key, beats: true, change: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	return s.update(network.Holder(ctx), verb{op: "renew", key: l.Key, beats: true, change: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		return st.Renew(l, now)
 	}})
 }
 
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.update(ctx, verb{op: "release", key: l.Key, channels: s.channel(wakeKind, l.Key), change: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	_, err := s.update(network.Holder(ctx), verb{op: "release", key: l.Key, channels: s.channel(wakeKind, l.Key), change: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		return lease.Lease{}, st.Release(l, r, now)
 	}})
 	return err
@@ -120,12 +137,15 @@ const early = 100 * time.Millisecond
 // Wait implements [lease.Store]. All who wait are woken; a holder that dies wakes
 // nobody, which the caller's own timer at the end of the lease covers.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	if s.conns.slots.Scarce() {
+		return lease.ErrNoWakeups // it polls
+	}
 	over := time.NewTimer(atMost)
 	defer over.Stop()
 	hearing, cancel := context.WithTimeout(context.Background(), atMost-min(early, atMost/20))
 	defer cancel()
 	woken := false
-	err := s.listen(ctx, "wait", wakeKind, key, func(c *conn) error {
+	err := s.listen(ctx, s.conns, "wait", wakeKind, key, func(c *conn) error {
 		// What happened before it listened is in the row.
 		r, err := s.read(ctx, c, key)
 		if err != nil || r.state.Free(r.now) {
@@ -136,6 +156,9 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 		woken = c.notified
 		return err
 	})
+	if err != nil && s.conns.slots.Scarce() {
+		return lease.ErrNoWakeups
+	}
 	if woken || err != nil {
 		return err
 	}
@@ -149,15 +172,20 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 // Pass does nothing: no wake-up is anybody's own.
 func (s *Store) Pass(context.Context, string) error { return nil }
 
-// Listen implements [lease.Caller].
+// Listen implements [lease.Pinger].
 func (s *Store) Listen(ctx context.Context, key string) error {
-	return s.listen(ctx, "listen", callKind, key, func(c *conn) error { return c.hear(context.Background()) })
+	ctx, cancel := s.conns.slots.UntilRefused(network.Holder(ctx))
+	defer cancel()
+	return s.listen(ctx, s.listeners, "listen", callKind, key, func(c *conn) error { return c.hear(context.Background()) })
 }
 
 // listen runs what follows on a connection that listens to a channel of key.
-func (s *Store) listen(ctx context.Context, op, kind, key string, then func(*conn) error) error {
+func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, then func(*conn) error) error {
+	if s.pooled.Load() {
+		return lease.ErrNoWakeups
+	}
 	var deaf bool
-	err := s.conns.do(ctx, op, func(c *conn) error {
+	err := conns.do(ctx, op, func(c *conn) error {
 		if !c.direct {
 			if _, err := s.read(ctx, c, key); err != nil {
 				return err
@@ -179,17 +207,15 @@ func (s *Store) listen(ctx context.Context, op, kind, key string, then func(*con
 	return err
 }
 
-// isPermanent reports whether waiting will not do, for now: without a right, or
-// without a connection, a standby had better ask.
 func isPermanent(err error) bool {
 	var failure *lease.StoreError
-	var p *problem
-	return errors.As(err, &failure) && (failure.Permanent || errors.As(err, &p) && p.state == tooManyConnections)
+	return errors.As(err, &failure) && failure.Permanent
 }
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.
 func (s *Store) Close() error {
 	s.conns.close()
+	s.listeners.close()
 	return nil
 }
 

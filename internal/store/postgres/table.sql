@@ -6,6 +6,7 @@ CREATE TABLE IF NOT EXISTS leaderrun_leases (
 	last_heartbeat timestamptz,          -- the last grant or renewal
 	metadata       jsonb,                -- of the leader
 	version        bigint      NOT NULL, -- another one at each change of the row
-	state          jsonb       NOT NULL, -- the whole of it; the columns above are for people
+	state          jsonb       NOT NULL, -- the whole of it but the runs; the columns above are for people
+	runs           jsonb,                -- the last ones, newest first
 	PRIMARY KEY (prefix, service_name)
 )

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // certificates is a folder with a private CA and what it has signed, NAME.pem with
@@ -87,12 +87,13 @@ func must(t *testing.T, err error) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	c := newCertificates(t)
 	servers := map[string]backend{}
 	for _, name := range []string{"server", "expired", "elsewhere"} {
 		files := c.shown(t, name)
 		files["pg_hba.conf"] = "host all postgres 127.0.0.1/32 scram-sha-256\nhostssl all client 127.0.0.1/32 cert\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
-		servers[name] = backend{scripttest.StartPostgres(t, files, "ssl=on", "ssl_ca_file=root.crt")}
+		servers[name] = agedBackend(t, files, "ssl=on", "ssl_ca_file=root.crt")
 	}
 	servers["none"] = newBackend(t)
 	for _, s := range servers {
@@ -103,25 +104,25 @@ func TestTLS(t *testing.T) {
 	for _, x := range []struct {
 		name, server, user, parameters string
 		permanent                      bool
-		says, cure                     string // empty: it is granted
+		says, hint                     string // empty: it is granted
 	}{
 		{name: "unsaid", server: "server"},
 		{name: "unsaid, no TLS there", server: "none"},
 		{name: "unsaid, expired", server: "expired"},
 		{name: "required", server: "server", parameters: "sslmode=require"},
-		{name: "required, no TLS there", server: "none", parameters: "sslmode=require", permanent: true, says: "it speaks no TLS", cure: "turn on ssl"},
+		{name: "required, no TLS there", server: "none", parameters: "sslmode=require", permanent: true, says: "it speaks no TLS", hint: "turn on ssl"},
 		{name: "full", server: "server", parameters: "sslmode=verify-full" + ca},
 		{name: "direct", server: "server", parameters: "sslmode=verify-full&sslnegotiation=postgres" + ca},
-		{name: "full, unknown CA", server: "server", parameters: "sslmode=verify-full", permanent: true, says: "not signed by a CA that this host trusts", cure: "sslrootcert="},
-		{name: "full, another CA", server: "server", parameters: "sslmode=verify-full&sslrootcert=" + c.file("stranger.pem"), permanent: true, says: "not signed by a CA", cure: "sslrootcert="},
-		{name: "full, another name", server: "elsewhere", parameters: "sslmode=verify-full" + ca, permanent: true, says: "not for this name", cure: "name"},
+		{name: "full, unknown CA", server: "server", parameters: "sslmode=verify-full", permanent: true, says: "not signed by a CA that this host trusts", hint: "sslrootcert="},
+		{name: "full, another CA", server: "server", parameters: "sslmode=verify-full&sslrootcert=" + c.file("stranger.pem"), permanent: true, says: "not signed by a CA", hint: "sslrootcert="},
+		{name: "full, another name", server: "elsewhere", parameters: "sslmode=verify-full" + ca, permanent: true, says: "not for this name", hint: "name"},
 		{name: "ca, another name", server: "elsewhere", parameters: "sslmode=verify-ca" + ca},
-		{name: "ca, expired", server: "expired", parameters: "sslmode=verify-ca" + ca, permanent: true, says: "not valid now", cure: "renew that certificate"},
-		{name: "full, expired", server: "expired", parameters: "sslmode=verify-full" + ca, permanent: true, says: "not valid now", cure: "renew that certificate"},
+		{name: "ca, expired", server: "expired", parameters: "sslmode=verify-ca" + ca, permanent: true, says: "not valid now", hint: "renew that certificate"},
+		{name: "full, expired", server: "expired", parameters: "sslmode=verify-full" + ca, permanent: true, says: "not valid now", hint: "renew that certificate"},
 		{name: "certificate", server: "server", user: "client", parameters: "sslmode=verify-full" + ca + client},
-		{name: "certificate needed", server: "server", user: "client", parameters: "sslmode=verify-full" + ca, permanent: true, says: "valid client certificate", cure: "sslcert"},
-		{name: "certificate of another", server: "server", user: "client", parameters: "sslmode=verify-full" + ca + "&sslcert=" + c.file("other.pem") + "&sslkey=" + c.file("other.key"), permanent: true, says: "valid client certificate", cure: "sslcert"},
-		{name: "disabled", server: "server", parameters: "sslmode=disable", permanent: true, says: "no encryption", cure: "sslmode"},
+		{name: "certificate needed", server: "server", user: "client", parameters: "sslmode=verify-full" + ca, permanent: true, says: "valid client certificate", hint: "sslcert"},
+		{name: "certificate of another", server: "server", user: "client", parameters: "sslmode=verify-full" + ca + "&sslcert=" + c.file("other.pem") + "&sslkey=" + c.file("other.key"), permanent: true, says: "valid client certificate", hint: "sslcert"},
+		{name: "disabled", server: "server", parameters: "sslmode=disable", permanent: true, says: "no encryption", hint: "sslmode"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			user := x.user
@@ -132,7 +133,7 @@ func TestTLS(t *testing.T) {
 			for range 2 {
 				l, err := s.Acquire(bounded(t), request("k"))
 				if x.says != "" {
-					wantError(t, err, x.permanent, x.says, x.cure)
+					wantError(t, err, x.permanent, x.says, x.hint)
 					continue
 				}
 				if err != nil {
@@ -143,5 +144,37 @@ func TestTLS(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A CA is replaced while a command runs. Until both sides have the new one there is
+// no answer; at the first contact a wrong one needs a person.
+func TestCertificatesAreReadAgain(t *testing.T) {
+	certs := newCertificates(t)
+	b := backend{script.StartPostgres(t, certs.shown(t, "server"), "ssl=on")}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	install := func(name string) {
+		t.Helper()
+		text, err := os.ReadFile(certs.file(name + ".pem"))
+		if err == nil {
+			err = os.WriteFile(ca, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	install("ca")
+	url := b.URL + "?sslmode=verify-full&sslrootcert=" + ca
+	s := openWith(t, Options{URL: url})
+	l := grant(t, s, request("k"))
+	install("stranger")
+	b.do(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
+	_, _ = s.Renew(bounded(t), l) // it finds the end of its connection
+	_, err := s.Renew(bounded(t), l)
+	wantError(t, err, false, "not signed by a CA that this host trusts", "sslrootcert")
+	wantError(t, acquire(t, openWith(t, Options{URL: url})), true, "not signed by a CA that this host trusts", "sslrootcert")
+	install("ca")
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 const (
@@ -21,14 +22,25 @@ const (
 	encodeThem = "in users and passwords percent-encode all but A-Z a-z 0-9 . _ ~ -, in paths all but these and /"
 )
 
+// Factory is what package store knows of this one. An address may name files: of a
+// password, as file:PATH in its place, and those of TLS.
+var Factory = location.Factory{
+	Schemes: []string{"postgres", "postgresql"},
+	Form:    "postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE",
+	Open: func(url string, o location.Options) (location.Store, error) {
+		return New(Options{URL: url, Prefix: o.Prefix})
+	},
+	Redact: location.Redact,
+}
+
 // parameters are those that a URL may have, as libpq knows them.
 var parameters = []string{
 	"application_name", "channel_binding", "options", "require_auth", "sslcert", "sslkey", "sslmode", "sslnegotiation",
 	"sslpassword", "sslrootcert", "sslsni", "target_session_attrs",
 }
 
-func refusal(problem, cure string) error {
-	return &lease.StoreError{Op: "postgres store", Err: errors.New(problem), Permanent: true, Cure: cure}
+func refusal(problem, hint string) error {
+	return &lease.StoreError{Op: "postgres store", Err: errors.New(problem), Permanent: true, Hint: hint}
 }
 
 // parseURL reads the URL of a store, and the certificates that it names. A URL
@@ -71,7 +83,11 @@ func parseURL(text string) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, unusable(err)
 	}
-	config.Password, _ = u.User.Password()
+	password, _ := u.User.Password()
+	var problem *location.Error
+	if config.Password, problem = location.Password(password); problem != nil {
+		return nil, refusal(problem.Problem, problem.Hint)
+	}
 	config.RuntimeParams = map[string]string{
 		"application_name": cmp.Or(values.Get("application_name"), "leaderrun"),
 		"client_encoding":  "UTF8",
@@ -141,12 +157,17 @@ func settings(u *url.URL) (url.Values, error) {
 		}
 	}
 	maps.Copy(all, given)
+	password, problem := location.Password(all.Get("sslpassword"))
+	if problem != nil {
+		return nil, refusal(problem.Problem, problem.Hint)
+	}
+	all.Set("sslpassword", password)
 	return all, nil
 }
 
 // clientErrors are what the client finds wrong, by a part of its text, in other
 // words where those are not clear.
-var clientErrors = []struct{ part, words, cure string }{
+var clientErrors = []struct{ part, words, hint string }{
 	{"sslmode", "", "write sslmode=disable, allow, prefer, require, verify-ca or verify-full"},
 	{"read CA file", "", "correct the path behind sslrootcert=, or make the file readable"},
 	{"add CA", "the file behind sslrootcert= holds no certificate in PEM form", "name one that begins with -----BEGIN CERTIFICATE-----"},
@@ -158,10 +179,10 @@ var clientErrors = []struct{ part, words, cure string }{
 // unusable is what the client says, without the URL that it repeats. Of the
 // surroundings only PGSERVICE can make it fail.
 func unusable(err error) error {
-	const cure = "correct the parameters of the URL"
+	const hint = "correct the parameters of the URL"
 	cause := errors.Unwrap(err)
 	if cause == nil {
-		return refusal("a parameter of the URL has a value that Postgres does not know", cure)
+		return refusal("a parameter of the URL has a value that Postgres does not know", hint)
 	}
 	text := cause.Error()
 	if strings.Contains(text, "service") {
@@ -169,8 +190,8 @@ func unusable(err error) error {
 	}
 	for _, e := range clientErrors {
 		if strings.Contains(text, e.part) {
-			return refusal(cmp.Or(e.words, text), e.cure)
+			return refusal(cmp.Or(e.words, text), e.hint)
 		}
 	}
-	return refusal(text, cure)
+	return refusal(text, hint)
 }

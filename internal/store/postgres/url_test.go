@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -30,7 +31,7 @@ func TestURL(t *testing.T) {
 			t.Errorf("%s: %v", c.url, err)
 			continue
 		}
-		addr := newConns(config, nil).addr
+		addr := newConns(c.url, config, nil).addr
 		if addr != c.addr || config.User != c.user || config.Password != c.password || config.Database != c.database {
 			t.Errorf("%s: %q %q %q %q", c.url, addr, config.User, config.Password, config.Database)
 		}
@@ -194,5 +195,19 @@ func TestBadURL(t *testing.T) {
 func TestEmptyPrefix(t *testing.T) {
 	if _, err := New(Options{URL: "postgres://h/jobs"}); err == nil {
 		t.Error("an empty prefix was accepted")
+	}
+}
+
+func TestPasswordFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("s3:cr/t@?#+ %\nsecond line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := parseURL("postgres://u:file:" + url.PathEscape(file) + "@h/d")
+	if err != nil || config.Password != "s3:cr/t@?#+ %" || config.User != "u" {
+		t.Errorf("%+v, %v", config, err)
+	}
+	if _, err := parseURL("postgres://u:file:%2Fmissing@h/d"); err == nil || !strings.Contains(err.Error(), `the password file "/missing" cannot be read: no such file`) {
+		t.Errorf("a missing file: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/faultnet"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
 // waiting runs a call that waits, and returns what comes of it once the server
@@ -39,6 +39,7 @@ func endOf(t *testing.T, over <-chan error) error {
 
 // A standby needs one connection, for its waits and for what it asks in between.
 func TestStandbyHasOneConnection(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	holder := b.open(t)
 	var w wire
@@ -75,6 +76,7 @@ func TestStandbyHasOneConnection(t *testing.T) {
 // The attempt that comes when a wait is over finds its connection idle. A busy
 // machine may miss the moment: it gets several.
 func TestWaitGivesItsConnectionBack(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	grant(t, b.open(t), request("k"))
 	standby := b.open(t)
@@ -142,6 +144,7 @@ func TestNotificationIsLost(t *testing.T) {
 }
 
 func TestConnectionIsLostWhileWaiting(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, b backend){
 		"terminated": func(t *testing.T, b backend) {
 			b.do(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
@@ -178,6 +181,7 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 }
 
 func TestHolderIsCalled(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	var w wire
 	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
@@ -206,6 +210,7 @@ func TestHolderIsCalled(t *testing.T) {
 }
 
 func TestNoConnectionIsLeft(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t, "max_connections=6", "superuser_reserved_connections=3")
 	b.do(t, createTable+"; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO cron")
 	for range 3 {
@@ -279,4 +284,35 @@ func (c *otherProcess) Read(p []byte) (int, error) {
 	n := copy(p, c.ready)
 	c.ready = c.ready[n:]
 	return n, nil
+}
+
+// A server that is another one than the one that granted may know less: the holder
+// is called before anybody is granted the key.
+func TestServerIsAnother(t *testing.T) {
+	b := newBackend(t)
+	holder, candidate := b.open(t), b.open(t)
+	l := grant(t, holder, request("k"))
+	called := make(chan error, 1)
+	go func() { called <- holder.Listen(bounded(t), "k") }()
+	listening := "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%LISTEN " + holder.channel(callKind, "k") + "%'"
+	for b.one(t, listening) != "1" {
+		time.Sleep(10 * time.Millisecond)
+	}
+	// As in a snapshot that was taken before the grant, on a server that granted the
+	// run before.
+	b.do(t, `UPDATE leaderrun_leases SET leader_id = '', term = term - 1, version = version + 1,
+		state = state - 'grant' || jsonb_build_object('token', term - 1, 'server', 'another')`)
+	_, err := candidate.Acquire(bounded(t), request("k"))
+	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Why != lease.SettleRestarted {
+		t.Fatalf("acquire: %v, want it to settle", err)
+	}
+	if err := <-called; err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	if back, err := holder.Renew(bounded(t), l); err != nil || !back.Reasserted || back.Token != l.Token {
+		t.Errorf("renewed %+v, %v", back, err)
+	}
+	if _, err := candidate.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+		t.Errorf("acquire: %v, want a denial", err)
+	}
 }

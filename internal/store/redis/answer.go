@@ -82,7 +82,7 @@ func (a *answer) heldReason(i int) lease.HeldReason {
 func (a *answer) settleReason(i int) lease.SettleReason {
 	why := lease.SettleReason(a.str(i))
 	switch why {
-	case lease.SettleFresh, lease.SettleRollback, lease.SettleVanished:
+	case lease.SettleFresh, lease.SettleRollback, lease.SettleVanished, lease.SettleExpired, lease.SettleRestarted:
 		return why
 	}
 	a.bad = true

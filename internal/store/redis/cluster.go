@@ -21,7 +21,7 @@ func (s *servers) askNode(ctx context.Context, addr, key string) (string, *lease
 	}
 	if said["mode"] != "cluster" {
 		return "", &lease.StoreError{
-			Permanent: true, Cure: "name it with redis://, if it is the only one",
+			Permanent: true, Hint: "name it with redis://, if it is the only one",
 			Err: fmt.Errorf("redis at %s: it is no node of a cluster", addr),
 		}
 	}

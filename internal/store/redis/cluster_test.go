@@ -13,7 +13,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func openCluster(t *testing.T, addrs string) *Store {
@@ -23,9 +23,9 @@ func openCluster(t *testing.T, addrs string) *Store {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	// The rights that the cure names are enough in a cluster, too.
-	c := scripttest.StartCluster(t, false, scripttest.Servers{Args: user("cron on >sesame ~leaderrun:* -@all " + rights)})
-	for name, test := range map[string]func(*testing.T, *scripttest.Cluster){
+	// The rights that the hint names are enough in a cluster, too.
+	c := script.StartCluster(t, false, script.Servers{Args: user("cron on >sesame ~leaderrun:* -@all " + rights)})
+	for name, test := range map[string]func(*testing.T, *script.Cluster){
 		"leases": leasesOfACluster, "round trips": roundTripsInACluster, "a slot moves": slotMoves, "contract": contractOnACluster,
 		"keys": keysOfACluster,
 	} {
@@ -34,8 +34,8 @@ func TestCluster(t *testing.T) {
 }
 
 // Whatever node is asked first, a lease is one, wherever its key is.
-func leasesOfACluster(t *testing.T, c *scripttest.Cluster) {
-	nodes := map[*scripttest.RedisServer]bool{}
+func leasesOfACluster(t *testing.T, c *script.Cluster) {
+	nodes := map[*script.RedisServer]bool{}
 	for i := range 9 {
 		key := fmt.Sprint("k", i)
 		node, _ := c.Of(t, prefix+":leader:"+key)
@@ -72,7 +72,7 @@ func leasesOfACluster(t *testing.T, c *scripttest.Cluster) {
 	}
 }
 
-func roundTripsInACluster(t *testing.T, c *scripttest.Cluster) {
+func roundTripsInACluster(t *testing.T, c *script.Cluster) {
 	node, i := c.Of(t, prefix+":leader:trips")
 	for _, tt := range []struct {
 		name, addr   string
@@ -118,7 +118,7 @@ func roundTripsInACluster(t *testing.T, c *scripttest.Cluster) {
 // The node of the key dies and its replica takes over: the holder keeps the lease.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
-	c := scripttest.StartCluster(t, true, scripttest.Servers{})
+	c := script.StartCluster(t, true, script.Servers{})
 	s := openCluster(t, c.Addrs())
 	l := grant(t, s, request("k"))
 	node, _ := c.Of(t, prefix+":leader:k")
@@ -147,7 +147,7 @@ func TestClusterLosesANode(t *testing.T) {
 	for _, whole := range []string{"yes", "no"} {
 		t.Run("whole "+whole, func(t *testing.T) {
 			t.Parallel()
-			c := scripttest.StartCluster(t, false, scripttest.Servers{Args: []string{"--cluster-require-full-coverage", whole}})
+			c := script.StartCluster(t, false, script.Servers{Args: []string{"--cluster-require-full-coverage", whole}})
 			lost, i := c.Of(t, prefix+":leader:k")
 			other := ""
 			for n := 0; other == ""; n++ {
@@ -215,7 +215,7 @@ func awaitDown(t *testing.T, addr string, whole bool) {
 
 // A slot moves: while it does nothing is granted, before and afterwards all is as
 // ever.
-func slotMoves(t *testing.T, c *scripttest.Cluster) {
+func slotMoves(t *testing.T, c *script.Cluster) {
 	from, i := c.Of(t, prefix+":leader:moves")
 	to := c.Primaries[(i+1)%3]
 	s := openCluster(t, c.Addrs())
@@ -250,8 +250,8 @@ func slotMoves(t *testing.T, c *scripttest.Cluster) {
 
 func TestClusterOverTLS(t *testing.T) {
 	t.Parallel()
-	certs := scripttest.NewCertificates(t, t.TempDir())
-	c := scripttest.StartCluster(t, false, scripttest.Servers{TLS: certs})
+	certs := script.NewCertificates(t, t.TempDir())
+	c := script.StartCluster(t, false, script.Servers{TLS: certs})
 	s := openWith(t, Options{URL: "rediss-cluster://" + c.Primaries[0].Addr + "?ca=" + certs.File("ca.pem"), Prefix: prefix})
 	for i := range 5 {
 		if err := s.Release(bounded(t), grant(t, s, request(fmt.Sprint("k", i))), lease.Result{}); err != nil {
@@ -262,13 +262,13 @@ func TestClusterOverTLS(t *testing.T) {
 
 // Servers that are no cluster would each grant the same lease.
 func TestNoCluster(t *testing.T) {
-	one, other := scripttest.StartRedis(t), scripttest.StartRedis(t)
-	dead := scripttest.StartRedis(t)
+	one, other := script.StartRedis(t), script.StartRedis(t)
+	dead := script.StartRedis(t)
 	dead.Kill()
 	for _, c := range []struct {
 		addrs              string
 		permanent, refused bool
-		says, cure         string
+		says, hint         string
 	}{
 		{one.Addr + "," + other.Addr, true, false, "redis at " + one.Addr + ": it is no node of a cluster (2 were asked)", "redis://"},
 		{one.Addr, true, false, "it is no node of a cluster", "redis://"},
@@ -279,7 +279,7 @@ func TestNoCluster(t *testing.T) {
 	} {
 		t.Run(c.addrs, func(t *testing.T) {
 			err := acquire(t, openCluster(t, c.addrs))
-			wantError(t, err, c.permanent, c.says, c.cure)
+			wantError(t, err, c.permanent, c.says, c.hint)
 			if failure, _ := errors.AsType[*lease.StoreError](err); failure.Refused != c.refused {
 				t.Errorf("refused %t: %v", failure.Refused, err)
 			}
@@ -309,7 +309,7 @@ func TestNodesDisagree(t *testing.T) {
 // What a node says that is behind the others does not last.
 func TestAnotherNodeIsAsked(t *testing.T) {
 	b := realBackend(t)
-	dead := scripttest.StartRedis(t)
+	dead := script.StartRedis(t)
 	dead.Kill()
 	moved := func(to string) string {
 		return speaking(t, clusterGreeting, func() string { return "-MOVED 1 " + to + "\r\n" })
@@ -367,7 +367,7 @@ func speaking(t *testing.T, hello string, other func() string) string {
 	return l.Addr().String()
 }
 
-func contractOnACluster(t *testing.T, c *scripttest.Cluster) {
+func contractOnACluster(t *testing.T, c *script.Cluster) {
 	raw := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{c.Primaries[0].Addr}, Protocol: 2})
 	t.Cleanup(func() { _ = raw.Close() })
 	h := harness(backend{raw: raw})

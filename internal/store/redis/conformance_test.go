@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // The scripts' answers compared with the model's, call by call. A seed gives a
@@ -31,6 +30,7 @@ const enough = 200
 const began = 1_900_022_400_000
 
 func TestScriptsFollowTheModel(t *testing.T) {
+	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
 		s := miniStage(t)
 		eachHistory(t, *histories, s.history, s.play)
@@ -47,6 +47,7 @@ func TestScriptsFollowTheModel(t *testing.T) {
 // The model judged by the contract, on what candidates are told when nobody
 // hurts the store.
 func TestModelKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	history := func(_ *testing.T, seed int64) []step { return scheduled(seed) }
 	eachHistory(t, 40**histories, history, func(_ *testing.T, steps []step) string { return broken(steps) })
 }
@@ -93,7 +94,7 @@ func smallest(steps []step, fails func([]step) bool) []step {
 
 // broken plays a history on the model and says which promise it breaks, if any.
 func broken(steps []step) string {
-	m := newModel(false)
+	m := newModel(false, "self")
 	j := judge{newest: none, served: none, starts: map[int64]int64{}, idle: map[int64]bool{}}
 	for i, s := range steps {
 		answer := m.do(s)
@@ -185,6 +186,7 @@ type stage struct {
 	lastMillisecond bool
 	lease, state    string
 	keys            []string
+	self            string         // names the server
 	seen            map[string]int // answers by kind
 }
 
@@ -194,24 +196,20 @@ func newStage(t *testing.T, addr string) *stage {
 		backend: backend{addr: addr, raw: rawClient(t, addr)},
 		lease:   st.leaseKey("k"), state: st.companion("state", "k"), seen: map[string]int{},
 	}
+	s.self = s.runID(t)
 	s.keys = []string{s.lease, s.state, st.companion("wake", "k"), st.companion("ctl", "k"), st.companion("runs", "k"), prefix + ":settled"}
 	return s
 }
 
 func miniStage(t *testing.T) *stage {
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true)
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
+	m := startMiniredis(t)
 	s := newStage(t, m.Addr())
 	s.setTime = func(ms int64) { m.SetTime(time.UnixMilli(ms)) }
 	return s
 }
 
 func realStage(t *testing.T) *stage {
-	server := scripttest.StartRedis(t)
+	server := script.StartRedis(t)
 	setTime := func(ms int64) {
 		// In the middle of the millisecond, for the fraction is not kept exactly.
 		server.SetClock(time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.000") + "5")
@@ -225,14 +223,14 @@ func realStage(t *testing.T) *stage {
 // history has clocks that are set back on the real server only: miniredis counts
 // down what is left instead of keeping the end.
 func (s *stage) history(_ *testing.T, seed int64) []step {
-	return troubled(seed, newModel(s.lastMillisecond), s.lastMillisecond)
+	return troubled(seed, newModel(s.lastMillisecond, s.self), s.lastMillisecond)
 }
 
 // play returns the first difference.
 func (s *stage) play(t *testing.T, steps []step) string {
 	t.Helper()
 	s.do(t, "FLUSHALL")
-	m := newModel(s.lastMillisecond)
+	m := newModel(s.lastMillisecond, s.self)
 	for i, step := range steps {
 		want := m.do(step)
 		s.setTime(m.now)
@@ -283,7 +281,7 @@ func (m *model) show() string {
 	}
 	marker := ""
 	if m.born != none {
-		marker = fmt.Sprint(m.born)
+		marker = fmt.Sprint(m.born, " ", m.self)
 	}
 	var runs []string
 	for _, r := range m.runs {
@@ -298,9 +296,9 @@ func (s *stage) command(t *testing.T, step step) []any {
 	var args []any
 	switch step.verb {
 	case "acquire":
-		args = []any{c.holder, c.ttl, c.minHold, c.tick, c.period, c.tries, settling, c.seen, c.seenTTL, c.keep(), "{}"}
+		args = []any{c.holder, c.ttl, c.minHold, c.tick, c.period, c.tries, settling, c.keep(), "{}", c.seen, c.seenTTL, c.seenEnds, c.seenLeft}
 	case "renew":
-		args = []any{c.holder, c.token, c.ttl, c.granted, c.holdUntil, c.tick, c.lastUntil, c.keep(), "{}"}
+		args = []any{c.holder, c.token, c.ttl, c.granted, c.holdUntil, c.tick, c.keep(), "{}"}
 	case "release":
 		args = []any{c.holder, c.token, bit(c.ran), bit(c.success), c.exit, c.tick, c.granted, c.holdUntil, c.period, c.keep()}
 	case "revoke":
@@ -351,9 +349,9 @@ func kindOf(verb string, answer []any) string {
 func (s *stage) checkSeen(t *testing.T) {
 	for _, kind := range []string{
 		"acquire 1", "acquire 1 again", "acquire 0 held", "acquire 0 cooldown", "acquire 0 revoked", "acquire 0 foreign",
-		"acquire 2 fresh", "acquire 2 rollback", "acquire 2 vanished", "acquire 3 served", "acquire 3 given-up", "acquire 4",
-		"acquire fault: field tok is out of range", "acquire fault: token is out of range", "renew 1", "renew 2", "renew 0 other",
-		"renew 0 cooldown", "renew 0 revoked", "renew 0 newer", "renew 0 released", "renew 0 expired",
+		"acquire 2 fresh", "acquire 2 rollback", "acquire 2 vanished", "acquire 2 expired", "acquire 3 served", "acquire 3 given-up", "acquire 4",
+		"acquire fault: field token is out of range", "acquire fault: token is out of range", "renew 1", "renew 2", "renew 0 other",
+		"renew 0 cooldown", "renew 0 revoked", "renew 0 newer", "renew 0 released",
 		"release 1", "release 0 gone", "release 0 other", "pass 1",
 		"handover 1 held", "revoke 1 held", "revoke 1 cooldown", "revoke 1 revoked", "revoke 1 foreign", "revoke 1 ",
 	} {

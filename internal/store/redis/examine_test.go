@@ -5,14 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
+
+// allowed is by how much clocks may differ.
+const allowed = 305 * time.Millisecond
 
 // found is what an examination tells of one subject.
 func found(t *testing.T, s *Store, subject string, outage time.Duration) lease.Finding {
 	t.Helper()
-	findings := s.Examine(bounded(t), outage)
+	findings := s.Examine(bounded(t), outage, allowed)
 	for _, f := range findings {
 		if f.Subject == subject {
 			return f
@@ -22,10 +27,10 @@ func found(t *testing.T, s *Store, subject string, outage time.Duration) lease.F
 	return lease.Finding{}
 }
 
-// finds wants a verdict with this text, and a cure wherever not all is well.
+// finds wants a verdict with this text, and a hint wherever not all is well.
 func finds(t *testing.T, f lease.Finding, verdict lease.Verdict, text string) {
 	t.Helper()
-	if f.Verdict != verdict || !strings.Contains(f.Text, text) || (f.Cure == "") != (verdict == lease.Fine) {
+	if f.Verdict != verdict || !strings.Contains(f.Text, text) || (f.Hint == "") != (verdict == lease.Fine) {
 		t.Errorf("%+v, want %s and %q", f, verdict, text)
 	}
 }
@@ -49,7 +54,7 @@ func TestExamine(t *testing.T) {
 }
 
 func TestExamineWithoutTheRight(t *testing.T) {
-	server := scripttest.StartRedis(t, user("cron on >sesame ~leaderrun:* -@all "+rights)...)
+	server := script.StartRedis(t, user("cron on >sesame ~leaderrun:* -@all "+strings.Replace(rights, "+info ", "", 1))...)
 	finds(t, found(t, open(t, "cron:sesame@"+server.Addr), "server", 0), lease.Doubtful, "cannot be examined")
 }
 
@@ -59,11 +64,40 @@ func TestExamineNoServer(t *testing.T) {
 
 func TestExamineSentinels(t *testing.T) {
 	t.Parallel()
-	set := scripttest.StartSentinels(t, 1, scripttest.Servers{})
+	set := script.StartSentinels(t, 1, script.Servers{})
 	s := openSentinels(t, set.Addrs())
-	finds(t, found(t, s, "role", 0), lease.Doubtful, "replicas: 1")
+	finds(t, found(t, s, "role", 0), lease.Doubtful, "replicas: 1, without min-replicas-to-write")
+	finds(t, found(t, s, "replica clocks", 0), lease.Fine, "305ms is allowed")
 	finds(t, found(t, s, "sentinels", time.Hour), lease.Fine, "quorum")
 	finds(t, found(t, s, "sentinels", time.Millisecond), lease.Doubtful, "failover takes")
+}
+
+func TestExamineReplicas(t *testing.T) {
+	t.Parallel()
+	set := script.StartSentinels(t, 1, script.Servers{})
+	s := openSentinels(t, set.Addrs())
+	raw := rawClient(t, set.Primary.Addr)
+	if err := raw.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, found(t, s, "role", 0), lease.Fine, "without enough of them it takes no writes")
+	for _, clock := range []string{"+20s", "-20s"} {
+		set.Replicas[0].SetClock(clock)
+		awaitReplica(t, raw)
+		finds(t, found(t, s, "replica clocks", 0), lease.Doubtful, set.Replicas[0].Addr+" and the primary's are ")
+	}
+	set.Replicas[0].Stop()
+	finds(t, found(t, s, "replica clocks", 0), lease.Doubtful, "one cannot be read: ")
+}
+
+// awaitReplica returns once the primary knows of its replica again.
+func awaitReplica(t *testing.T, primary *redis.Client) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !strings.Contains(primary.Info(t.Context(), "replication").Val(), "slave0:"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the replica does not come back")
+		}
+	}
 }
 
 func TestJudgeSentinels(t *testing.T) {

@@ -115,7 +115,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		var failure *lease.StoreError
 		if errors.As(err, &failure) {
-			checkLine(t, fmt.Sprint(err, failure.Cure))
+			checkLine(t, fmt.Sprint(err, failure.Hint))
 		}
 		if ctx.Err() != nil {
 			t.Errorf("verb %d waits for more than %q", verb%6, answer)

@@ -18,6 +18,11 @@ local function int(v)
   if type(v) == 'string' and #v < 17 and string.find(v, '^%d+$') then return tonumber(v) end
 end
 
+-- rest is how much is left of a minimum hold: never more than all of it, if the clock has gone back
+local function rest(acquired, holduntil)
+  return math.max(0, math.min(holduntil - now, holduntil - acquired))
+end
+
 local function bad(key, why)
   return redis.error_reply('LEADERRUN ' .. key .. ': ' .. (type(why) == 'table' and why.err or why))
 end
@@ -81,24 +86,45 @@ local function file(token, entry, keep)
   end
 end
 
--- settled notes once when this store began to remember leases of this prefix: acquire reads it
+-- kept is for how long what is known of the key is kept: no less than it is already, since a run without ticks must not
+-- shorten the life of those of others
+local function kept(keep) return math.max(tonumber(keep), redis.call('PTTL', STATE)) end
+
+-- server names the run of this server: another one may know less than was acknowledged. '' without the right to ask.
+local info = redis.pcall('INFO', 'server')
+local server = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+
+-- born returns since when this run of the server has remembered leases of this prefix, nothing if that is not known
+local function born()
+  local text = SETTLED and redis.pcall('GET', SETTLED)
+  if type(text) ~= 'string' then return nil end
+  local since, by = string.match(text, '^(%d+) ?(%x*)$')
+  return since and by == server and int(since) or nil
+end
+
+-- settled notes that once
 local function settled(keep)
-  if SETTLED then redis.pcall('SET', SETTLED, str(now), 'PX', keep, 'NX') end
+  if SETTLED and not born() then redis.pcall('SET', SETTLED, str(now) .. ' ' .. server, 'PX', keep) end
 end
 
 local value = redis.pcall('GET', LEASE)
 if type(value) == 'table' then return bad(LEASE, value) end
 
-local FIELDS = {'tok', 'id', 'at', 'nb', 'tick', 'ttl', 'exp', 'req', 'rel', 'since', 'due', 'ok', 'anchor', 'starts'}
--- tok     token of the last grant                 id      its holder, '' after the release
--- at, nb  when it was granted, its min hold ends  tick    its tick
--- ttl     of its holder                           exp     when the lease runs out as far as known
--- req     token that was asked to hand over       rel     ' id ' of the last few holders that have released
--- since   a settling began                        due     it ends
--- ok      last tick that was served               anchor, starts  first tick of a series, starts since
+-- token           of the newest grant            holder           of that grant, '' after the release
+-- acquired        when it was granted            min_hold_until   its minimum hold ends
+-- tick            of that run                    ttl              of its holder
+-- expires         when the lease runs out, as far as is known
+-- hand_over       token that was asked to hand over
+-- released        ' id ' of the last few holders that have released
+-- settle_since    a settling began               settle_due       it ends
+-- settle_server   where it began
+-- served_tick     the last tick that was served  series_tick      first tick of a series
+-- starts          of that series                 server           that made the last grant or renewal
+local FIELDS = {'token', 'holder', 'acquired', 'min_hold_until', 'tick', 'ttl', 'expires', 'hand_over', 'released',
+  'settle_since', 'settle_due', 'settle_server', 'served_tick', 'series_tick', 'starts', 'server'}
 local st = {}
 local raw = redis.pcall('HMGET', STATE, unpack(FIELDS))
 if raw.err then return bad(STATE, raw) end
 for i, name in ipairs(FIELDS) do st[name] = raw[i] or '' end
-local token = int(st.tok)
-if token and token > MAXINT then return bad(STATE, 'field tok is out of range') end
+local token = int(st.token)
+if token and token > MAXINT then return bad(STATE, 'field token is out of range') end

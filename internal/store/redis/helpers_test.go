@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 const prefix = "leaderrun"
@@ -33,15 +36,27 @@ func onBoth(t *testing.T, test func(t *testing.T, b backend)) {
 	t.Run("redis-server", func(t *testing.T) { test(t, realBackend(t)) })
 }
 
-func miniBackend(t *testing.T) backend {
+// startMiniredis starts a server that names its run, as redis-server does.
+func startMiniredis(t *testing.T) *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
-	now := time.Now()
-	m.SetTime(now)
 	m.ClockTTL(true)
 	if err := m.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
+	m.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		if command == "INFO" {
+			c.WriteBulk("# Server\r\nrun_id:" + strings.Repeat("5e", 20) + "\r\n")
+		}
+		return command == "INFO"
+	})
+	return m
+}
+
+func miniBackend(t *testing.T) backend {
+	m := startMiniredis(t)
+	now := time.Now()
+	m.SetTime(now)
 	return backend{addr: m.Addr(), raw: rawClient(t, m.Addr()), advance: func(d time.Duration) {
 		now = now.Add(d)
 		m.SetTime(now)
@@ -49,7 +64,7 @@ func miniBackend(t *testing.T) backend {
 }
 
 func realBackend(t *testing.T) backend {
-	s := scripttest.StartRedis(t)
+	s := script.StartRedis(t)
 	return backend{addr: s.Addr, raw: rawClient(t, s.Addr), advance: time.Sleep}
 }
 
@@ -114,6 +129,17 @@ func (b backend) do(t *testing.T, args ...any) any {
 	return v
 }
 
+// runID is how the server names its run.
+func (b backend) runID(t *testing.T) string {
+	t.Helper()
+	info, _ := b.do(t, "INFO", "server").(string)
+	id := regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)
+	if id == nil {
+		t.Fatalf("no run_id in %q", info)
+	}
+	return id[1]
+}
+
 // now is the server's clock in milliseconds.
 func (b backend) now(t *testing.T) int64 {
 	t.Helper()
@@ -121,4 +147,14 @@ func (b backend) now(t *testing.T) int64 {
 	seconds, _ := strconv.ParseInt(fmt.Sprint(parts[0]), 10, 64)
 	micros, _ := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
 	return seconds*1000 + micros/1000
+}
+
+// awaits wants ok to become true.
+func awaits(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
 }

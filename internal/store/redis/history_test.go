@@ -29,7 +29,7 @@ func (s step) String() string {
 		n    int64
 	}{
 		{"ttl", s.ttl}, {"min hold", s.minHold}, {"tick", s.tick}, {"period", s.period}, {"tries", s.tries}, {"seen", s.seen},
-		{"seen ttl", s.seenTTL}, {"token", s.token}, {"granted", s.granted}, {"hold until", s.holdUntil}, {"last until", s.lastUntil},
+		{"seen ttl", s.seenTTL}, {"seen ends", s.seenEnds}, {"seen left", s.seenLeft}, {"token", s.token}, {"granted", s.granted}, {"hold until", s.holdUntil}, {"last until", s.lastUntil},
 	} {
 		if field.n > began/2 {
 			fmt.Fprintf(&b, " %s began%+d", field.name, field.n-began)
@@ -243,6 +243,9 @@ func (w *world) ask(c *candidate, s step) {
 		c.leads, c.lastUntil = true, w.now+c.ttl
 		c.token, c.tick, c.granted, c.holdUntil = a[2].(int64), a[3].(int64), a[4].(int64), a[5].(int64)
 	case 0, 2:
+		if a[0] == 0 && w.IntN(4) > 0 { // it was told of that lease
+			c.seen, c.seenTTL, c.seenEnds, c.seenLeft = a[5].(int64), a[6].(int64), a[8].(int64), w.pick(0, 0, 1, w.ttl)
+		}
 		if c.tick == 0 && w.IntN(8) > 0 { // else the answer was lost
 			c.tick = w.now
 		}
@@ -253,7 +256,7 @@ func (w *world) ask(c *candidate, s step) {
 
 var (
 	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "handover", "put", "put for ever", "spoil"}
-	fields   = []string{"tok", "id", "at", "nb", "tick", "ttl", "exp", "req", "rel", "since", "due", "ok", "anchor", "starts"}
+	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server"}
 )
 
 // hurt does what this history's trouble is, most often.
@@ -269,7 +272,7 @@ func (w *world) hurt(s step) {
 	case "spoil":
 		field := w.field
 		if w.since != none && w.IntN(2) == 0 {
-			field = []string{"since", "due"}[w.IntN(2)]
+			field = []string{"settle_since", "settle_due", "settle_server"}[w.IntN(3)]
 		}
 		s.text = []string{field, w.garbage(field)}
 	case "revoke":
@@ -282,7 +285,7 @@ func (w *world) hurt(s step) {
 }
 
 func (w *world) garbage(field string) string {
-	if field == "tok" && w.IntN(2) == 0 {
+	if field == "token" && w.IntN(2) == 0 {
 		return fmt.Sprint(largest + w.pick(0, 0, 1))
 	}
 	return []string{
@@ -298,7 +301,7 @@ func (w *world) garbage(field string) string {
 // than half a period. The line says --once-per, or --min-hold, and nobody hurts
 // the store. Ticks of round n are those from began + n periods on.
 func scheduled(seed int64) []step {
-	w := newWorld(seed, newModel(false))
+	w := newWorld(seed, newModel(false, "self"))
 	line := call{period: w.period, tries: w.pick(1, 2, 3)}
 	if w.IntN(4) == 0 {
 		line = call{minHold: w.pick(second, w.period/3)}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // listening starts to listen for the holder and returns what comes of it, once
@@ -100,7 +100,7 @@ func TestCallWaits(t *testing.T) {
 }
 
 func TestListenerWithoutServer(t *testing.T) {
-	server := scripttest.StartRedis(t)
+	server := script.StartRedis(t)
 	b := backend{addr: server.Addr, raw: rawClient(t, server.Addr)}
 	s := open(t, server.Addr)
 	heard := listening(t, b, s, "k")
@@ -115,7 +115,7 @@ func TestListenerWithoutServer(t *testing.T) {
 }
 
 func TestListenerWithoutRights(t *testing.T) {
-	server := scripttest.StartRedis(t, user("cron on >sesame ~* +@all -blpop")...)
+	server := script.StartRedis(t, user("cron on >sesame ~* +@all -blpop")...)
 	s := open(t, "cron:sesame@"+server.Addr)
 	if err := s.Listen(bounded(t), "k"); !errors.Is(err, lease.ErrNoWakeups) {
 		t.Errorf("without the right to wait: %v", err)

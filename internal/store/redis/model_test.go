@@ -21,6 +21,7 @@ const (
 	never       = math.MaxInt64
 	wakeLife    = 5_000
 	settling    = 300        // a key that nobody knows
+	soon        = 400        // a lease with so little left has not been renewed for long
 	punctual    = 20         // an expiry may come that much early
 	oldEnough   = 90_000     // a marker knows the leases of the past, see also two TTLs
 	longest     = 86_400_000 // no settling lasts longer
@@ -34,7 +35,7 @@ const (
 type call struct {
 	holder                               string
 	ttl, minHold, tick, period, tries    int64
-	seen, seenTTL                        int64
+	seen, seenTTL, seenEnds, seenLeft    int64
 	token, granted, holdUntil, lastUntil int64
 	ran, success, atOnce                 bool
 	exit                                 int64
@@ -43,6 +44,9 @@ type call struct {
 func (c call) keep() int64 {
 	return keep(time.Duration(c.ttl)*time.Millisecond, time.Duration(c.period)*time.Millisecond)
 }
+
+// kept is for how long the memory is: no less than it is already.
+func (m *model) kept(keep int64) int64 { return max(keep, m.memoryEnd-m.now) }
 
 // memory is what the store knows about a key beside the lease itself.
 type memory struct {
@@ -53,9 +57,11 @@ type memory struct {
 	asked                    string   // token whose holder was asked to hand over
 	released                 []string // holders, the last one first
 	since, due               int64    // a settling
+	settler                  string   // the server where it began
 	served                   int64    // the last tick with a success
 	anchor, starts           int64    // the last round: its first tick, its starts
 	meta                     string   // of the last grant
+	server                   string   // that granted or renewed last
 }
 
 var blank = memory{
@@ -75,6 +81,7 @@ type model struct {
 	now   int64
 	value string // of the lease; empty: there is none
 	born  int64  // when the store began to remember, by its marker
+	self  string // names the server
 	runs  []run  // newest token first
 
 	// When each key ends. In its last millisecond redis-server still shows a key,
@@ -83,13 +90,13 @@ type model struct {
 	lastMillisecond                                        bool
 }
 
-func newModel(lastMillisecond bool) *model {
-	return &model{memory: blank, now: began, born: none, lastMillisecond: lastMillisecond}
+func newModel(lastMillisecond bool, self string) *model {
+	return &model{memory: blank, now: began, born: none, lastMillisecond: lastMillisecond, self: self}
 }
 
 func (m *model) forget() {
 	now := m.now
-	*m = *newModel(m.lastMillisecond)
+	*m = *newModel(m.lastMillisecond, m.self)
 	m.now = now
 }
 
@@ -124,8 +131,8 @@ func (m *model) acquire(c call) []any {
 	}
 	switch mine := m.value == c.holder; {
 	case m.token > largest:
-		return m.fault("field tok is out of range")
-	case mine && m.holder == c.holder && m.token != none:
+		return m.fault("field token is out of range")
+	case (mine || m.value == "") && m.holder == c.holder && m.token != none:
 		return m.grantAgain(c, tick)
 	case !mine && slices.Contains(m.released, c.holder):
 		return m.answer(4)
@@ -135,7 +142,7 @@ func (m *model) acquire(c call) []any {
 		return m.deny(c)
 	case !mine:
 		if need, why := m.missing(c); need > 0 {
-			if left := m.settle(need, c.keep()); left > 0 {
+			if left := m.settle(need, m.kept(c.keep())); left > 0 {
 				return m.answer(2, left, why)
 			}
 		}
@@ -169,13 +176,23 @@ func (m *model) deny(c call) []any {
 		since = max(0, m.now-or(m.granted, m.now))
 	}
 	left := m.leaseEnd - m.now
-	if m.leaseEnd == never {
+	switch most := max(ttl, m.rest(or(m.granted, m.now), or(m.holdUntil, m.now))); {
+	case why == "foreign" && m.leaseEnd == never:
 		left = ttl
-		if why != "foreign" {
-			m.leaseEnd = m.now + ttl
+	case why != "foreign" && (m.leaseEnd == never || left > most && m.ttl != none): // or the clock has gone back
+		if left, m.leaseEnd = most, m.now+most; m.token != none {
+			m.ends = m.leaseEnd
 		}
 	}
-	return m.answer(0, left, why, m.value, or(m.token, 0), ttl, since)
+	if m.value == m.holder && m.token != none && left <= soon {
+		m.settle(settling, m.kept(c.keep()))
+	}
+	return m.answer(0, left, why, m.value, or(m.token, 0), ttl, since, or(m.ends, 0))
+}
+
+// rest is what is left of a minimum hold, never more than all of it.
+func (m *model) rest(granted, until int64) int64 {
+	return max(0, min(until-m.now, until-granted))
 }
 
 // kind says what stands at the key, and whose it is.
@@ -193,24 +210,36 @@ func (m *model) kind() (why, id string) {
 	return why, id
 }
 
-// missing says how long what seems to be lost may still come back.
+// missing says how long a holder of whom the store cannot know, or whose lease is
+// over by its clock alone, may still come back.
 func (m *model) missing(c call) (need int64, why string) {
+	ttl := or(m.ttl, c.ttl)
 	switch {
 	case c.seen > or(m.token, 0):
 		return max(settling, c.seenTTL), "rollback"
-	case m.token != none && m.holder != "" && m.ends > m.now+punctual:
-		return min(m.ends-m.now, max(or(m.ttl, c.ttl), c.minHold)), "vanished"
 	case m.token == none && (m.born == none || m.now-m.born <= max(2*c.ttl, oldEnough)):
 		return settling, "fresh"
+	case m.token == none:
+		return 0, ""
+	case m.holder == "":
+	case or(m.ends, 0) > m.now+punctual:
+		need, why = min(m.ends-m.now, max(ttl, c.minHold)), "vanished"
+	case c.seen == m.token && c.seenEnds == or(m.ends, 0):
+		need, why = max(settling, min(c.seenLeft, ttl)), "expired"
+	default:
+		need, why = settling, "expired"
 	}
-	return 0, ""
+	if m.server != "" && m.self != "" && m.server != m.self && need <= settling {
+		return settling, "restarted"
+	}
+	return need, why
 }
 
 // settle begins a settling or goes on with the one that is under way.
 func (m *model) settle(need, keep int64) (left int64) {
-	under := m.since != none && m.due != none && m.since <= m.now && m.due <= m.now+longest && m.now <= m.due+settlesIn
+	under := m.since != none && m.due != none && m.settler == m.self && m.since <= m.now && m.due <= m.now+longest && m.now <= m.due+settlesIn
 	if !under {
-		m.since, m.due = m.now, m.now
+		m.since, m.due, m.settler = m.now, m.now, m.self
 		m.memoryEnd = m.now + keep
 		m.ctlEnd = m.now + wakeLife
 	}
@@ -224,7 +253,7 @@ func (m *model) grant(c call, tick int64) []any {
 		return m.fault("token is out of range")
 	}
 	if m.token != none && m.holder != c.holder && strings.HasPrefix(m.holder, "host-") {
-		m.file(m.token, or(m.tick, 0), or(m.granted, 0), min(or(m.ends, m.now), m.now), none, m.holder, c.keep())
+		m.file(m.token, or(m.tick, 0), or(m.granted, 0), min(or(m.ends, m.now), m.now), none, m.holder, m.kept(c.keep()))
 	}
 	if c.period > 0 {
 		if !m.serves(m.anchor, tick, c.period) {
@@ -232,19 +261,20 @@ func (m *model) grant(c call, tick int64) []any {
 		}
 		m.starts = or(m.starts, 0) + 1
 	}
+	keep := m.kept(c.keep())
 	m.hold(c, token, tick, m.now, m.now+c.minHold)
-	m.mark(m.now + c.keep())
+	m.mark(m.now + keep)
 	m.wakeEnd, m.ctlEnd = 0, 0
 	return m.answer(1, token, tick, m.now, m.now+c.minHold)
 }
 
 // hold writes a lease and what must be known of it.
 func (m *model) hold(c call, token, tick, granted, holdUntil int64) {
-	end := m.now + max(c.ttl, holdUntil-m.now)
+	end := m.now + max(c.ttl, m.rest(granted, holdUntil))
 	m.value, m.leaseEnd = c.holder, end
 	m.token, m.holder, m.tick, m.granted, m.holdUntil = token, c.holder, tick, granted, holdUntil
-	m.ttl, m.ends, m.since, m.due, m.meta = c.ttl, end, none, none, "{}"
-	m.memoryEnd = max(m.now+c.keep(), end)
+	m.ttl, m.ends, m.since, m.due, m.meta, m.server = c.ttl, end, none, none, "{}", m.self
+	m.memoryEnd = max(m.now+m.kept(c.keep()), end)
 }
 
 // mark notes when the store began to remember.
@@ -257,7 +287,7 @@ func (m *model) mark(end int64) {
 func (m *model) grantAgain(c call, tick int64) []any {
 	holdUntil := min(or(m.holdUntil, 0), m.now+c.minHold)
 	m.leaseEnd = m.now + max(c.ttl, holdUntil-m.now)
-	m.ends = m.leaseEnd
+	m.value, m.ends, m.since, m.due = c.holder, m.leaseEnd, none, none
 	return m.answer(1, m.token, or(m.tick, tick), or(m.granted, m.now), holdUntil)
 }
 
@@ -268,7 +298,7 @@ func (m *model) renew(c call) []any {
 	}
 	switch counter := or(m.token, 0); {
 	case m.token > largest:
-		return m.fault("field tok is out of range")
+		return m.fault("field token is out of range")
 	case m.value == c.holder && counter > c.token, m.value == "" && counter > c.token:
 		return m.answer(0, "newer", m.value)
 	case m.value == "cooldown:"+c.holder, m.value == "revoked:"+c.holder:
@@ -277,16 +307,15 @@ func (m *model) renew(c call) []any {
 		return m.answer(0, "other", m.value)
 	case m.value == "" && counter == c.token && m.holder != c.holder:
 		return m.answer(0, "released", "")
-	case m.value == "" && m.now >= c.lastUntil:
-		return m.answer(0, "expired", "")
 	case m.value == "":
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
 		m.mark(m.memoryEnd)
 		return m.answer(2, asked)
 	}
 	if m.token == c.token && m.holder == c.holder {
-		m.ends = m.now + max(c.ttl, c.holdUntil-m.now)
-		m.leaseEnd, m.memoryEnd = m.ends, max(m.ends, m.now+c.keep())
+		m.ends, m.server = m.now+max(c.ttl, m.rest(c.granted, c.holdUntil)), m.self
+		m.since, m.due = none, none
+		m.leaseEnd, m.memoryEnd = m.ends, max(m.ends, m.now+m.kept(c.keep()))
 	} else {
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
 	}
@@ -296,18 +325,18 @@ func (m *model) renew(c call) []any {
 func (m *model) release(c call) []any {
 	counter, value := or(m.token, 0), m.value
 	if m.token > largest {
-		return m.fault("field tok is out of range")
+		return m.fault("field token is out of range")
 	}
 	has := value == c.holder && counter <= c.token || value == "revoked:"+c.holder
 	last := m.holder == c.holder && counter <= c.token
 	if has {
 		m.value = ""
-		if value == c.holder && c.ran && c.holdUntil > m.now {
-			m.value, m.leaseEnd = "cooldown:"+c.holder, c.holdUntil
+		if rest := m.rest(c.granted, c.holdUntil); value == c.holder && c.ran && rest > 0 {
+			m.value, m.leaseEnd = "cooldown:"+c.holder, m.now+rest
 		}
 	}
 	if has || last {
-		m.holder, m.asked = "", ""
+		m.holder, m.asked, m.since, m.due = "", "", none, none
 		m.retire(c.holder)
 		m.token = max(counter, c.token)
 		m.wakeEnd = m.now + wakeLife
@@ -319,10 +348,10 @@ func (m *model) release(c call) []any {
 		m.served = c.tick
 	}
 	if has || last || c.success {
-		m.memoryEnd = m.now + c.keep()
+		m.memoryEnd = m.now + m.kept(c.keep())
 	}
 	if c.ran {
-		m.file(c.token, c.tick, c.granted, m.now, c.exit, c.holder, c.keep())
+		m.file(c.token, c.tick, c.granted, m.now, c.exit, c.holder, m.kept(c.keep()))
 	}
 	switch {
 	case has, value == "cooldown:"+c.holder:
@@ -335,7 +364,7 @@ func (m *model) release(c call) []any {
 
 func (m *model) pass() []any {
 	if m.token > largest {
-		return m.fault("field tok is out of range")
+		return m.fault("field token is out of range")
 	}
 	m.wakeEnd = m.now + wakeLife
 	return m.answer(1)
@@ -381,7 +410,7 @@ func (m *model) status() []any {
 
 func (m *model) handOver() []any {
 	if m.token > largest {
-		return m.fault("field tok is out of range")
+		return m.fault("field token is out of range")
 	}
 	if why, id := m.kind(); why == "held" && id == m.holder && m.token != none {
 		m.asked = fmt.Sprint(m.token)
@@ -392,7 +421,7 @@ func (m *model) handOver() []any {
 
 func (m *model) revoke(atOnce bool) []any {
 	if m.token > largest {
-		return m.fault("field tok is out of range")
+		return m.fault("field token is out of range")
 	}
 	before := m.status()
 	why, id := m.kind()
@@ -406,7 +435,7 @@ func (m *model) revoke(atOnce bool) []any {
 	if token > largest {
 		return m.fault("token is out of range")
 	}
-	keep := max(minKeep.Milliseconds(), m.memoryEnd-m.now)
+	keep := m.kept(minKeep.Milliseconds())
 	if strings.HasPrefix(m.holder, "host-") {
 		if m.token != none {
 			m.file(m.token, or(m.tick, 0), or(m.granted, 0), min(or(m.ends, m.now), m.now), none, m.holder, keep)
@@ -474,16 +503,20 @@ func (m *model) spoil(field, text string) {
 		}
 	}
 	switch field {
-	case "id":
+	case "holder":
 		m.holder = text
-	case "req":
+	case "hand_over":
 		m.asked = text
-	case "rel":
+	case "released":
 		m.released = nil
+	case "server":
+		m.server = text
+	case "settle_server":
+		m.settler = text
 	default:
 		*map[string]*int64{
-			"tok": &m.token, "at": &m.granted, "nb": &m.holdUntil, "tick": &m.tick, "ttl": &m.ttl, "exp": &m.ends,
-			"since": &m.since, "due": &m.due, "ok": &m.served, "anchor": &m.anchor, "starts": &m.starts,
+			"token": &m.token, "acquired": &m.granted, "min_hold_until": &m.holdUntil, "tick": &m.tick, "ttl": &m.ttl, "expires": &m.ends,
+			"settle_since": &m.since, "settle_due": &m.due, "served_tick": &m.served, "series_tick": &m.anchor, "starts": &m.starts,
 		}[field] = n
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Inspect implements [lease.Operator].
+// Inspect implements [lease.Admin].
 func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
 	return s.status(ctx, "status", statusLua+"return status()", key)
 }
 
-// HandOver implements [lease.Operator]. The holder is called, so it learns of it
+// HandOver implements [lease.Admin]. The holder is called, so it learns of it
 // at once.
 func (s *Store) HandOver(ctx context.Context, key string) (lease.Status, error) {
 	return s.status(ctx, "hand over", statusLua+handOverLua, key)
 }
 
-// Revoke implements [lease.Operator]. The holder is called, so it learns of it at
+// Revoke implements [lease.Admin]. The holder is called, so it learns of it at
 // once; a key that becomes free wakes a standby.
 func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
 	const usualTTL = 30 * time.Second
@@ -59,10 +59,10 @@ func runs(entries []string) []lease.Run {
 			all = append(all, r)
 		}
 	}
-	return lease.Filed(all)
+	return lease.ValidRuns(all)
 }
 
-// Keys implements [lease.Operator]. It looks at all names of the server, in a
+// Keys implements [lease.Admin]. It looks at all names of the server, in a
 // cluster of all primaries, and no lease waits for it meanwhile.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	const op = "list"

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // Whatever anybody has written beside the lease, the rest is told, and not more
 // than a person can bear.
 func TestHostileState(t *testing.T) {
+	t.Parallel()
 	huge := strings.Repeat("\xff\x00\x1b[2J", 200_000)
 	run := func(token any, holder string) string {
 		return fmt.Sprintf(`{"token":%v,"tick":1,"start":2,"end":3,"exit":4,"host":"host-a","holder":%q}`, token, holder)
@@ -21,9 +22,9 @@ func TestHostileState(t *testing.T) {
 		s := &Store{prefix: prefix}
 		state, runs := s.companion("state", "k"), s.companion("runs", "k")
 		for name, spoil := range map[string][][]any{
-			"garbage": {{"HSET", state, "tok", "x", "at", "-1", "nb", "1e9", "tick", huge, "ttl", "0x10", "ok", "99999999999999999", "starts", "9", "req", huge, "rel", huge, "meta", huge}},
-			"numbers": {{"HSET", state, "at", "9999999999999999", "nb", "9999999999999999", "tick", "9999999999999999", "ttl", "9999999999999999", "ok", "9999999999999999", "starts", "9999999999999999"}},
-			"an id":   {{"HSET", state, "id", "host-a/1/" + huge}},
+			"garbage": {{"HSET", state, "token", "x", "acquired", "-1", "min_hold_until", "1e9", "tick", huge, "ttl", "0x10", "served_tick", "99999999999999999", "starts", "9", "hand_over", huge, "released", huge, "meta", huge}},
+			"numbers": {{"HSET", state, "acquired", "9999999999999999", "min_hold_until", "9999999999999999", "tick", "9999999999999999", "ttl", "9999999999999999", "served_tick", "9999999999999999", "starts", "9999999999999999"}},
+			"an id":   {{"HSET", state, "holder", "host-a/1/" + huge}},
 			"runs": {
 				{"RPUSH", runs, huge, "", "{", "null", "[]", `"x"`, `{"token":"5"}`, run(0, ids["me"]), run(-1, ids["me"]), run(1e300, ids["me"]), run(5, huge), run(5, "host-a/1/x"),
 					run(6, ids["other"]), strings.Repeat("[", 1_000_000), run(7, ids["me"])},
@@ -34,7 +35,7 @@ func TestHostileState(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				b.do(t, "FLUSHALL")
 				b.do(t, "SET", s.leaseKey("k"), ids["me"], "PX", 20_000)
-				b.do(t, "HSET", state, "tok", 8, "id", ids["me"])
+				b.do(t, "HSET", state, "token", 8, "holder", ids["me"])
 				for _, command := range spoil {
 					b.do(t, command...)
 				}
@@ -67,17 +68,17 @@ func TestOperateScripts(t *testing.T) {
 	runScriptCases(t, []scriptCase{
 		{name: "status", before: leads, call: "status", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL LEASE = 20s; EXISTS WAKE CTL RUNS SETTLED = 0"},
 		{name: "status of nothing", call: "status", want: "1 now _ _ 0 _ 0 0 0 0 0 0 0 0 _ ", after: "EXISTS LEASE STATE WAKE CTL RUNS SETTLED = 0"},
-		{name: "hand over", before: leads, call: "handover", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 1 _ ", after: "HGET STATE req = now-10s; LLEN CTL = 1; PTTL CTL = 5s; EXISTS WAKE = 0"},
+		{name: "hand over", before: leads, call: "handover", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 1 _ ", after: "HGET STATE hand_over = now-10s; LLEN CTL = 1; PTTL CTL = 5s; EXISTS WAKE = 0"},
 		{name: "hand over: the state was lost", before: "SET LEASE me PX 20s", call: "handover", want: "1 now held me 20s me 0 0 0 0 0 0 0 0 _ ", after: "EXISTS STATE CTL = 0"},
-		{name: "hand over: gone", before: leads + "DEL LEASE", call: "handover", want: "1 now _ _ 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "HGET STATE req = nil; EXISTS CTL = 0"},
+		{name: "hand over: gone", before: leads + "DEL LEASE", call: "handover", want: "1 now _ _ 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "HGET STATE hand_over = nil; EXISTS CTL = 0"},
 		{
 			name: "revoke", before: leads, call: "revoke", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ",
-			after: "GET LEASE = revoked:me; PTTL LEASE = 20s; HMGET STATE tok id rel = now _ ~me~; PTTL RUNS = 100s; LLEN CTL = 1; EXISTS WAKE = 0; LRANGE RUNS 0 -1 = " + vanished,
+			after: "GET LEASE = revoked:me; PTTL LEASE = 20s; HMGET STATE token holder released = now _ ~me~; PTTL RUNS = 100s; LLEN CTL = 1; EXISTS WAKE = 0; LRANGE RUNS 0 -1 = " + vanished,
 		},
 		{name: "revoke: what is remembered for longer stays", before: leads + "PEXPIRE STATE 1h", call: "revoke", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL STATE = 3600s; PTTL RUNS = 3600s"},
 		{name: "revoke: a lease without an expiry gets one", before: leads + "PERSIST LEASE", call: "revoke", want: "1 now held me 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL LEASE = 30s"},
-		{name: "revoke: somebody set it by hand", before: "SET LEASE other PX 20s", call: "revoke", want: "1 now held other 20s other 0 0 0 0 0 0 0 0 _ ", after: "GET LEASE = revoked:other; HMGET STATE tok id rel = now _ ~other~; EXISTS RUNS = 0"},
-		{name: "revoke: the token is the last one", before: leads + "HSET STATE tok 9007199254740000", call: "revoke", want: "LEADERRUN leaderrun:state:{leaderrun:leader:k}: token is out of range", after: "GET LEASE = me"},
+		{name: "revoke: somebody set it by hand", before: "SET LEASE other PX 20s", call: "revoke", want: "1 now held other 20s other 0 0 0 0 0 0 0 0 _ ", after: "GET LEASE = revoked:other; HMGET STATE token holder released = now _ ~other~; EXISTS RUNS = 0"},
+		{name: "revoke: the token is the last one", before: leads + "HSET STATE token 9007199254740000", call: "revoke", want: "LEADERRUN leaderrun:state:{leaderrun:leader:k}: token is out of range", after: "GET LEASE = me"},
 		{name: "revoke at once", before: leads, call: "revoke now=1", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "EXISTS LEASE = 0; LLEN CTL = 1; LLEN WAKE = 1; LRANGE RUNS 0 -1 = " + vanished},
 	})
 }
@@ -92,8 +93,8 @@ func TestKeysOfAPrefix(t *testing.T) {
 				t.Errorf("%s: %q, %v of nothing", prefix, keys, err)
 			}
 			b.do(t, "SET", s.leaseKey("b:c/d"), "anything")
-			b.do(t, "HSET", s.companion("state", "a"), "tok", 1)
-			b.do(t, "HSET", s.companion("state", "b:c/d"), "tok", 1)
+			b.do(t, "HSET", s.companion("state", "a"), "token", 1)
+			b.do(t, "HSET", s.companion("state", "b:c/d"), "token", 1)
 			for _, other := range []string{
 				s.leaseKey(""), s.leaseKey("a b"), s.leaseKey("{a}"), s.leaseKey("x\x1b[2J"), s.leaseKey(strings.Repeat("x", 201)), s.companion("runs", "r"),
 				prefix + "x:leader:k", "x" + prefix + ":leader:k", "xx:leader:k", "xy:leader:k", prefix + ":settled", prefix + ":state:{" + s.leaseKey("open"), prefix + ":state:k",
@@ -119,7 +120,7 @@ func TestManyKeys(t *testing.T) {
 // The least rights are enough for all but the list, and that says what it lacks.
 func TestOperatorsRights(t *testing.T) {
 	const acl = "cron on >sesame ~leaderrun:* -@all "
-	server := scripttest.StartRedis(t, slices.Concat(user(acl+rights), user(strings.Replace(acl, "cron", "op", 1)+rights+" "+listing))...)
+	server := script.StartRedis(t, slices.Concat(user(acl+rights), user(strings.Replace(acl, "cron", "op", 1)+rights+" "+listing))...)
 	s := open(t, "cron:sesame@"+server.Addr)
 	l := grant(t, s, request("k"))
 	for _, verb := range []func() (lease.Status, error){
@@ -140,9 +141,9 @@ func TestOperatorsRights(t *testing.T) {
 }
 
 // The keys of all nodes, and none where one is away.
-func keysOfACluster(t *testing.T, c *scripttest.Cluster) {
+func keysOfACluster(t *testing.T, c *script.Cluster) {
 	s := openCluster(t, c.Addrs())
-	nodes, want := map[*scripttest.RedisServer]bool{}, []string{}
+	nodes, want := map[*script.RedisServer]bool{}, []string{}
 	for i := range 9 {
 		key := fmt.Sprint("listed", i)
 		node, _ := c.Of(t, prefix+":leader:"+key)

@@ -3,12 +3,12 @@
 -- {1, now}             it was the caller's, or still cools down after this release was sent before
 -- {0, now, why, value} it was not any more; why gone|other
 local me, mine, ran, success = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
-local tick, period, keep = tonumber(ARGV[6]), tonumber(ARGV[9]), ARGV[10]
+local tick, period, keep = tonumber(ARGV[6]), tonumber(ARGV[9]), kept(ARGV[10])
 local ours = (value == me and (token or 0) <= mine) or value == 'revoked:' .. me
 
 if ours then
   local left = 0
-  if value == me and ran then left = math.max(0, tonumber(ARGV[8]) - now) end -- nothing ran: nothing to hold
+  if value == me and ran then left = rest(tonumber(ARGV[7]), tonumber(ARGV[8])) end -- nothing ran: nothing to hold
   if left == 0 then
     redis.call('DEL', LEASE)
   else
@@ -16,19 +16,20 @@ if ours then
     redis.pcall('SET', LEASE, 'cooldown:' .. me, 'PX', left)
   end
 end
-local ended = st.id == me and (token or 0) <= mine -- the newest grant was the caller's, expired or not
+local ended = st.holder == me and (token or 0) <= mine -- the newest grant was the caller's, expired or not
 if ours or ended then
-  redis.pcall('HSET', STATE, 'id', '', 'rel', string.sub(' ' .. me .. ' ' .. st.rel, 1, 1000), 'req', '')
-  if (token or 0) < mine then redis.pcall('HSET', STATE, 'tok', ARGV[2]) end
+  redis.pcall('HSET', STATE, 'holder', '', 'released', string.sub(' ' .. me .. ' ' .. st.released, 1, 1000), 'hand_over', '',
+    'settle_since', '', 'settle_due', '')
+  if (token or 0) < mine then redis.pcall('HSET', STATE, 'token', ARGV[2]) end
   ping(WAKE)
 end
 if period > 0 then
-  local anchor, starts, ok = int(st.anchor), int(st.starts) or 0, int(st.ok)
+  local anchor, starts, ok = int(st.series_tick), int(st.starts) or 0, int(st.served_tick)
   if (ours or ended) and not ran and anchor and tick < anchor + period / 2 and starts > 0 then
     redis.pcall('HSET', STATE, 'starts', str(starts - 1)) -- once: the id is gone now
   end
   -- the last served tick only grows, unless it is garbage of the far future
-  if success and (not ok or tick > ok or ok > now + period) then redis.pcall('HSET', STATE, 'ok', ARGV[6]) end
+  if success and (not ok or tick > ok or ok > now + period) then redis.pcall('HSET', STATE, 'served_tick', ARGV[6]) end
 end
 if ours or ended or success then redis.pcall('PEXPIRE', STATE, keep) end
 if ran then file(mine, record(mine, tick, tonumber(ARGV[7]), now, ARGV[5], me), keep) end

@@ -1,24 +1,23 @@
 -- renew: extend the lease by its ttl from now on
--- ARGV 1 holder 2 token 3 ttl 4 acquired 5 min hold until 6 tick 7 until (the last positive answer's now + ttl)
---      8 keep 9 meta
+-- ARGV 1 holder 2 token 3 ttl 4 acquired 5 min hold until 6 tick 7 keep 8 meta
 -- {1, now, asked}      renewed; asked 1: hand over
 -- {2, now, asked}      the key had gone and is back
--- {0, now, why, value} lost; why other|revoked|cooldown|newer|released|expired
+-- {0, now, why, value} lost; why other|revoked|cooldown|newer|released
 local me, mine, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local hold = math.max(ttl, tonumber(ARGV[5]) - now)
-local keep = math.max(tonumber(ARGV[8]), hold)
-local asked = st.req == ARGV[2] and 1 or 0
+local hold = math.max(ttl, rest(tonumber(ARGV[4]), tonumber(ARGV[5])))
+local keep = math.max(kept(ARGV[7]), hold)
+local asked = st.hand_over == ARGV[2] and 1 or 0
 
 -- restore writes what the state must say while this lease lives, whatever of it was lost
 local function restore()
-  redis.pcall('HSET', STATE, 'tok', ARGV[2], 'id', me, 'at', ARGV[4], 'nb', ARGV[5], 'tick', ARGV[6], 'ttl', ARGV[3],
-    'exp', str(now + hold), 'since', '', 'due', '', 'meta', ARGV[9])
+  redis.pcall('HSET', STATE, 'token', ARGV[2], 'holder', me, 'acquired', ARGV[4], 'min_hold_until', ARGV[5], 'tick', ARGV[6], 'ttl', ARGV[3],
+    'expires', str(now + hold), 'settle_since', '', 'settle_due', '', 'meta', ARGV[8], 'server', server)
 end
 
 if value == me and (token or 0) <= mine then
   redis.call('PEXPIRE', LEASE, hold)
-  if token == mine and st.id == me then
-    redis.pcall('HSET', STATE, 'exp', str(now + hold))
+  if token == mine and st.holder == me then
+    redis.pcall('HSET', STATE, 'expires', str(now + hold), 'server', server, 'settle_since', '', 'settle_due', '')
   else
     restore()
   end
@@ -33,10 +32,15 @@ if value then
   end
   return {0, now, why, string.sub(value, 1, 256)}
 end
--- The key is gone. It is taken back when nobody was granted it since and the holder's tree may still live.
+-- The key is gone: it has expired by this server's clock, which may have been set, or it was lost. As long as nobody was
+-- granted it since and it was not released it is taken back, whatever that clock says, for the holder's own clock is the
+-- one that counts: it sends no renewal after its stop-by. What that means for a renewal that
+--  comes late: its holder's tree is dead, and the lease stands for a ttl, unless its holder, if it lives, releases it first;
+--  comes after a release, or twice: 'released' as long as the state knows of it, else as above;
+--  comes to a store that lost its state: nobody can tell from it who else was granted the key. A candidate settles first
+--  there, so it was this holder, or one whose next renewal finds the key taken and stops.
 if token and token > mine then return {0, now, 'newer', ''} end
-if token == mine and st.id ~= me then return {0, now, 'released', ''} end
-if now >= tonumber(ARGV[7]) then return {0, now, 'expired', ''} end
+if token == mine and st.holder ~= me then return {0, now, 'released', ''} end
 redis.call('SET', LEASE, me, 'PX', hold)
 restore()
 redis.pcall('PEXPIRE', STATE, keep)

@@ -9,14 +9,14 @@ if not atonce and (why == '' or why == 'revoked' or why == 'foreign') then retur
 
 local new = math.max((token or 0) + 1, now) -- a sink that knows it refuses the old holder
 if new > MAXINT then return bad(STATE, 'token is out of range') end
-local keep = math.max(tonumber(ARGV[2]), redis.call('PTTL', STATE))
-if token and host(st.id) then -- its own word, which may still come, takes the place of this
-  file(token, record(token, int(st.tick) or 0, int(st.at) or 0, math.min(int(st.exp) or now, now), nil, st.id), keep)
+local keep = kept(ARGV[2])
+if token and host(st.holder) then -- its own word, which may still come, takes the place of this
+  file(token, record(token, int(st.tick) or 0, int(st.acquired) or 0, math.min(int(st.expires) or now, now), nil, st.holder), keep)
 end
-local rel = st.rel -- neither of them is granted again
-if host(st.id) then rel = ' ' .. st.id .. ' ' .. rel end
-if why == 'held' and id ~= st.id then rel = ' ' .. id .. ' ' .. rel end
-redis.call('HSET', STATE, 'tok', str(new), 'id', '', 'rel', string.sub(rel, 1, 1000), 'req', '', 'since', '', 'due', '')
+local rel = st.released -- neither of them is granted again
+if host(st.holder) then rel = ' ' .. st.holder .. ' ' .. rel end
+if why == 'held' and id ~= st.holder then rel = ' ' .. id .. ' ' .. rel end
+redis.call('HSET', STATE, 'token', str(new), 'holder', '', 'released', string.sub(rel, 1, 1000), 'hand_over', '', 'settle_since', '', 'settle_due', '')
 redis.call('PEXPIRE', STATE, keep)
 if why == 'held' and not atonce then
   local left = redis.call('PTTL', LEASE)

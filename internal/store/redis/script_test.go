@@ -15,7 +15,7 @@ import (
 // In these texts LEASE, STATE, WAKE, CTL, RUNS and SETTLED are the six keys; me,
 // other and third are holder ids; now, now+30s and now-30s are times of the
 // server's clock, 30s is 30000 and 1h is 3600000; _ is nothing and ~ a space.
-// Answers are written in the same way: a time is rounded to ten seconds, a
+// SELF is the run id of the server. Answers are written in the same way: a time is rounded to ten seconds, a
 // duration to ten seconds or, up to five, to "5s". That is what the real
 // server's clock needs.
 type scriptCase struct {
@@ -33,8 +33,8 @@ var scripts = map[string]string{"acquire": acquireLua, "renew": renewLua, "relea
 
 // defaults of a call's arguments, in the order of ARGV.
 var defaults = map[string]string{
-	"acquire": "holder=me ttl=30s hold=0 tick=0 period=0 tries=0 settle=60s seen=0 seenttl=0 keep=100s meta={}",
-	"renew":   "holder=me token=now-10s ttl=30s at=now-10s nb=now-10s tick=now-20s until=now+20s keep=100s meta={}",
+	"acquire": "holder=me ttl=30s hold=0 tick=0 period=0 tries=0 settle=60s keep=100s meta={} seen=0 seenttl=0 seenexpires=0 seenleft=0",
+	"renew":   "holder=me token=now-10s ttl=30s at=now-10s nb=now-10s tick=now-20s keep=100s meta={}",
 	"release": "holder=me token=now-10s ran=1 success=0 exit=3 tick=now-20s at=now-10s nb=now-10s period=0 keep=100s",
 	"pass":    "",
 	"status":  "",
@@ -42,18 +42,21 @@ var defaults = map[string]string{
 }
 
 const (
-	leads = "SET LEASE me PX 20s; HSET STATE tok now-10s id me at now-10s nb now-10s tick now-20s ttl 30s exp now+20s;"
-	rival = "SET LEASE other PX 20s; HSET STATE tok now-10s id other at now-10s nb now-10s tick now-20s ttl 40s exp now+20s;"
+	leads = "SET LEASE me PX 20s; HSET STATE token now-10s holder me acquired now-10s min_hold_until now-10s tick now-20s ttl 30s expires now+20s;"
+	rival = "SET LEASE other PX 20s; HSET STATE token now-10s holder other acquired now-10s min_hold_until now-10s tick now-20s ttl 40s expires now+20s;"
 	// the state that a finished run leaves
-	ended = "HSET STATE tok now-10s id _ at now-40s nb now-40s tick now-40s ttl 40s exp now+20s;"
-	known = "SET SETTLED now-120s;"
+	ended = "HSET STATE token now-10s holder _ acquired now-40s min_hold_until now-40s tick now-40s ttl 40s expires now+20s;"
+	known = "SET SETTLED now-120s~SELF;"
 )
 
 func runScriptCases(t *testing.T, cases []scriptCase) {
 	t.Helper()
 	onBoth(t, func(t *testing.T, b backend) {
+		self := b.runID(t)
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
+				c.before = strings.ReplaceAll(c.before, "SELF", self)
+				c.after = strings.ReplaceAll(c.after, "SELF", self)
 				b.do(t, "FLUSHALL")
 				now := b.now(t)
 				for _, line := range lines(c.before) {

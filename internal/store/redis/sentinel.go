@@ -23,7 +23,7 @@ func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.
 		return "", s.failureThere(ctx, named, err)
 	}
 	if said["role"] == "replica" {
-		return "", &lease.StoreError{Cure: cureFailover, Err: fmt.Errorf("redis at %s: a sentinel named it, but it is a replica", named)}
+		return "", &lease.StoreError{Hint: hintFailover, Err: fmt.Errorf("redis at %s: a sentinel named it, but it is a replica", named)}
 	}
 	return named, nil
 }
@@ -38,7 +38,7 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 	}
 	if v == nil {
 		return "", &lease.StoreError{
-			Permanent: true, Cure: "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
+			Permanent: true, Hint: "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
 			Err: fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
 		}
 	}

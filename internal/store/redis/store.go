@@ -17,7 +17,7 @@
 // compare-and-delete exclude leaderrun and are excluded. Values that leaderrun
 // did not write are never written to.
 //
-// Only the command line's wiring and tests may import it.
+// Only package store, tests and tools may import it.
 package redis
 
 import (
@@ -25,13 +25,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Options says where the leases are.
@@ -41,7 +41,7 @@ type Options struct {
 	// Prefix begins the name of every key.
 	Prefix string
 	// Dialer opens connections; nil means TCP.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+	Dialer network.Dial
 }
 
 // Store is a [lease.Store] on Redis. The context is the only bound of a call: one
@@ -53,8 +53,8 @@ type Store struct {
 
 var (
 	_ lease.Store    = (*Store)(nil)
-	_ lease.Caller   = (*Store)(nil)
-	_ lease.Operator = (*Store)(nil)
+	_ lease.Pinger   = (*Store)(nil)
+	_ lease.Admin    = (*Store)(nil)
 	_ lease.Examiner = (*Store)(nil)
 )
 
@@ -69,12 +69,12 @@ func New(o Options) (*Store, error) {
 	if o.Prefix == "" {
 		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
-	return &Store{prefix: o.Prefix, servers: newServers(t, o.Dialer)}, nil
+	return &Store{prefix: o.Prefix, servers: newServers(o.URL, t, o.Dialer)}, nil
 }
 
-// Insecure reports whether the URL takes any server for the right one, whatever
+// insecure reports whether the URL takes any server for the right one, whatever
 // certificate it shows.
-func (s *Store) Insecure() bool { return s.servers.tls != nil && s.servers.tls.InsecureSkipVerify }
+func (s *Store) insecure() bool { return s.servers.tls != nil && s.servers.tls.InsecureSkipVerify }
 
 const (
 	// settle is how long a key that the server does not know waits for a holder
@@ -119,7 +119,7 @@ var (
 // keep returns how long a key's companions live after the last write: no tick
 // and no lease may outlive the memory of it.
 func keep(ttl, period time.Duration) int64 {
-	return max(minKeep, 3*period, 2*ttl).Milliseconds()
+	return max(minKeep.Milliseconds(), 3*period.Milliseconds(), 2*ttl.Milliseconds()) // three long periods are too long for a Duration
 }
 
 // Acquire implements [lease.Store].
@@ -130,17 +130,19 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 	}
 	a, err := s.eval(ctx, op, acquireLua, r.Key,
 		string(r.Holder), r.TTL.Milliseconds(), r.MinHold.Milliseconds(), r.Tick, r.Period.Milliseconds(), r.Tries,
-		settle.Milliseconds(), r.SeenToken, r.SeenTTL.Milliseconds(), keep(r.TTL, r.Period), r.Meta)
+		settle.Milliseconds(), keep(r.TTL, r.Period), r.Meta,
+		r.Seen.Token, r.Seen.TTL.Milliseconds(), r.Seen.Expires, milliseconds(r.Seen.Left))
 	if err != nil {
 		return lease.Lease{}, err
 	}
 	switch a.int(0) {
 	case 0:
-		err = &lease.HeldError{Remaining: a.duration(2), Why: a.heldReason(3), Value: a.str(4), Token: a.int(5), TTL: a.duration(6), Since: a.duration(7), Tick: a.int(1)}
+		s.servers.conns.yield()
+		err = &lease.HeldError{Remaining: a.duration(2), Why: a.heldReason(3), Value: a.str(4), Token: a.int(5), TTL: a.duration(6), Since: a.duration(7), Expires: a.int(8), Tick: a.int(1)}
 	case 1:
 		l := lease.Lease{
 			Key: r.Key, Holder: r.Holder, TTL: r.TTL, Period: r.Period, Meta: r.Meta,
-			Until: a.int(1) + r.TTL.Milliseconds(), Token: a.int(2), Tick: a.int(3), AcquiredAt: a.int(4), MinHoldUntil: a.int(5),
+			Token: a.int(2), Tick: a.int(3), AcquiredAt: a.int(4), MinHoldUntil: a.int(5),
 		}
 		if !a.bad && l.Token > 0 {
 			return l, nil
@@ -164,8 +166,8 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 // Renew implements [lease.Store].
 func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	const op = "renew"
-	a, err := s.eval(ctx, op, renewLua, l.Key,
-		string(l.Holder), l.Token, l.TTL.Milliseconds(), l.AcquiredAt, l.MinHoldUntil, l.Tick, l.Until,
+	a, err := s.eval(network.Holder(ctx), op, renewLua, l.Key,
+		string(l.Holder), l.Token, l.TTL.Milliseconds(), l.AcquiredAt, l.MinHoldUntil, l.Tick,
 		keep(l.TTL, l.Period), l.Meta)
 	if err != nil {
 		return l, err
@@ -175,7 +177,6 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 		err = lost(a.str(2))
 	case 1, 2:
 		renewed := l
-		renewed.Until = a.int(1) + l.TTL.Milliseconds()
 		renewed.HandOver = a.int(2) == 1
 		renewed.Reasserted = code == 2
 		if !a.bad {
@@ -200,8 +201,6 @@ func lost(why string) error {
 		text = "the key holds another value"
 	case "newer":
 		text = "it was taken away, or granted to somebody else"
-	case "expired":
-		text = "it had expired when the renewal arrived"
 	}
 	return fmt.Errorf("%w: %s", lease.ErrLost, text)
 }
@@ -209,7 +208,7 @@ func lost(why string) error {
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
 	const op = "release"
-	a, err := s.eval(ctx, op, releaseLua, l.Key,
+	a, err := s.eval(network.Holder(ctx), op, releaseLua, l.Key,
 		string(l.Holder), l.Token, bit(r.Ran), bit(r.Success), r.Exit, l.Tick, l.AcquiredAt, l.MinHoldUntil,
 		l.Period.Milliseconds(), keep(l.TTL, l.Period))
 	if err != nil {
@@ -236,12 +235,18 @@ func (s *Store) Pass(ctx context.Context, key string) error {
 
 // Wait implements [lease.Store].
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	if s.servers.conns.slots.Scarce() {
+		return lease.ErrNoWakeups // it polls
+	}
 	atMost = max(atMost, 10*time.Millisecond) // 0 would wait for ever
 	over := time.NewTimer(atMost)
 	defer over.Stop()
 	ctx, cancel := context.WithTimeout(ctx, atMost+answerSlack)
 	defer cancel()
 	woken, err := s.pop(ctx, "wait", "wake", key, atMost-min(coarse, atMost/10))
+	if err != nil && s.servers.conns.slots.Scarce() {
+		return lease.ErrNoWakeups
+	}
 	if woken || err != nil {
 		return err
 	}
@@ -252,9 +257,13 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	return nil
 }
 
-// Listen implements [lease.Caller].
+const listen = "listen"
+
+// Listen implements [lease.Pinger].
 func (s *Store) Listen(ctx context.Context, key string) error {
-	_, err := s.pop(ctx, "listen", "ctl", key, 0)
+	ctx, cancel := s.servers.conns.slots.UntilRefused(network.Holder(ctx))
+	defer cancel()
+	_, err := s.pop(ctx, listen, "ctl", key, 0)
 	return err
 }
 
@@ -309,6 +318,11 @@ func (s *Store) leaseKey(key string) string { return s.prefix + ":leader:" + key
 // companion names a key that hashes to the same slot as the lease key.
 func (s *Store) companion(kind, key string) string {
 	return s.prefix + ":" + kind + ":{" + s.leaseKey(key) + "}"
+}
+
+// milliseconds rounds up: a rest of a lease must not become none.
+func milliseconds(d time.Duration) int64 {
+	return (d + time.Millisecond - 1).Milliseconds()
 }
 
 func bit(b bool) int {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestRenewTellsOfAHandOver(t *testing.T) {
@@ -19,7 +19,7 @@ func TestRenewTellsOfAHandOver(t *testing.T) {
 		asked int64
 		want  bool
 	}{{l.Token - 1, false}, {l.Token, true}} {
-		b.do(t, "HSET", s.companion("state", "k"), "req", c.asked)
+		b.do(t, "HSET", s.companion("state", "k"), "hand_over", c.asked)
 		if renewed, err := s.Renew(bounded(t), l); err != nil || renewed.HandOver != c.want {
 			t.Errorf("asked for token %d: %+v, %v", c.asked, renewed, err)
 		}
@@ -93,7 +93,7 @@ func TestWaitForNoTime(t *testing.T) {
 }
 
 func TestWaitWithoutTheRightToWait(t *testing.T) {
-	server := scripttest.StartRedis(t, user("default on nopass ~* +@all -blpop")...)
+	server := script.StartRedis(t, user("default on nopass ~* +@all -blpop")...)
 	if err := open(t, server.Addr).Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
 		t.Errorf("wait: %v, want ErrNoWakeups", err)
 	}

@@ -68,6 +68,10 @@ func secure(ctx context.Context, c net.Conn, config *tls.Config, addr string) (n
 	return secured{t}, nil
 }
 
+func hungUp(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
 // secured is a connection on which the cause of its end is not lost: a server
 // that does not like this side's certificate says so after the handshake, and has
 // hung up when the first request comes.
@@ -75,7 +79,7 @@ type secured struct{ *tls.Conn }
 
 func (c secured) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	if hungUp(err) {
 		if _, alert := c.Read(make([]byte, 1)); alert != nil {
 			err = alert
 		}
@@ -85,7 +89,7 @@ func (c secured) Write(p []byte) (int, error) {
 
 // tlsProblem puts what went wrong with TLS into words; what is permanent takes
 // another certificate, or another URL. An empty text says that it was not TLS.
-func tlsProblem(err error) (text string, permanent bool, cure string) {
+func tlsProblem(err error) (text string, permanent bool, hint string) {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -102,13 +106,13 @@ func tlsProblem(err error) (text string, permanent bool, cure string) {
 	case errors.As(err, &noTLS):
 		return "it speaks no TLS at this port", false, "name the port that does, or leave TLS out: redis:// instead of rediss://"
 	case errors.As(err, &alert) && alert.Op == "remote error":
-		text, cure = "it refuses this side of TLS: "+withoutPackage(alert.Err), "it must speak TLS 1.2 or newer: look at its settings and its log"
+		text, hint = "it refuses this side of TLS: "+withoutPackage(alert.Err), "it must speak TLS 1.2 or newer: look at its settings and its log"
 		if permanent = strings.Contains(text, "certificate"); permanent {
-			cure = "give a client certificate that it trusts with cert=FILE&key=FILE in the store's URL"
+			hint = "give a client certificate that it trusts with cert=FILE&key=FILE in the store's URL"
 		}
-		return text, permanent, cure
+		return text, permanent, hint
 	case errors.As(err, &handshake) && !isTimeout(err) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET):
-		return "no TLS: " + withoutPackage(err), false, cureOther
+		return "no TLS: " + withoutPackage(err), false, hintOther
 	}
 	return "", false, ""
 }

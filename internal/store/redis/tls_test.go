@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/scripttest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestTLS(t *testing.T) {
-	certs := scripttest.NewCertificates(t, t.TempDir())
-	server := scripttest.StartRedis(t)
+	t.Parallel()
+	certs := script.NewCertificates(t, t.TempDir())
+	server := script.StartRedis(t)
 	b := backend{raw: rawClient(t, server.Addr)}
 	addr := certs.ServeTLS(t, b.raw, "server")
 	_, port, _ := net.SplitHostPort(addr)
@@ -29,7 +30,7 @@ func TestTLS(t *testing.T) {
 	const wrongCA = "its certificate was not signed by a CA that this host trusts"
 	for _, c := range []struct {
 		name, shows, wants, url string
-		says, cure              string // nothing: a grant
+		says, hint              string // nothing: a grant
 	}{
 		{name: "a private CA", url: "rediss://" + addr + "/" + ca},
 		{name: "a database", url: "rediss://" + addr + "/3" + ca},
@@ -39,14 +40,14 @@ func TestTLS(t *testing.T) {
 		{name: "client certificate that nobody wants", url: "rediss://" + addr + ca + client},
 		{name: "insecure", shows: "expired", url: "rediss://" + addr + "?insecure=true"},
 
-		{name: "no CA", url: "rediss://" + addr, says: wrongCA, cure: "ca=FILE"},
-		{name: "not insecure", url: "rediss://" + addr + "?insecure=false", says: wrongCA, cure: "ca=FILE"},
-		{name: "wrong CA", url: "rediss://" + addr + "?ca=" + certs.File("stranger.pem"), says: wrongCA, cure: "ca=FILE"},
-		{name: "expired", shows: "expired", url: "rediss://" + addr + ca, says: "a certificate that it shows is valid from 20", cure: "renew"},
-		{name: "another's certificate", shows: "elsewhere", url: "rediss://" + addr + ca, says: "its certificate is not for this name: ", cure: "server_name=NAME"},
-		{name: "wrong server name", url: "rediss://" + addr + ca + "&server_name=redis.example", says: "not redis.example", cure: "server_name=NAME"},
-		{name: "no client certificate", wants: "yes", url: "rediss://" + addr + ca, says: "it refuses this side of TLS: certificate required", cure: "cert=FILE&key=FILE"},
-		{name: "a stranger's client certificate", wants: "yes", url: "rediss://" + addr + ca + stranger, says: "it refuses this side of TLS: unknown certificate authority", cure: "cert=FILE&key=FILE"},
+		{name: "no CA", url: "rediss://" + addr, says: wrongCA, hint: "ca=FILE"},
+		{name: "not insecure", url: "rediss://" + addr + "?insecure=false", says: wrongCA, hint: "ca=FILE"},
+		{name: "wrong CA", url: "rediss://" + addr + "?ca=" + certs.File("stranger.pem"), says: wrongCA, hint: "ca=FILE"},
+		{name: "expired", shows: "expired", url: "rediss://" + addr + ca, says: "a certificate that it shows is valid from 20", hint: "renew"},
+		{name: "another's certificate", shows: "elsewhere", url: "rediss://" + addr + ca, says: "its certificate is not for this name: ", hint: "server_name=NAME"},
+		{name: "wrong server name", url: "rediss://" + addr + ca + "&server_name=redis.example", says: "not redis.example", hint: "server_name=NAME"},
+		{name: "no client certificate", wants: "yes", url: "rediss://" + addr + ca, says: "it refuses this side of TLS: certificate required", hint: "cert=FILE&key=FILE"},
+		{name: "a stranger's client certificate", wants: "yes", url: "rediss://" + addr + ca + stranger, says: "it refuses this side of TLS: unknown certificate authority", hint: "cert=FILE&key=FILE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shows, wants := "server", "no"
@@ -59,11 +60,11 @@ func TestTLS(t *testing.T) {
 			b.do(t, "CONFIG", "SET", "tls-cert-file", certs.File(shows+".pem"), "tls-key-file", certs.File(shows+".key"), "tls-auth-clients", wants)
 			s := openWith(t, Options{URL: c.url, Prefix: prefix})
 			if c.says != "" {
-				wantError(t, acquire(t, s), true, c.says, c.cure)
+				wantError(t, acquire(t, s), true, c.says, c.hint)
 				return
 			}
-			if s.Insecure() != strings.Contains(c.url, "insecure=true") {
-				t.Errorf("insecure: %t", s.Insecure())
+			if s.insecure() != strings.Contains(c.url, "insecure=true") {
+				t.Errorf("insecure: %t", s.insecure())
 			}
 			l := grant(t, s, request(strings.ReplaceAll(c.name, " ", "-")))
 			if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
@@ -75,7 +76,7 @@ func TestTLS(t *testing.T) {
 
 // A CA that is given is the only one that is trusted.
 func TestPrivateCA(t *testing.T) {
-	certs := scripttest.NewCertificates(t, t.TempDir())
+	certs := script.NewCertificates(t, t.TempDir())
 	text, err := os.ReadFile(certs.File("ca.pem"))
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,7 @@ func TestPrivateCA(t *testing.T) {
 // A server that does not like this side's certificate says so after the handshake,
 // and may have hung up when the first request leaves.
 func TestAlertBeforeTheFirstRequest(t *testing.T) {
-	certs := scripttest.NewCertificates(t, t.TempDir())
+	certs := script.NewCertificates(t, t.TempDir())
 	addr, closed := hangingUp(t, certs, &tls.Config{ClientAuth: tls.RequireAnyClientCert})
 	s := openWith(t, Options{URL: "rediss://" + addr + "?insecure=true", Prefix: prefix, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -117,8 +118,8 @@ func (c *resetConn) Write(p []byte) (int, error) {
 
 // TLS costs one round trip more, once.
 func TestRoundTripsOverTLS(t *testing.T) {
-	certs := scripttest.NewCertificates(t, t.TempDir())
-	server := scripttest.StartRedis(t)
+	certs := script.NewCertificates(t, t.TempDir())
+	server := script.StartRedis(t)
 	addr := certs.ServeTLS(t, rawClient(t, server.Addr), "server")
 	var w wire
 	s := openWith(t, Options{URL: "rediss://" + addr + "?ca=" + certs.File("ca.pem"), Prefix: prefix, Dialer: w.dial})
@@ -133,7 +134,7 @@ func TestRoundTripsOverTLS(t *testing.T) {
 
 // What broke one connection broke all of them: the next call makes a new one.
 func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
-	certs := scripttest.NewCertificates(t, t.TempDir())
+	certs := script.NewCertificates(t, t.TempDir())
 	b := realBackend(t)
 	s := openWith(t, Options{URL: "rediss://" + certs.ServeTLS(t, b.raw, "server") + "?insecure=true", Prefix: prefix})
 	l := grant(t, s, request("k"))
@@ -155,10 +156,10 @@ func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 
 // What answers is no server that speaks TLS as it should.
 func TestNoTLS(t *testing.T) {
-	old, _ := hangingUp(t, scripttest.NewCertificates(t, t.TempDir()), &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	old, _ := hangingUp(t, script.NewCertificates(t, t.TempDir()), &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
 	for _, c := range []struct {
 		name, addr string
-		says, cure string
+		says, hint string
 	}{
 		{"a text", answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n", ""), "it speaks no TLS at this port", "redis:// instead of rediss://"},
 		{"nonsense in a record", answering(t, "\x16\x03\x03\x00\x04\x63\x00\x00\x00", ""), "no TLS: ", "look at its log"},
@@ -166,14 +167,14 @@ func TestNoTLS(t *testing.T) {
 		{"TLS 1.1", old, "it refuses this side of TLS: protocol version not supported", "TLS 1.2 or newer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wantError(t, acquire(t, openWith(t, Options{URL: "rediss://" + c.addr, Prefix: prefix})), false, c.says, c.cure)
+			wantError(t, acquire(t, openWith(t, Options{URL: "rediss://" + c.addr, Prefix: prefix})), false, c.says, c.hint)
 		})
 	}
 }
 
 // hangingUp is a server that makes handshakes and hangs up, and tells when it has
 // done so for the first time.
-func hangingUp(t *testing.T, certs scripttest.Certificates, config *tls.Config) (addr string, closed <-chan struct{}) {
+func hangingUp(t *testing.T, certs script.Certificates, config *tls.Config) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
 	if err != nil {
@@ -204,7 +205,8 @@ func hangingUp(t *testing.T, certs scripttest.Certificates, config *tls.Config) 
 
 // A handshake ends with the call that needs it.
 func TestHandshakeEndsWithItsContext(t *testing.T) {
-	for name, addr := range map[string]string{"accepts and never answers": neverAnswers(t), "plain Redis": scripttest.StartRedis(t).Addr} {
+	t.Parallel()
+	for name, addr := range map[string]string{"accepts and never answers": neverAnswers(t), "plain Redis": script.StartRedis(t).Addr} {
 		s := openWith(t, Options{URL: "rediss://" + addr, Prefix: prefix})
 		for op, call := range calls(s) {
 			t.Run(name+"/"+op, func(t *testing.T) {
@@ -218,12 +220,12 @@ func TestHandshakeEndsWithItsContext(t *testing.T) {
 
 func TestBadCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
-	certs := scripttest.NewCertificates(t, dir)
+	certs := script.NewCertificates(t, dir)
 	if err := os.WriteFile(filepath.Join(dir, "empty.pem"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := func(name string) string { return filepath.Join(dir, name) }
-	for _, c := range []struct{ query, says, cure string }{
+	for _, c := range []struct{ query, says, hint string }{
 		{"ca=" + f("missing.pem"), "the CA's certificate cannot be read: open " + f("missing.pem") + ": no such file", "ca="},
 		{"ca=" + dir, "is a directory", "ca="},
 		{"ca=" + f("empty.pem"), "holds no certificate", "BEGIN CERTIFICATE"},
@@ -236,14 +238,14 @@ func TestBadCertificateFiles(t *testing.T) {
 		{"insecure=maybe", "neither true nor false", "insecure=true"},
 	} {
 		_, err := New(Options{URL: "rediss://:sesame@h?" + c.query, Prefix: prefix})
-		wantError(t, err, true, c.says, c.cure)
+		wantError(t, err, true, c.says, c.hint)
 	}
 	_ = certs
 }
 
 func TestSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b+c.sock")
-	server := scripttest.StartRedis(t, "--unixsocket", path, "--requirepass", "sesame")
+	server := script.StartRedis(t, "--unixsocket", path, "--requirepass", "sesame")
 	where := strings.ReplaceAll(path, " ", "%20")
 	s := openWith(t, Options{URL: "unix://:sesame@" + where + "?db=3", Prefix: prefix})
 	l := grant(t, s, request("k"))
@@ -265,5 +267,64 @@ func TestSocket(t *testing.T) {
 		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Refused {
 			t.Errorf("%v: not refused", err)
 		}
+	}
+}
+
+// Certificates are renewed while a command runs. Until both sides have the new
+// ones there is no answer; at the first contact a wrong one needs a person.
+func TestCertificatesAreReadAgain(t *testing.T) {
+	certs := script.NewCertificates(t, t.TempDir())
+	b := backend{raw: rawClient(t, script.StartRedis(t).Addr)}
+	addr := certs.ServeTLS(t, b.raw, "server")
+	dir := t.TempDir()
+	install := func(from, to string) {
+		t.Helper()
+		text, err := os.ReadFile(certs.File(from))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, to), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	url := "rediss://" + addr + "?ca=" + dir + "/ca.pem&cert=" + dir + "/client.pem&key=" + dir + "/client.key"
+	b.do(t, "CONFIG", "SET", "tls-auth-clients", "yes")
+	for _, name := range []string{"ca.pem", "client.pem", "client.key"} {
+		install(name, name)
+	}
+	s := openWith(t, Options{URL: url, Prefix: prefix})
+	l := grant(t, s, request("k"))
+	for name, c := range map[string]struct {
+		change func()
+		says   string
+	}{
+		"another CA":          {func() { install("stranger.pem", "ca.pem") }, "not signed by a CA that this host trusts"},
+		"another certificate": {func() { install("stranger.pem", "client.pem"); install("stranger.key", "client.key") }, "unknown certificate authority"},
+		"half of a pair":      {func() { install("stranger.pem", "client.pem") }, "cannot be used"},
+		"no file":             {func() { _ = os.Remove(filepath.Join(dir, "client.key")) }, "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.change()
+			b.do(t, "CLIENT", "KILL", "TYPE", "normal")
+			_, _ = s.Renew(bounded(t), l) // it finds the end of its connection
+			var failure *lease.StoreError
+			if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q, not for ever", err, c.says)
+			}
+			first, err := New(Options{URL: url, Prefix: prefix})
+			if err == nil {
+				_, err = first.Acquire(bounded(t), request("k"))
+				_ = first.Close()
+			}
+			if !errors.As(err, &failure) || !failure.Permanent {
+				t.Errorf("at the first contact: %v, want it permanent", err)
+			}
+			for _, name := range []string{"ca.pem", "client.pem", "client.key"} {
+				install(name, name)
+			}
+			if _, err := s.Renew(bounded(t), l); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -11,10 +11,30 @@ import (
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 // Schemes are what the URL of a store begins with, up to the "://".
 var Schemes = []string{"redis", "rediss", "unix", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster"}
+
+// Default is where a server is looked for when no store is named.
+const Default = "redis://127.0.0.1:6379/0"
+
+// Factory is what package store knows of this one. An address may name files: of a
+// password, as file:PATH in its place, and those of TLS.
+var Factory = location.Factory{
+	Schemes: Schemes,
+	Form:    "redis://" + hostForm + "[/DATABASE]",
+	Open: func(url string, o location.Options) (location.Store, error) {
+		s, err := New(Options{URL: url, Prefix: o.Prefix})
+		if err == nil && s.insecure() {
+			o.Warn("insecure=true: whoever is on the way to the store can pose as it", "give the file of the CA's certificate with ca=FILE instead")
+		}
+		return s, err
+	},
+	Redact:          location.Redact,
+	FromEnvironment: fromEnvironment,
+}
 
 // kind says what the addresses of a URL are.
 type kind int
@@ -67,8 +87,8 @@ type target struct {
 	tls *tls.Config // nil: none
 }
 
-func refusal(problem, cure string) error {
-	return &lease.StoreError{Op: "redis store", Err: errors.New(problem), Permanent: true, Cure: cure}
+func refusal(problem, hint string) error {
+	return &lease.StoreError{Op: "redis store", Err: errors.New(problem), Permanent: true, Hint: hint}
 }
 
 // parseURL reads the URL of a store, and the certificates that it names. A URL
@@ -216,13 +236,20 @@ func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
 
 func (t *target) readPasswords(u *url.URL, values url.Values) error {
 	t.user = u.User.Username()
-	t.password, _ = u.User.Password()
-	if u.User != nil && t.password == "" {
+	password, _ := u.User.Password()
+	if u.User != nil && password == "" {
 		return refusal("the URL has a user but no password", "write USER:PASSWORD@, or :PASSWORD@ without a user")
 	}
-	t.sentinelUser, t.sentinelPassword = values.Get("sentinel_username"), values.Get("sentinel_password")
-	if t.sentinelUser != "" && t.sentinelPassword == "" {
+	t.sentinelUser = values.Get("sentinel_username")
+	if t.sentinelUser != "" && values.Get("sentinel_password") == "" {
 		return refusal("the URL has a sentinel_username but no sentinel_password", "give both, or the password alone")
+	}
+	var err *location.Error
+	if t.password, err = location.Password(password); err == nil {
+		t.sentinelPassword, err = location.Password(values.Get("sentinel_password"))
+	}
+	if err != nil {
+		return refusal(err.Problem, err.Hint)
 	}
 	return nil
 }

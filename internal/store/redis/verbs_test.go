@@ -7,23 +7,26 @@ import (
 
 func TestRenewScript(t *testing.T) {
 	runScriptCases(t, []scriptCase{
-		{name: "renewed", before: leads, call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s; PTTL STATE = 100s; HMGET STATE exp tok id = now+30s now-10s me; EXISTS SETTLED = 0"},
-		{name: "not shorter than the minimum hold", before: leads, call: "renew nb=now+80s", want: "1 now 0", after: "PTTL LEASE = 80s; HGET STATE exp = now+80s"},
-		{name: "asked to hand over", before: leads + "HSET STATE req now-10s", call: "renew", want: "1 now 1"},
-		{name: "an older holder was asked", before: leads + "HSET STATE req now-20s", call: "renew", want: "1 now 0"},
+		{name: "memory is not shortened", before: leads + "PEXPIRE STATE 900s", call: "renew", want: "1 now 0", after: "PTTL STATE = 900s"},
+		{name: "renewed", before: leads, call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s; PTTL STATE = 100s; HMGET STATE expires token holder = now+30s now-10s me; EXISTS SETTLED = 0"},
+		{name: "not shorter than the minimum hold", before: leads, call: "renew nb=now+80s", want: "1 now 0", after: "PTTL LEASE = 80s; HGET STATE expires = now+80s"},
+		{name: "asked to hand over", before: leads + "HSET STATE hand_over now-10s", call: "renew", want: "1 now 1"},
+		{name: "an older holder was asked", before: leads + "HSET STATE hand_over now-20s", call: "renew", want: "1 now 0"},
 		{
 			name: "the state was lost", before: "SET LEASE me PX 20s", call: "renew", want: "1 now 0",
-			after: "HMGET STATE tok id at nb tick ttl exp meta = now-10s me now-10s now-10s now-20s 30000 now+30s {}; PTTL STATE = 100s",
+			after: "HMGET STATE token holder acquired min_hold_until tick ttl expires meta = now-10s me now-10s now-10s now-20s 30000 now+30s {}; PTTL STATE = 100s",
 		},
 		{name: "a lease without an expiry heals", before: leads + "PERSIST LEASE", call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s"},
 		{
 			name: "gone with its state: back", call: "renew nb=now+80s", want: "2 now 0",
-			after: "GET LEASE = me; PTTL LEASE = 80s; HMGET STATE tok id at nb tick ttl exp = now-10s me now-10s now+80s now-20s 30000 now+80s; GET SETTLED = now; PTTL SETTLED = 100s",
+			after: "GET LEASE = me; PTTL LEASE = 80s; HMGET STATE token holder acquired min_hold_until tick ttl expires = now-10s me now-10s now+80s now-20s 30000 now+80s; GET SETTLED = now SELF; PTTL SETTLED = 100s",
 		},
-		{name: "gone: back", before: leads + "DEL LEASE; HSET STATE req now-10s since now due now+10s", call: "renew", want: "2 now 1", after: "GET LEASE = me; HMGET STATE since due = _ _"},
-		{name: "gone, an older counter: back", before: "HSET STATE tok now-50s id other", call: "renew", want: "2 now 0", after: "HMGET STATE tok id = now-10s me"},
-		{name: "gone, and too late", call: "renew until=now-1s", want: "0 now expired _", after: "EXISTS LEASE STATE = 0"},
-		{name: "gone, granted since", before: "HSET STATE tok now-1s id other", call: "renew", want: "0 now newer _", after: "EXISTS LEASE = 0"},
+		{name: "gone: back", before: leads + "DEL LEASE; HSET STATE hand_over now-10s settle_since now settle_due now+10s", call: "renew", want: "2 now 1", after: "GET LEASE = me; HMGET STATE settle_since settle_due = _ _"},
+		{name: "gone, an older counter: back", before: "HSET STATE token now-50s holder other", call: "renew", want: "2 now 0", after: "HMGET STATE token holder = now-10s me"},
+		{name: "expired by this clock alone: back", before: leads + "DEL LEASE; HSET STATE expires now-60s", call: "renew", want: "2 now 0", after: "GET LEASE = me; PTTL LEASE = 30s; HMGET STATE token expires server = now-10s now+30s SELF"},
+		{name: "a clock that has gone back does not lengthen the minimum hold", before: leads, call: "renew at=now+900s nb=now+940s", want: "1 now 0", after: "PTTL LEASE = 40s"},
+		{name: "on another server than the one that granted", before: leads + "HSET STATE server abc", call: "renew", want: "1 now 0", after: "HGET STATE server = SELF"},
+		{name: "gone, granted since", before: "HSET STATE token now-1s holder other", call: "renew", want: "0 now newer _", after: "EXISTS LEASE = 0"},
 		{name: "gone, released", before: ended, call: "renew", want: "0 now released _", after: "EXISTS LEASE = 0"},
 		{name: "another has it", before: rival, call: "renew", want: "0 now other other", after: "GET LEASE = other; PTTL LEASE = 20s"},
 		{name: "a stranger has it", before: "SET LEASE somebody", call: "renew", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
@@ -39,20 +42,21 @@ func TestReleaseScript(t *testing.T) {
 	runScriptCases(t, []scriptCase{
 		{
 			name: "released", before: leads, call: "release", want: "1 now",
-			after: "GET LEASE = nil; HMGET STATE id tok req = _ now-10s _; LLEN WAKE = 1; PTTL WAKE = 5s; PTTL STATE = 100s; HGET STATE rel = ~me~;" +
-				"LRANGE RUNS 0 -1 = " + mine + "; PTTL RUNS = 100s; HMGET STATE ok starts = nil nil",
+			after: "GET LEASE = nil; HMGET STATE holder token hand_over = _ now-10s _; LLEN WAKE = 1; PTTL WAKE = 5s; PTTL STATE = 100s; HGET STATE released = ~me~;" +
+				"LRANGE RUNS 0 -1 = " + mine + "; PTTL RUNS = 100s; HMGET STATE served_tick starts = nil nil",
 		},
 		{name: "the minimum hold goes on", before: leads, call: "release nb=now+40s", want: "1 now", after: "GET LEASE = cooldown:me; PTTL LEASE = 40s; LLEN WAKE = 1"},
+		{name: "a clock that has gone back does not lengthen it", before: leads, call: "release at=now+900s nb=now+940s", want: "1 now", after: "GET LEASE = cooldown:me; PTTL LEASE = 40s"},
 		{name: "repeated while it cools down", before: ended + "SET LEASE cooldown:me PX 40s", call: "release nb=now+40s", want: "1 now", after: "PTTL LEASE = 40s; EXISTS WAKE = 0"},
 		{name: "nothing ran: nothing is held or filed", before: leads, call: "release nb=now+40s ran=0", want: "1 now", after: "GET LEASE = nil; EXISTS RUNS = 0; LLEN WAKE = 1"},
-		{name: "revoked: the key is free at once", before: "SET LEASE revoked:me PX 20s; HSET STATE tok now id me", call: "release nb=now+40s", want: "1 now", after: "GET LEASE = nil; HMGET STATE id tok = _ now"},
-		{name: "the key was gone already", before: leads + "DEL LEASE", call: "release", want: "0 now gone _", after: "HGET STATE id = _; HGET STATE rel = ~me~; LLEN WAKE = 1; LRANGE RUNS 0 -1 = " + mine},
+		{name: "revoked: the key is free at once", before: "SET LEASE revoked:me PX 20s; HSET STATE token now holder me", call: "release nb=now+40s", want: "1 now", after: "GET LEASE = nil; HMGET STATE holder token = _ now"},
+		{name: "the key was gone already", before: leads + "DEL LEASE", call: "release", want: "0 now gone _", after: "HGET STATE holder = _; HGET STATE released = ~me~; LLEN WAKE = 1; LRANGE RUNS 0 -1 = " + mine},
 		{name: "everything was gone already", call: "release", want: "0 now gone _", after: "EXISTS STATE WAKE = 0; LRANGE RUNS 0 -1 = " + mine},
-		{name: "the state was lost", before: "SET LEASE me PX 20s", call: "release", want: "1 now", after: "GET LEASE = nil; HGET STATE tok = now-10s"},
-		{name: "another has it", before: rival, call: "release", want: "0 now other other", after: "GET LEASE = other; PTTL LEASE = 20s; HGET STATE id = other; HGET STATE rel = nil; EXISTS WAKE = 0; LRANGE RUNS 0 -1 = " + mine},
+		{name: "the state was lost", before: "SET LEASE me PX 20s", call: "release", want: "1 now", after: "GET LEASE = nil; HGET STATE token = now-10s"},
+		{name: "another has it", before: rival, call: "release", want: "0 now other other", after: "GET LEASE = other; PTTL LEASE = 20s; HGET STATE holder = other; HGET STATE released = nil; EXISTS WAKE = 0; LRANGE RUNS 0 -1 = " + mine},
 		{name: "a stranger has it", before: "SET LEASE somebody", call: "release", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
-		{name: "an older token of the same holder", before: leads, call: "release token=now-30s", want: "0 now other me", after: "GET LEASE = me; HGET STATE id = me"},
-		{name: "without a period no tick is written", before: leads, call: "release success=1", want: "1 now", after: "HGET STATE ok = nil"},
+		{name: "an older token of the same holder", before: leads, call: "release token=now-30s", want: "0 now other me", after: "GET LEASE = me; HGET STATE holder = me"},
+		{name: "without a period no tick is written", before: leads, call: "release success=1", want: "1 now", after: "HGET STATE served_tick = nil"},
 		{name: "a run of a stranger's list", before: leads + "SET RUNS x", call: "release", want: "1 now", after: "LRANGE RUNS 0 -1 = " + mine},
 	})
 }
@@ -60,14 +64,14 @@ func TestReleaseScript(t *testing.T) {
 // Gap 2, the other half: a start after which nothing ran is taken back once.
 func TestReleaseTakesAStartBack(t *testing.T) {
 	const call = "release period=100s ran=0"
-	const two = "HSET STATE anchor now-20s starts 2;"
+	const two = "HSET STATE series_tick now-20s starts 2;"
 	runScriptCases(t, []scriptCase{
-		{name: "taken back", before: leads + two, call: call, want: "1 now", after: "HMGET STATE anchor starts = now-20s 1"},
+		{name: "taken back", before: leads + two, call: call, want: "1 now", after: "HMGET STATE series_tick starts = now-20s 1"},
 		{name: "taken back after the expiry", before: leads + two + "DEL LEASE", call: call, want: "0 now gone _", after: "HGET STATE starts = 1"},
 		{name: "once", before: ended + two, call: call, want: "0 now gone _", after: "HGET STATE starts = 2"},
 		{name: "not when it ran", before: leads + two, call: call + " ran=1", want: "1 now", after: "HGET STATE starts = 2"},
-		{name: "not below none", before: leads + "HSET STATE anchor now-20s starts 0", call: call, want: "1 now", after: "HGET STATE starts = 0"},
-		{name: "not of an earlier round", before: leads + "HSET STATE anchor now-90s starts 2", call: call, want: "1 now", after: "HGET STATE starts = 2"},
+		{name: "not below none", before: leads + "HSET STATE series_tick now-20s starts 0", call: call, want: "1 now", after: "HGET STATE starts = 0"},
+		{name: "not of an earlier round", before: leads + "HSET STATE series_tick now-90s starts 2", call: call, want: "1 now", after: "HGET STATE starts = 2"},
 		{name: "not another's", before: rival + two, call: call, want: "0 now other other", after: "HGET STATE starts = 2"},
 		{name: "not without a period", before: leads + two, call: call + " period=0", want: "1 now", after: "HGET STATE starts = 2"},
 	})
@@ -77,13 +81,13 @@ func TestReleaseTakesAStartBack(t *testing.T) {
 func TestReleaseServesTheTick(t *testing.T) {
 	const call = "release period=100s success=1 exit=0"
 	runScriptCases(t, []scriptCase{
-		{name: "the first", before: leads, call: call, want: "1 now", after: "HGET STATE ok = now-20s"},
-		{name: "a later one", before: leads + "HSET STATE ok now-50s", call: call, want: "1 now", after: "HGET STATE ok = now-20s"},
-		{name: "never back", before: leads + "HSET STATE ok now", call: call, want: "1 now", after: "HGET STATE ok = now"},
-		{name: "a period ahead is no garbage", before: leads + "HSET STATE ok now+90s", call: call, want: "1 now", after: "HGET STATE ok = now+90s"},
-		{name: "the far future is", before: leads + "HSET STATE ok now+120s", call: call, want: "1 now", after: "HGET STATE ok = now-20s"},
-		{name: "a failure serves nothing", before: leads, call: call + " success=0", want: "1 now", after: "HGET STATE ok = nil"},
-		{name: "also after the loss", before: rival, call: call, want: "0 now other other", after: "HGET STATE ok = now-20s"},
+		{name: "the first", before: leads, call: call, want: "1 now", after: "HGET STATE served_tick = now-20s"},
+		{name: "a later one", before: leads + "HSET STATE served_tick now-50s", call: call, want: "1 now", after: "HGET STATE served_tick = now-20s"},
+		{name: "never back", before: leads + "HSET STATE served_tick now", call: call, want: "1 now", after: "HGET STATE served_tick = now"},
+		{name: "a period ahead is no garbage", before: leads + "HSET STATE served_tick now+90s", call: call, want: "1 now", after: "HGET STATE served_tick = now+90s"},
+		{name: "the far future is", before: leads + "HSET STATE served_tick now+120s", call: call, want: "1 now", after: "HGET STATE served_tick = now-20s"},
+		{name: "a failure serves nothing", before: leads, call: call + " success=0", want: "1 now", after: "HGET STATE served_tick = nil"},
+		{name: "also after the loss", before: rival, call: call, want: "0 now other other", after: "HGET STATE served_tick = now-20s"},
 	})
 }
 

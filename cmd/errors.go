@@ -1,0 +1,29 @@
+package cmd
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// errNo is returned by a verb that worked and whose answer is no: status 1.
+var errNo = errors.New("no")
+
+// addressError is a store's address that cannot be used, and where it was given.
+type addressError struct {
+	source string
+	err    error
+}
+
+func openError(c settings.Config, err error) error {
+	var failure *lease.StoreError
+	if errors.As(err, &failure) && !failure.Permanent { // the address is good, what it names is not there
+		return err
+	}
+	return &addressError{cmp.Or(c.StoreSource, "the default store"), err}
+}
+
+func (e *addressError) Error() string { return e.source + ": " + e.err.Error() }
+func (e *addressError) Unwrap() error { return e.err }

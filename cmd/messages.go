@@ -1,0 +1,255 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/store/location"
+)
+
+// Messages go to stderr, since stdout belongs to the command: one line that begins
+// with "leaderrun: ", in lower case and without a full stop, and a second line that
+// says what to do about it, if anything. A run that succeeds or is skipped prints
+// nothing, so that cron sends no mail.
+
+// newLogger makes the log of a run. --quiet keeps errors only.
+func newLogger(w io.Writer, c settings.Config) *slog.Logger {
+	level := slog.LevelWarn
+	switch {
+	case c.Quiet:
+		level = slog.LevelError
+	case c.Verbose:
+		level = slog.LevelDebug
+	}
+	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal()})
+}
+
+func fail(log *slog.Logger, err error) {
+	log.Error(err.Error(), about(observe.EventRefused, err)...)
+}
+
+// about is the attributes of a record about an error: its event, and a hint.
+func about(event slog.Attr, err error) []any { return append([]any{event}, hint(err)...) }
+
+// hint is the attribute with what to do about an error; none if that is unknown.
+func hint(err error) []any {
+	if text := hintOf(err); text != "" {
+		return []any{observe.HintAttr, text}
+	}
+	return nil
+}
+
+func hintOf(err error) string {
+	var setting *settings.Error
+	var address *location.Error
+	var store *lease.StoreError
+	switch {
+	case errors.As(err, &setting) && setting.Hint != "":
+		return setting.Hint
+	case errors.As(err, &address):
+		return address.Hint
+	case errors.As(err, &store) && store.Hint != "":
+		return store.Hint
+	}
+	for _, s := range shortages {
+		if errors.Is(err, s.err) {
+			return s.hint
+		}
+	}
+	return ""
+}
+
+// warnAbout warns of settings that are allowed but probably not meant.
+func warnAbout(log *slog.Logger, c settings.Config) {
+	if c.StoreSource == "" {
+		log.Warn("no store named: using Redis on THIS host; other hosts are not excluded",
+			observe.EventAdvice, observe.HintAttr, nameStore())
+	}
+	if c.TTL < settings.ShortTTL {
+		log.Warn(fmt.Sprintf("a TTL of %s is short: a brief pause of the store or of this host costs the lease", settings.FormatDuration(c.TTL)),
+			observe.EventAdvice, observe.HintAttr, "use --ttl 3s or more")
+	}
+}
+
+func nameStore() string {
+	return "name it with --store redis://HOST:6379/0, LEADERRUN_STORE or store: in " + settings.Files()[0]
+}
+
+// explainOutcome says why a run ended, unless it went as it should.
+func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
+	log = log.With(observe.KeyAttr, c.Key, "outcome", string(r.Outcome))
+	switch {
+	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
+		log.Error("an operator took the lease away, the command was stopped, its result is void",
+			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" tells who leads")
+	case r.Outcome == elect.Lost:
+		log.Error("lease lost, the command was stopped, its result is void: "+reason(r.Err),
+			observe.EventVoid, observe.HintAttr, "find out who took it: an operator with leaderrun release --force --now, or who else writes to leaderrun's keys in the store")
+	case r.Outcome == elect.Expired:
+		log.Error("lease expired, the command was stopped, its result is void: "+reason(r.Err), about(observe.EventVoid, r.Err)...)
+	case r.Outcome == elect.Unavailable:
+		log.Error("nothing ran: "+reason(r.Err), about(observe.EventUnavailable, r.Err)...)
+	case r.Outcome == elect.NotStarted:
+		explainStart(log, c.Command[0], r.Err)
+	case r.Outcome == elect.GuardDied:
+		log.Error("the command was killed: "+reason(r.Err),
+			observe.EventGuardDied, observe.HintAttr, "look for who killed it: a person, or the kernel for lack of memory")
+	case r.Outcome == elect.MaxRuntime:
+		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", settings.FormatDuration(c.MaxRuntime)), observe.EventMaxRuntime)
+	case ranOut(r, c):
+		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", settings.FormatDuration(c.Wait), whoLeads(r.Holder)),
+			observe.EventWaitRanOut, observe.HintAttr, "wait longer, or choose the status of this case with -E")
+	case r.Outcome == elect.Denied:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+whoLeads(r.Holder), observe.EventDenied)
+	case r.Outcome == elect.Skipped:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventSkipped)
+	}
+}
+
+// skipLevel is the level of a skip: shown on a terminal, but not where cron would
+// send it by mail.
+func skipLevel() slog.Level {
+	if isTerminal(os.Stderr) {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+func explainStart(log *slog.Logger, name string, err error) {
+	shown := settings.Redact(name)
+	switch notStarted(err) {
+	case exitNotFound:
+		hint := "check its path and, for a script, the interpreter in its first line"
+		switch {
+		case strings.Contains(name, " "):
+			hint = "no shell reads it: write its arguments as words of their own, or sh -c 'COMMAND ARG'"
+		case !strings.Contains(name, "/"):
+			hint = "give its full path: the PATH of cron and of services is short"
+		}
+		log.Error(fmt.Sprintf("command not found: %q", shown), observe.EventNotStarted, observe.HintAttr, hint)
+	case exitCannotExecute:
+		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, settings.Cause(err)), observe.EventNotStarted, observe.HintAttr, "it must be an executable file: chmod +x, and #! in a script's first line")
+	default:
+		log.Error("nothing ran: "+notStartable(shown, err), about(observe.EventNotStarted, err)...)
+	}
+}
+
+// notStartable says why the system could not start the command.
+func notStartable(shown string, err error) string {
+	switch {
+	case errors.Is(err, runner.ErrGuard):
+		return err.Error()
+	case errors.Is(err, syscall.ETIMEDOUT): // the guard looked at the clock before it started the command
+		return "the lease ran out before the start: leaderrun itself was stopped, starved, or asleep with the machine"
+	}
+	return fmt.Sprintf("cannot start %q: %s", shown, reason(err))
+}
+
+// shortages are what the system may lack when it cannot start a process.
+var shortages = []struct {
+	err  error
+	hint string
+}{
+	{runner.ErrNoProc, "mount the /proc of this process namespace: mount -t proc proc /proc"},
+	{syscall.EMFILE, "raise the limit of open files: ulimit -n, or LimitNOFILE= of a systemd unit"},
+	{syscall.ENFILE, "this host has no open files left: find out who holds them, or raise fs.file-max"},
+	{syscall.EAGAIN, "raise the limit of processes: ulimit -u, TasksMax= of a systemd unit, or the pids limit of a container"},
+	{syscall.ENOMEM, "free memory, or raise the memory limit of the unit or container"},
+}
+
+func reason(err error) string {
+	if err == nil {
+		return "no reason known"
+	}
+	return err.Error()
+}
+
+// whoLeads says why the key is not free. What it quotes comes from the store, so it
+// may be anything.
+func whoLeads(held *lease.HeldError) string {
+	if held == nil {
+		return "the key is taken"
+	}
+	rest := held.Remaining.Round(time.Second)
+	switch held.Why {
+	case lease.HeldCooldown:
+		return fmt.Sprintf("the minimum hold of the last run lasts for another %s", rest)
+	case lease.HeldRevoked:
+		return fmt.Sprintf("the lease was revoked and its holder has %s left to stop", rest)
+	case lease.HeldForeign:
+		return fmt.Sprintf("the key holds %q, which leaderrun did not write", held.Value)
+	}
+	return fmt.Sprintf("%q leads", held.Value)
+}
+
+// watched reports whether a standby's state is shown in a line that is rewritten:
+// stderr is a terminal that can do that, and no other messages were asked for.
+func watched(c settings.Config) bool {
+	return !c.Quiet && !c.Verbose && !c.JSONLog && isTerminal(os.Stderr) && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
+}
+
+// isTerminal reports whether f is a terminal, or another character device.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// flagError words pflag's errors. It shows no values: one of them may be an address
+// with a password. words are the verbs.
+func flagError(flags *pflag.FlagSet, err error, words []string) error {
+	hint := "leaderrun --help lists the flags; those of the command belong after it"
+	if slices.Contains(words, flags.Name()) {
+		hint = "leaderrun " + flags.Name() + " --help lists its flags"
+	}
+	var unknown *pflag.NotExistError
+	var bare *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	var known *settings.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return &settings.Error{Problem: "unknown flag -" + unknown.GetSpecifiedName(), Hint: hint}
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		e := &settings.Error{Problem: "unknown flag --" + settings.Redact(name), Hint: hint}
+		if other := settings.Suggest(name, flagNames(flags)); other != "" {
+			e.Hint = "did you mean --" + other + "?"
+		}
+		if slices.Contains(words, name) { // other programs have --version
+			e.Hint = "did you mean leaderrun " + name + "?"
+		}
+		return e
+	case errors.As(err, &bare):
+		return &settings.Error{Setting: bare.GetFlag().Name, Problem: "needs a value", Hint: hint}
+	case errors.As(err, &invalid):
+		return &settings.Error{Setting: invalid.GetFlag().Name, Problem: "is a switch and takes no such value", Hint: "leave the value out"}
+	}
+	return &settings.Error{Problem: "a flag is not written as one", Hint: hint}
+}
+
+func flagNames(flags *pflag.FlagSet) []string {
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != settings.NowFlag && f.Name != "help" {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}

@@ -1,0 +1,126 @@
+package cmd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/runner"
+)
+
+func heldBy(value string, why lease.HeldReason) func(*campaign.Result) {
+	return func(r *campaign.Result) {
+		r.Holder = &lease.HeldError{Value: value, Why: why, Remaining: 12 * time.Second}
+	}
+}
+
+func noGuard(err error) func(*campaign.Result) {
+	return failed(fmt.Errorf("%w: %w", runner.ErrGuard, err))
+}
+
+func TestExplain(t *testing.T) {
+	away := &lease.StoreError{Op: "acquire", Err: errors.New("redis at h:6379: connection refused"), Hint: "start it"}
+	tests := []struct {
+		result campaign.Result
+		set    string
+		want   string // empty: nothing is said
+	}{
+		{result(elect.Exited, exited(0, 0)), "", ""},
+		{result(elect.Exited, exited(3, 0)), "", ""},
+		{result(elect.Ordered, exited(0, 15), orderedBy(15)), "", ""},
+		{result(elect.Ordered, orderedBy(15)), "wait=forever", ""},
+		{result(elect.Denied, heldBy("h/1/x", lease.HeldLeader)), "", ""},
+		{result(elect.Denied, heldBy("h/1/x", lease.HeldLeader)), "wait=5m skip-exit-code=0", ""},
+		{result(elect.Skipped), "", ""},
+		{result(elect.Denied, heldBy("h/1/x", lease.HeldLeader)), "wait=5m", `leaderrun: k: nothing ran: --wait 5m ran out, "h/1/x" leads` + "\n  "},
+		{result(elect.Denied), "wait=5m", "leaderrun: k: nothing ran: --wait 5m ran out, the key is taken\n  "},
+		{result(elect.Unavailable, failed(away)), "", "leaderrun: k: nothing ran: acquire: redis at h:6379: connection refused\n  start it\n"},
+		{result(elect.Unavailable), "", "leaderrun: k: nothing ran: no reason known\n"},
+		{result(elect.Lost, failed(lease.ErrLost)), "", "leaderrun: k: lease lost, the command was stopped, its result is void: " + lease.ErrLost.Error() + "\n  "},
+		{result(elect.Expired, failed(away)), "", "leaderrun: k: lease expired, the command was stopped, its result is void: acquire: redis at h:6379: connection refused\n  start it\n"},
+		{result(elect.GuardDied, failed(errors.New("signal 9"))), "", "leaderrun: k: the command was killed: signal 9\n  "},
+		{result(elect.MaxRuntime), "max-runtime=90m", "leaderrun: k: the command ran longer than --max-runtime 1h30m and was stopped\n"},
+		{result(elect.NotStarted, failed(syscall.ENOENT)), "", `leaderrun: k: command not found: "job"` + "\n  give its full path"},
+		{result(elect.NotStarted, failed(syscall.EACCES)), "", `leaderrun: k: cannot execute "job": permission denied` + "\n  "},
+		{result(elect.NotStarted, failed(syscall.EAGAIN)), "", `leaderrun: k: nothing ran: cannot start "job": resource temporarily unavailable` + "\n  raise the limit of processes"},
+		{result(elect.NotStarted, failed(syscall.ENOMEM)), "", `leaderrun: k: nothing ran: cannot start "job": cannot allocate memory` + "\n  free memory"},
+		{result(elect.NotStarted, failed(syscall.ETIMEDOUT)), "", "leaderrun: k: nothing ran: the lease ran out before the start: leaderrun itself was stopped, starved, or asleep with the machine\n"},
+		{result(elect.NotStarted, noGuard(os.NewSyscallError("pipe2", syscall.EMFILE))), "", "leaderrun: k: nothing ran: cannot start the guard process: pipe2: too many open files\n  raise the limit of open files"},
+		{result(elect.NotStarted, noGuard(syscall.ENFILE)), "", "leaderrun: k: nothing ran: cannot start the guard process: too many open files in system\n  this host has no open files left"},
+		{result(elect.NotStarted, noGuard(runner.ErrNoProc)), "", "leaderrun: k: nothing ran: cannot start the guard process: /proc is missing here or shows other processes, and without it no process tree can be killed\n  mount the /proc"},
+		{result(elect.NotStarted, noGuard(errors.New("killed"))), "", "leaderrun: k: nothing ran: cannot start the guard process: killed\n"},
+	}
+	defer swap(t, &os.Stderr)() // no terminal
+	for _, tt := range tests {
+		var said bytes.Buffer
+		c := configured(t, tt.set)
+		explainOutcome(newLogger(&said, c), c, tt.result)
+		if got := said.String(); tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s with %q: %q, want %q", tt.result.Outcome, tt.set, got, tt.want)
+		}
+	}
+}
+
+// On a terminal a skip says who leads. What a store answers may be anything.
+func TestSkipOnATerminal(t *testing.T) {
+	tests := []struct {
+		why   lease.HeldReason
+		value string
+		want  string
+	}{
+		{lease.HeldLeader, "h/1/x", `nothing ran: "h/1/x" leads`},
+		{lease.HeldLeader, "\x1b[2J", `nothing ran: "\x1b[2J" leads`},
+		{lease.HeldCooldown, "cooldown:h/1/x", "nothing ran: the minimum hold of the last run lasts for another 12s"},
+		{lease.HeldRevoked, "revoked:h/1/x", "nothing ran: the lease was revoked and its holder has 12s left to stop"},
+		{lease.HeldForeign, "other\n", `nothing ran: the key holds "other\n", which leaderrun did not write`},
+	}
+	stderr := os.Stderr
+	t.Cleanup(func() { os.Stderr = stderr })
+	var err error
+	if os.Stderr, err = os.Open(os.DevNull); err != nil { // as much of a terminal as a test has: a character device
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		for quiet, want := range map[string]string{"": "leaderrun: k: " + tt.want + "\n", "quiet=true": ""} {
+			var said bytes.Buffer
+			c := configured(t, quiet)
+			explainOutcome(newLogger(&said, c), c, result(elect.Denied, heldBy(tt.value, tt.why)))
+			if said.String() != want {
+				t.Errorf("%q: %q, want %q", quiet, &said, want)
+			}
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	tests := []struct {
+		set  string
+		want string
+	}{
+		{"store=redis://h", ""},
+		{"", "leaderrun: no store named: using Redis on THIS host; other hosts are not excluded\n  name it with --store"},
+		{"quiet=true", ""},
+		{"store=redis://h ttl=3s", ""},
+		{"store=redis://h ttl=2999ms", "leaderrun: a TTL of 2.999s is short"},
+		{"store=redis://h ttl=2999ms quiet=true", ""},
+	}
+	for _, tt := range tests {
+		var said bytes.Buffer
+		c := configured(t, tt.set)
+		if strings.Contains(tt.set, "store=") {
+			c.StoreSource = "--store"
+		}
+		warnAbout(newLogger(&said, c), c)
+		if got := said.String(); tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%q: %q, want %q", tt.set, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package cmd
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/run"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// verbFlags are the run flags that a verb accepts.
+type verbFlags struct{ flags *pflag.FlagSet }
+
+// addFlags gives command the flags of a run with these names.
+func addFlags(command *cobra.Command, names ...string) verbFlags {
+	v := verbFlags{settings.NewFlags()}
+	for _, name := range names {
+		command.Flags().AddFlag(v.flags.Lookup(name))
+	}
+	v.complete(command)
+	return v
+}
+
+// storeFlags are the flags of every verb that asks the store.
+var storeFlags = []string{"store", "prefix", "config"}
+
+// read finds the settings of a verb.
+func (v verbFlags) read() (settings.Config, *settings.Sources, error) {
+	c, s, err := settings.Read(v.flags, settings.Files())
+	if err == nil {
+		err = s.Locate(c.ValidateSettings())
+	}
+	return c, s, err
+}
+
+// ask opens the store and calls question with it. With keyed a key must be given.
+func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings.Config, store lease.Admin) error) error {
+	c, _, err := v.read()
+	if err == nil && keyed && c.Key == "" {
+		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name the one that you ask about: --key NAME; leaderrun status lists all"}
+	}
+	if err == nil {
+		err = settings.CheckStore(&c)
+	}
+	if err != nil {
+		return err
+	}
+	log := newLogger(os.Stderr, c)
+	if c.StoreSource == "" {
+		log.Warn("no store named: asking Redis on THIS host", observe.EventAdvice, observe.HintAttr, nameStore())
+	}
+	store, err := run.OpenExisting(c, log)
+	if err != nil {
+		return openError(c, err)
+	}
+	defer func() { _ = store.Close() }()
+	return question(context.Background(), c, run.WithTimeout(store))
+}
+
+// noArguments refuses arguments.
+func noArguments(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return &settings.Error{
+		Problem: command.Name() + " takes no arguments",
+		Hint:    "to run a command of that name: leaderrun --key NAME -- " + command.Name() + " ARG",
+	}
+}
+
+// complete registers the words that complete the values of flags: for --key, the
+// keys in the store.
+func (v verbFlags) complete(command *cobra.Command) {
+	command.Flags().VisitAll(func(f *pflag.Flag) {
+		if s := settings.Find(f.Name); s != nil && s.Choices != nil {
+			_ = command.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(s.Choices, cobra.ShellCompDirectiveNoFileComp)) // fails for an unknown flag only
+		}
+		if f.Name == "key" {
+			_ = command.RegisterFlagCompletionFunc(f.Name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return v.keys(), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+	})
+}
+
+// keys are the keys in the store, if it answers within a second: somebody waits at
+// a prompt.
+func (v verbFlags) keys() []string {
+	c, _, err := v.read()
+	if err == nil {
+		err = settings.CheckStore(&c)
+	}
+	if err != nil {
+		return nil
+	}
+	store, err := run.OpenExisting(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = store.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	keys, _ := store.Keys(ctx) // none is as good as an error
+	return keys
+}

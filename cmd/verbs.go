@@ -1,0 +1,105 @@
+package cmd
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// verbs makes each verb, by its name.
+func verbs() map[string]func() *cobra.Command {
+	return map[string]func() *cobra.Command{
+		"check":      checkCommand,
+		"completion": func() *cobra.Command { return completionCommand(whole) },
+		"config":     configCommand,
+		"doctor":     doctorCommand,
+		"explain":    explainCommand,
+		"help":       func() *cobra.Command { return helpCommand(helpOf) },
+		"history":    historyCommand,
+		"install":    installCommand,
+		"man":        manCommand,
+		"release":    releaseCommand,
+		"status":     statusCommand,
+		"version":    versionCommand,
+	}
+}
+
+func verbNames() []string { return slices.Sorted(maps.Keys(verbs())) }
+
+// verb makes the root command with the verb of that name; nil: there is none.
+func verb(name string) *cobra.Command {
+	switch name {
+	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd: // completion scripts call it
+		_ = os.Unsetenv("LEADERRUN_ACTIVE_HELP") // set by cobra's script for fish; it is no setting of ours
+		return whole()
+	}
+	if command := verbs()[name]; command != nil {
+		return tool(command())
+	}
+	return nil
+}
+
+// tool makes cobra's root command with some verbs.
+func tool(commands ...*cobra.Command) *cobra.Command {
+	p := &cobra.Command{Use: "leaderrun", SilenceErrors: true, SilenceUsage: true}
+	p.CompletionOptions.DisableDefaultCmd = true
+	p.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c.Flags(), err, verbNames()) })
+	p.AddCommand(commands...)
+	return p
+}
+
+// execute runs a verb by cobra. What cobra itself writes (help, completions) is
+// collected and written here, since cobra ignores errors of writing.
+func execute(t *cobra.Command, args []string) error {
+	var answer bytes.Buffer
+	t.SetOut(&answer)
+	t.SetArgs(args)
+	if err := t.Execute(); err != nil {
+		return err
+	}
+	return writeAnswer(answer.String())
+}
+
+func runVerb(t *cobra.Command, args []string) int {
+	err := execute(t, args)
+	if err != nil && !errors.Is(err, errNo) {
+		fail(newLogger(os.Stderr, settings.Default()), err)
+	}
+	return verbStatus(err)
+}
+
+// helpOf answers with the help of one verb.
+func helpOf(name string) error {
+	about := verbs()[name]
+	if about == nil {
+		return &settings.Error{Problem: "no such verb", Hint: "leaderrun help lists the verbs"}
+	}
+	return execute(tool(about()), []string{name, "--help"})
+}
+
+// whole makes cobra's root command with all verbs and the flags of a run, for the
+// completion and the manual.
+func whole() *cobra.Command {
+	t := tool()
+	t.Use = "leaderrun [flags] [--] COMMAND [ARG...]"
+	t.Run = func(*cobra.Command, []string) {} // or its flags are not completed
+	flags := settings.NewFlags()
+	flags.Lookup(settings.NowFlag).Hidden = true
+	t.Flags().SetInterspersed(false)
+	t.Flags().AddFlagSet(flags)
+	verbFlags{flags}.complete(t)
+	for name, command := range verbs() {
+		if name == "help" { // instead of cobra's
+			t.SetHelpCommand(command())
+			continue
+		}
+		t.AddCommand(command())
+	}
+	return t
+}

@@ -1,0 +1,71 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// A tree that survives a kill is killed again, also when nothing else happens.
+func TestKillIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stubborn, w.survives = true, 2
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) { return l, lease.ErrLost }
+		time.AfterFunc(time.Minute, func() { w.end() })
+		Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "10.0 signal 15", "11.0 kill", "12.0 kill", "13.0 kill", "13.0 gone", "13.0 release")
+	})
+}
+
+// A lease that turns out to be another's when it is released is not released again,
+// and the run ends as it did: the command ran under its own lease.
+func TestReleaseOfALostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(time.Second, 3)
+		w.release = func(context.Context) error { return fmt.Errorf("test: %w", lease.ErrLost) }
+		r := Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "1.0 gone", "1.0 release")
+		if r.Outcome != elect.Exited || r.Exit.Code != 3 {
+			t.Errorf("%s, exit %+v", r.Outcome, r.Exit)
+		}
+	})
+}
+
+// A standby that leaves may have got the wake-up that another waits for: it hands one
+// on before it ends, and does not wait long for that.
+func TestStandbyPassesOn(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		pass func(context.Context) error
+		end  time.Duration
+	}{
+		{"in time", func(context.Context) error { time.Sleep(200 * time.Millisecond); return nil }, 3200 * time.Millisecond},
+		{"the store hangs", silent, 3500 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
+					return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 20 * time.Second}
+				}
+				w.wait, w.pass = silent, test.pass
+				signals := make(chan Received, 1)
+				time.AfterFunc(3*time.Second, func() { signals <- Received{Signal: 15, Order: true} })
+				set := w.settings()
+				set.Wait, set.Signals = elect.Forever, signals
+				r := Run(t.Context(), set, w, w, w)
+				w.expect("0.0 acquire", "3.0 pass")
+				if took := time.Since(w.start); r.Outcome != elect.Ordered || took != test.end {
+					t.Errorf("%s after %s, want ordered after %s", r.Outcome, took, test.end)
+				}
+			})
+		})
+	}
+}

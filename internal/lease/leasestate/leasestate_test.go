@@ -1,0 +1,337 @@
+package leasestate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+const year = int64(365 * 24 * time.Hour / time.Millisecond)
+
+// noon is some instant of some boot.
+var noon = Instant{Boot: "b1", Up: 5_000_000, Wall: 1_800_000_000_000}
+
+func (i Instant) later(ms int64) Instant { i.Up += ms; i.Wall += ms; return i }
+
+func request(key string) lease.Request {
+	return lease.Request{Key: key, Holder: lease.NewHolder("host", 1), TTL: time.Minute}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func granted(t *testing.T, st *State, r lease.Request, now Instant) lease.Lease {
+	t.Helper()
+	l, err := st.Acquire(r, now)
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	return l
+}
+
+func TestWallClockMovesNoLease(t *testing.T) {
+	for name, step := range map[string]int64{"forward": year, "back": -year} {
+		t.Run(name, func(t *testing.T) {
+			st := &State{}
+			l := granted(t, st, request("k"), noon)
+			now := noon.later(1000)
+			now.Wall += step
+			if _, err := st.Acquire(request("k"), now); !errors.As(err, new(*lease.HeldError)) {
+				t.Errorf("acquire: %v, want a denial", err)
+			}
+			if _, err := st.Renew(l, now); err != nil {
+				t.Errorf("renew: %v", err)
+			}
+			now = now.later(60_000)
+			if next := granted(t, st, request("k"), now); next.Token <= l.Token {
+				t.Errorf("token %d after %d", next.Token, l.Token)
+			}
+		})
+	}
+}
+
+func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
+	st := &State{}
+	ticking := func(tick int64) lease.Request {
+		r := request("k")
+		r.Period, r.Tries, r.Tick = time.Hour, 2, tick
+		return r
+	}
+	first := granted(t, st, ticking(noon.Wall-30*60_000), noon)
+	must(t, st.Release(first, lease.Result{Ran: true, Success: true}, noon))
+	r := ticking(noon.Wall)
+	r.MinHold = time.Hour
+	second := granted(t, st, r, noon)
+
+	for name, up := range map[string]int64{"soon": 10, "at a time the old boot has seen": noon.Up + 10} {
+		t.Run(name, func(t *testing.T) {
+			st := &State{Token: st.Token, Grant: st.Grant, Served: st.Served, Anchor: st.Anchor, Starts: st.Starts, Released: st.Released}
+			now := Instant{Boot: "b2", Up: up, Wall: noon.Wall + 60_000}
+			if _, err := st.Acquire(ticking(noon.Wall-10*60_000), now); !errors.Is(err, lease.ErrDone) {
+				t.Errorf("acquire for the served tick: %v", err)
+			}
+			third := granted(t, st, ticking(noon.Wall), now)
+			if third.Token <= second.Token {
+				t.Errorf("token %d after %d", third.Token, second.Token)
+			}
+			if st.Starts != 2 {
+				t.Errorf("%d starts counted, want 2", st.Starts)
+			}
+		})
+	}
+}
+
+func TestFree(t *testing.T) {
+	const ttl = 60_000 // of request
+	leading := func(minHold time.Duration) (*State, lease.Lease) {
+		st, r := &State{}, request("k")
+		r.MinHold = minHold
+		return st, granted(t, st, r, noon)
+	}
+	released := func(minHold time.Duration, result lease.Result) *State {
+		st, l := leading(minHold)
+		must(t, st.Release(l, result, noon))
+		return st
+	}
+	held, _ := leading(0)
+	settling := &State{Token: 5}
+	knowing := request("k")
+	knowing.Seen.Token, knowing.Seen.TTL = 6, time.Minute
+	if _, err := settling.Acquire(knowing, noon); !errors.As(err, new(*lease.SettlingError)) {
+		t.Fatalf("acquire: %v", err)
+	}
+	ran := lease.Result{Ran: true}
+	for _, c := range []struct {
+		name string
+		st   *State
+		now  Instant
+		want bool
+	}{
+		{"new", &State{}, noon, true},
+		{"held", held, noon.later(ttl - 1), false},
+		{"expired", held, noon.later(ttl), true},
+		{"held in another boot", held, Instant{Boot: "b2", Up: noon.Up, Wall: noon.Wall}, true},
+		{"released", released(0, ran), noon, true},
+		{"cools down", released(time.Hour, ran), noon.later(ttl), false},
+		{"cooled down", released(time.Hour, ran), noon.later(time.Hour.Milliseconds()), true},
+		{"released, nothing ran", released(time.Hour, lease.Result{}), noon, true},
+		{"settles", settling, noon, false},
+	} {
+		if got := c.st.Free(c.now); got != c.want {
+			t.Errorf("%s: free is %t", c.name, got)
+		}
+	}
+}
+
+func TestDenialTellsTimes(t *testing.T) {
+	st := &State{}
+	l := granted(t, st, request("k"), noon)
+	now := noon.later(40_000)
+	if _, err := st.Renew(l, now); err != nil {
+		t.Fatal(err)
+	}
+	now = now.later(2_000)
+	now.Wall += year // no step of the wall clock moves a duration
+	_, err := st.Acquire(request("k"), now)
+	var held *lease.HeldError
+	if !errors.As(err, &held) || held.Since != 42*time.Second || held.Tick != now.Wall {
+		t.Errorf("acquire: %#v", err)
+	}
+}
+
+// A start is taken back from the round that it was counted in, also when the
+// wall clock was far ahead then.
+func TestStartIsTakenBackFromItsRound(t *testing.T) {
+	half := time.Hour.Milliseconds() / 2
+	for _, c := range []struct {
+		name  string
+		shift int64
+		now   Instant
+		want  int
+	}{
+		{"its tick", 0, noon, 0},
+		{"the end of its round", half - 1, noon, 0},
+		{"the next round", half, noon, 1},
+		{"the clock was set back", 0, Instant{Boot: noon.Boot, Up: noon.Up, Wall: noon.Wall - year}, 0},
+	} {
+		st, r := &State{}, request("k")
+		r.Period = time.Hour
+		l := granted(t, st, r, noon)
+		l.Tick += c.shift
+		must(t, st.Release(l, lease.Result{}, c.now))
+		if st.Starts != c.want {
+			t.Errorf("%s: %d starts, want %d", c.name, st.Starts, c.want)
+		}
+	}
+}
+
+// Redis' scripts divide without rounding.
+func TestHalfOfAnOddPeriod(t *testing.T) {
+	if !sameRound(100, 102, 5*time.Millisecond) || sameRound(100, 103, 5*time.Millisecond) {
+		t.Error("2 ms are less than half of 5 ms, and 3 ms are more")
+	}
+}
+
+func TestTokensStartAtTheWallClock(t *testing.T) {
+	if l := granted(t, &State{}, request("k"), noon); l.Token != noon.Wall {
+		t.Errorf("token %d at %d", l.Token, noon.Wall)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	st, now := &State{}, noon
+	var last lease.Lease
+	for i := range remembered + 5 {
+		now = now.later(1000)
+		last = granted(t, st, request("k"), now)
+		now = now.later(100)
+		for range 2 { // a repeated release files nothing twice
+			must(t, st.Release(last, lease.Result{Ran: true, Exit: i}, now))
+		}
+	}
+	if len(st.Runs) != remembered || len(st.Released) != remembered {
+		t.Fatalf("%d runs and %d holders remembered", len(st.Runs), len(st.Released))
+	}
+	want := lease.Run{Token: last.Token, Tick: last.Tick, Start: now.Wall - 100, End: now.Wall, Exit: remembered + 4, Host: "host", Holder: last.Holder}
+	if st.Runs[0] != want {
+		t.Errorf("newest run %+v, want %+v", st.Runs[0], want)
+	}
+	if !slices.IsSortedFunc(st.Runs, func(a, b lease.Run) int { return int(b.Token - a.Token) }) {
+		t.Errorf("not newest first: %+v", st.Runs)
+	}
+
+	idle := granted(t, st, request("k"), now)
+	must(t, st.Release(idle, lease.Result{}, now))
+	if st.Runs[0] != want {
+		t.Errorf("filed although nothing ran: %+v", st.Runs[0])
+	}
+}
+
+func TestVanishedRunIsFiledUntilItsHolderSpeaks(t *testing.T) {
+	st := &State{}
+	lost := granted(t, st, request("k"), noon)
+	now := noon.later(2 * 60_000)
+	next := granted(t, st, request("k"), now)
+	want := lease.Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, Host: "host", Holder: lost.Holder, Vanished: true}
+	if len(st.Runs) != 1 || st.Runs[0] != want {
+		t.Fatalf("runs %+v, want %+v", st.Runs, want)
+	}
+	must(t, st.Release(next, lease.Result{Ran: true}, now.later(50)))
+	if err := st.Release(lost, lease.Result{Ran: true, Exit: 76}, now.later(100)); err != nil {
+		t.Errorf("release of the lost lease: %v", err)
+	}
+	want = lease.Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, End: now.Wall + 100, Exit: 76, Host: "host", Holder: lost.Holder}
+	if len(st.Runs) != 2 || st.Runs[1] != want {
+		t.Errorf("runs %+v, want %+v second", st.Runs, want)
+	}
+}
+
+func TestReleaseEndsACandidacyThatTheFileForgot(t *testing.T) {
+	st := &State{}
+	r := request("k")
+	l := granted(t, st, r, noon)
+	*st = State{}
+	must(t, st.Release(l, lease.Result{Ran: true}, noon))
+	if _, err := st.Renew(l, noon); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("renew: %v, want ErrLost", err)
+	}
+	if _, err := st.Acquire(r, noon); !errors.Is(err, lease.ErrReleased) {
+		t.Errorf("acquire: %v, want ErrReleased", err)
+	}
+}
+
+// A state may be of anybody's making: what is told of it has an end.
+func TestStatusIsBounded(t *testing.T) {
+	huge := strings.Repeat("\xff", 1<<20)
+	st, r := New("k"), request("k")
+	r.Meta = huge
+	l := granted(t, &st, r, noon)
+	for range 50 {
+		st.Runs = append(st.Runs, lease.Run{Token: 7, Host: huge, Holder: lease.Holder(huge)}, lease.Run{Token: l.Token, Host: "host", Holder: r.Holder})
+	}
+	s := st.Status(noon)
+	if len(s.Meta) != lease.MaxMeta || len(s.Runs) != lease.MaxRuns || s.Runs[0].Holder != r.Holder {
+		t.Errorf("%d bytes of meta, %d runs", len(s.Meta), len(s.Runs))
+	}
+}
+
+// A reboot ends a lease, and what was asked of its holder.
+func TestOperateAfterAReboot(t *testing.T) {
+	st := New("k")
+	l := granted(t, &st, request("k"), noon)
+	next := Instant{Boot: "b2", Up: 10, Wall: noon.Wall + 60_000}
+	st.HandOver(next)
+	st.Revoke(false, next)
+	if s := st.Status(next); s.HandOver || s.Why != "" || s.Holder != l.Holder || s.Token != l.Token || s.Remaining != 0 {
+		t.Errorf("status %+v", s)
+	}
+	st.Revoke(true, next)
+	if s := st.Status(next); s.Holder != "" || s.Token <= l.Token || len(s.Runs) != 1 || !s.Runs[0].Vanished || s.Runs[0].Token != l.Token {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// A state is forgotten after the longest of 35 days, three periods, two TTLs and
+// the minimum hold, from its last change on.
+func TestIdle(t *testing.T) {
+	const day = 24 * time.Hour
+	plain := request("k")
+	quarterly, long, held := plain, plain, plain
+	quarterly.Period, long.TTL, held.MinHold = 90*day, 60*day, 50*day
+	for _, c := range []struct {
+		name     string
+		requests []lease.Request
+		days     int64
+	}{
+		{"plain", []lease.Request{plain}, 35},
+		{"quarterly ticks", []lease.Request{quarterly}, 270},
+		{"a long TTL", []lease.Request{long}, 120},
+		{"a long minimum hold", []lease.Request{held}, 50},
+		{"a plain run after one with ticks", []lease.Request{quarterly, plain}, 270},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st, now := New("k"), noon
+			for _, r := range c.requests {
+				r.Holder = lease.NewHolder("host", 1)
+				l := granted(t, &st, r, now)
+				now = now.later(1000)
+				must(t, st.Release(l, lease.Result{Ran: true, Success: true}, now))
+			}
+			if at := now.later(c.days * day.Milliseconds()); st.Idle(now.Wall, at) {
+				t.Errorf("forgotten within %d days", c.days)
+			} else if !st.Idle(now.Wall, at.later(1)) {
+				t.Errorf("not forgotten after %d days", c.days)
+			}
+		})
+	}
+	t.Run("a success after a loss of memory", func(t *testing.T) {
+		before, st := New("k"), New("k")
+		l := granted(t, &before, quarterly, noon)
+		must(t, st.Release(l, lease.Result{Ran: true, Success: true}, noon))
+		if st.Idle(noon.Wall, noon.later((269 * day).Milliseconds())) {
+			t.Error("forgotten within three periods")
+		}
+	})
+	t.Run("a state of an older leaderrun", func(t *testing.T) {
+		if st := (State{Version: Version, Key: "k"}); st.Idle(noon.Wall, noon.later(100*year)) {
+			t.Error("forgotten, and it does not say when it may be")
+		}
+	})
+	t.Run("a lease that lives", func(t *testing.T) {
+		st := New("k")
+		granted(t, &st, plain, noon)
+		wrong := noon
+		wrong.Wall += year
+		if st.Idle(noon.Wall, wrong) {
+			t.Error("forgotten during a lease, whose clock is not the wall's")
+		}
+	})
+}

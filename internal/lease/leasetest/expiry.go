@@ -1,0 +1,65 @@
+package leasetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// expiryTests: a lease that nobody has released is over by the store's clock,
+// which may have been set.
+var expiryTests = []test{
+	{"a holder that was called before the end of its lease is followed at its end", expiryForeseen},
+	{"any other one has time to renew", expiryDoubted},
+}
+
+// expired is a lease that is over by the store's clock, and what a standby was
+// told of it.
+func expired(t *testing.T, h Harness) (s lease.Store, l lease.Lease, told lease.Seen) {
+	t.Helper()
+	s, r := h.Open(t), h.request()
+	r.TTL = max(h.Unit, time.Second) // long enough for a denial that calls nobody
+	l = h.Grant(t, s, r)
+	denied := held(t, s, rival(r), lease.HeldLeader)
+	h.pass(2 * r.TTL)
+	return s, l, lease.Seen{Token: denied.Token, TTL: denied.TTL, Expires: denied.Expires}
+}
+
+func expiryForeseen(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	r.TTL = max(h.Unit, time.Second)
+	l := h.Grant(t, s, r)
+	standby := rival(r)
+	const ahead = 350 * time.Millisecond // when a standby asks once more
+	denied := held(t, s, standby, lease.HeldLeader)
+	h.pass(denied.Remaining - ahead)
+	denied = held(t, s, standby, lease.HeldLeader)
+	standby.Seen = lease.Seen{Token: denied.Token, TTL: denied.TTL, Expires: denied.Expires}
+	h.pass(denied.Remaining + time.Millisecond)
+	if next, err := s.Acquire(bounded(t), standby); err != nil || next.Token <= l.Token {
+		t.Errorf("granted %+v after token %d, error %v", next, l.Token, err)
+	}
+}
+
+func expiryDoubted(t *testing.T, h Harness) {
+	if !h.Settles { // its clock cannot be set
+		return
+	}
+	for name, seen := range map[string]func(*lease.Seen){
+		"it knows nothing":         func(told *lease.Seen) { *told = lease.Seen{} },
+		"its clock says otherwise": func(told *lease.Seen) { told.Left = 3 * h.Unit },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, l, told := expired(t, h)
+			seen(&told)
+			candidate := h.request()
+			candidate.Key, candidate.Seen = l.Key, told
+			if settling := settles(t, s, candidate); settling.Why != lease.SettleExpired {
+				t.Errorf("settles because it is %s, want %s", settling.Why, lease.SettleExpired)
+			}
+			reasserted(t, s, l)
+			held(t, s, candidate, lease.HeldLeader)
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package proc
+
+import "syscall"
+
+// Children lists the children of this process from a file that stays open: a
+// tree must be found and killed also where no descriptor is left.
+type Children struct {
+	fd   int // -1: the kernel has no such files
+	list []byte
+	pids []int
+}
+
+// OpenChildren opens the list. The kernel keeps children by thread: the orphans
+// that are adopted, and what the first thread has started, are with the first one.
+func OpenChildren() (*Children, error) { return childrenOfThread(syscall.Getpid()) }
+
+func childrenOfThread(id int) (*Children, error) {
+	fd, err := syscall.Open("/proc/self/task/"+itoa(id)+"/children", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err == syscall.ENOENT {
+		return &Children{fd: -1}, nil
+	}
+	return &Children{fd: fd, list: make([]byte, 4096)}, err
+}
+
+// List lists them, zombies among them, until the next call. Unless all is true,
+// there may be others.
+func (c *Children) List() (pids []int, all bool) {
+	if c.fd < 0 {
+		return childrenByParent(syscall.Getpid())
+	}
+	for length := 0; ; {
+		if length == len(c.list) {
+			c.list = append(c.list, make([]byte, len(c.list))...)
+		}
+		n, err := syscall.Pread(c.fd, c.list[length:], int64(length))
+		if err == syscall.EINTR {
+			continue
+		}
+		length += max(n, 0)
+		if err != nil || n == 0 {
+			c.pids = appendNumbers(c.pids[:0], c.list[:length])
+			return c.pids, err == nil
+		}
+	}
+}
+
+// Kill sends SIGKILL to the children that spare does not name, and to the process
+// groups that they lead or that are the given one: no fork escapes from a signal
+// to a group. It returns whom it met. The caller must not reap meanwhile: until a
+// child is reaped, neither its id nor its group's is used again. What is to die
+// needs the processor for that, and gets it first; before the signal, it would fork
+// with it.
+func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all bool) {
+	pids, all := c.List()
+	for _, pid := range pids {
+		if spare(pid) {
+			continue
+		}
+		met = append(met, pid)
+		if g, err := syscall.Getpgid(pid); err == nil && (g == pid || g == group) {
+			_ = syscall.Kill(-g, syscall.SIGKILL)
+			hurry(syscall.PRIO_PGRP, g)
+			continue
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended: then it is a zombie still
+		hurry(syscall.PRIO_PROCESS, pid)
+	}
+	return met, all
+}

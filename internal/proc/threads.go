@@ -1,0 +1,21 @@
+package proc
+
+import "runtime"
+
+// ReserveThreads has the runtime start n threads, which it keeps: where a process
+// limit is used up it ends a program that needs one more.
+func ReserveThreads(n int) {
+	started, enough := make(chan struct{}), make(chan struct{})
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			started <- struct{}{}
+			<-enough
+			runtime.UnlockOSThread()
+		}()
+	}
+	for range n {
+		<-started
+	}
+	close(enough)
+}

@@ -1,0 +1,34 @@
+package run
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// environment is that of the command or of a hook: without leaderrun's own variables,
+// since a setting may hold the store's password, and with those of the lease.
+// leaseFile is empty where there is none. The socket of the service manager is taken
+// out: leaderrun itself notifies it.
+func environment(environ []string, key string, l lease.Lease, leaseFile string) []string {
+	env := make([]string, 0, len(environ)+5)
+	for _, v := range environ {
+		if !strings.HasPrefix(v, "LEADERRUN_") && !strings.HasPrefix(v, observe.NotifySocket+"=") {
+			env = append(env, v)
+		}
+	}
+	if outer := strings.Trim(strings.Join(settings.OuterKeys(), ","), ","); outer != "" {
+		env = append(env, settings.OuterKeysVariable+"="+outer)
+	}
+	if leaseFile != "" {
+		env = append(env, settings.LeaseFileVariable+"="+leaseFile)
+	}
+	env = append(env, settings.KeyVariable+"="+key)
+	if l.Holder == "" { // a hook of a candidate that never led
+		return env
+	}
+	return append(env, settings.HolderVariable+"="+string(l.Holder), settings.TokenVariable+"="+strconv.FormatInt(l.Token, 10))
+}

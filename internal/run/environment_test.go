@@ -1,0 +1,37 @@
+package run
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// What is leaderrun's own is taken out of the command's environment, known or not:
+// a setting may hold the store's password.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("LEADERRUN_HOLDER", "")
+	if err := os.Unsetenv("LEADERRUN_HOLDER"); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{
+		"PATH=/bin", "LEADERRUN_STORE=redis://:s3cret@h", "REDIS_PASSWORD=application", "LEADERRUN_KEY=k", "LEADERRUN_LEASE_FILE=/old",
+		"LEADERRUN_ANYTHING=s3cret", "NOTIFY_SOCKET=/run/s", "LEADERRUN=theirs", "HOME=",
+	}
+	own := []string{"PATH=/bin", "REDIS_PASSWORD=application", "LEADERRUN=theirs", "HOME="}
+	l := lease.Lease{Holder: "h/1/x", Token: 7}
+	for _, tt := range []struct {
+		l    lease.Lease
+		file string
+		want []string
+	}{
+		{l, "/new", []string{"LEADERRUN_LEASE_FILE=/new", "LEADERRUN_KEY=k", "LEADERRUN_HOLDER=h/1/x", "LEADERRUN_TOKEN=7"}},
+		{l, "", []string{"LEADERRUN_KEY=k", "LEADERRUN_HOLDER=h/1/x", "LEADERRUN_TOKEN=7"}},
+		{lease.Lease{}, "", []string{"LEADERRUN_KEY=k"}},
+	} {
+		if got, want := environment(environ, "k", tt.l, tt.file), slices.Concat(own, tt.want); !slices.Equal(got, want) {
+			t.Errorf("under %+v with %q:\n got %q\nwant %q", tt.l, tt.file, got, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package run
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// hookLimit is how long a hook may run, and how long all of them that are left when
+// the run is over: a service manager waits for leaderrun then.
+const hookLimit = 10 * time.Second
+
+// hooks runs the programs of --on-acquire, --on-lost and --on-skip.
+type hooks struct {
+	*observe.Hooks
+	key      string
+	log      *slog.Logger
+	runner   *runner.Runner
+	programs map[string]program // by event
+	cut      chan struct{}      // closed to kill the one that runs, and to run no other
+}
+
+type program struct {
+	path string
+	argv []string
+}
+
+// newHooks finds the programs; nil: there are none. A missing one is only a warning.
+func newHooks(c settings.Config, log *slog.Logger, r *runner.Runner) *hooks {
+	h := &hooks{key: c.Key, log: log, runner: r, programs: map[string]program{}, cut: make(chan struct{})}
+	h.find(observe.HookAcquire, c.OnAcquire)
+	h.find(observe.HookLost, c.OnLost)
+	h.find(observe.HookSkip, c.OnSkip)
+	if len(h.programs) == 0 {
+		return nil
+	}
+	h.Hooks = observe.NewHooks(h.call)
+	return h
+}
+
+func (h *hooks) find(event string, argv []string) {
+	if len(argv) == 0 {
+		return
+	}
+	path, err := Lookup(argv[0])
+	if err != nil {
+		h.log.Warn(fmt.Sprintf("--on-%s cannot be run: %q: %s", event, settings.Redact(argv[0]), settings.Cause(err)),
+			observe.EventHookFailed, observe.HintAttr, "name an executable file, by its full path: the PATH of cron and of services is short")
+		return
+	}
+	h.programs[event] = program{path, argv}
+}
+
+// call runs the program of an event. How it ends changes nothing.
+func (h *hooks) call(hook observe.Hook) {
+	p, ok := h.programs[hook.Event]
+	if !ok {
+		return
+	}
+	select {
+	case <-h.cut:
+		h.log.Warn(fmt.Sprintf("--on-%s was not run, since leaderrun ends", hook.Event), observe.EventHookFailed, observe.HintAttr, "see why the hooks before it took so long")
+		return
+	default:
+	}
+	env := append(environment(os.Environ(), h.key, lease.Lease{Holder: hook.Holder, Token: hook.Token}, ""), settings.EventVariable+"="+hook.Event)
+	if hook.Outcome != "" {
+		env = append(env, settings.OutcomeVariable+"="+string(hook.Outcome))
+	}
+	if err := h.runner.RunHook(p.path, p.argv, env, hookLimit, h.cut); err != nil {
+		h.log.Warn(fmt.Sprintf("--on-%s failed: %v", hook.Event, err), observe.EventHookFailed, observe.HintAttr, "run it by hand: "+settings.Redact(p.path))
+	}
+}
+
+// finish waits for the hooks that are still to run, for hookLimit in all. One more
+// order to stop cuts that short.
+func (h *hooks) finish(signals <-chan campaign.Received) {
+	limit := time.NewTimer(hookLimit)
+	defer limit.Stop()
+	var once sync.Once
+	for ended := h.End(); ; {
+		select {
+		case <-ended:
+			return
+		case <-limit.C:
+			once.Do(func() { close(h.cut) })
+		case s := <-signals:
+			if s.Order {
+				once.Do(func() { close(h.cut) })
+			}
+		}
+	}
+}

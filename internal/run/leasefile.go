@@ -1,0 +1,72 @@
+package run
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/leasefile"
+	"github.com/leaderrun/leaderrun/internal/observe"
+)
+
+// leaseFile is the observer that keeps the file of LEADERRUN_LEASE_FILE. A run goes
+// on without it.
+type leaseFile struct {
+	log    *slog.Logger
+	dirs   []string
+	file   *leasefile.File // of the last lease; nil: there is none
+	warned bool            // that it cannot be kept up
+}
+
+// Observe is called before the actions. So the file exists before the command starts,
+// and says that the lease is over before the command is signalled for it; nobody
+// waits for the disk.
+func (l *leaseFile) Observe(t campaign.Transition) {
+	switch {
+	case !t.From.Tree && t.To.Tree:
+		l.create(t.To)
+	case l.file == nil:
+	case t.From.Tree && !t.To.Tree:
+		l.file.Remove()
+	case leadsUntil(t.From) != leadsUntil(t.To):
+		if err := l.file.Update(leadsUntil(t.To)); err != nil && !l.warned {
+			l.warned = true
+			l.log.Warn(fmt.Sprintf("the lease file cannot be kept up, leaderrun check may say no while this host leads: %v", err), observe.EventLeaseFile)
+		}
+	}
+}
+
+func (l *leaseFile) create(s elect.State) {
+	var err error
+	l.file, err = leasefile.Create(l.dirs, leasefile.Lease{Token: s.Lease.Token, Holder: string(s.Lease.Holder), StopBy: leadsUntil(s)})
+	if err != nil {
+		l.log.Warn("there is no lease file, leaderrun check says no in this run: "+err.Error(),
+			observe.EventLeaseFile, observe.HintAttr, "make a directory that this user may write to, and name it in XDG_RUNTIME_DIR or TMPDIR")
+	}
+}
+
+// leadsUntil is the stop-by that the file shows. After an order to stop the command
+// still leads until its tree is gone. After a lost or expired lease it does not,
+// however much grace is left.
+func leadsUntil(s elect.State) time.Duration {
+	if s.Outcome == elect.Lost || s.Outcome == elect.Expired {
+		return 0
+	}
+	return s.StopBy
+}
+
+// path is what the command is given; "" where there is no file.
+func (l *leaseFile) path() string {
+	if l.file == nil {
+		return ""
+	}
+	return l.file.Path()
+}
+
+func (l *leaseFile) close() {
+	if l.file != nil {
+		l.file.Close()
+	}
+}

@@ -1,0 +1,60 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Lookup finds the file to execute as execvp(3) does: a name with a slash is
+// taken as it is; any other is looked for in PATH, whose empty elements mean the
+// working directory, and one that cannot be executed is passed over but
+// remembered. The error matches fs.ErrNotExist, or else says why the file cannot
+// be executed.
+//
+// os/exec's LookPath will not do: it refuses the working directory and forgets
+// a file that is there without being executable.
+func Lookup(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, executable(name)
+	}
+	path, ok := os.LookupEnv("PATH")
+	if !ok {
+		path = "/bin:/usr/bin" // as execvp does
+	}
+	problem := error(&fs.PathError{Op: "exec", Path: name, Err: fs.ErrNotExist})
+	if name == "" {
+		return "", problem
+	}
+	for _, dir := range strings.Split(path, ":") {
+		file := strings.TrimSuffix(cmp.Or(dir, "."), "/") + "/" + name
+		err := executable(file)
+		if err == nil {
+			return file, nil
+		}
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR) {
+			problem = err
+		}
+	}
+	return "", problem
+}
+
+func executable(file string) error {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "exec", Path: file, Err: syscall.EACCES}
+		if info.IsDir() {
+			err = &fs.PathError{Op: "exec", Path: file, Err: syscall.EISDIR}
+		}
+	}
+	if err == nil {
+		const execute = 1 // X_OK
+		if denied := syscall.Access(file, execute); denied != nil {
+			err = &fs.PathError{Op: "exec", Path: file, Err: denied}
+		}
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+func result(outcome elect.Outcome, with ...func(*campaign.Result)) campaign.Result {
+	r := campaign.Result{State: elect.State{Outcome: outcome}}
+	for _, f := range with {
+		f(&r)
+	}
+	return r
+}
+
+func exited(code, signal int) func(*campaign.Result) {
+	return func(r *campaign.Result) { r.Ran, r.Exit = true, elect.Exit{Code: code, Signal: signal} }
+}
+
+func led(r *campaign.Result) {
+	r.AcquiredAt, r.Led = time.Second, 1500*time.Millisecond
+	r.Lease = lease.Lease{Holder: "h/1/x", Token: 1764000000123}
+}
+
+func TestOutcomeFile(t *testing.T) {
+	tests := []struct {
+		result campaign.Result
+		want   string
+	}{
+		{
+			result(elect.Exited, exited(3, 0), led),
+			`{"outcome":"exited","child_exit":3,"child_signal":null,"token":1764000000123,"key":"k","holder":"h/1/x","held_ms":1500}`,
+		},
+		{
+			result(elect.Exited, exited(0, 0), led),
+			`{"outcome":"exited","child_exit":0,"child_signal":null,"token":1764000000123,"key":"k","holder":"h/1/x","held_ms":1500}`,
+		},
+		{
+			result(elect.Lost, exited(0, 9), led),
+			`{"outcome":"lost","child_exit":null,"child_signal":9,"token":1764000000123,"key":"k","holder":"h/1/x","held_ms":1500}`,
+		},
+		{
+			result(elect.NotStarted, led),
+			`{"outcome":"not-started","child_exit":null,"child_signal":null,"token":1764000000123,"key":"k","holder":"h/1/x","held_ms":1500}`,
+		},
+		{
+			result(elect.GuardDied, exited(0, 0), led),
+			`{"outcome":"guard-died","child_exit":null,"child_signal":null,"token":1764000000123,"key":"k","holder":"h/1/x","held_ms":1500}`,
+		},
+		{
+			result(elect.Denied),
+			`{"outcome":"denied","child_exit":null,"child_signal":null,"token":null,"key":"k","holder":null,"held_ms":null}`,
+		},
+		{
+			result(elect.Unavailable),
+			`{"outcome":"unavailable","child_exit":null,"child_signal":null,"token":null,"key":"k","holder":null,"held_ms":null}`,
+		},
+	}
+	for _, tt := range tests {
+		c := settings.Config{Key: "k"}
+		c.OutcomeFile = filepath.Join(t.TempDir(), "outcome")
+		if err := os.WriteFile(c.OutcomeFile, []byte(strings.Repeat("the outcome of the run before", 99)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteOutcomeFile(c, tt.result); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(c.OutcomeFile)
+		if err != nil || string(text) != tt.want+"\n" {
+			t.Errorf("%s: %s, %v", tt.result.Outcome, text, err)
+		}
+		onlyFile(t, c.OutcomeFile)
+	}
+}
+
+func onlyFile(t *testing.T, file string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if err != nil || len(entries) != 1 || entries[0].Name() != filepath.Base(file) {
+		t.Errorf("in the directory: %v, %v", entries, err)
+	}
+}
+
+// A file that cannot be replaced any more at the end leaves nothing behind.
+func TestOutcomeFileFails(t *testing.T) {
+	c := settings.Config{Key: "k"}
+	c.OutcomeFile = filepath.Join(t.TempDir(), "outcome")
+	if err := os.MkdirAll(filepath.Join(c.OutcomeFile, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteOutcomeFile(c, result(elect.Denied)); err == nil {
+		t.Error("a directory was replaced")
+	}
+	onlyFile(t, c.OutcomeFile)
+}
+
+func TestCheckOutcomeFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, file := range []string{"", "new", "./new", dir + "/new"} {
+		if err := CheckOutcomeFile(&settings.Config{OutcomeFile: file}); err != nil {
+			t.Errorf("%q: %v", file, err)
+		}
+	}
+	if err := os.WriteFile("old", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckOutcomeFile(&settings.Config{OutcomeFile: "old"}); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink("old", "link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"link", "old/x", "absent/x", dir, fifo(t)} {
+		if err := CheckOutcomeFile(&settings.Config{OutcomeFile: file}); err == nil {
+			t.Errorf("%q was taken", file)
+		}
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) != 2 {
+		t.Errorf("the check left %v, %v", entries, err)
+	}
+}
+
+// fifo is a file that must not be replaced. A device would be lost to the whole
+// machine by a test that fails as root.
+func fifo(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

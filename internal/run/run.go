@@ -1,0 +1,127 @@
+// Package run puts one run together: store, guard, signals, observers, hooks and the
+// lease file, and has package campaign run it. It promises that the observers are
+// finished before Run returns, and that one that hangs costs seconds and does not
+// change the result.
+//
+// It does not find the settings (package settings), nor word the result or choose the
+// exit status (package cmd). Only cmd may import it.
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/leasefile"
+	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// Run runs the command while leader. An error means that the store's address cannot
+// be used.
+func Run(c settings.Config, log *slog.Logger, line *observe.Line) (campaign.Result, error) {
+	leases, err := open(c, log, false)
+	if err != nil {
+		return campaign.Result{}, err
+	}
+	defer func() { _ = leases.Close() }()
+	commands := runner.New(c.Path, c.Command)
+	defer commands.Close()
+	if c.Wait > 0 { // a candidate that does not stand by is likely to be skipped
+		commands.Prepare() // first: the guard gets ready while the store is asked
+	}
+	signals := listen(runner.HasTerminal(), commands.IsGuard)
+	watching, finish := newObservers(c, log.With(observe.KeyAttr, c.Key), line, commands, signals.received)
+	defer finish()
+	file := &leaseFile{log: log.With(observe.KeyAttr, c.Key), dirs: leasefile.Dirs()}
+	defer file.close()
+
+	result := campaign.Run(context.Background(), campaign.Settings{
+		Settings:  electSettings(c),
+		Now:       runner.Now,
+		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Tries: c.Tries, Meta: meta(c)},
+		NewHolder: NewHolder,
+		Signals:   signals.received,
+	}, leases, process{commands, c, signals, file}, append(observers{file}, watching...))
+	return result, nil
+}
+
+func electSettings(c settings.Config) elect.Settings {
+	return elect.Settings{
+		Timing:           elect.NewTiming(c.TTL, c.Renew, c.KillAfter),
+		Retry:            c.Retry,
+		Wait:             c.Wait,
+		KillAfter:        c.KillAfter,
+		LostGrace:        c.LostGrace,
+		StopSignal:       int(c.Signal),
+		StopSignalNamed:  c.SignalNamed,
+		StopOnRenewError: c.StopOnRenewError,
+		Leftovers:        c.Leftovers,
+		MaxRuntime:       c.MaxRuntime,
+		Rejoin:           c.Rejoin,
+		OncePer:          c.OncePer > 0,
+	}
+}
+
+// NewHolder makes the id of a candidacy on this host.
+func NewHolder() lease.Holder {
+	host, _ := os.Hostname() // the random part of the id tells hosts without a name apart
+	return lease.NewHolder(host, os.Getpid())
+}
+
+// meta is what the store shows of the command: not its arguments, which may hold
+// secrets.
+func meta(c settings.Config) string {
+	text, err := json.Marshal(map[string]string{"command": c.Command[0]})
+	const most = 4096
+	if err != nil || len(text) > most {
+		return "{}"
+	}
+	return string(text)
+}
+
+// process is the command as a campaign sees it.
+type process struct {
+	*runner.Runner
+	config  settings.Config
+	signals *listener
+	file    *leaseFile
+}
+
+func (p process) Start(killBy time.Duration, l lease.Lease, report func(elect.Event)) {
+	p.signals.beforeStart()
+	p.Runner.Start(killBy, environment(os.Environ(), p.config.Key, l, p.file.path()), func(r runner.Report) {
+		switch r.Kind {
+		case runner.Started:
+			if !p.config.Rejoin { // the next command needs them, too
+				runner.LetGo()
+			}
+			report(elect.Event{Kind: elect.Started})
+		case runner.Failed:
+			report(elect.Event{Kind: elect.StartFailed, Err: r.Err})
+		case runner.Ended:
+			report(elect.Event{Kind: elect.CommandEnded, Exit: exit(r), Left: r.Left})
+		case runner.Unkillable:
+			p.file.log.Warn("SIGKILL has no effect yet: "+r.Left, observe.EventKilling, observe.HintAttr,
+				"leaderrun goes on killing, and holds the lease while it can; as root, find out what the process does")
+		case runner.Gone:
+			report(elect.Event{Kind: elect.TreeGone, Exit: exit(r), Err: r.Err})
+		}
+	})
+}
+
+func exit(r runner.Report) elect.Exit {
+	switch {
+	case r.Err != nil:
+		return elect.Exit{}
+	case r.Status.Signaled():
+		return elect.Exit{Signal: int(r.Status.Signal())}
+	}
+	return elect.Exit{Code: r.Status.ExitStatus()}
+}

@@ -1,0 +1,41 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// StoreTimeout bounds one call of a store: as long as a run with the default TTL
+// tries before it gives up.
+const StoreTimeout = 5 * time.Second
+
+// WithTimeout bounds each call of a store by itself: to list many keys is many calls.
+func WithTimeout(s lease.Admin) lease.Admin { return timeoutStore{s} }
+
+type timeoutStore struct{ lease.Admin }
+
+func (s timeoutStore) Inspect(ctx context.Context, key string) (lease.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return s.Admin.Inspect(ctx, key)
+}
+
+func (s timeoutStore) Keys(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return s.Admin.Keys(ctx)
+}
+
+func (s timeoutStore) HandOver(ctx context.Context, key string) (lease.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return s.Admin.HandOver(ctx, key)
+}
+
+func (s timeoutStore) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return s.Admin.Revoke(ctx, key, now)
+}

@@ -1,0 +1,131 @@
+package runner
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// beside runs a shell script beside the command and returns how it ended.
+func beside(r *Runner, limit time.Duration, cut <-chan struct{}, script string) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- r.RunHook("/bin/sh", []string{"sh", "-c", script}, os.Environ(), limit, cut) }()
+	return ended
+}
+
+func endOf(t *testing.T, ended <-chan error) string {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	case <-time.After(20 * time.Second):
+		t.Fatal("it has not ended within 20 s")
+		panic("unreachable")
+	}
+}
+
+func TestBeside(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	for script, want := range map[string]string{
+		"exit 0": "", "exit 3": "exit status 3", "kill -TERM $$": "it died of a signal: terminated",
+		"test -c /dev/stdin && ! read line": "",
+	} {
+		if got := endOf(t, beside(r, time.Minute, nil, script)); got != want {
+			t.Errorf("%s ended with %q, want %q", script, got, want)
+		}
+	}
+	if err := r.RunHook("/nonexistent", []string{"x"}, nil, time.Minute, nil); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("what does not exist: %v", err)
+	}
+}
+
+// One that hangs is killed with its process group.
+func TestBesideIsLimited(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	file := filepath.Join(t.TempDir(), "pids")
+	script := "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & all=\"$all $!\"; done; echo $$ $all >" + file + ".new; mv " + file + ".new " + file + "; wait"
+	cut := make(chan struct{})
+	ended := beside(r, time.Minute, cut, script)
+	await(t, func() bool { _, err := os.Stat(file); return err == nil })
+	close(cut)
+	if got := endOf(t, ended); got != "killed, since leaderrun ends" {
+		t.Errorf("%q", got)
+	}
+	pids, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range strings.Fields(string(pids)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead(t, pid)
+	}
+	if got := endOf(t, beside(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The tree that a dead guard leaves is killed; what runs beside it is neither
+// killed with it, nor is its status taken away.
+func TestBesideOutlivesTheGuard(t *testing.T) {
+	r, reports, pids := startTree(t, far())
+	dir := t.TempDir()
+	ended := beside(r, time.Minute, nil, "touch "+dir+"/up; until [ -e "+dir+"/go ]; do sleep 0.01; done; exit 5")
+	await(t, func() bool { _, err := os.Stat(dir + "/up"); return err == nil })
+	guardOf(r).signal(syscall.SIGKILL)
+	last(t, reports)
+	for _, pid := range pids {
+		dead(t, pid)
+	}
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := endOf(t, ended); got != "exit status 5" {
+		t.Errorf("it ended with %q", got)
+	}
+}
+
+// The first process of a container reaps every child but those that it has started
+// itself and waits for.
+func TestOthersAreReaped(t *testing.T) {
+	var h helpers
+	attr := &syscall.ProcAttr{}
+	own, err := h.start("/bin/true", []string{"true"}, attr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := syscall.ForkExec("/bin/true", []string{"true"}, attr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.before = []int{other}
+	if !h.spares(own) || !h.spares(other) {
+		t.Error("a child that no guard has left is not spared")
+	}
+	proc.AwaitEnd(own)
+	proc.AwaitEnd(other)
+	if !h.reapSome() || h.reapSome() {
+		t.Error("not all that could be reaped were, or one was twice")
+	}
+	if _, err := syscall.Wait4(other, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("the other child was not reaped: %v", err)
+	}
+	if h.spares(other) {
+		t.Error("an id that may be used again is spared")
+	}
+	if status, ended := h.reap(own); !ended || !status.Exited() {
+		t.Errorf("the own child was reaped: %v", status)
+	}
+}

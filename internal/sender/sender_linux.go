@@ -1,0 +1,44 @@
+//go:build amd64 || arm64
+
+package sender
+
+import (
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+var (
+	// noted: the signal, by number, was sent by the kernel, by a process: its id
+	// beside the highest bit.
+	noted [65][2]uint32
+	// next is the runtime's handler, the same one for all signals.
+	next uintptr //nolint:unused // the assembly jumps there
+	// note is the address of the handler that goes before it.
+	note uintptr
+)
+
+// Note has it noted who sends these signals. The runtime handles them already.
+func Note(signals ...syscall.Signal) {
+	for _, sig := range signals {
+		var action struct {
+			handler, flags, restorer uintptr
+			mask                     uint64
+		}
+		const maskLen, ignored = 8, 1
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&action)), maskLen, 0, 0)
+		if errno != 0 || action.handler <= ignored || action.handler == note {
+			continue
+		}
+		next, action.handler = action.handler, note
+		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, maskLen, 0, 0)
+	}
+}
+
+// Of tells who has sent the signal since the last call: the kernel, or a process,
+// the last one by its id, which is 0 from outside this namespace. Several signals
+// may come as one, and what was told with one is not told again with the next.
+func Of(sig syscall.Signal) (kernel, process bool, pid int) {
+	by := atomic.SwapUint32(&noted[sig][1], 0)
+	return atomic.SwapUint32(&noted[sig][0], 0) != 0, by != 0, int(by &^ (1 << 31))
+}

@@ -1,0 +1,12 @@
+//go:build !linux || !(amd64 || arm64)
+
+package sender
+
+import "syscall"
+
+// Note does nothing here.
+func Note(...syscall.Signal) {}
+
+// Of takes every signal for the kernel's: one that a terminal sends must not reach
+// a command twice.
+func Of(syscall.Signal) (kernel, process bool, pid int) { return true, false, 0 }

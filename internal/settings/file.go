@@ -1,0 +1,116 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
+)
+
+// strict is viper's decoder for the file. Viper's own would lower-case names, make
+// numbers of values and overlook what stands there twice.
+type strict struct{ file *string }
+
+// Decoder implements viper.DecoderRegistry.
+func (d strict) Decoder(string) (viper.Decoder, error) { return d, nil }
+
+// Decode implements viper.Decoder.
+func (d strict) Decode(text []byte, values map[string]any) error {
+	found, err := parseFile(*d.file, text, Names())
+	for name, value := range found {
+		values[name] = value
+	}
+	return err
+}
+
+// parseFile reads the text of a file of settings: one mapping of settings, by the
+// given names, to single values. A value is taken as it is written and not as
+// what YAML makes of it: the key 0123 is not 83. Errors begin with the file's path.
+func parseFile(path string, text []byte, names []string) (map[string]string, error) {
+	root, err := parseDocument(path, text)
+	if err != nil || root.ShortTag() == nullTag {
+		return nil, err
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, &Error{Problem: path + ": holds no settings", Hint: oneSettingPerLine}
+	}
+	found := make(map[string]string)
+	for i := 0; i < len(root.Content); i += 2 {
+		name, value := root.Content[i], root.Content[i+1]
+		if name.Kind != yaml.ScalarNode { // the value of an alias is the anchor's name
+			return nil, &Error{Problem: fmt.Sprintf("%s: has a name that is no text (line %d)", path, name.Line), Hint: oneSettingPerLine}
+		}
+		if !slices.Contains(names, name.Value) {
+			return nil, unknownSetting(path, name.Value, names)
+		}
+		_, twice := found[name.Value]
+		problem, hint := "", "give it one value, as on the command line"
+		switch {
+		case name.Value == fileSetting:
+			problem, hint = "a file of settings cannot name another", "remove it: --config or LEADERRUN_CONFIG names the file"
+		case twice:
+			problem = fmt.Sprintf("is there a second time (line %d)", name.Line)
+		case value.Kind != yaml.ScalarNode:
+			problem = "is not a single value"
+		case value.ShortTag() == nullTag:
+			problem = "has no value"
+		}
+		if problem != "" {
+			return nil, &Error{Setting: name.Value, Source: path + ": " + name.Value, Problem: problem, Hint: hint}
+		}
+		found[name.Value] = value.Value
+	}
+	return found, nil
+}
+
+const nullTag = "!!null"
+
+// parseDocument reads the one document of a file; null if it has only comments.
+func parseDocument(path string, text []byte) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, second yaml.Node
+	err := decoder.Decode(&document)
+	if errors.Is(err, io.EOF) {
+		return new(yaml.Node), nil
+	}
+	if err == nil {
+		err = decoder.Decode(&second)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return document.Content[0], nil
+	case err == nil:
+		return nil, &Error{Problem: path + ": has a second YAML document", Hint: "remove the line --- between them, or what follows it"}
+	case !utf8.Valid(text):
+		return nil, &Error{Problem: path + ": is no text in UTF-8", Hint: "write it in UTF-8, comments too"}
+	}
+	// The parser's message may quote what it read, and that may be a password.
+	return nil, &Error{Problem: path + ": is not valid YAML" + lineOf(err), Hint: oneSettingPerLine + ", at its very start, and a value with brackets or other signs in 'quotes'"}
+}
+
+const oneSettingPerLine = "write one setting per line, like ttl: 30s"
+
+func unknownSetting(path, name string, names []string) error {
+	e := &Error{Problem: path + ": " + Redact(name) + ": no such setting", Hint: "settings are named like the flags; leaderrun --help lists them"}
+	if other := Suggest(strings.ToLower(name), names); other != "" {
+		e.Hint = "did you mean " + other + "?"
+	}
+	return e
+}
+
+// lineOf words the line number in a YAML parser's message. The parser names the line
+// before the error in some cases.
+func lineOf(err error) string {
+	_, rest, ok := strings.Cut(err.Error(), "line ")
+	var n int
+	if _, scanErr := fmt.Sscanf(rest, "%d", &n); !ok || scanErr != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (near line %d)", n)
+}

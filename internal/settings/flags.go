@@ -1,0 +1,74 @@
+package settings
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// NowFlag is -n. It has no long form: a name that begins with a dash cannot be
+// typed.
+const NowFlag = "-n"
+
+// NewFlags makes the flags of a run. Their values are kept as text and read by
+// [Config.Set], as those from other places are.
+func NewFlags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("leaderrun", pflag.ContinueOnError)
+	f.Usage = func() {}      // cmd writes the messages
+	f.SetInterspersed(false) // what follows COMMAND is the command's
+	for _, s := range all() {
+		if s.Value == "" {
+			f.BoolP(s.Name, s.Short, false, s.Usage)
+		} else {
+			f.VarP(&textValue{value: s.Default, kind: s.Value}, s.Name, s.Short, s.Usage)
+		}
+	}
+	f.BoolP(NowFlag, "n", false, "do not stand by")
+	return f
+}
+
+// textValue is a pflag.Value that keeps any text.
+type textValue struct{ value, kind string }
+
+func (t *textValue) String() string         { return t.value }
+func (t *textValue) Set(value string) error { t.value = value; return nil }
+func (t *textValue) Type() string           { return t.kind }
+
+// FlagHelp lists the flags under their headings, as --help shows them.
+func FlagHelp() string {
+	const column, width = 29, 90
+	var b strings.Builder
+	for _, g := range Groups {
+		b.WriteString(g.Heading + "\n")
+		for _, s := range g.Settings {
+			line := "      --" + s.Name
+			if s.Short != "" {
+				line = "  -" + s.Short + ", --" + s.Name
+			}
+			if s.Value != "" {
+				line += " " + s.Value
+			}
+			line += strings.Repeat(" ", max(0, column-1-len(line)))
+			words := strings.Fields(s.text())
+			if s.Default != "" && !s.tellsDefault() {
+				words = append(words, "(default "+s.Default+")")
+			}
+			for _, word := range words {
+				if len(line)+1+len(word) > width {
+					b.WriteString(line + "\n")
+					line = strings.Repeat(" ", column-1)
+				}
+				line += " " + word
+			}
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// text is what the help says of a setting.
+func (s Setting) text() string { return cmp.Or(s.Help, s.Usage) }
+
+// tellsDefault reports whether the text says itself what the default is.
+func (s Setting) tellsDefault() bool { return strings.Contains(s.text(), "(default ") }

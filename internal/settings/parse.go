@@ -1,0 +1,252 @@
+package settings
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+// longest is the longest duration that makes sense, and short enough for sums
+// of several never to overflow.
+const longest = 10 * 365 * 24 * time.Hour
+
+// longestName bounds keys and prefixes: together with what is put around them
+// they stay far below every store's limits.
+const longestName = 200
+
+// parseName reads a key or a prefix.
+func parseName(value string) (string, *Error) {
+	if _, e := parseText(value); e != nil {
+		return "", e
+	}
+	const hint = "use 1 to 200 of the characters A-Z a-z 0-9 . _ : / -"
+	for _, r := range value {
+		if !nameRune(r) {
+			return "", &Error{Problem: "the character " + strconv.QuoteRune(r) + " is not allowed", Hint: hint}
+		}
+	}
+	if len(value) > longestName {
+		return "", &Error{Problem: strconv.Itoa(len(value)) + " characters are too long", Hint: hint}
+	}
+	return value, nil
+}
+
+func nameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/-", r)
+}
+
+// parseText reads what may be any text but a flag: in `--key $KEY -- job` with
+// KEY unset the key would be "--", and the job would run under it.
+func parseText(value string) (string, *Error) {
+	if strings.HasPrefix(value, "-") {
+		return "", &Error{Problem: "begins like a flag", Hint: "is the value itself missing? a variable in front of it may be empty"}
+	}
+	return value, nil
+}
+
+// parseAddress reads a store's address. A line break is what an editor or echo has
+// put at the end of a secret, and no store could say so without showing the rest.
+func parseAddress(value string) (string, *Error) {
+	if strings.ContainsAny(value, "\r\n") {
+		return "", &Error{Problem: "has a line break in it", Hint: "remove it, probably at its end: printf makes a secret without one, echo does not"}
+	}
+	return parseText(value)
+}
+
+// parseListen reads an address to listen at. Without a host it is loopback: who
+// wants to be asked from outside says so.
+func parseListen(value string) (string, *Error) {
+	host, port, err := net.SplitHostPort(value)
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || strconv.FormatUint(n, 10) != port {
+		return "", &Error{Problem: "is not an address to listen at", Hint: "write :9090 for this host alone, or HOST:9090, or [::]:9090"}
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// parseWords reads a program and its arguments, with blanks between them. What
+// only a shell would understand is refused, not passed on.
+func parseWords(value string) ([]string, *Error) {
+	const hint = "put what needs a shell into a script, and name that"
+	if _, e := parseText(value); e != nil {
+		return nil, e
+	}
+	if i := strings.IndexAny(value, "'\"\\$`"); i >= 0 {
+		return nil, &Error{Problem: "is not run by a shell, to which alone " + value[i:i+1] + " means something", Hint: hint}
+	}
+	words := strings.Fields(value)
+	if len(words) == 0 {
+		return nil, &Error{Problem: "is blank", Hint: "name a program, or leave it out"}
+	}
+	for _, word := range words {
+		if strings.Trim(word, "|&;<>") == "" {
+			return nil, &Error{Problem: "is not run by a shell, to which alone " + word + " means something", Hint: hint}
+		}
+	}
+	return words, nil
+}
+
+// parseDuration reads a duration with a unit, from 0 to ten years, in whole
+// milliseconds, which is what the stores count in. Only 0 needs no unit.
+func parseDuration(value string) (time.Duration, *Error) {
+	const hint = "write it like 500ms, 30s, 5m or 24h"
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil && value == "forever":
+		return 0, &Error{Problem: "only --wait can be forever", Hint: hint}
+	case err != nil && strings.Trim(value, "0123456789.") == "":
+		return 0, &Error{Problem: "a duration needs a unit", Hint: hint}
+	case err != nil:
+		return 0, &Error{Problem: "is not a duration", Hint: hint}
+	case d < 0:
+		return 0, &Error{Problem: "a duration cannot be negative", Hint: hint}
+	case d > longest:
+		return 0, &Error{Problem: "is longer than ten years", Hint: hint}
+	case d%time.Millisecond != 0:
+		return 0, &Error{Problem: "is finer than a millisecond", Hint: hint}
+	}
+	return d, nil
+}
+
+// Duration reads a duration that is no setting; name is that of its flag. The
+// error is an *Error.
+func Duration(name, value string) (time.Duration, error) {
+	d, e := parseDuration(value)
+	if e != nil {
+		e.Setting, e.Value = name, value
+		return 0, e
+	}
+	return d, nil
+}
+
+func parsePositive(value string) (time.Duration, *Error) {
+	d, e := parseDuration(value)
+	if e == nil && d == 0 {
+		e = &Error{Problem: "must be longer than 0", Hint: "write it like 500ms, 30s or 5m, or leave it out"}
+	}
+	return d, e
+}
+
+func parseWait(value string) (time.Duration, *Error) {
+	if value == "forever" {
+		return elect.Forever, nil
+	}
+	d, e := parseDuration(value)
+	if e != nil {
+		e.Hint = "write it like 30s, 5m or 24h, or forever"
+	}
+	return d, e
+}
+
+// parseExitCode reads a status that a process can end with.
+func parseExitCode(value string) (int, *Error) {
+	n, err := strconv.ParseUint(value, 10, 8)
+	if err != nil {
+		return 0, &Error{Problem: "is not an exit status", Hint: "use a number from 0 to 255"}
+	}
+	return int(n), nil
+}
+
+// parseTries reads how often a tick may be started.
+func parseTries(value string) (int, *Error) {
+	const most = 1000
+	n, err := strconv.ParseUint(value, 10, 32)
+	if err != nil || n < 1 || n > most {
+		return 0, &Error{Problem: "is not a number of tries", Hint: "use a number from 1 to 1000"}
+	}
+	return int(n), nil
+}
+
+func parseBool(value string) (bool, *Error) {
+	b, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, &Error{Problem: "is neither true nor false", Hint: "use true or false"}
+	}
+	return b, nil
+}
+
+// either reads one of two words and tells whether it is the second.
+func either(first, second string) func(string) (bool, *Error) {
+	return func(value string) (bool, *Error) {
+		if value != first && value != second {
+			return false, &Error{Problem: "is neither " + first + " nor " + second, Hint: "use " + first + " or " + second}
+		}
+		return value == second, nil
+	}
+}
+
+// parseSignal reads a signal as kill(1) and timeout(1) do: TERM, SIGTERM, term
+// or 15. KILL is allowed and means no grace at all. Refused are 0, which sends
+// nothing, and the job control signals: a stopped command cannot end, and one
+// that was told to go on does not, so that every stop would last until SIGKILL.
+func parseSignal(value string) (syscall.Signal, *Error) {
+	const highest = 64 // the last real-time signal of Linux
+	s, known := signalNamed(strings.TrimPrefix(strings.ToUpper(value), "SIG"))
+	if n, err := strconv.ParseUint(value, 10, 8); err == nil && n <= highest {
+		s, known = syscall.Signal(n), true
+	}
+	const hint = "use TERM, INT, HUP, QUIT, USR1, USR2, KILL, another name of kill -l, or its number"
+	switch {
+	case !known:
+		return 0, &Error{Problem: "is not a signal", Hint: hint}
+	case s == 0, s == syscall.SIGSTOP, s == syscall.SIGTSTP, s == syscall.SIGTTIN, s == syscall.SIGTTOU, s == syscall.SIGCONT:
+		return 0, &Error{Problem: "is not a signal that asks a command to end", Hint: hint}
+	}
+	return s, nil
+}
+
+func signalNamed(name string) (s syscall.Signal, known bool) {
+	s, known = map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "ILL": syscall.SIGILL,
+		"TRAP": syscall.SIGTRAP, "ABRT": syscall.SIGABRT, "IOT": syscall.SIGABRT, "BUS": syscall.SIGBUS,
+		"FPE": syscall.SIGFPE, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "SEGV": syscall.SIGSEGV,
+		"USR2": syscall.SIGUSR2, "PIPE": syscall.SIGPIPE, "ALRM": syscall.SIGALRM, "TERM": syscall.SIGTERM,
+		"CHLD": syscall.SIGCHLD, "CONT": syscall.SIGCONT, "STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP,
+		"TTIN": syscall.SIGTTIN, "TTOU": syscall.SIGTTOU, "URG": syscall.SIGURG, "XCPU": syscall.SIGXCPU,
+		"XFSZ": syscall.SIGXFSZ, "VTALRM": syscall.SIGVTALRM, "PROF": syscall.SIGPROF, "WINCH": syscall.SIGWINCH,
+		"IO": syscall.SIGIO, "POLL": syscall.SIGIO, "SYS": syscall.SIGSYS,
+	}[name]
+	return s, known
+}
+
+func parseProfile(value string) (Profile, *Error) {
+	switch p := Profile(value); p {
+	case Fast, Normal, Unreliable:
+		return p, nil
+	}
+	return "", &Error{Problem: "is not a profile", Hint: "use fast, normal or unreliable"}
+}
+
+// parseLeftovers reads what to do about descendants that outlive the command.
+func parseLeftovers(value string) (elect.Leftovers, *Error) {
+	l, ok := map[string]elect.Leftovers{
+		"stop":  elect.LeftoversStop,
+		"wait":  elect.LeftoversWait,
+		"leave": elect.LeftoversLeave,
+	}[value]
+	if !ok {
+		return 0, &Error{Problem: "is neither stop, wait nor leave", Hint: "use stop, wait or leave"}
+	}
+	return l, nil
+}
+
+// FormatDuration writes a duration as a person would: 5m, not 5m0s.
+func FormatDuration(d time.Duration) string {
+	if d == elect.Forever {
+		return "forever"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

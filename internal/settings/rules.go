@@ -1,0 +1,84 @@
+package settings
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+// Validate derives what was not given (the TTL from the profile, the renew
+// interval and the retry pause from the TTL) and checks the rules that one value
+// alone cannot break. The error is an *Error.
+func (c *Config) Validate() error {
+	switch {
+	case c.Key == "":
+		return &Error{Problem: "no key: --key is missing", Hint: "name the lease, the same on every host: leaderrun --key NAME -- COMMAND"}
+	case len(c.Command) == 0:
+		return &Error{Problem: "no command: nothing to run", Hint: "add it after the flags: leaderrun --key " + c.Key + " -- COMMAND"}
+	case c.Command[0] == "":
+		return &Error{Problem: "the command is empty", Hint: "is a variable in its place unset?"}
+	}
+	return c.ValidateSettings()
+}
+
+// ValidateSettings is Validate for verbs, which run nothing: without key and
+// command.
+func (c *Config) ValidateSettings() error {
+	if c.TTL == 0 {
+		c.TTL = c.Profile.ttl()
+	}
+	if c.Renew == 0 {
+		c.Renew = c.TTL / 3
+	}
+	if c.Retry == 0 {
+		c.Retry = c.TTL / 6
+	}
+	switch {
+	case c.TTL < elect.MinTTL:
+		return &Error{Setting: "ttl", Value: FormatDuration(c.TTL), Problem: "is shorter than 1s", Hint: "use 1s or more; 30s is a good value"}
+	case c.Renew > c.TTL/3:
+		return &Error{
+			Setting: "renew", Value: FormatDuration(c.Renew),
+			Problem: "is more than a third of the TTL of " + FormatDuration(c.TTL) + ", so that one lost renewal would cost the lease",
+			Hint:    "use --renew " + FormatDuration((c.TTL / 3).Truncate(time.Millisecond)) + " or less, or a longer --ttl",
+		}
+	case c.Verbose && c.Quiet:
+		return &Error{Problem: "--verbose and --quiet contradict each other", Hint: "use one of them"}
+	}
+	return c.validateTicks()
+}
+
+const (
+	// shortestPeriod leaves hosts half of it to differ in: clocks and cron daemons
+	// are seldom together to a second.
+	shortestPeriod = 2 * time.Second
+	defaultTries   = 2
+)
+
+// validateTicks checks what --once-per goes with.
+func (c *Config) validateTicks() error {
+	if c.OncePer == 0 {
+		if c.Tries != 0 {
+			return &Error{Setting: "tries", Value: strconv.Itoa(c.Tries), Problem: "means nothing without --once-per", Hint: "add --once-per PERIOD, or leave it out"}
+		}
+		return nil
+	}
+	if c.Tries == 0 {
+		c.Tries = defaultTries
+	}
+	refuse := func(problem, hint string) error {
+		return &Error{Setting: "once-per", Value: FormatDuration(c.OncePer), Problem: problem, Hint: hint}
+	}
+	switch {
+	case c.OncePer < shortestPeriod:
+		return refuse("is shorter than 2s", "use the distance of two ticks of the schedule: 1m, 1h, 24h")
+	case c.MinHold != 0:
+		return refuse("and --min-hold exclude each other: a served tick already keeps late hosts from running", "leave --min-hold out")
+	case c.Rejoin:
+		return refuse("and --rejoin exclude each other: a service has no ticks", "use --once-per for jobs and --rejoin for services")
+	case c.Wait >= c.OncePer:
+		return refuse("is not longer than --wait "+FormatDuration(c.Wait)+", so that a candidate could stand by into the next tick", "use a shorter --wait")
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package settings
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/store"
+)
+
+// View is a setting as people may see it: without passwords.
+type View struct{ Name, Value, From string }
+
+// Views are all settings by name, their values and where these come from.
+func (s *Sources) Views(c Config) []View {
+	derived := map[string]string{"ttl": FormatDuration(c.TTL), "renew": FormatDuration(c.Renew), "retry": FormatDuration(c.Retry)}
+	views := make([]View, 0, len(all()))
+	for _, setting := range all() {
+		name := setting.Name
+		v := View{Name: name, Value: setting.Default, From: "default"}
+		if setting.Value == "" {
+			v.Value = "false"
+		}
+		switch {
+		case name == fileSetting:
+			v.Value, v.From = s.File, cmp.Or(s.name(name), "default")
+		case s.given(name) && !s.overruled(name):
+			v.Value, v.From = s.values.GetString(name), s.name(name)
+		case derived[name] != "":
+			v.Value = derived[name]
+			if name == "ttl" {
+				v.From = cmp.Or(s.name("profile"), v.From)
+			}
+		}
+		if name == "store" {
+			v.Value = store.Redact(v.Value)
+		} else {
+			v.Value = redactWords(v.Value)
+		}
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(a, b View) int { return cmp.Compare(a.Name, b.Name) })
+	return views
+}
+
+// redactWords is a text, that of a hook say, without the passwords of its addresses.
+func redactWords(text string) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if strings.Contains(word, "://") {
+			words[i] = store.Redact(word)
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,221 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/leaderrun/leaderrun/internal/store"
+	"github.com/leaderrun/leaderrun/internal/store/location"
+)
+
+// Files are the files of settings that are looked for when none is named: only the
+// first that exists is used. The working directory is never searched, since a job must
+// not depend on where it was started.
+func Files() []string {
+	files := []string{"/etc/leaderrun/leaderrun.yaml"}
+	if dir, err := os.UserConfigDir(); err == nil {
+		files = append(files, filepath.Join(dir, "leaderrun", "leaderrun.yaml"))
+	}
+	return files
+}
+
+// Sources are the places where settings come from. The first that has one wins:
+// flag, LEADERRUN_ variable, file, a set of variables that other programs use too,
+// the default.
+type Sources struct {
+	// File is the path of the file of settings; empty: there is none.
+	File string
+
+	flags  *pflag.FlagSet
+	values *viper.Viper
+	found  location.Found // settings from variables of other programs
+}
+
+// Read reads every setting. With an error the Config holds what could be read, so
+// that the error can be logged in the format that was asked for.
+func Read(flags *pflag.FlagSet, files []string) (Config, *Sources, error) {
+	c := Default()
+	s := &Sources{flags: flags}
+	found := s.read(files)
+	for _, name := range Names() {
+		if name == fileSetting || !s.given(name) || s.overruled(name) {
+			continue
+		}
+		if err := c.Set(name, s.values.GetString(name)); err != nil && found == nil {
+			found = s.Locate(err)
+		}
+	}
+	c.StoreSource = s.name("store")
+	if found == nil {
+		found = s.readNow(&c)
+	}
+	return c, s, found
+}
+
+// readNow reads -n.
+func (s *Sources) readNow(c *Config) error {
+	now, _ := s.flags.GetBool(NowFlag)
+	if !now {
+		return nil
+	}
+	if s.flags.Changed("wait") && c.Wait != 0 {
+		return &Error{Problem: "-n and --wait contradict each other", Hint: "-n means --wait 0: use one of them"}
+	}
+	c.Wait = 0
+	return nil
+}
+
+// read reads all places. The names in the file must be settings even where a flag or
+// a variable wins, but only the value that wins is checked.
+func (s *Sources) read(files []string) error {
+	s.values = viper.NewWithOptions(viper.WithDecoderRegistry(strict{&s.File}))
+	s.values.SetConfigType("yaml")
+	s.values.SetEnvPrefix("LEADERRUN")
+	s.values.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	s.values.AllowEmptyEnv(true) // an empty variable is an error, not an absent one
+	s.values.AutomaticEnv()
+	if err := s.values.BindPFlags(s.flags); err != nil {
+		return err
+	}
+	if err := checkVariables(os.Environ()); err != nil {
+		return err
+	}
+	text, err := s.openFile(files)
+	if err != nil {
+		return err
+	}
+	if err := s.values.ReadConfig(bytes.NewReader(text)); err != nil {
+		return errors.Unwrap(err) // viper only puts words in front
+	}
+	if s.given("store") {
+		return nil // a set is used whole or not at all
+	}
+	return s.readFound()
+}
+
+// readFound reads the variables of other programs that name a store.
+func (s *Sources) readFound() error {
+	found, err := store.FromEnvironment(os.Environ())
+	var bad *location.Error
+	if errors.As(err, &bad) {
+		e := &Error{Source: bad.Variable, Value: bad.Value, Problem: bad.Problem, Hint: bad.Hint}
+		if bad.Variable != "" {
+			e.Setting = "store"
+		}
+		return e
+	}
+	s.found = found
+	for name, value := range found.Values {
+		s.values.SetDefault(name, value)
+	}
+	return err
+}
+
+func (s *Sources) openFile(files []string) ([]byte, error) {
+	named := s.given(fileSetting)
+	if named {
+		files = []string{s.values.GetString(fileSetting)}
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		switch {
+		case err == nil:
+			s.File = file
+			return text, nil
+		case named:
+			return nil, &Error{Setting: fileSetting, Source: s.name(fileSetting), Value: file, Problem: "cannot be read: " + Cause(err), Hint: "name a file of settings that exists and that this user may read"}
+		case !absent(file):
+			return nil, &Error{Problem: file + ": cannot be read: " + Cause(err), Hint: "let this user read it (chgrp, or chmod if no password is in it), or name another file with --config"}
+		}
+	}
+	return nil, nil
+}
+
+// absent reports whether there is no file, or none that this user can see: HOME may
+// still be another user's, or /dev/null. A symbolic link to nothing counts as a file:
+// somebody meant settings to be there.
+func absent(file string) bool {
+	_, err := os.Lstat(file)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// A place is where a setting is given; the nearest is the least.
+type place int
+
+const (
+	onCommandLine place = iota
+	inEnvironment
+	inFile
+	inFound
+	nowhere
+)
+
+// origin returns the place whose value viper takes. Viper itself cannot say it.
+func (s *Sources) origin(setting string) place {
+	_, isVariable := os.LookupEnv(Variable(setting))
+	_, isFound := s.found.Values[setting]
+	switch {
+	case s.flags.Changed(setting):
+		return onCommandLine
+	case isVariable:
+		return inEnvironment
+	case s.values.InConfig(setting):
+		return inFile
+	case isFound:
+		return inFound
+	}
+	return nowhere
+}
+
+func (s *Sources) given(setting string) bool { return s.origin(setting) != nowhere }
+
+// name says where a setting was given, for messages; empty: nowhere.
+func (s *Sources) name(setting string) string {
+	switch s.origin(setting) {
+	case onCommandLine:
+		return "--" + setting
+	case inEnvironment:
+		return Variable(setting)
+	case inFile:
+		return s.File + ": " + setting
+	}
+	return s.found.Variables[setting]
+}
+
+// overruled reports whether a setting that means the same in other words is given in
+// a nearer place.
+func (s *Sources) overruled(setting string) bool {
+	other, ok := map[string]string{"ttl": "profile", "renew": "profile", "verbose": "quiet", "quiet": "verbose"}[setting]
+	if !ok {
+		return false
+	}
+	on, err := strconv.ParseBool(s.values.GetString(other))
+	return s.origin(other) < s.origin(setting) && (on || err != nil) // a profile is neither on nor off
+}
+
+// Locate adds to an error where its setting was given.
+func (s *Sources) Locate(err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Setting != "" {
+		e.Source = s.name(e.Setting)
+	}
+	return err
+}
+
+// Cause is an error about a file without the file's name.
+func Cause(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}

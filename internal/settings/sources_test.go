@@ -1,0 +1,362 @@
+package settings
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// values are three different ones for every setting but config.
+var values = map[string][3]string{
+	"key":              {"flag", "variable", "file"},
+	"store":            {"redis://flag", "redis://variable", "redis://file"},
+	"prefix":           {"flag", "variable", "file"},
+	"ttl":              {"31s", "32s", "33s"},
+	"renew":            {"1s", "2s", "3s"},
+	"retry":            {"1s", "2s", "3s"},
+	"profile":          {"fast", "unreliable", "normal"},
+	"wait":             {"forever", "2s", "3s"},
+	"skip-exit-code":   {"1", "2", "0"},
+	"signal":           {"INT", "2", "15"},
+	"kill-after":       {"1s", "0", "3s"},
+	"lost-grace":       {"0", "2s", "3s"},
+	"on-renew-error":   {"stop", "retry", "stop"},
+	"leftovers":        {"wait", "leave", "stop"},
+	"max-runtime":      {"1s", "2m", "3h"},
+	"rejoin":           {"true", "false", "true"},
+	"min-hold":         {"1s", "2m", "0"},
+	"once-per":         {"24h", "1h", "1m"},
+	"tries":            {"1", "2", "3"},
+	"outcome-file":     {"flag", "variable", "file"},
+	"metrics-listen":   {":1", "h:2", "0.0.0.0:3"},
+	"on-acquire":       {"flag a", "variable", "file"},
+	"on-lost":          {"flag a", "variable", "file"},
+	"on-skip":          {"flag a", "variable", "file"},
+	"metrics-textfile": {"flag", "variable", "file"},
+	"verbose":          {"true", "false", "true"},
+	"quiet":            {"true", "false", "true"},
+	"log-format":       {"json", "text", "json"},
+}
+
+// Every setting can be given in every place, and a flag wins over a variable,
+// that over the file, that over a set of Redis variables, that over the default,
+// whichever of them are there. The origin is where viper found the value.
+func TestPrecedence(t *testing.T) {
+	inSet := map[string]string{"store": "redis://set:6379/0", "prefix": "set"}
+	for _, name := range Names() {
+		if _, ok := values[name]; !ok && name != fileSetting {
+			t.Errorf("no values for %s", name)
+		}
+	}
+	for name, value := range values {
+		for places := range 16 {
+			noSettings(t)
+			var args []string
+			file, want, origin := "", "", nowhere
+			if places&8 != 0 {
+				setVariables(t, "REDIS_HOST=set", "REDIS_PREFIX=set")
+				if want = inSet[name]; want != "" {
+					origin = inFound
+				}
+			}
+			if places&4 != 0 {
+				file, want, origin = name+": "+value[2]+"\n", value[2], inFile
+			}
+			if places&2 != 0 {
+				setVariables(t, Variable(name)+"="+value[1])
+				want, origin = value[1], inEnvironment
+			}
+			if places&1 != 0 {
+				args, want, origin = append(args, "--"+name+"="+value[0]), value[0], onCommandLine
+			}
+			flags := NewFlags()
+			if err := flags.Parse(args); err != nil {
+				t.Fatal(err)
+			}
+			c, s, err := Read(flags, []string{writeFile(t, file)})
+			if err != nil {
+				t.Errorf("%s in %04b: %v", name, places, err)
+				continue
+			}
+			if name == "prefix" && places&8 != 0 && c.StoreSource != "REDIS_HOST" {
+				t.Errorf("the set is not used: store from %q", c.StoreSource)
+			}
+			if got := s.origin(name); got != origin {
+				t.Errorf("%s in %04b: origin %d, want %d", name, places, got, origin)
+			}
+			if got := s.values.GetString(name); want != "" && got != want {
+				t.Errorf("%s in %04b: viper has %q, want %q", name, places, got, want)
+			}
+			expected := Default()
+			if places&8 != 0 && name != "store" {
+				expected.Store = inSet["store"]
+			}
+			if places&8 != 0 && name != "prefix" && strings.HasPrefix(c.StoreSource, "REDIS_") {
+				expected.Prefix = inSet["prefix"]
+			}
+			if want != "" {
+				if err := expected.Set(name, want); err != nil {
+					t.Fatal(err)
+				}
+			}
+			expected.StoreSource = c.StoreSource
+			if !reflect.DeepEqual(c, expected) {
+				t.Errorf("%s given in places %04b:\n got %+v\nwant %+v", name, places, c, expected)
+			}
+			for _, variable := range []string{Variable(name), "REDIS_HOST", "REDIS_PREFIX"} {
+				if err := os.Unsetenv(variable); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// A word that says the same as another wins over it from a nearer place.
+func TestNearerWordWins(t *testing.T) {
+	tests := []struct {
+		args, env, file string
+		ttl             time.Duration
+		verbose, quiet  bool
+	}{
+		{"--profile fast", "", "ttl: 60s", 15 * time.Second, false, false},
+		{"--profile fast", "", "ttl: 60s\nrenew: 20s", 15 * time.Second, false, false},
+		{"--profile fast", "LEADERRUN_TTL=60s", "", 15 * time.Second, false, false},
+		{"", "LEADERRUN_PROFILE=fast", "ttl: 60s", 15 * time.Second, false, false},
+		{"--profile fast --ttl 20s", "", "ttl: 60s", 20 * time.Second, false, false},
+		{"", "LEADERRUN_TTL=20s", "profile: fast", 20 * time.Second, false, false},
+		{"", "", "profile: fast\nttl: 20s", 20 * time.Second, false, false},
+		{"-v", "", "quiet: true", 30 * time.Second, true, false},
+		{"-q", "LEADERRUN_VERBOSE=1", "", 30 * time.Second, false, true},
+		{"", "LEADERRUN_QUIET=1", "verbose: true", 30 * time.Second, false, true},
+		{"--verbose=false", "", "quiet: true", 30 * time.Second, false, true},
+	}
+	for _, tt := range tests {
+		t.Run("", func(t *testing.T) {
+			noSettings(t)
+			setVariables(t, strings.Fields(tt.env)...)
+			c, err := loaded(t, append([]string{"--key=k"}, append(strings.Fields(tt.args), "job")...), writeFile(t, tt.file))
+			if err != nil || c.TTL != tt.ttl || c.Verbose != tt.verbose || c.Quiet != tt.quiet {
+				t.Errorf("%q %q %q: TTL %s, verbose %t, quiet %t, %v", tt.args, tt.env, tt.file, c.TTL, c.Verbose, c.Quiet, err)
+			}
+		})
+	}
+}
+
+func TestStorePrecedence(t *testing.T) {
+	tests := []struct {
+		args, env, file       string
+		store, prefix, source string
+	}{
+		{"--store redis://flag", "LEADERRUN_STORE=redis://variable REDIS_HOST=set", "store: redis://file", "redis://flag", "leaderrun", "--store"},
+		{"", "LEADERRUN_STORE=redis://variable REDIS_HOST=set", "store: redis://file", "redis://variable", "leaderrun", "LEADERRUN_STORE"},
+		{"", "REDIS_HOST=set REDIS_PREFIX=set", "store: redis://file", "redis://file", "leaderrun", "FILE: store"},
+		{"", "REDIS_HOST=set REDIS_PREFIX=set", "ttl: 9s", "redis://set:6379/0", "set", "REDIS_HOST"},
+		{"", "REDIS_HOST=set REDIS_PREFIX=set", "prefix: file", "redis://set:6379/0", "file", "REDIS_HOST"},
+		{"", "REDIS_HOST=set REDIS_PREFIX=set LEADERRUN_PREFIX=variable", "prefix: file", "redis://set:6379/0", "variable", "REDIS_HOST"},
+		{"--prefix flag", "REDIS_HOST=set REDIS_PREFIX=set LEADERRUN_PREFIX=variable", "", "redis://set:6379/0", "flag", "REDIS_HOST"},
+		{"", "", "", "redis://127.0.0.1:6379/0", "leaderrun", ""},
+	}
+	for _, tt := range tests {
+		t.Run("", func(t *testing.T) {
+			noSettings(t)
+			setVariables(t, strings.Fields(tt.env)...)
+			file := writeFile(t, tt.file)
+			c, err := loaded(t, append(strings.Fields(tt.args), "--key", "k", "job"), file)
+			source := strings.ReplaceAll(tt.source, "FILE", file)
+			if err != nil || c.Store != tt.store || c.Prefix != tt.prefix || c.StoreSource != source {
+				t.Errorf("%+v:\nstore %q, prefix %q from %q, %v", tt, c.Store, c.Prefix, c.StoreSource, err)
+			}
+		})
+	}
+}
+
+func TestFileIsTheFirstThatExists(t *testing.T) {
+	noSettings(t)
+	first, second := writeFile(t, "key: first"), writeFile(t, "key: second\nttl: 9s")
+	absent := filepath.Join(t.TempDir(), "absent.yaml")
+	tests := []struct {
+		args  []string
+		files []string
+		key   string
+	}{
+		{nil, []string{first, second}, "first"},
+		{nil, []string{absent, second}, "second"},
+		{[]string{"--config", second}, []string{first}, "second"},
+	}
+	for _, tt := range tests {
+		c, err := loaded(t, append(tt.args, "job"), tt.files...)
+		if err != nil || c.Key != tt.key {
+			t.Errorf("%q, %q: key %q, %v", tt.args, tt.files, c.Key, err)
+		}
+	}
+	if c, err := loaded(t, []string{"job"}, first, second); err != nil || c.TTL.String() != "30s" {
+		t.Errorf("files were mixed: ttl %s, %v", c.TTL, err)
+	}
+
+	t.Setenv("LEADERRUN_CONFIG", second)
+	if c, err := loaded(t, []string{"job"}, first); err != nil || c.Key != "second" {
+		t.Errorf("LEADERRUN_CONFIG: key %q, %v", c.Key, err)
+	}
+	if c, err := loaded(t, []string{"--config", first, "job"}, second); err != nil || c.Key != "first" {
+		t.Errorf("--config over LEADERRUN_CONFIG: key %q, %v", c.Key, err)
+	}
+}
+
+// YAML would make 83, a truth value, a time and nothing of these.
+func TestFileIsTakenAsWritten(t *testing.T) {
+	tests := []struct{ text, key string }{
+		{"key: 0123", "0123"},
+		{"key: true", "true"},
+		{"key: 2026-11-21", "2026-11-21"},
+		{"key: 1e3", "1e3"},
+		{`"key": "quoted"`, "quoted"},
+		{"{key: flow, ttl: 5s}", "flow"},
+		{"%YAML 1.1\n---\nkey: directive\n...\n", "directive"},
+		{"\ufeffkey: mark", "mark"},
+		{"key: end # of the line\r\nttl: 5s\r\n", "end"},
+	}
+	for _, tt := range tests {
+		noSettings(t)
+		if c, err := loaded(t, []string{"job"}, writeFile(t, tt.text)); err != nil || c.Key != tt.key {
+			t.Errorf("%q: key %q, %v", tt.text, c.Key, err)
+		}
+	}
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "--- # nothing\n...\n", "~\n"} {
+		noSettings(t)
+		if _, err := loaded(t, []string{"--key=k", "job"}, writeFile(t, text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// Viper's own decoder would let all of these pass.
+func TestFileIsStrict(t *testing.T) {
+	for text, want := range map[string]string{
+		"tll: 1s":                  "tll: no such setting",
+		"TTL: 1s":                  "TTL: no such setting",
+		"ttl: 1s\nttl: 2s":         "ttl: is there a second time (line 2)",
+		"ttl: 1s\nTTL: 2s":         "TTL: no such setting",
+		"ttl: 1s\n---\nttl: 2s":    "has a second YAML document",
+		"ttl:":                     "ttl: has no value",
+		`ttl: ""`:                  "ttl: is empty",
+		"ttl: [1s]":                "ttl: is not a single value",
+		"ttl: {renew: 1s}":         "ttl: is not a single value",
+		"ttl.renew: 1s":            "ttl.renew: no such setting",
+		"config: other.yaml":       "config: a file of settings cannot name another",
+		"a: &x 1s\nttl: *x":        "a: no such setting",
+		"ttl: 30":                  "a duration needs a unit",
+		"skip-exit-code: 0x10":     "is not an exit status",
+		"rejoin: yes":              "is neither true nor false",
+		"prefix: a\n<<: {ttl: 1s}": "<<: no such setting",
+	} {
+		noSettings(t)
+		if _, err := loaded(t, []string{"--key=k", "job"}, writeFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	for _, key := range []string{"UPPER.lower", "0123", "0x1f", "1_000", "on", "null-ish", "2026-11-21"} {
+		noSettings(t)
+		if c, err := loaded(t, []string{"job"}, writeFile(t, "key: "+key)); err != nil || c.Key != key {
+			t.Errorf("key %q became %q, %v", key, c.Key, err)
+		}
+	}
+	noSettings(t)
+	t.Setenv("LEADERRUN_TTL", "")
+	if _, err := loaded(t, []string{"--key=k", "job"}, writeFile(t, "ttl: 5s")); err == nil || err.Error() != "LEADERRUN_TTL: is empty" {
+		t.Errorf("an empty variable: %v", err)
+	}
+}
+
+// A default file that is there but cannot be read is an error: its settings were
+// meant to hold.
+func TestUnreadableDefaultFile(t *testing.T) {
+	noSettings(t)
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link.yaml")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{dir, link} {
+		_, err := loaded(t, []string{"--key", "k", "job"}, file, writeFile(t, "ttl: 9s"))
+		if err == nil || !strings.Contains(err.Error(), file+": cannot be read") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A home that is no directory, as that of many a system user, holds no file.
+func TestHomeIsNoDirectory(t *testing.T) {
+	noSettings(t)
+	t.Setenv("HOME", "/dev/null")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	if _, err := loaded(t, []string{"--key", "k", "job"}, Files()[1]); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := noSettings(t)
+	want := []string{"/etc/leaderrun/leaderrun.yaml", filepath.Join(dir, "leaderrun", "leaderrun.yaml")}
+	if got := Files(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	if got := Files(); !slices.Equal(got, want[:1]) {
+		t.Errorf("without a home: %q", got)
+	}
+}
+
+func TestWaitZero(t *testing.T) {
+	noSettings(t)
+	t.Setenv("LEADERRUN_WAIT", "5m")
+	if c, err := loaded(t, []string{"-n", "--key", "k", "job"}); err != nil || c.Wait != 0 {
+		t.Errorf("-n over LEADERRUN_WAIT: %s, %v", c.Wait, err)
+	}
+	if c, err := loaded(t, []string{"-n", "-w", "0s", "--key", "k", "job"}); err != nil || c.Wait != 0 {
+		t.Errorf("-n with --wait 0s: %s, %v", c.Wait, err)
+	}
+}
+
+func TestVariablesThatAreNoSettings(t *testing.T) {
+	noSettings(t)
+	setVariables(t, "LEADERRUN_HOLDER=h/1/x", "LEADERRUN_TOKEN=7", "LEADERRUN_LEASE_FILE=/run/x", "LEADERRUN_KEY=outer", "LEADERRUN_STORE=redis://h",
+		"LEADERRUN_SERVICE_HOST=10.0.0.1", "LEADERRUN_SERVICE_PORT=80", "LEADERRUN_SERVICE_PORT_HTTP=80", "LEADERRUN_PORT=tcp://10.0.0.1:80",
+		"LEADERRUN_PORT_80_TCP=tcp://10.0.0.1:80", "LEADERRUN_PORT_80_TCP_PROTO=tcp", "LEADERRUN_PORT_53_UDP_ADDR=10.0.0.1",
+		"LEADERRUN_METRICS_PORT_9090_SCTP_PORT=9090", "LEADERRUN_METRICS_SERVICE_HOST=10.0.0.2")
+	if c, err := loaded(t, []string{"--key", "inner", "job"}); err != nil || c.Key != "inner" {
+		t.Errorf("key %q, %v", c.Key, err)
+	}
+}
+
+func TestEveryUnknownVariableIsAnError(t *testing.T) {
+	for _, name := range []string{"LEADERRUN_", "LEADERRUN_HELP", "LEADERRUN_N", "LEADERRUN_COMMAND", "LEADERRUN_STORE_URL", "LEADERRUN_PORT_HTTP_TCP",
+		"LEADERRUN_PORT_80", "LEADERRUN_PORT_80_QUIC", "LEADERRUN_key"} {
+		t.Run(name, func(t *testing.T) {
+			noSettings(t)
+			t.Setenv(name, "x")
+			if _, err := loaded(t, []string{"--key", "k", "job"}); err == nil || !strings.Contains(err.Error(), name+" is set") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	names := []string{"key", "ttl", "renew", "retry", "outcome-file"}
+	tests := map[string]string{"kye": "key", "keys": "key", "tlt": "ttl", "renwe": "renew", "retries": "", "outcomefile": "outcome-file", "x": "", "": "", "abc": ""}
+	for word, want := range tests {
+		if got := Suggest(word, names); got != want {
+			t.Errorf("Suggest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	long := strings.Repeat("x", 1<<16)
+	if n := testing.AllocsPerRun(1, func() { Suggest(long, names) }); n > 0 {
+		t.Errorf("%.0f allocations for a word that is like no name", n)
+	}
+}

@@ -1,0 +1,41 @@
+package settings
+
+// Suggest returns the name that word was probably meant to be: at most two typing
+// errors away, and no more than half of its length. Empty: none.
+func Suggest(word string, names []string) string {
+	best, least := "", min(3, len(word)/2+1)
+	for _, name := range names {
+		if len(word) >= len(name)+least { // too long to be one: save the time
+			continue
+		}
+		if d := distance(word, name); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance counts the characters to insert, to delete, to replace or to swap with
+// the next one to get from a to b.
+func distance(a, b string) int {
+	// at[i][j] is the count for the first i characters of a and the first j of b.
+	at := make([][]int, len(a)+1)
+	for i := range at {
+		at[i] = make([]int, len(b)+1)
+		for j := range at[i] {
+			switch {
+			case i == 0 || j == 0:
+				at[i][j] = i + j
+				continue
+			case a[i-1] == b[j-1]:
+				at[i][j] = at[i-1][j-1]
+			default:
+				at[i][j] = 1 + min(at[i-1][j-1], at[i-1][j], at[i][j-1])
+			}
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				at[i][j] = min(at[i][j], 1+at[i-2][j-2])
+			}
+		}
+	}
+	return at[len(a)][len(b)]
+}

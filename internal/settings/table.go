@@ -1,0 +1,257 @@
+package settings
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/store"
+)
+
+// Setting is one row of the table, [Groups]. A row makes the flag, the variable and
+// the name in the file, reads the value, and has the words of the help, the manual
+// pages, the completion and docs/settings.md. A new setting is one row and its use.
+type Setting struct {
+	// Name is that of the flag without dashes, Short its letter; "" none.
+	Name, Short string
+	// Value stands for the value in the help; "" of a switch.
+	Value string
+	// Default is the default as it is shown; the function Default has the values.
+	Default string
+	// Usage says what it is for. Help is a longer text for leaderrun --help; "" the same.
+	Usage, Help string
+	// Choices are words that the value can be, for completion.
+	Choices []string
+
+	set func(c *Config, value string) *Error
+}
+
+// Group is some settings under one heading of the help.
+type Group struct {
+	Heading  string
+	Settings []Setting
+}
+
+// Groups are all settings of a run, as the help lists them.
+var Groups = []Group{
+	{"The lease (D is a duration with a unit: 500ms, 30s, 24h)", []Setting{
+		{
+			Name: "key", Value: "NAME", Usage: "what only one may run at a time: [A-Za-z0-9._:/-]{1,200}",
+			set: into(func(c *Config) *string { return &c.Key }, parseName),
+		},
+		{
+			Name: "store", Value: "URL", Default: store.Default, Usage: "address of the store that all hosts share",
+			Help: store.Usage() + "; PASSWORD may be file:PATH",
+			set:  into(func(c *Config) *string { return &c.Store }, parseAddress),
+		},
+		{
+			Name: "prefix", Value: "NAME", Default: "leaderrun", Usage: "starts all keys in the store",
+			Help: "the key in Redis is NAME:leader:KEY",
+			set:  into(func(c *Config) *string { return &c.Prefix }, parseName),
+		},
+		{
+			Name: "ttl", Value: "D", Default: "30s", Usage: "life of a lease that is not renewed",
+			set: into(func(c *Config) *time.Duration { return &c.TTL }, parsePositive),
+		},
+		{
+			Name: "renew", Value: "D", Default: "ttl/3", Usage: "renewal interval",
+			set: into(func(c *Config) *time.Duration { return &c.Renew }, parsePositive),
+		},
+		{
+			Name: "profile", Value: "NAME", Default: string(Normal), Usage: "fast, normal or unreliable: a TTL of 15s, 30s or 90s",
+			Choices: []string{string(Fast), string(Normal), string(Unreliable)},
+			set:     into(func(c *Config) *Profile { return &c.Profile }, parseProfile),
+		},
+		{
+			Name: "on-renew-error", Value: "WHAT", Default: "retry", Usage: "retry, or stop at the first failed renewal",
+			Choices: []string{"retry", "stop"},
+			set:     into(func(c *Config) *bool { return &c.StopOnRenewError }, either("retry", "stop")),
+		},
+	}},
+	{"If somebody else leads", []Setting{
+		{
+			Name: "wait", Short: "w", Value: "D", Default: "0s", Usage: "stand by for D, or forever; -n is --wait 0",
+			Choices: []string{"forever"},
+			set:     into(func(c *Config) *time.Duration { return &c.Wait }, parseWait),
+		},
+		{
+			Name: "retry", Value: "D", Default: "ttl/6", Usage: "pause between attempts, if nothing wakes it",
+			set: into(func(c *Config) *time.Duration { return &c.Retry }, parsePositive),
+		},
+		{
+			Name: "skip-exit-code", Short: "E", Value: "N", Default: "0", Usage: "the exit status then",
+			set: func(c *Config, value string) (e *Error) {
+				c.SkipExitCodeNamed = true
+				c.SkipExitCode, e = parseExitCode(value)
+				return e
+			},
+		},
+		{
+			Name: "rejoin", Usage: "after a lost or expired lease stand by again, for ever",
+			set: into(func(c *Config) *bool { return &c.Rejoin }, parseBool),
+		},
+	}},
+	{"The same crontab line on every host", []Setting{
+		{
+			Name: "once-per", Value: "D", Usage: "one successful run per tick, ticks being D apart",
+			Help: "one successful run per tick, ticks being D apart: with --wait the others run it if it fails",
+			set:  into(func(c *Config) *time.Duration { return &c.OncePer }, parsePositive),
+		},
+		{
+			Name: "tries", Value: "N", Default: "2", Usage: "at most N starts per tick",
+			set: into(func(c *Config) *int { return &c.Tries }, parseTries),
+		},
+		{
+			Name: "min-hold", Value: "D", Default: "0s", Usage: "keep the lease for D from the start, also after a quick job",
+			set: into(func(c *Config) *time.Duration { return &c.MinHold }, parseDuration),
+		},
+	}},
+	{"Stopping the command", []Setting{
+		{
+			Name: "signal", Short: "s", Value: "SIGNAL", Default: "TERM", Usage: "first signal of a stop",
+			Help: "first signal (default TERM, or the one leaderrun was sent)",
+			set: func(c *Config, value string) (e *Error) {
+				c.SignalNamed = true
+				c.Signal, e = parseSignal(value)
+				return e
+			},
+		},
+		{
+			Name: "kill-after", Short: "k", Value: "D", Default: "10s", Usage: "time from there to SIGKILL, 0: at once",
+			set: into(func(c *Config) *time.Duration { return &c.KillAfter }, parseDuration),
+		},
+		{
+			Name: "lost-grace", Value: "D", Default: "1s", Usage: "the same when the lease is somebody else's",
+			set: into(func(c *Config) *time.Duration { return &c.LostGrace }, parseDuration),
+		},
+		{
+			Name: "max-runtime", Value: "D", Usage: "stop it after D, with status 124",
+			set: into(func(c *Config) *time.Duration { return &c.MaxRuntime }, parsePositive),
+		},
+		{
+			Name: "leftovers", Value: "WHAT", Default: "stop", Usage: "descendants that outlive it: stop, wait for, or leave them",
+			Help:    "descendants that outlive it: stop, wait for, or leave them alive without any promise",
+			Choices: []string{"stop", "wait", "leave"},
+			set:     into(func(c *Config) *elect.Leftovers { return &c.Leftovers }, parseLeftovers),
+		},
+	}},
+	{"Telling", []Setting{
+		{
+			Name: "outcome-file", Value: "FILE", Usage: "write how it ended, as JSON",
+			set: into(func(c *Config) *string { return &c.OutcomeFile }, parseText),
+		},
+		{
+			Name: "metrics-textfile", Value: "DIR", Usage: "write metrics for Prometheus' node exporter",
+			set: into(func(c *Config) *string { return &c.MetricsTextfile }, parseText),
+		},
+		{
+			Name: "metrics-listen", Value: "ADDR", Usage: "serve metrics and probes at [HOST]:PORT",
+			set: into(func(c *Config) *string { return &c.MetricsListen }, parseListen),
+		},
+		{
+			Name: "on-acquire", Value: "CMD", Usage: "run once this host leads, for 10s at most, by no shell",
+			set: into(func(c *Config) *[]string { return &c.OnAcquire }, parseWords),
+		},
+		{
+			Name: "on-lost", Value: "CMD", Usage: "run when the lease is lost or expired",
+			set: into(func(c *Config) *[]string { return &c.OnLost }, parseWords),
+		},
+		{
+			Name: "on-skip", Value: "CMD", Usage: "run when somebody else leads or the tick is served",
+			set: into(func(c *Config) *[]string { return &c.OnSkip }, parseWords),
+		},
+		{
+			Name: "verbose", Short: "v", Usage: "every step on stderr",
+			set: into(func(c *Config) *bool { return &c.Verbose }, parseBool),
+		},
+		{
+			Name: "quiet", Short: "q", Usage: "errors only on stderr",
+			set: into(func(c *Config) *bool { return &c.Quiet }, parseBool),
+		},
+		{
+			Name: "log-format", Value: "FORMAT", Default: "text", Usage: "text or json", Choices: []string{"text", "json"},
+			set: into(func(c *Config) *bool { return &c.JSONLog }, either("text", "json")),
+		},
+		{
+			Name: fileSetting, Value: "FILE", Usage: "settings as YAML",
+			Help: "settings as YAML (default /etc/leaderrun/leaderrun.yaml, then yours)",
+		},
+	}},
+}
+
+// fileSetting names the file of settings, so it cannot stand in it.
+const fileSetting = "config"
+
+// into makes the function that reads a value into a field.
+func into[T any](field func(*Config) *T, parse func(string) (T, *Error)) func(*Config, string) *Error {
+	return func(c *Config, value string) (e *Error) {
+		*field(c), e = parse(value)
+		return e
+	}
+}
+
+// all lists the settings in the order of the help.
+func all() []Setting {
+	var list []Setting
+	for _, g := range Groups {
+		list = append(list, g.Settings...)
+	}
+	return list
+}
+
+// Find returns the setting of that name; nil: there is none.
+func Find(name string) *Setting {
+	for _, s := range all() {
+		if s.Name == name {
+			return &s
+		}
+	}
+	return nil
+}
+
+// Names are those of all settings.
+func Names() []string {
+	var names []string
+	for _, s := range all() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Default is a Config in which nothing is set.
+func Default() Config {
+	return Config{
+		Store:     store.Default,
+		Prefix:    "leaderrun",
+		Profile:   Normal,
+		Signal:    syscall.SIGTERM,
+		KillAfter: 10 * time.Second,
+		LostGrace: time.Second,
+	}
+}
+
+// Set reads one setting from text; name is that of its flag without dashes. The
+// error is an *Error. An empty value is an error for every setting: a variable
+// that was meant to hold the key must not turn into no key.
+func (c *Config) Set(name, value string) error {
+	problem := c.set(name, value)
+	if problem == nil {
+		return nil
+	}
+	problem.Setting = name
+	if name != "store" { // it may hold a password
+		problem.Value = value
+	}
+	return problem
+}
+
+func (c *Config) set(name, value string) *Error {
+	if value == "" {
+		return &Error{Problem: "is empty", Hint: "give it a value, or remove it"}
+	}
+	setting := Find(name)
+	if setting == nil || setting.set == nil {
+		return &Error{Problem: "no such setting", Hint: "leaderrun --help lists all of them"}
+	}
+	return setting.set(c, value)
+}

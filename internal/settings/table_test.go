@@ -1,0 +1,101 @@
+package settings
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+var update = flag.Bool("update", false, "write the generated part of docs/settings.md anew")
+
+// The defaults that the table shows are those of Default.
+func TestDefaultsOfTheTable(t *testing.T) {
+	for _, s := range all() {
+		if s.Default == "" || slices.Contains([]string{"renew", "retry", "tries"}, s.Name) {
+			continue // none, derived, or only with ticks
+		}
+		want := Default()
+		want.Key, want.Command = "k", []string{"job"}
+		got := want
+		if err := got.Set(s.Name, s.Default); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+			continue
+		}
+		got.SkipExitCodeNamed, got.SignalNamed = false, false
+		for _, c := range []*Config{&want, &got} {
+			if err := c.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is not %s by default:\n%+v\n%+v", s.Name, s.Default, got, want)
+		}
+	}
+	c := Default()
+	c.Key, c.Command, c.OncePer = "k", []string{"job"}, elect.MinTTL*60
+	if err := c.Validate(); err != nil || c.Renew != c.TTL/3 || c.Retry != c.TTL/6 || c.Tries != 2 {
+		t.Errorf("renew %s, retry %s, tries %d, %v", c.Renew, c.Retry, c.Tries, err)
+	}
+}
+
+// The words that completion offers are values.
+func TestChoicesAreValues(t *testing.T) {
+	for _, s := range all() {
+		for _, choice := range s.Choices {
+			c := Default()
+			if err := c.Set(s.Name, choice); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// docs/settings.md has the table of all settings, as this package has it.
+func TestDocumentHasTheTable(t *testing.T) {
+	const page, head = "../../docs/settings.md", "| flag | default | meaning |\n|---|---|---|\n"
+	var b strings.Builder
+	b.WriteString(head)
+	for _, s := range all() {
+		name := "--" + s.Name
+		if s.Short != "" {
+			name = "-" + s.Short + ", " + name
+		}
+		if s.Value != "" {
+			name += " " + s.Value
+		}
+		byDefault := s.Default
+		if byDefault != "" {
+			byDefault = "`" + byDefault + "`"
+		}
+		b.WriteString("| `" + name + "` | " + byDefault + " | " + cmp.Or(s.Help, s.Usage) + " |\n")
+	}
+	want := []byte(b.String())
+	have, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(have, append(slices.Clone(want), '\n')) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s has another table of settings (-update writes it anew)", page)
+	}
+	before, rest, ok := strings.Cut(string(have), head)
+	_, after, ended := strings.Cut(rest, "\n\n")
+	if strings.HasPrefix(rest, "\n") {
+		after, ended = rest[1:], true
+	}
+	if !ok || !ended {
+		t.Fatalf("%s has no table to write anew", page)
+	}
+	if err := os.WriteFile(page, []byte(before+string(want)+"\n"+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,57 @@
+package settings
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/store/location"
+)
+
+// Variables that a command or a hook is given; a leaderrun inside that command
+// reads some of them. Only LEADERRUN_KEY is a setting, too.
+const (
+	KeyVariable       = "LEADERRUN_KEY"
+	HolderVariable    = "LEADERRUN_HOLDER"
+	TokenVariable     = "LEADERRUN_TOKEN"
+	LeaseFileVariable = "LEADERRUN_LEASE_FILE" // absent where none could be made
+	OuterKeysVariable = "LEADERRUN_OUTER_KEYS" // of the leaderruns around the nearest one, with commas between them
+	EventVariable     = "LEADERRUN_EVENT"      // of a hook
+	OutcomeVariable   = "LEADERRUN_OUTCOME"    // of a hook
+)
+
+// OuterKeys are the keys of all leaderruns that this one runs inside; nil: none.
+// LEADERRUN_KEY alone is a setting.
+func OuterKeys() []string {
+	if _, nested := os.LookupEnv(HolderVariable); !nested {
+		return nil
+	}
+	keys := strings.Split(os.Getenv(OuterKeysVariable), ",")
+	return append(keys, os.Getenv(KeyVariable))
+}
+
+// Variable is the name of a setting in the environment.
+func Variable(setting string) string {
+	return "LEADERRUN_" + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
+}
+
+// checkVariables refuses a LEADERRUN_ variable that means nothing: a setting
+// that was misspelt must not turn into a default.
+func checkVariables(environ []string) error {
+	known := []string{HolderVariable, TokenVariable, OuterKeysVariable, LeaseFileVariable, EventVariable, OutcomeVariable}
+	for _, name := range Names() {
+		known = append(known, Variable(name))
+	}
+	for _, entry := range slices.Sorted(slices.Values(environ)) {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, "LEADERRUN_") || slices.Contains(known, name) || location.IsKubernetes(name, value) {
+			continue
+		}
+		e := &Error{Problem: name + " is set, but is no setting", Hint: "unset it; leaderrun --help lists the settings"}
+		if other := Suggest(name, known); other != "" {
+			e.Hint = "did you mean " + other + "? if not, unset it"
+		}
+		return e
+	}
+	return nil
+}

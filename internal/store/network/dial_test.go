@@ -1,0 +1,140 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// host is one that is dark until an instant, and counts who dials it.
+type host struct {
+	began, backAt time.Time
+	refuses       bool
+
+	mu       sync.Mutex
+	attempts []time.Duration
+	pending  int
+	most     int
+	open     int
+}
+
+func newHost(dark time.Duration) *host {
+	return &host{began: time.Now(), backAt: time.Now().Add(dark)}
+}
+
+// dial is answered if the host is there when it begins: no packet is repeated.
+func (h *host) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	h.mu.Lock()
+	h.attempts = append(h.attempts, time.Since(h.began))
+	h.pending++
+	h.most = max(h.most, h.pending)
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		h.pending--
+		h.mu.Unlock()
+	}()
+	if time.Now().Before(h.backAt) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if h.refuses {
+		return nil, syscall.ECONNREFUSED
+	}
+	time.Sleep(time.Millisecond)
+	h.mu.Lock()
+	h.open++
+	h.mu.Unlock()
+	return &conn{host: h}, nil
+}
+
+type conn struct {
+	net.Conn
+	host *host
+}
+
+func (c *conn) Close() error {
+	c.host.mu.Lock()
+	defer c.host.mu.Unlock()
+	c.host.open--
+	return nil
+}
+
+func TestHolderIsAnsweredSoonAfterTheHostIsBack(t *testing.T) {
+	for dark := time.Duration(0); dark < 5*time.Second; dark += 37 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(dark)
+			ctx, cancel := context.WithTimeout(Holder(t.Context()), 6*time.Second)
+			defer cancel()
+			c, err := Dialer(h.dial)(ctx, "tcp", "store")
+			if late := time.Since(h.began) - dark; err != nil || late > again+time.Millisecond {
+				t.Errorf("dark for %s: answered %s after that, %v", dark, late, err)
+			}
+			synctest.Wait()
+			if err == nil && (c.Close() != nil || h.open != 0 || h.pending != 0) {
+				t.Errorf("dark for %s: %d connections are open, %d attempts go on", dark, h.open, h.pending)
+			}
+			if h.most > 8 {
+				t.Errorf("%d attempts at the same time", h.most)
+			}
+		})
+	}
+}
+
+// Two attempts that are answered at the same time give one connection.
+func TestLosersAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(0)
+		slow := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			time.Sleep(time.Until(h.began.Add(time.Second))) // a SYN that waits for the host, and does not see the end of ctx
+			return h.dial(ctx, network, addr)
+		}
+		c, err := Dialer(slow)(Holder(t.Context()), "tcp", "store")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(h.attempts) < 6 || h.open != 1 {
+			t.Errorf("%d attempts, %d connections are open, want 1", len(h.attempts), h.open)
+		}
+		_ = c.Close()
+	})
+}
+
+func TestAttempts(t *testing.T) {
+	ms := time.Millisecond
+	for name, c := range map[string]struct {
+		ctx     func(context.Context) context.Context
+		network string
+		dark    time.Duration
+		refuses bool
+		want    []time.Duration
+		err     error
+	}{
+		"candidate":         {func(ctx context.Context) context.Context { return ctx }, "tcp", time.Hour, false, []time.Duration{0}, context.DeadlineExceeded},
+		"holder":            {Holder, "tcp", time.Hour, false, []time.Duration{0, 150 * ms, 300 * ms, 450 * ms}, context.DeadlineExceeded},
+		"holder, by socket": {Holder, "unix", time.Hour, false, []time.Duration{0}, context.DeadlineExceeded},
+		"holder, refused":   {Holder, "tcp", 0, true, []time.Duration{0}, syscall.ECONNREFUSED},
+		"refused later on":  {Holder, "tcp", 200 * ms, true, []time.Duration{0, 150 * ms, 300 * ms}, syscall.ECONNREFUSED},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(c.dark)
+				h.refuses = c.refuses
+				ctx, cancel := context.WithTimeout(c.ctx(t.Context()), 500*ms)
+				defer cancel()
+				_, err := Dialer(h.dial)(ctx, c.network, "store")
+				if !errors.Is(err, c.err) || !slices.Equal(h.attempts, c.want) {
+					t.Errorf("attempts at %v, want %v; %v", h.attempts, c.want, err)
+				}
+			})
+		})
+	}
+}

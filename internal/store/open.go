@@ -1,0 +1,88 @@
+// Package store says which package serves which store. A new store is a folder
+// here and one line in factories.
+package store
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/store/file"
+	"github.com/leaderrun/leaderrun/internal/store/location"
+	"github.com/leaderrun/leaderrun/internal/store/postgres"
+	"github.com/leaderrun/leaderrun/internal/store/redis"
+)
+
+var factories = []location.Factory{
+	redis.Factory,
+	postgres.Factory,
+	file.Factory,
+}
+
+// Default is the address of the store where none is named.
+const Default = redis.Default
+
+// Open makes the store that an address names. Nothing is asked yet.
+func Open(url string, o location.Options) (location.Store, error) {
+	if f := factory(url); f != nil {
+		return f.Open(url, o)
+	}
+	var schemes []string
+	for _, f := range factories {
+		schemes = append(schemes, f.Schemes...)
+	}
+	return nil, &location.Error{Problem: "the store's address must begin with " + list(schemes, ":"), Hint: "write " + forms()}
+}
+
+// Usage says how addresses are written.
+func Usage() string {
+	var others []string // which the forms do not show
+	for _, f := range factories {
+		others = append(others, f.Schemes[1:]...)
+	}
+	return forms() + "; also " + list(others, ":")
+}
+
+func forms() string {
+	var all []string
+	for _, f := range factories {
+		all = append(all, f.Form)
+	}
+	return list(all, "")
+}
+
+// list joins words, each with an end, by commas and an or.
+func list(words []string, end string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], end+", ") + end + " or " + words[last] + end
+}
+
+// Redact returns an address without its passwords.
+func Redact(url string) string {
+	if f := factory(url); f != nil {
+		return f.Redact(url)
+	}
+	return location.Redact(url)
+}
+
+// FromEnvironment finds the store that variables of other programs name, the first
+// that does.
+func FromEnvironment(environ []string) (location.Found, error) {
+	for _, f := range factories {
+		if f.FromEnvironment == nil {
+			continue
+		}
+		if found, err := f.FromEnvironment(environ); err != nil || found.Values != nil {
+			return found, err
+		}
+	}
+	return location.Found{}, nil
+}
+
+func factory(url string) *location.Factory {
+	scheme, _, ok := strings.Cut(url, ":")
+	i := slices.IndexFunc(factories, func(f location.Factory) bool { return slices.Contains(f.Schemes, scheme) })
+	if !ok || i < 0 {
+		return nil
+	}
+	return &factories[i]
+}

@@ -1,0 +1,103 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/store/location"
+)
+
+// toy is a store that is in no other package.
+type toy struct {
+	location.Store
+	url    string
+	prefix string
+}
+
+func (t *toy) Keys(context.Context) ([]string, error) { return []string{t.prefix, t.url}, nil }
+
+// A store needs nothing but its factory: it is opened, shown and found in the
+// environment like those of the product.
+func TestStoreIsOneFactory(t *testing.T) {
+	product := slices.Clone(factories)
+	t.Cleanup(func() { factories = product })
+	factories = append(factories, location.Factory{
+		Schemes: []string{"toy"},
+		Form:    "toy:BOX",
+		Open: func(url string, o location.Options) (location.Store, error) {
+			o.Warn("toys break", "do not bite")
+			return &toy{url: url, prefix: o.Prefix}, nil
+		},
+		Redact: func(string) string { return "toy:***" },
+		FromEnvironment: func(environ []string) (location.Found, error) {
+			if !slices.Contains(environ, "TOY=box") {
+				return location.Found{}, errors.New("no toy")
+			}
+			return location.Found{Values: map[string]string{"store": "toy:box"}, Variables: map[string]string{"store": "TOY"}}, nil
+		},
+	})
+	found, err := FromEnvironment([]string{"HOME=/", "TOY=box"})
+	if err != nil || found.Values["store"] != "toy:box" || found.Variables["store"] != "TOY" {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	warned := ""
+	s, err := Open(found.Values["store"], location.Options{Prefix: "p", Warn: func(problem, hint string) { warned = problem + "; " + hint }})
+	if err != nil || warned != "toys break; do not bite" {
+		t.Fatalf("warned %q, %v", warned, err)
+	}
+	if keys, err := s.Keys(t.Context()); err != nil || !slices.Equal(keys, []string{"p", "toy:box"}) {
+		t.Errorf("%q, %v", keys, err)
+	}
+	if got := Redact("toy:secret"); got != "toy:***" {
+		t.Error(got)
+	}
+	if _, err := Open("lost://h", location.Options{}); err == nil || !strings.HasSuffix(err.Error(), ", file: or toy:") {
+		t.Errorf("an address of no store: %v", err)
+	}
+	if usage := Usage(); !strings.Contains(usage, " or toy:BOX; also ") {
+		t.Errorf("the help does not show it: %s", usage)
+	}
+	if _, err := FromEnvironment(nil); err == nil {
+		t.Error("an error of the last store is lost")
+	}
+}
+
+func TestUnknownAddressListsTheForms(t *testing.T) {
+	for _, address := range []string{"", "s3cret", "http://u:s3cret@h", "Redis://h", "127.0.0.1:6379"} {
+		_, err := Open(address, location.Options{})
+		var bad *location.Error
+		if !errors.As(err, &bad) || strings.Contains(bad.Problem+bad.Hint, "s3cret") {
+			t.Errorf("%q: %v", address, err)
+			continue
+		}
+		for _, f := range factories {
+			if !strings.Contains(bad.Hint, f.Form) || !strings.Contains(bad.Problem, f.Schemes[0]+":") {
+				t.Errorf("%q: %s; %s", address, bad.Problem, bad.Hint)
+			}
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for address, want := range map[string]string{
+		"redis://h:6379/0":                                            "redis://h:6379/0",
+		"redis://:s3cret@h:6379/0":                                    "redis://:***@h:6379/0",
+		"rediss://u:s3%2Fcret@h?ca=/x.pem":                            "rediss://u:***@h?ca=/x.pem",
+		"redis://u:file:%2Fetc%2Fpw@h":                                "redis://u:file:%2Fetc%2Fpw@h",
+		"redis-sentinel://h,i:26379/m?sentinel_password=s3cret&ca=/x": "redis-sentinel://h,i:26379/m?sentinel_password=***&ca=/x",
+		"postgres://u:s3cret@h/d?sslmode=require&password=s3cret":     "postgres://u:***@h/d?sslmode=require&password=***",
+		"file:/var/lib/leaderrun":                                     "file:/var/lib/leaderrun",
+		"redis://u:s3cret%zz@h":                                       "redis://u:***@h",
+		"redis://u:s3/cret@h":                                         "redis://…",
+		"s3cret":                                                      "…",
+		"u:s3cret@h":                                                  "…",
+		"redis:s3cret@h:6379":                                         "…",
+	} {
+		if got := Redact(address); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}

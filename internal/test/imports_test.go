@@ -1,0 +1,229 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/leaderrun/leaderrun"
+
+// std in a list stands for the whole standard library.
+const std = "std"
+
+// rule is one package and what its non-test files may import directly.
+type rule struct {
+	path  string // below the module
+	only  []string
+	never []string // exceptions from std
+	why   string
+}
+
+// rules are the import table of docs/architecture.md. A package that is not in
+// it fails the test.
+var rules = []rule{
+	{path: ".", only: []string{"os", "cmd", "internal/early"},
+		why: "main turns arguments into an exit status and nothing else"},
+	{path: "cmd", only: []string{std, "internal/campaign", "internal/doctor", "internal/elect", "internal/lease", "internal/leasefile",
+		"internal/observe", "internal/run", "internal/runner", "internal/settings", "internal/store/location",
+		"github.com/spf13/cobra", "github.com/spf13/pflag"},
+		why: "cmd words questions and answers; what a run is made of is the business of run"},
+	{path: "internal/run", only: []string{std, "github.com/google/renameio/v2", "internal/campaign", "internal/elect", "internal/lease", "internal/leasefile", "internal/observe",
+		"internal/runner", "internal/sender", "internal/settings", "internal/store", "internal/store/location"},
+		why: "it puts the parts of a run together; a store's client stays inside the store"},
+	{path: "internal/settings", only: []string{std, "github.com/spf13/pflag", "github.com/spf13/viper", "go.yaml.in/yaml/v3",
+		"internal/elect", "internal/store", "internal/store/location"},
+		why: "it finds and checks what is said of a run, and does nothing with it"},
+	{path: "internal/lease", only: []string{std},
+		why: "everything imports the nouns, so they import nothing"},
+	{path: "internal/lease/leasestate", only: []string{"cmp", "errors", "fmt", "slices", "time", "internal/lease"},
+		why: "rules are pure: several stores keep the state, in their own ways"},
+	{path: "internal/lease/leasetest", only: []string{std, "github.com/anishathalye/porcupine", "internal/lease"},
+		why: "one suite judges all stores, so it knows none of them"},
+	{path: "internal/elect", only: []string{"errors", "fmt", "slices", "strings", "time", "internal/lease"},
+		why: "decisions are pure: no clock, no I/O, no goroutine"},
+	{path: "internal/campaign", only: []string{std, "internal/elect", "internal/lease"},
+		never: []string{"os/exec", "syscall", "net"},
+		why:   "it acts through its interfaces, so tests run it in simulated time"},
+	{path: "internal/proc", only: []string{"runtime", "syscall", "unsafe"}, why: early},
+	{path: "internal/guard", only: []string{"syscall", "unsafe", "internal/proc"}, why: early},
+	{path: "internal/early", only: []string{"internal/guard"}, why: early},
+	{path: "internal/runner", only: []string{std, "golang.org/x/sys/unix", "internal/guard", "internal/proc"},
+		why: "it holds the command and knows nothing of leases"},
+	{path: "internal/sender", only: []string{"sync/atomic", "syscall", "unsafe"},
+		why: "it knows signals and nothing of what they mean"},
+	{path: "internal/doctor", only: []string{std, "internal/elect", "internal/lease", "internal/runner"},
+		why: "it does what a run does, on whatever store it is given"},
+	{path: "internal/leasefile", only: []string{std, "internal/proc"},
+		why: "it writes and reads one line, and decides nothing"},
+	{path: "internal/observe", only: []string{std, "github.com/coreos/go-systemd/v22/daemon", "github.com/coreos/go-systemd/v22/journal",
+		"golang.org/x/net/netutil",
+		"internal/campaign", "internal/elect", "internal/lease"},
+		why: "it tells what happened and never takes part"},
+	{path: "internal/store", only: []string{"slices", "strings", "internal/store/location", "internal/store/file", "internal/store/postgres", "internal/store/redis"},
+		why: "it lists the stores; what an address means is theirs"},
+	{path: "internal/store/location", only: []string{std, "internal/lease"},
+		why: "every store imports what all addresses have in common"},
+	{path: "internal/store/file", only: []string{std, "github.com/fsnotify/fsnotify", "golang.org/x/sys/unix", "internal/lease", "internal/lease/leasestate", "internal/store/location"}, why: oneStore},
+	{path: "internal/store/redis", only: []string{std, "github.com/redis/go-redis/v9", "internal/lease", "internal/store/location", "internal/store/network"}, why: oneStore},
+	{path: "internal/store/postgres", only: []string{std, "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/pgproto3", "internal/lease", "internal/lease/leasestate", "internal/store/location", "internal/store/network"}, why: oneStore},
+	{path: "internal/store/network", only: []string{std},
+		why: "it is what the stores share that are reached by a network, and knows none of them"},
+	{path: "internal/test/faultnet", only: []string{std},
+		why: "it hurts connections, whatever runs over them"},
+	{path: "internal/test/fakeclock", only: []string{std},
+		why: "it gives a clock to a server, whichever"},
+	{path: "internal/test/script", only: []string{std, "golang.org/x/sys/unix", "github.com/redis/go-redis/v9",
+		"github.com/rogpeppe/go-internal/testscript", "internal/test/fakeclock", "internal/test/faultnet"},
+		why: "scripts judge the program from outside, so the harness shares no code with it"},
+	{path: "internal/test", only: nil, why: onlyTests},
+	{path: "internal/test/program", only: nil, why: onlyTests},
+	{path: "internal/test/simulate", only: nil, why: onlyTests},
+	{path: "internal/tools/bench", only: []string{std, "internal/campaign", "internal/elect", "internal/lease", "internal/proc",
+		"internal/store/redis"},
+		why: "it measures the binary from outside, on the clock of the deadlines, and more candidates than fit into processes"},
+	{path: "internal/tools/demo", only: []string{std, "github.com/alicebob/miniredis/v2", "internal/test/faultnet", "internal/proc"},
+		why: "it shows the binary from outside"},
+	{path: "internal/tools/test", only: []string{std},
+		why: "it reads what go test writes"},
+	{path: "internal/tools/failcall", only: []string{std, "golang.org/x/sys/unix"},
+		why: "it hurts the binary from outside, whatever that does"},
+	{path: "internal/tools/chaos", only: []string{std, "github.com/jackc/pgx/v5/pgconn", "golang.org/x/sys/unix",
+		"internal/test/fakeclock", "internal/test/faultnet", "internal/lease", "internal/proc", "internal/store/postgres", "internal/store/redis"},
+		why: "it hurts the binary from outside, judges by what commands write, and asks the store itself whose the lease is"},
+	{path: "internal/tools/chains", only: []string{"fmt", "os", "strconv", "syscall", "unsafe", "internal/proc"},
+		why: "it is the command, whose forks make raw system calls only"},
+	{path: "internal/tools/chaos/mark", only: []string{"os", "strconv", "syscall", "internal/proc"},
+		why: "its first line is to be there as soon as it runs, on the clock of the deadlines"},
+	{path: "internal/tools/bench/stamp", only: []string{"strconv", "syscall", "internal/proc"},
+		why: "what it takes to start counts as time between two commands"},
+}
+
+const (
+	early     = "the guard starts before the rest of the program is initialised; every import delays it"
+	onlyTests = "all of it is tests, which may import what they put together"
+	oneStore  = "a store is one technology behind lease.Store and knows neither its users nor other stores"
+)
+
+func TestImports(t *testing.T) {
+	for _, pkg := range goPackages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(pkg.ImportPath, module), "/")
+		if name == "" {
+			name = "."
+		}
+		i := slices.IndexFunc(rules, func(r rule) bool { return r.path == name })
+		if i < 0 {
+			t.Errorf("%s has no row in the table: say what it may import and why", name)
+			continue
+		}
+		for _, imported := range pkg.Imports {
+			if r := rules[i]; !r.allows(strings.TrimPrefix(imported, module+"/")) {
+				t.Errorf("%s imports %s, it may import %s only: %s", name, imported, r.list(), r.why)
+			}
+		}
+	}
+}
+
+func TestYAMLIsKnownToOneFile(t *testing.T) {
+	for name, file := range parse(t, "internal/settings") {
+		for _, spec := range file.Imports {
+			if spec.Path.Value == `"go.yaml.in/yaml/v3"` && name != "file.go" {
+				t.Errorf("internal/settings/%s imports YAML, file.go alone may: what a file of settings says is decided in one place", name)
+			}
+		}
+	}
+}
+
+func TestElectHasNoClock(t *testing.T) {
+	measures := []string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}
+	for name, file := range parse(t, "internal/elect") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && !slices.Contains(measures, sel.Sel.Name) {
+					t.Errorf("internal/elect/%s uses time.%s, it may use durations only: every time comes with an event", name, sel.Sel.Name)
+				}
+			}
+			if g, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("internal/elect/%s starts a goroutine at offset %d: a step is one call", name, g.Go)
+			}
+			return true
+		})
+	}
+}
+
+func (r rule) allows(imported string) bool {
+	if slices.Contains(r.only, imported) {
+		return true
+	}
+	// The first element of a path outside the standard library is a host name.
+	first, _, _ := strings.Cut(imported, "/")
+	standard := !strings.Contains(first, ".") && first != "internal" && first != "cmd"
+	return standard && slices.Contains(r.only, std) && !slices.Contains(r.never, imported)
+}
+
+func (r rule) list() string {
+	list := strings.Join(r.only, ", ")
+	if len(r.never) > 0 {
+		list += " without " + strings.Join(r.never, ", ")
+	}
+	return list
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// goPackages lists the module as it is built for Linux, where the guard's rules
+// apply.
+func goPackages(t *testing.T) []goPackage {
+	t.Helper()
+	list := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	list.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var pkg goPackage
+		if err := d.Decode(&pkg); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, pkg)
+	}
+}
+
+// parse returns the non-test files of a folder by name.
+func parse(t *testing.T, dir string) map[string]*ast.File {
+	t.Helper()
+	names, err := filepath.Glob(path.Join(dir, "*.go"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no Go files in %s (%v)", dir, err)
+	}
+	files := map[string]*ast.File{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(name)] = file
+	}
+	return files
+}

@@ -1,0 +1,72 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	fences   = regexp.MustCompile("(?ms)^```.*?^```$")
+	code     = regexp.MustCompile("`[^`\n]+`")
+	links    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headings = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+)
+
+// Every link of the documents leads to a file that exists and, with a "#", to one
+// of its headings.
+func TestLinks(t *testing.T) {
+	for name, text := range documents(t) {
+		text = code.ReplaceAllString(fences.ReplaceAllString(text, ""), "")
+		for _, m := range links.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(m[1], "#")
+			target := name
+			if path != "" {
+				target = filepath.Join(filepath.Dir(name), path)
+			}
+			if info, err := os.Stat(target); err != nil || anchor != "" && info.IsDir() {
+				t.Errorf("%s: the link %s leads nowhere", name, m[1])
+			} else if anchor != "" && !anchors(t, target)[anchor] {
+				t.Errorf("%s: the link %s names no heading of %s", name, m[1], target)
+			}
+		}
+	}
+}
+
+// documents are the texts of all pages by their names.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("docs/*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no pages in docs (%v)", err)
+	}
+	texts := map[string]string{}
+	for _, name := range append(names, "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	return texts
+}
+
+// anchors are the names that GitHub gives to the headings of a page.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, m := range headings.FindAllStringSubmatch(fences.ReplaceAllString(string(text), ""), -1) {
+		anchor := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		found[strings.ReplaceAll(anchor, " ", "-")] = true
+	}
+	return found
+}

@@ -1,0 +1,154 @@
+//go:build linux
+
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
+		promtool := exec.Command("promtool", args...)
+		promtool.Dir = "deploy/prometheus"
+		if out, err := promtool.CombinedOutput(); err != nil {
+			t.Errorf("promtool %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// The dashboard's queries are ones, and every metric of theirs and of the alerts'
+// is one of ours.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("deploy/grafana/leaderrun.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	rules := "groups:\n- name: dashboard\n  rules:\n"
+	for _, p := range dashboard.Panels {
+		rules += fmt.Sprintf("  - record: panel\n    labels: {title: %q}\n    expr: %q\n", p.Title, p.Targets[0].Expr)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("promtool", "check", "rules", file).CombinedOutput(); err != nil || len(dashboard.Panels) == 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	alerts, err := os.ReadFile("deploy/prometheus/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := os.ReadFile("docs/settings.md") // whose table a test compares with the code
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`\bleader(?:run)?_[a-z_]+`).FindAllString(rules+string(alerts), -1) {
+		if !strings.Contains(string(settings), "| `"+name+"` |") {
+			t.Errorf("%s is no metric", name)
+		}
+	}
+}
+
+func TestPackagedFiles(t *testing.T) {
+	t.Parallel()
+	settings, err := os.ReadFile("deploy/package/leaderrun.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As it is, and with every example of it in force.
+	for _, text := range []string{string(settings), strings.NewReplacer("\n#store", "\nstore", "\n#prefix", "\nprefix", "\n#ttl", "\nttl", "\n#kill", "\nkill").Replace(string(settings))} {
+		file := filepath.Join(t.TempDir(), "leaderrun.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("leaderrun", "config", "--config", file).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	crontab, err := os.ReadFile("deploy/cron/nightly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(crontab), "/usr/bin/leaderrun ")
+	flags, _, ok := strings.Cut(line, " -- ")
+	if out, err := exec.Command("leaderrun", append([]string{"config"}, strings.Fields(flags)...)...).CombinedOutput(); err != nil || !ok {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What systemd makes of the unit's start and end (scripts/try-systemd asks it). One that was stopped has not failed,
+// whether its command catches TERM or dies of it; and one whose lease an operator
+// had released comes back, to stand by.
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("deploy/systemd/leaderrun@.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(string(text), -1) {
+		unit[m[1]] = m[2]
+	}
+	if unit["Type"] == "notify" {
+		t.Error("beside a leader its start would not end, nor would a boot that wants it")
+	}
+	line, _, _ := strings.Cut(strings.ReplaceAll(unit["ExecStart"], "%i", "queue"), " $COMMAND")
+	for _, onTERM := range []string{`trap "exit 0" TERM`, ":"} {
+		env := append(os.Environ(), "LEADERRUN_STORE=file:"+filepath.Join(t.TempDir(), "store"),
+			"LEADERRUN_TTL=3s") // the holder of a file store learns of a release by its next renewal
+		end := func(stop func(*os.Process) error) string {
+			words := append(strings.Fields(line)[1:], "sh", "-c", onTERM+"; echo up; while :; do sleep 0.02; done")
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "leaderrun", words...)
+			cmd.Env = env
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = out.Read(make([]byte, len("up\n")))
+			if err := stop(cmd.Process); err != nil {
+				t.Fatal(err)
+			}
+			return strconv.Itoa(status(t, cmd))
+		}
+		clean := append(strings.Fields(unit["SuccessExitStatus"]), "0")
+		if code := end(func(p *os.Process) error { return p.Signal(syscall.SIGTERM) }); !slices.Contains(clean, code) {
+			t.Errorf("%s: stopped, it ends with %s, which is none of %q", onTERM, code, clean)
+		}
+		code := end(func(*os.Process) error {
+			release := exec.Command("leaderrun", "release", "--key", "queue")
+			release.Env = env
+			return release.Run()
+		})
+		if unit["Restart"] != "always" && (unit["Restart"] != "on-failure" || slices.Contains(clean, code)) {
+			t.Errorf("%s: released, it ends with %s, and Restart=%s leaves it down", onTERM, code, unit["Restart"])
+		}
+	}
+}

@@ -1,0 +1,283 @@
+//go:build linux
+
+package program
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/guard"
+)
+
+// direct runs leaderrun as a caller would and returns its output and status.
+func direct(t *testing.T, through []string, command ...string) (string, int) {
+	t.Helper()
+	args := append(through, "leaderrun", "--store=file:"+filepath.Join(t.TempDir(), "store"), "--key=k", "--")
+	args = append(args, command...)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stderr = os.Stderr
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	code := status(t, cmd)
+	return out.String(), code
+}
+
+// inBatches runs f for 0 … n-1, some at a time.
+func inBatches(n int, f func(i int)) {
+	var all sync.WaitGroup
+	gate := make(chan struct{}, 4)
+	for i := range n {
+		gate <- struct{}{}
+		all.Go(func() { f(i); <-gate })
+	}
+	all.Wait()
+}
+
+func TestEveryExitCode(t *testing.T) {
+	t.Parallel()
+	inBatches(256, func(code int) {
+		if _, got := direct(t, nil, "sh", "-c", fmt.Sprint("exit ", code)); got != code {
+			t.Errorf("exit %d became %d", code, got)
+		}
+	})
+}
+
+func TestEverySignal(t *testing.T) {
+	t.Parallel()
+	harmless := map[syscall.Signal]bool{ // those that end nobody by default
+		syscall.SIGCHLD: true, syscall.SIGCONT: true, syscall.SIGSTOP: true, syscall.SIGTSTP: true,
+		syscall.SIGTTIN: true, syscall.SIGTTOU: true, syscall.SIGURG: true, syscall.SIGWINCH: true,
+	}
+	inBatches(31, func(i int) {
+		sig := i + 1
+		if harmless[syscall.Signal(sig)] {
+			return
+		}
+		if _, got := direct(t, nil, "sh", "-c", fmt.Sprintf("ulimit -c 0; kill -%d $$; exit 99", sig)); got != 128+sig {
+			t.Errorf("death by signal %d became %d", sig, got)
+		}
+	})
+}
+
+// What the caller ignores or blocks reaches the command as it would directly.
+// Go programs forget that a signal was ignored, but for HUP and INT: those are
+// what nohup and background jobs of shells without job control ignore. They let
+// some signals through that the caller blocks: docs/guard.md names them.
+func TestDispositionsPass(t *testing.T) {
+	t.Parallel()
+	show := []string{"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"}
+	for _, through := range [][]string{
+		{"sh", "-c", `exec "$@"`, "sh"},
+		{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"},
+		{"sh", "-c", `trap "" INT; exec "$@"`, "sh"},
+		{"sh", "-c", `trap "" HUP INT; exec "$@"`, "sh"},
+		{"env", "--block-signal=USR1,USR2,ALRM,TSTP"},
+	} {
+		want, err := exec.Command(through[0], append(through[1:], show...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := direct(t, through, show...); got != string(want) {
+			t.Errorf("%s\n%s directly\n%s under leaderrun", through, want, got)
+		}
+	}
+}
+
+// As the first process of a container leaderrun reaps whatever its command
+// leaves behind, and keeps the command's status.
+func TestFirstProcess(t *testing.T) {
+	t.Parallel()
+	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"}
+	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	orphans := `for i in $(seq 1000); do (true &); done
+		for i in $(seq 100); do ps -eo stat= | grep -q Z || break; sleep 0.05; done
+		ps -eo ppid=,stat=,comm= | grep " Z"; echo zombies above; exit 7`
+	out, code := direct(t, namespace, "bash", "-c", orphans)
+	if code != 7 || out != "zombies above\n" {
+		t.Errorf("status %d, want 7; zombies:\n%s", code, out)
+	}
+}
+
+// An orphan that is not of the command's tree: somebody's `exec` into the
+// container left it behind.
+func TestFirstProcessReapsStrangers(t *testing.T) {
+	t.Parallel()
+	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(namespace[0], append(namespace[1:], "leaderrun", "--store=file:"+filepath.Join(dir, "store"), "--key=k", "--",
+		"sh", "-c", `echo up >up; while [ ! -e end ]; do sleep 0.05; done`)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
+	first := childOf(t, cmd.Process.Pid)
+	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
+	if out, err := exec.Command(enter[0], append(enter[1:], "sh", "-c", "(sleep 0.1 &)")...).CombinedOutput(); err != nil {
+		t.Fatalf("nsenter: %v\n%s", err, out)
+	}
+	eventually(t, "the stranger is reaped", func() bool {
+		out, err := exec.Command(enter[0], append(enter[1:], "ps", "-eo", "ppid=,stat=,comm=")...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !strings.Contains(string(out), "Z") && !strings.Contains(string(out), "sleep 0.1")
+	})
+	if err := os.WriteFile(filepath.Join(dir, "end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, cmd); got != 0 {
+		t.Errorf("status %d", got)
+	}
+}
+
+// A standby whose waiting guard was killed reaps as any first process, has another
+// guard, and does not look for zombies when nobody has died.
+func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
+	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	dir := t.TempDir()
+	run := func(argv ...string) *exec.Cmd {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Dir, cmd.Stderr = dir, os.Stderr
+		cmd.Env = append(os.Environ(), "LEADERRUN_STORE=file:"+filepath.Join(dir, "store"), "LEADERRUN_KEY=k")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		return cmd
+	}
+	run("leaderrun", "sh", "-c", "echo up >up; exec sleep 60")
+	eventually(t, "somebody leads", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
+	children := func(pid int) []string { return strings.Fields(strings.Join(taskFiles(t, pid, "children"), "")) }
+	onlyChild := func(parent int) (pid int) {
+		eventually(t, "it has a child", func() bool {
+			if list := children(parent); len(list) == 1 {
+				pid, _ = strconv.Atoi(list[0])
+			}
+			return pid != 0
+		})
+		return pid
+	}
+	first := onlyChild(run(append(namespace, "leaderrun", "--wait", "forever", "true")...).Process.Pid)
+	guard := onlyChild(first)
+	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
+	if out, err := exec.Command(enter[0], append(enter[1:], "bash", "-c", "for i in $(seq 1000); do (true &); done")...).CombinedOutput(); err != nil {
+		t.Fatalf("nsenter: %v\n%s", err, out)
+	}
+	eventually(t, "there is no child but another guard", func() bool {
+		now := children(first)
+		return len(now) == 1 && now[0] != fmt.Sprint(guard)
+	})
+	switches := func() (n int) {
+		for _, text := range taskFiles(t, first, "status") {
+			for _, m := range regexp.MustCompile(`voluntary_ctxt_switches:\s(\d+)`).FindAllStringSubmatch(text, -1) {
+				count, _ := strconv.Atoi(m[1])
+				n += count
+			}
+		}
+		return n
+	}
+	before := switches()
+	time.Sleep(time.Second) // in which nothing happens
+	if n := switches() - before; n > 50 {
+		t.Errorf("in a second without an event the first process was scheduled %d times", n)
+	}
+}
+
+// taskFiles are the contents of one file of /proc for each thread.
+func taskFiles(t *testing.T, pid int, name string) (texts []string) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/%s", pid, name))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("process %d is gone", pid)
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // the thread may have ended
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+// A child that leaderrun has from before it was executed, as in an entrypoint
+// that starts a sidecar and then execs, is not the command's: it survives even
+// the sweep after the guard's death.
+func TestSidecarSurvives(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sidecar")
+	entrypoint := `sleep 60 >/dev/null & echo $! >` + file + `; exec "$@"`
+	if _, code := direct(t, []string{"sh", "-c", entrypoint, "sh"}, "sh", "-c", "kill -9 $PPID; sleep 60"); code != 125 {
+		t.Errorf("status %d after the guard's death, want 125", code)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("the sidecar is dead: %v", err)
+	}
+}
+
+// Where no lease file can be made, one warning says so and the job runs.
+func TestNoLeaseFile(t *testing.T) {
+	t.Parallel()
+	nowhere := []string{"unshare", "--map-root-user", "--mount", "env", "-u", "XDG_RUNTIME_DIR", "TMPDIR=/nowhere",
+		"sh", "-c", `mount -t tmpfs -o ro none /run && exec "$@"`, "sh"}
+	if err := exec.Command(nowhere[0], append(nowhere[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	args := append(nowhere, "leaderrun", "--store=file:"+filepath.Join(t.TempDir(), "store"), "--key=k", "--",
+		"sh", "-c", `leaderrun check; echo $? "$LEADERRUN_KEY$LEADERRUN_LEASE_FILE"`)
+	cmd := exec.Command(args[0], args[1:]...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil || string(out) != "1 k\n" {
+		t.Errorf("%v, the command printed %q", err, out)
+	}
+	want := "leaderrun: k: there is no lease file, leaderrun check says no in this run: " +
+		"/run/leaderrun: no such file or directory; /nowhere: no such file or directory\n  "
+	if !strings.HasPrefix(said.String(), want) || strings.Count(said.String(), "\n") != 2 {
+		t.Errorf("it said:\n%s", said.String())
+	}
+}
+
+// The guard runs before the packages are initialised that only the elector
+// needs. One import too many in proc, guard or early undoes that.
+func TestGuardStartsEarly(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("leaderrun")
+	cmd.Env = append(os.Environ(), guard.Marker+"=1", "GODEBUG=inittrace=1")
+	trace, _ := cmd.CombinedOutput() // a guard without pipes refuses to work
+	const most = 14                  // 13 with Go 1.26, of more than a hundred
+	inits := strings.Count(string(trace), "init ")
+	if code := cmd.ProcessState.ExitCode(); inits == 0 || inits > most || code != 125 {
+		t.Errorf("%d packages were initialised before the guard ended with %d, want at most %d and 125:\n%s", inits, code, most, trace)
+	}
+}

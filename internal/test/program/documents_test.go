@@ -1,0 +1,210 @@
+//go:build linux
+
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// verdict says of the commands that match an expression, from end to end, how they are
+// known to be right.
+type verdict struct {
+	command string
+	holds   func(*try)
+}
+
+// The first one that fits a documented command counts.
+var verdicts = []verdict{
+	// Run, on a host and a store of its own: see try.
+	{`(\w+=\S+ )*(/\S+/)?leaderrun -.* -- .+`, (*try).job},
+	{`go run \. .*`, (*try).fromSource},
+	{`leaderrun status.*`, says(`\bheld\b`)},
+	{`leaderrun history .*`, says(`^START .*\n.* 0 `)},
+	{`leaderrun release( --key \w+)?`, (*try).handOver},
+	{`leaderrun release( --key \w+)? --force( --now)?`, (*try).takeAway},
+	{`leaderrun explain( --ttl \w+)?`, (*try).shows},
+	{`leaderrun doctor`, says(`(?s)^ok .*ok +rights`)},
+	{`(sudo -u USER env -i HOME=/home/USER )?(/usr/bin/)?leaderrun config`, says(`store +redis://`)},
+	{`(?s)leaderrun\.yaml:\n.*`, (*try).settings},
+	{`leaderrun (--help|man|completion bash)`, says(`leaderrun`)},
+	{`leaderrun( --?\w+( K)?)`, (*try).flags},
+	{`(?s)(for .*\n\t)?leaderrun check.*`, (*try).inside},
+	{`leaderrun install /.*`, (*try).install},
+	{`sudo install leaderrun /.*`, (*try).copied},
+	{`GODEBUG=inittrace=1 leaderrun version`, says(`init internal/`)},
+	{`echo .* >/etc/leaderrun/queue\.env`, (*try).environmentFile},
+	{`grep .*`, (*try).counts},
+
+	// Run by somebody else.
+	{`CGO_ENABLED=0 go build .*`, in("scripts/release", `CGO_ENABLED=0 .*go build -trimpath`)},
+
+	{`sudo dpkg --install .*`, in("scripts/try-package", `dpkg --install`)},
+
+	// Hours of work, or a suite inside of itself: what the words name is there.
+	{`(\w+=\S+ )*(scripts|\.ci)/.*`, (*try).script},
+	{`go test.*`, (*try).goTest},
+
+	// Not run, and the page says so: it needs a daemon, an init, or a cluster.
+	{`docker build .*`, readOnly("was tried with buildah", "Dockerfile", `ENTRYPOINT`)},
+	{`(systemctl|journalctl) .*`, in("scripts/try-systemd", `systemctl enable --quiet --now leaderrun@queue`)},
+	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
+		readOnly("they were not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
+	{`kubectl apply -k deploy/kubernetes`, readOnly("they were not run on a cluster", "deploy/kubernetes/kustomization.yaml", `resources:`)},
+}
+
+// quoted is how the commands begin that the documents quote in their sentences.
+var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|grep|sudo|systemctl|journalctl|kubectl|docker) \S|\.ci/run|(CGO_ENABLED|GODEBUG)=\S+ )`)
+
+// TestDocuments takes README.md and docs at their word: each command that they show
+// has a verdict, and it holds.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	redis := script.StartRedis(t, "--appendonly", "yes")
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &documents{T: t}
+	for _, name := range append(pages, "README.md", "CONTRIBUTING.md", "SECURITY.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.read(page{name, string(text)})
+	}
+	needed := map[string]bool{}
+	dir := t.TempDir() // those of subtests have their names, and env(1) minds an "="
+	for n, c := range d.commands {
+		i := slices.IndexFunc(verdicts, func(v verdict) bool { return regexp.MustCompile("^(?:" + v.command + ")$").MatchString(c.command) })
+		if i < 0 {
+			t.Errorf("%s: no verdict on %s: add one to the table in documents_test.go", c.pages[0].name, c.command)
+			continue
+		}
+		needed[verdicts[i].command] = true
+		t.Run(c.command, func(t *testing.T) { verdicts[i].holds(newTry(t, c, filepath.Join(dir, strconv.Itoa(n)), redis)) })
+	}
+	for _, v := range verdicts {
+		if !needed[v.command] {
+			t.Errorf("no document shows a command like %s", v.command)
+		}
+	}
+}
+
+// shown is a command of the documents.
+type shown struct {
+	command string
+	output  string // the block of text that follows
+	pages   []page // that show it
+}
+
+type page struct{ name, text string }
+
+// documents are all pages that have been read.
+type documents struct {
+	*testing.T
+	commands []*shown
+	last     *shown
+}
+
+// read adds the commands of a page: what its sentences quote, the lines of its
+// indented blocks, and what is in its fences.
+func (d *documents) read(p page) {
+	for i, part := range strings.Split("\n"+p.text, "\n```") {
+		if i%2 == 1 {
+			language, text, _ := strings.Cut(part+"\n", "\n")
+			d.fence(p, language, text)
+			continue
+		}
+		for _, m := range matches("`([^`]+)`", strings.ReplaceAll(part, `\|`, "|")) {
+			if quoted.MatchString(m[1]) {
+				d.show(p, strings.ReplaceAll(m[1], "\n", " "))
+			}
+		}
+		for _, m := range matches(`(?m)^    (.*)`, part) { // after those: what it says may follow
+			d.show(p, m[1])
+		}
+	}
+}
+
+// fence adds the commands of a block, which says by its language where they are.
+func (d *documents) fence(p page, language, text string) {
+	switch language {
+	case "sh":
+		if strings.Contains(text, "\n\t") { // one command of several lines
+			d.show(p, text)
+			break
+		}
+		for line := range strings.Lines(text) {
+			d.show(p, line)
+		}
+	case "console":
+		for _, m := range matches(`(?m)^\$ (.*)`, text) {
+			d.show(p, m[1])
+		}
+	case "crontab":
+		lines := matches(`^((?:\w+=\S+\n)*)(?:[-0-9*/,]+ +){5}(?:root +)?(.*)\n$`, text)
+		if lines == nil {
+			d.Fatalf("%s: cron takes no\n%s", p.name, text)
+		}
+		d.show(p, strings.ReplaceAll(lines[0][1], "\n", " ")+lines[0][2])
+	case "ini":
+		verifyUnit(d.T, text)
+		environment := ""
+		for _, m := range matches(`(?m)^Environment=(.*)`, text) {
+			environment += m[1] + " "
+		}
+		for _, m := range matches(`(?m)^ExecStart=(.*)`, text) {
+			d.show(p, environment+m[1])
+		}
+	case "yaml":
+		d.show(p, "leaderrun.yaml:\n"+text)
+	case "text":
+		if d.last != nil {
+			d.last.output = text
+		}
+	case "sql fence.sql", "json":
+	default:
+		if strings.HasPrefix(language, "sh ") && p.name == "docs/fencing.md" {
+			break // TestFencing runs it
+		}
+		d.Errorf("%s: this block must say what it is, sh, text or another language of documents_test.go:\n%s", p.name, text)
+	}
+}
+
+// show adds a command, once for all pages that have it.
+func (d *documents) show(p page, command string) {
+	command, _, _ = strings.Cut(command, " # ")
+	command = strings.TrimSpace(command)
+	i := slices.IndexFunc(d.commands, func(s *shown) bool { return s.command == command })
+	if i < 0 {
+		i = len(d.commands)
+		d.commands = append(d.commands, &shown{command: command})
+	}
+	d.last = d.commands[i]
+	d.last.pages = append(d.last.pages, p)
+}
+
+func matches(expression, text string) [][]string {
+	return regexp.MustCompile(expression).FindAllStringSubmatch(text, -1)
+}
+
+// verifyUnit has systemd read a unit, whose program need not be there.
+func verifyUnit(t *testing.T, text string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "documented.service")
+	text = regexp.MustCompile(`ExecStart=\S+`).ReplaceAllString(text, "ExecStart=/bin/true")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := output(t, "systemd-analyze", "verify", file); strings.Contains(out, file) {
+		t.Errorf("%s\n%s", out, text)
+	}
+}

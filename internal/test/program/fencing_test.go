@@ -1,0 +1,170 @@
+//go:build linux
+
+package program
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// recipe is one sink of docs/fencing.md.
+type recipe struct {
+	name    string
+	job     string   // the program of the document that is the job
+	env     []string // where the sink is
+	read    func() string
+	refusal string // what a stale leader is told; TOKEN and NEWER stand for the tokens
+	status  string // of its job
+}
+
+// TestFencing runs the recipes of docs/fencing.md as they stand there. Leader A
+// claims, and its job is still at work when leader B takes over, claims and
+// writes: A's write comes late, is refused, and B's stands.
+func TestFencing(t *testing.T) {
+	t.Parallel()
+	programs := blocks(t, "docs/fencing.md")
+
+	postgres := script.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
+	sql := func(text string) string {
+		out, err := postgres.Do(text)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return out
+	}
+	sql("CREATE TABLE report (text text); INSERT INTO report VALUES ('nothing')")
+	sql(programs["fence.sql"])
+	redis := script.StartRedis(t)
+	dir := t.TempDir()
+
+	for _, r := range []recipe{
+		{
+			"postgres", "job-psql", []string{"DATABASE_URL=" + postgres.URL},
+			func() string { return sql("SELECT text FROM report") },
+			"ERROR:  fenced: token TOKEN is refused, a newer leader of report has claimed its own", "3",
+		},
+		{
+			"redis", "job-redis", []string{"REDIS_URL=redis://" + redis.Addr},
+			func() string { return output(t, "redis-cli", "-u", "redis://"+redis.Addr, "GET", "report") },
+			"FENCED token TOKEN is refused, NEWER has claimed fence:report", "1",
+		},
+		{
+			"file", "job-file", []string{"DIR=" + dir},
+			func() string { return output(t, "cat", filepath.Join(dir, "report")) },
+			"fenced: token TOKEN is refused, NEWER has claimed " + dir, "76",
+		},
+	} {
+		t.Run(r.name, func(t *testing.T) { r.test(t, programs) })
+	}
+}
+
+// makeReport is the work of the jobs: it lasts for as long as the leader's file
+// says.
+const makeReport = `#!/bin/sh
+echo "$LEADERRUN_TOKEN" >"works.$WHO"
+while [ -e "hold.$WHO" ]; do sleep 0.02; done
+echo "leader's report of $LEADERRUN_TOKEN"
+`
+
+// lateJob is a leader's job that goes on when its lease is over. No process of a
+// leaderrun does that unless it is left behind: the promise ends there, and what
+// a paused machine sends when it goes on is the same.
+const lateJob = `{ "$0" >late.out 2>&1; echo $? >late.status; } >/dev/null 2>&1 &
+until [ -s works.A ] || [ -s late.status ]; do sleep 0.02; done`
+
+func (r recipe) test(t *testing.T, programs map[string]string) {
+	work := t.TempDir()
+	for name, text := range programs {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"make-report": makeReport, "hold.A": ""} {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(who string, args ...string) (string, error) {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = work
+		cmd.Env = append(os.Environ(), append(r.env, "WHO="+who, "PATH="+work+":"+os.Getenv("PATH"))...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	read := func(name string) string {
+		text, _ := os.ReadFile(filepath.Join(work, name)) // missing is as good as empty
+		return strings.TrimSpace(string(text))
+	}
+	leaderrun := []string{"leaderrun", "--store=file:" + filepath.Join(work, "leases"), "--key=report"}
+
+	if out, err := run("A", append(leaderrun, "--leftovers=leave", "--", "sh", "-c", lateJob, r.job)...); err != nil {
+		t.Fatalf("leader A: %v: %s", err, out)
+	}
+	old := read("works.A")
+	if old == "" {
+		t.Fatalf("A's claim was refused: %s", read("late.out"))
+	}
+	if out, err := run("B", append(leaderrun, "--", r.job)...); err != nil {
+		t.Fatalf("leader B: %v: %s", err, out)
+	}
+	newer := read("works.B")
+	want := "leader's report of " + newer
+	if got := strings.TrimSpace(r.read()); got != want {
+		t.Fatalf("B has written, the sink has %q, want %q", got, want)
+	}
+
+	// A comes late.
+	if err := os.Remove(filepath.Join(work, "hold.A")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "A's job ends", func() bool { return read("late.status") != "" })
+	refusal := strings.NewReplacer("TOKEN", old, "NEWER", newer).Replace(r.refusal)
+	if status := read("late.status"); status != r.status || !strings.Contains(read("late.out"), refusal) {
+		t.Errorf("A's write ended with %s, want %s, and said %q, want %q", status, r.status, read("late.out"), refusal)
+	}
+	if got := strings.TrimSpace(r.read()); got != want {
+		t.Errorf("A has come late, the sink has %q, want %q", got, want)
+	}
+
+	// A leader that comes late with its claim does not even begin.
+	out, err := run("late", "env", "LEADERRUN_KEY=report", "LEADERRUN_TOKEN="+old, r.job)
+	if err == nil || !strings.Contains(out, refusal) || read("works.late") != "" {
+		t.Errorf("a late claim: %v, %q", err, out)
+	}
+	// Without a token nothing is written.
+	if out, err := run("nobody", r.job); err == nil || read("works.nobody") != "" {
+		t.Errorf("outside leaderrun: %v, %q", err, out)
+	}
+	if got := strings.TrimSpace(r.read()); got != want {
+		t.Errorf("at the end the sink has %q, want %q", got, want)
+	}
+}
+
+// blocks are the code blocks of a document that bear a name after their language.
+func blocks(t *testing.T, document string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]string{}
+	for _, m := range regexp.MustCompile("(?ms)^```\\w+ (\\S+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		named[m[1]] = m[2]
+	}
+	return named
+}
+
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,233 @@
+//go:build linux
+
+package program
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// shapes are the trees that a command can be. Each says "ready" when it stands.
+var shapes = map[string]string{
+	"plain":        "echo ready; exec sleep 60",
+	"ignores TERM": "trap '' TERM; echo ready; while :; do sleep 0.1; done",
+	"pipeline":     "echo ready; sleep 60 | cat | cat",
+	"worker":       "sh -c 'sleep 60 & echo ready; wait'",
+	"setsid":       "setsid sh -c 'trap \"\" TERM; sleep 60 & wait' & echo ready; wait",
+	"double fork":  "(setsid sh -c 'sleep 60 &' &); echo ready; sleep 60",
+	"fork chain":   "link() { [ $1 = 0 ] || { sleep 0.01; link $(($1-1)) & }; }; link 300; echo ready; sleep 60",
+}
+
+// hits are who is hit and how. A stopped guard alone harms nobody: the elector
+// renews, and the guard is woken when its own knowledge of kill-by runs out.
+var hits = []struct {
+	name           string
+	elector, guard syscall.Signal
+	status         int // of leaderrun, once it is over
+}{
+	{"elector killed", syscall.SIGKILL, 0, 128 + 9},
+	{"elector stopped", syscall.SIGSTOP, 0, 76},
+	{"guard killed", 0, syscall.SIGKILL, 125},
+	{"guard stopped", 0, syscall.SIGSTOP, 0},
+	{"both killed", syscall.SIGKILL, syscall.SIGKILL, 128 + 9},
+	{"both stopped", syscall.SIGSTOP, syscall.SIGSTOP, 76},
+}
+
+// TestKillMatrix hits the processes that hold a command, and asks the next
+// leader what it finds: its command, when it starts, sees nobody of the tree
+// before it alive.
+func TestKillMatrix(t *testing.T) {
+	t.Parallel()
+	for shape, script := range shapes {
+		for _, hit := range hits {
+			t.Run(hit.name+"/"+shape, func(t *testing.T) {
+				t.Parallel()
+				m := lead(t, script)
+				guard := childOf(t, m.elector.Process.Pid)
+				if hit.name == "both killed" { // or the elector might be done before its turn comes
+					send(t, m.elector.Process.Pid, syscall.SIGSTOP)
+				}
+				send(t, guard, hit.guard) // first: a guard whose elector is dead is gone at once
+				send(t, m.elector.Process.Pid, hit.elector)
+				if hit.guard == syscall.SIGSTOP && hit.elector == 0 {
+					m.outlives(t, 4500*time.Millisecond) // one and a half TTLs
+					send(t, m.elector.Process.Pid, syscall.SIGKILL)
+					hit.status = 128 + 9
+				}
+				survivors := m.successor(t)
+				if hit.name == "both killed" {
+					// The promise covers the command itself; its descendants are nobody's.
+					survivors = only(survivors, m.command)
+				}
+				if len(survivors) > 0 {
+					t.Errorf("alive when the next leader's command started: %v", survivors)
+				}
+				if got := status(t, m.elector); got != hit.status {
+					t.Errorf("leaderrun ended with %d, want %d", got, hit.status)
+				}
+			})
+		}
+	}
+}
+
+// leader is a leaderrun that leads, and the mark of the tree that it holds.
+type leader struct {
+	dir, mark string
+	elector   *exec.Cmd
+	command   int
+}
+
+// matrixTTL leaves a kill margin of half a second.
+const matrixTTL = "--ttl=3s"
+
+func lead(t *testing.T, script string) *leader {
+	t.Helper()
+	dir := memory(t)
+	m := &leader{dir: dir, mark: "MATRIX=" + dir}
+	m.elector = leaderrun(dir, "-q", "--", "bash", "-c", "echo $$ >pid; exec >ready\n"+script)
+	m.elector.Env = append(os.Environ(), m.mark)
+	if err := m.elector.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = m.elector.Process.Kill()
+		for _, pid := range m.alive() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	eventually(t, "the tree stands", func() bool {
+		b, _ := os.ReadFile(filepath.Join(dir, "ready"))
+		return strings.Contains(string(b), "ready")
+	})
+	b, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.command, err = strconv.Atoi(strings.TrimSpace(string(b))); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// memory is a directory that no disk slows down: under load a sync can take
+// longer than a lease of three seconds.
+func memory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "matrix") //nolint:usetesting // t.TempDir is on a disk
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func leaderrun(dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command("leaderrun", append([]string{"--store=file:" + filepath.Join(dir, "store"), "--key=k", matrixTTL, "-k=300ms"}, args...)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	return cmd
+}
+
+// childOf returns the only child of a process: the guard of an elector.
+func childOf(t *testing.T, pid int) int {
+	t.Helper()
+	children, _ := proc.ChildrenOf(pid)
+	if len(children) != 1 {
+		t.Fatalf("process %d has the children %v, want one", pid, children)
+	}
+	return children[0]
+}
+
+// alive lists the processes of the tree: those that carry the mark in their
+// environment. A zombie carries nothing.
+func (m *leader) alive() []int {
+	out, _ := exec.Command("sh", "-c", survivors, "sh", m.mark).Output() // none: status 1
+	return m.tree(out)
+}
+
+// tree reads process ids, and leaves out the elector's.
+func (m *leader) tree(list []byte) []int {
+	var pids []int
+	for _, field := range strings.Fields(string(list)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid != m.elector.Process.Pid {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// survivors prints the process ids of those with the mark $1.
+const survivors = `grep -lszx -- "$1" /proc/[0-9]*/environ | cut -d/ -f3`
+
+func (m *leader) outlives(t *testing.T, d time.Duration) {
+	t.Helper()
+	time.Sleep(d) // nothing happens: that is the point
+	if only(m.alive(), m.command) == nil {
+		t.Error("the command is dead although its elector is well")
+	}
+}
+
+// successor runs the next leader and returns whom its command found alive.
+func (m *leader) successor(t *testing.T) []int {
+	t.Helper()
+	next := leaderrun(m.dir, "-q", "--wait=forever", "--retry=10ms", "--", "sh", "-c", survivors, "sh", m.mark)
+	out, err := next.Output()
+	if err != nil {
+		t.Fatalf("the next leader: %v", err)
+	}
+	return m.tree(out)
+}
+
+func only(pids []int, pid int) []int {
+	for _, p := range pids {
+		if p == pid {
+			return []int{p}
+		}
+	}
+	return nil
+}
+
+func send(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	if sig == 0 {
+		return
+	}
+	if err := syscall.Kill(pid, sig); err != nil {
+		t.Fatalf("signal %d to %d: %v", sig, pid, err)
+	}
+}
+
+// status waits for the end of a process and returns its status as a shell does.
+func status(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	stuck := time.AfterFunc(patience, func() {
+		t.Errorf("%s still runs after %s", cmd, patience)
+		_ = cmd.Process.Kill()
+	})
+	defer stuck.Stop()
+	_ = cmd.Wait() // what it says is in ProcessState
+	s := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if s.Signaled() {
+		return 128 + int(s.Signal())
+	}
+	return s.ExitStatus()
+}
+
+// patience bounds what a test waits for; only what hangs takes it.
+const patience = time.Minute
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}

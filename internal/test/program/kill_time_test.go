@@ -1,0 +1,85 @@
+//go:build linux
+
+package program
+
+import (
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+var killLoad = flag.Int("killload", 0, "let TestKillTime have so many busy processes beside it")
+
+// trees are hard to kill one process at a time.
+var trees = []string{"deep 40", "fork 12", "fork 40", "fork 12 apart"}
+
+// TestKillTime kills elector or guard, and measures how long the last process of
+// the tree lives on. The bound is the promise's, the smallest kill margin at a TTL
+// of 15 s; -v shows the figures.
+func TestKillTime(t *testing.T) {
+	chains := filepath.Join(t.TempDir(), "chains")
+	if out, err := exec.Command("go", "build", "-o", chains, "./internal/tools/chains").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	for range *killLoad {
+		busy := exec.Command("sh", "-c", "while :; do :; done")
+		if err := busy.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = busy.Process.Kill(); _ = busy.Wait() })
+	}
+	const rounds, margin = 5, 500 * time.Millisecond
+	for _, tree := range trees {
+		for _, victim := range []string{"elector", "guard"} {
+			t.Run(tree+"/"+victim, func(t *testing.T) {
+				var took []time.Duration
+				for range rounds {
+					took = append(took, killTime(t, chains+" "+tree, victim))
+				}
+				slices.Sort(took)
+				t.Logf("median %s, most %s", took[rounds/2].Round(time.Millisecond/10), took[rounds-1].Round(time.Millisecond/10))
+				if took[rounds/2] > margin {
+					t.Errorf("the tree lived for %s", took)
+				}
+			})
+		}
+	}
+}
+
+func killTime(t *testing.T, command, victim string) time.Duration {
+	dir := memory(t)
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	elector := leaderrun(dir, "-q", "--", "sh", "-c", "exec "+command+" >"+fifo)
+	if err := elector.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = elector.Process.Kill(); _ = elector.Wait() }()
+	held, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0) // its end is that of the last process
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	eventually(t, "the tree stands", func() bool { n, _ := held.Read(make([]byte, len("ready\n"))); return n > 0 })
+	time.Sleep(20 * time.Millisecond) // chains are well under way
+	pid := elector.Process.Pid
+	if victim == "guard" {
+		pid = childOf(t, pid)
+	}
+	begun := proc.Now()
+	send(t, pid, syscall.SIGKILL)
+	if rest, err := io.ReadAll(held); err != nil || len(rest) > 0 {
+		t.Fatalf("%q (%v)", rest, err)
+	}
+	return time.Duration(proc.Now() - begun)
+}

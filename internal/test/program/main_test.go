@@ -1,0 +1,16 @@
+//go:build linux
+
+// Package program tests leaderrun as a whole: as it is linked and shipped, with
+// real processes, terminals and servers, and what the documents and the files of
+// deploy say of it.
+package program
+
+import (
+	"os"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// TestMain links the program once, for all tests. They run in the module's root.
+func TestMain(m *testing.M) { os.Exit(script.Main(m, "../../..")) }

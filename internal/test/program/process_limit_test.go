@@ -1,0 +1,84 @@
+//go:build linux
+
+package program
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// somebody is an ordinary user: root has no process limit.
+const somebody = 54321
+
+// TestProcessLimit has the command use up the process limit of its user, and lets
+// something happen that leaderrun might need a thread for. It ends with a status
+// of the contract each time, and no stack.
+func TestProcessLimit(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user, who has no other processes")
+	}
+	bin := memory(t)
+	for name, build := range map[string][]string{
+		"chains":    {"go", "build", "-o", bin + "/chains", "./internal/tools/chains"},
+		"leaderrun": {"sh", "-c", "cp \"$(command -v leaderrun)\" " + bin},
+	} {
+		if out, err := exec.Command(build[0], build[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+	if err := os.Chmod(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hits := []struct {
+		name   string
+		do     func(t *testing.T, elector int)
+		status []int
+	}{
+		{"nothing", func(*testing.T, int) {}, []int{0, 128 + 15, 128 + 9}},
+		{"TERM", func(t *testing.T, elector int) { send(t, elector, syscall.SIGTERM) }, []int{128 + 15, 128 + 9}},
+		{"guard killed", func(t *testing.T, elector int) { send(t, childOf(t, elector), syscall.SIGKILL) }, []int{125}},
+		{"elector stopped", func(t *testing.T, elector int) { send(t, elector, syscall.SIGSTOP) }, []int{76}},
+		{"signals", func(t *testing.T, elector int) {
+			for range 20 {
+				send(t, elector, syscall.SIGCONT)
+				send(t, elector, syscall.SIGWINCH)
+			}
+		}, []int{0, 128 + 15, 128 + 9}},
+	}
+	const rounds = 10
+	for _, hit := range hits {
+		t.Run(hit.name, func(t *testing.T) {
+			for round := range rounds {
+				dir := memory(t)
+				if err := os.Chown(dir, somebody, somebody); err != nil {
+					t.Fatal(err)
+				}
+				var stderr bytes.Buffer
+				run := fmt.Sprintf("ulimit -u %d; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=1s --renew=50ms -k 100ms --on-acquire true -- %s/chains limit 5 >ready", 40+round, bin, bin)
+				elector := exec.Command("bash", "-c", run)
+				elector.Dir, elector.Stderr = dir, &stderr
+				elector.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
+				if err := elector.Start(); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the limit is reached", func() bool {
+					b, _ := os.ReadFile(filepath.Join(dir, "ready"))
+					return len(b) > 0
+				})
+				time.Sleep(time.Duration(round) * 5 * time.Millisecond)
+				hit.do(t, elector.Process.Pid)
+				if got := status(t, elector); !slices.Contains(hit.status, got) || strings.Contains(stderr.String(), "goroutine ") || strings.Contains(stderr.String(), "fatal error") {
+					t.Errorf("status %d, want one of %v; stderr:\n%.2000s", got, hit.status, stderr.String())
+				}
+			}
+		})
+	}
+}

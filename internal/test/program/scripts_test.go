@@ -1,0 +1,82 @@
+//go:build linux
+
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// TestScripts runs testdata/script: those in run once per store, those in cli,
+// for which one store is as good as another, once, and those of a store with that
+// one. What ticks, holds and tokens ask of a store is in lease/leasetest, and what
+// a run makes of it over days is in internal/test/simulate. The helpers of the
+// scripts are in testdata/script/bin.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	groups := []struct {
+		name, dir string
+		store     script.Store
+	}{
+		{"file", "testdata/script/run", script.File},
+		{"redis", "testdata/script/run", script.Redis},
+		{"postgres", "testdata/script/run", script.Postgres},
+		{"redis-only", "testdata/script/redis", script.Redis},
+		{"postgres-only", "testdata/script/postgres", script.Postgres},
+		{"cli", "testdata/script/cli", script.File},
+	}
+	all, err := filepath.Glob("testdata/script/*/*.txtar")
+	for _, g := range groups {
+		all = slices.DeleteFunc(all, func(file string) bool { return filepath.Dir(file) == g.dir })
+	}
+	stray, _ := filepath.Glob("testdata/script/*.txtar") // fails on a bad pattern only
+	if stray = append(stray, all...); len(stray) > 0 || err != nil {
+		t.Errorf("no group of scripts has %q: put them into run, cli or the folder of their store (%v)", stray, err)
+	}
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			script.Run(t, g.dir, g.store)
+		})
+	}
+}
+
+// Every setting has a script that runs a command with it, and not only one that is refused.
+func TestEverySettingIsTried(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []string // with what stands before the command
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			before, _, found := strings.Cut(line, " -- ")
+			if found && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "refused ") && !strings.HasPrefix(line, "exitcode 125 ") {
+				runs = append(runs, before+" ")
+			}
+		}
+	}
+	for _, group := range settings.Groups {
+		for _, setting := range group.Settings {
+			flag := " --" + setting.Name + "[ =]"
+			if setting.Short != "" {
+				flag += "| -" + setting.Short
+			}
+			flag = "leaderrun .*?(" + flag + ")"
+			if !slices.ContainsFunc(runs, regexp.MustCompile(flag).MatchString) {
+				t.Errorf("no script in testdata/script runs a command with --%s: show what it does in one", setting.Name)
+			}
+		}
+	}
+}

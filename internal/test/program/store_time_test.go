@@ -1,0 +1,229 @@
+//go:build linux
+
+package program
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// A run by hand may take the TTL of a report: go test -run TestServer . -ttl 30s
+var serverTTL = flag.Duration("ttl", 3*time.Second, "TTL in the tests of servers that step their clock or come back old")
+
+// serverFault is one key on one server, and the commands of its leaders.
+type serverFault struct {
+	t      *testing.T
+	dir    string
+	server *script.RedisServer
+}
+
+func newServerFault(t *testing.T) *serverFault {
+	t.Parallel()
+	return &serverFault{t: t, dir: t.TempDir(), server: script.StartRedis(t)}
+}
+
+// candidate starts leaderrun with a command that notes its token, and once more
+// under overlaps when another command of the key lives: the kernel keeps the
+// flock for as long as the command does.
+func (f *serverFault) candidate(args ...string) *exec.Cmd {
+	f.t.Helper()
+	const command = `exec 9>alone; flock -n 9 || echo "$LEADERRUN_TOKEN" >>overlaps; echo "$LEADERRUN_TOKEN" >>tokens; exec sleep 600`
+	args = append([]string{"--store=redis://" + f.server.Addr, "--key=k", "--ttl=" + serverTTL.String(), "-v"}, args...)
+	cmd := exec.Command("leaderrun", append(args, "--", "bash", "-c", command)...)
+	log, err := os.CreateTemp(f.dir, "log")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Dir, cmd.Stderr = f.dir, log
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if text, err := os.ReadFile(log.Name()); err == nil && f.t.Failed() {
+			f.t.Logf("%s\n%s", strings.Join(args, " "), text)
+		}
+	})
+	return cmd
+}
+
+func (f *serverFault) lines(name string) []string {
+	text, err := os.ReadFile(filepath.Join(f.dir, name))
+	if err != nil && !os.IsNotExist(err) {
+		f.t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+// started waits until n commands have been started in all.
+func (f *serverFault) started(n int, within time.Duration) {
+	f.t.Helper()
+	for began := time.Now(); len(f.lines("tokens")) < n; time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > within {
+			f.t.Fatalf("%d commands were started within %s, want %d", len(f.lines("tokens")), within, n)
+		}
+	}
+}
+
+// standby starts a candidate and returns when it waits for its turn.
+func (f *serverFault) standby() {
+	f.t.Helper()
+	f.candidate("--wait=forever", "--rejoin")
+	client := f.client()
+	eventually(f.t, "a standby waits", func() bool {
+		clients, err := client.ClientList(f.t.Context()).Result()
+		return err == nil && strings.Count(clients, "cmd=blpop") == 2 // the leader listens, too
+	})
+}
+
+func (f *serverFault) client() *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: f.server.Addr, MaxRetries: -1})
+	f.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// comers starts n candidates, one after the other. Each tries for a while.
+func (f *serverFault) comers(n int) {
+	f.t.Helper()
+	for range n {
+		f.candidate("--wait=" + (*serverTTL / 2).String())
+		time.Sleep(*serverTTL / 30)
+	}
+}
+
+// oneAtATime is what is promised whatever the server does.
+func (f *serverFault) oneAtATime() {
+	f.t.Helper()
+	if overlaps := f.lines("overlaps"); len(overlaps) > 0 {
+		f.t.Errorf("commands that were not alone: %v", overlaps)
+	}
+	last := 0
+	for _, line := range f.lines("tokens") {
+		token, err := strconv.Atoi(line)
+		if err != nil || token <= last {
+			f.t.Errorf("token %q after %d", line, last)
+		}
+		last = token
+	}
+}
+
+// The wall clock of the server's host steps under a healthy leader. Whoever waits
+// then, and whoever comes, is told by that clock that the lease has expired.
+func TestServerStepsItsClock(t *testing.T) {
+	for name, others := range map[string]func(*serverFault){
+		"a standby waits":   func(f *serverFault) { f.standby() },
+		"a candidate comes": func(*serverFault) {},
+	} {
+		for _, clock := range []string{"+60s", "-60s"} {
+			t.Run(name+", "+clock, func(t *testing.T) {
+				f := newServerFault(t)
+				f.server.SetClock("+0")
+				f.candidate()
+				f.started(1, patience)
+				others(f)
+				f.server.SetClock(clock)
+				if name == "a candidate comes" {
+					f.comers(5)
+				}
+				time.Sleep(2 * *serverTTL)
+				f.oneAtATime()
+				if tokens := f.lines("tokens"); len(tokens) != 1 {
+					t.Errorf("%d commands were started, want only the leader's, which is healthy", len(tokens))
+				}
+			})
+		}
+	}
+}
+
+// The clock steps by less than what is left of the lease, so that it seems to
+// expire before the holder renews it. A candidate that comes then has all it knows
+// from that clock.
+func TestServerStepsItsClockByLessThanALease(t *testing.T) {
+	f := newServerFault(t)
+	f.server.SetClock("+0")
+	f.candidate()
+	f.started(1, patience)
+	f.server.SetClock("+" + strconv.FormatFloat((*serverTTL*5/6).Seconds(), 'f', 3, 64))
+	f.comers(5)
+	time.Sleep(2 * *serverTTL)
+	f.oneAtATime()
+	if tokens := f.lines("tokens"); len(tokens) != 1 {
+		t.Errorf("%d commands were started, want only the leader's, which is healthy", len(tokens))
+	}
+}
+
+// A server is killed and comes back with a snapshot that it made before the
+// leader was granted its lease, or before the leader last renewed it.
+func TestServerComesBackOld(t *testing.T) {
+	for name, old := range map[string]func(f *serverFault, save func()){
+		"before the grant": func(f *serverFault, save func()) {
+			_ = exec.Command("leaderrun", "--store=redis://"+f.server.Addr, "--key=k", "-q", "--", "true").Run()
+			save()
+			f.candidate("--wait=forever", "--rejoin")
+			f.started(1, patience)
+		},
+		"before the renewal": func(f *serverFault, save func()) {
+			f.candidate("--wait=forever", "--rejoin")
+			f.started(1, patience)
+			save()
+			time.Sleep(*serverTTL * 3 / 2)
+		},
+	} {
+		for trial := range 4 {
+			t.Run(name+"/"+strconv.Itoa(trial), func(t *testing.T) {
+				f := newServerFault(t)
+				old(f, func() {
+					if err := f.client().Save(t.Context()).Err(); err != nil {
+						t.Fatal(err)
+					}
+				})
+				f.server.Kill()
+				f.comers(5)
+				f.server.Restart()
+				f.comers(3)
+				time.Sleep(2 * *serverTTL)
+				f.oneAtATime()
+			})
+		}
+	}
+}
+
+// The clock of the server goes back by an hour, and with it the time until the
+// lease of a holder that has died seems to expire.
+func TestServerStepsBackAfterTheHolderDied(t *testing.T) {
+	for name, others := range map[string]func(*serverFault){
+		"a standby waits":   func(f *serverFault) { f.standby() },
+		"a candidate comes": func(*serverFault) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newServerFault(t)
+			f.server.SetClock("+0")
+			holder := f.candidate()
+			f.started(1, patience)
+			others(f)
+			if err := holder.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = holder.Wait()
+			f.server.SetClock("-1h")
+			if name == "a candidate comes" {
+				f.candidate("--wait=forever")
+			}
+			f.started(2, 2**serverTTL)
+			f.oneAtATime()
+		})
+	}
+}

@@ -1,0 +1,483 @@
+//go:build linux && amd64
+
+package program
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+var everyCall = flag.Bool("everycall", false, "let TestEverySystemCallFails fail the n-th call for every n, and not only for 1 2 4 8 …")
+
+// failures are the system calls that are made to fail, and how.
+var failures = map[string][]string{
+	"clone":             {"EAGAIN"},
+	"close":             {"EIO"},
+	"connect":           {"EADDRNOTAVAIL"},
+	"dup3":              {"EMFILE"},
+	"execve":            {"ENOMEM"},
+	"faccessat":         {"ENOMEM"},
+	"fchmod":            {"EPERM"},
+	"fchmodat":          {"EPERM"},
+	"flock":             {"EINTR", "ENOLCK"},
+	"fstat":             {"EIO"},
+	"fsync":             {"EIO"},
+	"ftruncate":         {"EIO"},
+	"getdents64":        {"ENOMEM"},
+	"getpeername":       {"ENOBUFS"},
+	"getsockname":       {"ENOBUFS"},
+	"getsockopt":        {"ENOBUFS"},
+	"inotify_add_watch": {"ENOSPC"},
+	"inotify_init1":     {"EMFILE"},
+	"inotify_rm_watch":  {"EINVAL"},
+	"kill":              {"EPERM"},
+	"mkdirat":           {"ENOSPC"},
+	"newfstatat":        {"ENOMEM"},
+	"openat":            {"EMFILE"},
+	"pipe2":             {"EMFILE"},
+	"ppoll":             {"EINTR", "ENOMEM"},
+	"prctl":             {"EPERM"},
+	"pread64":           {"EIO"},
+	"pwrite64":          {"EIO"},
+	"read":              {"EIO", "EINTR"},
+	"read:pipe":         {"EINTR"},
+	"read:socket":       {"ECONNRESET", "EINTR"},
+	"readlinkat":        {"ENOMEM"},
+	"renameat":          {"ENOSPC"},
+	"setpgid":           {"EPERM"},
+	"setpriority":       {"EACCES"},
+	"setsockopt":        {"ENOBUFS"},
+	"socket":            {"EMFILE"},
+	"statfs":            {"EIO"},
+	"timer_create":      {"EAGAIN"},
+	"timer_settime":     {"EINVAL"},
+	"timerfd_create":    {"EMFILE"},
+	"timerfd_settime":   {"EINVAL"},
+	"uname":             {"EPERM"},
+	"unlinkat":          {"EIO"},
+	"wait4":             {"EINTR"},
+	"waitid":            {"EINTR", "ECHILD"},
+	"write":             {"EIO", "EINTR"},
+	"write:pipe":        {"ENOMEM", "EINTR"},
+	"write:socket":      {"EPIPE", "EINTR"},
+}
+
+// spared are the others. The first line: calls that do not fail with what the
+// program gives them; fcntl only sets flags of descriptors that are open. The
+// rest is asked for by Go's runtime, which ends a program that it cannot run: so no
+// thread is started any more once the command runs.
+var spared = []string{
+	"exit", "exit_group", "clock_gettime", "fcntl", "geteuid", "getpgid", "getpgrp", "getpid", "getppid", "gettid",
+	"arch_prctl", "clone:thread", "epoll_create1", "epoll_ctl", "epoll_pwait", "eventfd2", "futex", "getrandom", "madvise", "mmap", "munmap",
+	"nanosleep", "prlimit64", "read:eventfd", "restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity",
+	"sched_yield", "sigaltstack", "tgkill", "write:eventfd",
+}
+
+// life is what a leaderrun lives through while one of its calls fails.
+type life struct {
+	name    string
+	redis   bool // the store; else a directory
+	ttl     time.Duration
+	renew   time.Duration
+	wait    bool     // while another leads, for a moment
+	command string   // a line of bash
+	roles   []string // whose calls fail
+	calls   []string // which; nil are all
+	// happens is done once the command says "ready", and only the calls from then
+	// on fail, those before being those of another life.
+	happens func(elector, guard int)
+	status  []int // of a run that is not the worse for it
+	leaves  bool  // the lease, which then ends with its TTL
+}
+
+// A patient command ends by itself; a family has a member that heeds no signal,
+// in a session of its own.
+const (
+	patient = "echo ready >>said; sleep 0.1; echo ended >>said; exit 7"
+	family  = "(setsid bash -c 'trap \"\" TERM; echo ready >>said; sleep 60; true' &); sleep 60; true"
+)
+
+const (
+	ttl   = 5 * time.Second
+	often = 40 * time.Millisecond   // some renewals in the life of a patient command
+	once  = 1500 * time.Millisecond // none
+)
+
+var lives = []life{
+	{name: "ends", ttl: ttl, renew: often, command: patient, roles: []string{"elector", "guard", "command"}, status: []int{7}},
+	{name: "ends, redis", redis: true, ttl: ttl, renew: often, command: patient, roles: []string{"elector"}, status: []int{7},
+		calls: []string{"socket", "connect", "setsockopt", "getsockopt", "getpeername", "getsockname", "read:socket", "write:socket"}},
+	{name: "stands by", wait: true, ttl: ttl, renew: often, command: patient, roles: []string{"elector", "guard"}, status: []int{7},
+		calls: []string{"inotify_init1", "inotify_add_watch", "inotify_rm_watch", "pipe2", "clone", "execve", "waitid", "timer_create", "timerfd_create", "prctl", "ppoll"}},
+	{name: "ordered", ttl: ttl, renew: once, command: family, roles: []string{"elector", "guard"}, status: []int{128 + 15, 128 + 9},
+		happens: func(elector, _ int) { _ = syscall.Kill(elector, syscall.SIGTERM) }},
+	{name: "guard killed", ttl: ttl, renew: once, command: family, roles: []string{"elector"}, status: []int{125},
+		happens: func(_, guard int) { _ = syscall.Kill(guard, syscall.SIGKILL) }},
+	{name: "elector killed", ttl: ttl, renew: once, command: family, roles: []string{"guard"}, status: []int{128 + 9}, leaves: true,
+		happens: func(elector, _ int) { _ = syscall.Kill(elector, syscall.SIGKILL) }},
+	{name: "elector stopped", ttl: time.Second, renew: 300 * time.Millisecond, command: family, roles: []string{"guard"}, status: []int{76},
+		happens: func(elector, _ int) { _ = syscall.Kill(elector, syscall.SIGSTOP) }},
+}
+
+// TestEverySystemCallFails runs leaderrun again and again, and lets another of
+// its system calls fail each time. Whatever it makes of that: it ends, its status
+// is true, and neither a process nor a lease is left.
+func TestEverySystemCallFails(t *testing.T) {
+	t.Parallel()
+	failcall := filepath.Join(t.TempDir(), "failcall")
+	if out, err := exec.Command("go", "build", "-o", failcall, "./internal/tools/failcall").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	server := script.StartRedis(t).Addr
+	for _, l := range lives {
+		t.Run(l.name, func(t *testing.T) {
+			harmless := l.run(t, failcall, server)
+			harmless.judge(t)
+			if !harmless.unharmed() {
+				t.Fatalf("without a failure the status is %d, stderr:\n%s", harmless.status, harmless.stderr)
+			}
+			var faults [][]string
+			for _, c := range harmless.made {
+				faults = append(faults, l.faults(t, c)...)
+			}
+			var failed atomic.Int32
+			each(faults, func(fault []string) {
+				r := l.run(t, failcall, server, fault...)
+				r.judge(t)
+				if r.failed != "" {
+					failed.Add(1)
+				}
+			})
+			t.Logf("%d runs, in %d of which a call failed", len(faults), failed.Load())
+			if int(failed.Load()) <= len(faults)/2 {
+				t.Error("too few: no two runs make the same number of calls, but nearly")
+			}
+		})
+	}
+}
+
+// struck is a life whose elector or guard is killed, or stopped past kill-by, at
+// any of its system calls, and whose successor looks who of the tree is alive.
+var struck = life{
+	name: "struck", ttl: time.Second, renew: 100 * time.Millisecond, roles: []string{"elector", "guard"}, status: []int{7, 128 + 9},
+	command: "(setsid bash -c 'trap \"\" TERM; sleep 60; true' &); echo ready >>said; sleep 0.2; echo ended >>said; exit 7",
+}
+
+// TestStruckAtEverySystemCall kills or stops elector or guard at another system
+// call each time. No process of the tree is alive beside the next leader's command.
+func TestStruckAtEverySystemCall(t *testing.T) {
+	failcall := filepath.Join(t.TempDir(), "failcall")
+	if out, err := exec.Command("go", "build", "-o", failcall, "./internal/tools/failcall").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	harmless := struck.run(t, failcall, "")
+	harmless.judge(t)
+	if harmless.status != 7 {
+		t.Fatalf("without a blow the status is %d, stderr:\n%s", harmless.status, harmless.stderr)
+	}
+	var blows [][]string
+	for _, c := range harmless.made {
+		for n := 1; slices.Contains(struck.roles, c.role) && n <= c.n; {
+			for _, sig := range []string{"SIGKILL", "SIGSTOP"} {
+				blows = append(blows, []string{c.role, c.call, strconv.Itoa(n), sig})
+			}
+			if *everyCall {
+				n++
+			} else {
+				n *= 16
+			}
+		}
+	}
+	var dealt atomic.Int32
+	each(blows, func(blow []string) {
+		r := struck.run(t, failcall, "", blow...)
+		r.judge(t)
+		if r.failed != "" {
+			dealt.Add(1)
+		}
+	})
+	t.Logf("%d runs, in %d of which a blow was dealt", len(blows), dealt.Load())
+}
+
+// each does it for four at a time: every run has several processes of its own.
+func each(faults [][]string, do func([]string)) {
+	next := make(chan []string)
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for fault := range next {
+				do(fault)
+			}
+		})
+	}
+	for _, fault := range faults {
+		next <- fault
+	}
+	close(next)
+	workers.Wait()
+}
+
+// made is how often a role made a call.
+type made struct {
+	role, call string
+	n          int
+}
+
+// faults are the arguments of failcall for the failures of one call.
+func (l life) faults(t *testing.T, c made) (all [][]string) {
+	if !slices.Contains(l.roles, c.role) || slices.Contains(spared, c.call) || l.calls != nil && !slices.Contains(l.calls, c.call) {
+		return nil
+	}
+	how := failures[c.call]
+	if how == nil {
+		t.Errorf("the %s calls %s: say how that fails, or why not", c.role, c.call)
+	}
+	for _, errno := range how {
+		for n := 1; n <= c.n; {
+			all = append(all, []string{c.role, c.call, strconv.Itoa(n), errno})
+			if *everyCall {
+				n++
+			} else {
+				n *= 2
+			}
+		}
+	}
+	return all
+}
+
+// lived is a leaderrun that has ended, or was ended.
+type lived struct {
+	life
+	fault        []string
+	hung         bool
+	status       int
+	said, stderr string
+	made         []made
+	failed       string // what failcall says of the call
+	left         bool   // the guard, when the elector ended
+	alive        []int  // of the tree
+	next         error  // of the next leader
+}
+
+// long is how long a run may take.
+const long = 20 * time.Second
+
+func (l life) run(t *testing.T, failcall, server string, fault ...string) lived {
+	dir := memory(t)
+	defer os.RemoveAll(dir)
+	r, mark := lived{life: l, fault: fault}, "FAULT="+dir
+	stderr, err := os.Create(filepath.Join(dir, "stderr"))
+	if err != nil {
+		t.Error(err)
+		return r
+	}
+	defer stderr.Close()
+	candidate := l.candidate(dir, server)
+	if l.wait {
+		before := exec.Command("leaderrun", append(candidate, "sh", "-c", "echo up; sleep 0.3")...)
+		defer meanwhile(t, before)()
+	}
+	var args []string
+	if l.happens != nil {
+		args = append(args, "-late")
+	}
+	args = append(append(append(args, "report"), fault...), "--", "leaderrun")
+	args = append(append(args, candidate...), "--renew="+l.renew.String(), "-k=50ms", "env", "TREE="+dir, "bash", "-c", "echo begun >>said; "+l.command)
+	cmd := exec.Command(failcall, args...)
+	cmd.Dir, cmd.Stderr, cmd.Env = dir, stderr, append(os.Environ(), mark)
+	if err := cmd.Start(); err != nil {
+		t.Error(err)
+		return r
+	}
+	over := make(chan struct{})
+	next := make(chan struct{})
+	go func() {
+		defer close(next)
+		if l.name == struck.name {
+			r.successor(candidate, dir, over)
+		}
+	}()
+	go func() {
+		_ = cmd.Wait() // what it says is in ProcessState
+		close(over)
+	}()
+	stuck := time.AfterFunc(long, func() { _ = cmd.Process.Kill() }) // and all that it traces
+	if l.happens != nil {
+		l.happen(cmd.Process, dir, over)
+	}
+	<-over
+	r.alive = marked(mark)
+	r.hung = !stuck.Stop()
+	r.status = cmd.ProcessState.ExitCode()
+	for _, pid := range r.alive {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	<-next
+	if !l.leaves && r.next == nil {
+		r.next = exec.Command("leaderrun", append(candidate, "true")...).Run()
+	}
+	r.said, r.stderr = content(dir, "said"), content(dir, "stderr")
+	r.read(content(dir, "report"))
+	return r
+}
+
+// successor stands by for the lease from when the command has begun.
+func (r *lived) successor(candidate []string, dir string, over <-chan struct{}) {
+	for !strings.Contains(content(dir, "said"), "begun") {
+		select {
+		case <-over:
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	next := exec.Command("leaderrun", append(candidate, "sh", "-c", survivors, "sh", "TREE="+dir)...)
+	out, err := next.Output()
+	if len(out) > 0 {
+		err = fmt.Errorf("its command was started beside %q", out)
+	}
+	r.next = err
+}
+
+// candidate are the arguments of all who want the key.
+func (l life) candidate(dir, server string) []string {
+	store := "file:" + filepath.Join(dir, "store")
+	if l.redis {
+		store = "redis://" + server
+	}
+	args := []string{"--store=" + store, "--key=" + filepath.Base(dir), "--ttl=" + l.ttl.String(), "--retry=20ms", "-q"}
+	return append(args, "--wait="+(ttl+10*time.Second).String())
+}
+
+// meanwhile starts a command, waits until it says something, and returns how to
+// wait for its end.
+func meanwhile(t *testing.T, cmd *exec.Cmd) (end func()) {
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1))
+	}
+	if err != nil {
+		t.Error(err)
+		return func() {}
+	}
+	return func() { _ = cmd.Wait() }
+}
+
+// happen waits for the command and does to the leaderrun what is to happen,
+// unless leaderrun ends before, at whatever moment that is.
+func (l life) happen(failcall *os.Process, dir string, over <-chan struct{}) {
+	until := func(ok func() bool) bool {
+		for !ok() {
+			select {
+			case <-over:
+				return false
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+		return true
+	}
+	if !until(func() bool { return strings.Contains(content(dir, "said"), "ready") }) {
+		return
+	}
+	_ = failcall.Signal(syscall.SIGUSR1)
+	if !until(func() bool { _, err := os.Stat(filepath.Join(dir, "report")); return err == nil }) {
+		return
+	}
+	for _, elector := range children(failcall.Pid) {
+		for _, guard := range children(elector) {
+			l.happens(elector, guard)
+		}
+	}
+}
+
+// children are those of a process, none when it has ended.
+func children(pid int) []int {
+	pids, _ := proc.ChildrenOf(pid)
+	return pids
+}
+
+func content(dir, name string) string {
+	b, _ := os.ReadFile(filepath.Join(dir, name)) // missing is as good as empty
+	return string(b)
+}
+
+// read reads failcall's report.
+func (r *lived) read(report string) {
+	for line := range strings.Lines(report) {
+		switch words := strings.Fields(line); words[0] {
+		case "failed":
+			r.failed = strings.TrimSpace(line)
+		case "left":
+			r.left = true
+		default:
+			n, _ := strconv.Atoi(words[2])
+			r.made = append(r.made, made{words[0], words[1], n})
+		}
+	}
+}
+
+// marked lists the living processes with the mark in their environment.
+func marked(mark string) (pids []int) {
+	out, _ := exec.Command("sh", "-c", survivors, "sh", mark).Output() // none: status 1
+	for _, word := range strings.Fields(string(out)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (r lived) judge(t *testing.T) {
+	if err := r.wrong(); err != nil {
+		t.Errorf("%s %v\n%s\nstatus %d, the command said %q, stderr:\n%s", r.failed, r.fault, err, r.status, r.said, r.stderr)
+	}
+}
+
+// unharmed reports whether the run was not the worse for the failure.
+func (r lived) unharmed() bool { return slices.Contains(r.life.status, r.status) }
+
+// troubles are the statuses of the contract with which a run may end because of
+// a failure; each comes with a message.
+var troubles = []int{69, 75, 76, 125, 126, 127}
+
+func (r lived) wrong() error {
+	var all []error
+	wrong := func(is bool, what string, args ...any) {
+		if is {
+			all = append(all, fmt.Errorf(what, args...))
+		}
+	}
+	begun, ended := strings.Count(r.said, "begun"), strings.Contains(r.said, "ended")
+	wrong(r.hung, "it was still there after %s", long)
+	wrong(!r.unharmed() && !slices.Contains(troubles, r.status), "no such status")
+	wrong(!r.unharmed() && !strings.HasPrefix(r.stderr, "leaderrun: "), "no message")
+	wrong(strings.Contains(r.stderr, "goroutine "), "a stack trace")
+	wrong(r.status == 7 && !ended, "the command did not run to its end")
+	// A guard that is killed may not have told of the start yet.
+	wrong(strings.Contains(r.stderr, "nothing ran") && begun > 0 && r.happens == nil, "the command did run")
+	wrong(begun > 1, "the command was started %d times", begun)
+	wrong(r.left && r.status != 128+9, "the guard outlived the elector")
+	wrong(len(r.alive) > 0, "alive at the end: %v", r.alive)
+	wrong(r.next != nil, "the next leader: %v", r.next)
+	for _, c := range r.made { // the command may have used up the process limit
+		wrong(r.happens != nil && c.call == "clone:thread", "the %s started a thread while the command ran", c.role)
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,475 @@
+//go:build linux
+
+package program
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is an interactive shell on a pseudo-terminal.
+type terminal struct {
+	t    *testing.T
+	dir  string // where it works
+	sid  int    // of all who are on it
+	keys *os.File
+	fd   int // of keys; asking keys for it would make its reads block a Close
+	mu   sync.Mutex
+	seen bytes.Buffer
+	read int // up to here expect has looked
+}
+
+func openTerminal(t *testing.T) *terminal {
+	t.Helper()
+	s := onTerminal(t, true, "bash", "--norc", "--noprofile", "-i")
+	s.expect("prompt> ")
+	return s
+}
+
+// onTerminal runs a program at a pseudo-terminal, which is its own or which it
+// takes.
+func onTerminal(t *testing.T, own bool, argv ...string) *terminal {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master := os.NewFile(uintptr(fd), "/dev/ptmx")
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}); err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	shell := exec.Command(argv[0], argv[1:]...)
+	shell.Dir = t.TempDir()
+	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: own}
+	shell.Env = append(os.Environ(), "PS1=prompt> ", "TERM=dumb", "LESS=", "HISTFILE=", "LEADERRUN_STORE=file:"+filepath.Join(t.TempDir(), "store"), "LEADERRUN_KEY=k")
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &terminal{t: t, dir: shell.Dir, sid: shell.Process.Pid, keys: master, fd: fd}
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.seen.Write(b[:n])
+			s.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.mu.Lock()
+			t.Logf("the terminal showed %q", s.seen.Bytes())
+			s.mu.Unlock()
+		}
+		master.Close() // hangs up, and the shell hangs its jobs up
+		_ = shell.Wait()
+		eventually(t, "everybody on the terminal is gone", func() bool {
+			return !regexp.MustCompile(`(?m)^[^Z]`).MatchString(s.processes()) // some containers have no reaper
+		})
+	})
+	return s
+}
+
+// processes are the states and names of those on the terminal, a line each.
+func (s *terminal) processes() string {
+	list, _ := exec.Command("ps", "-o", "stat=,comm=", "--sid", fmt.Sprint(s.sid)).Output() // nobody: status 1
+	return string(list)
+}
+
+func (s *terminal) enter(keys string) {
+	s.t.Helper()
+	if _, err := s.keys.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expect waits until the pattern appears behind what was expected before, and
+// returns its group.
+func (s *terminal) expect(pattern string) (group string) {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	eventually(s.t, "the terminal shows "+pattern, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		rest := s.seen.Bytes()[s.read:]
+		at := re.FindSubmatchIndex(rest)
+		if len(at) > 2 {
+			group = string(rest[at[2]:at[3]])
+		}
+		if at != nil {
+			s.read += at[1]
+		}
+		return at != nil
+	})
+	return group
+}
+
+// pid is the process id that the pattern's group matches.
+func (s *terminal) pid(pattern string) int {
+	s.t.Helper()
+	pid, err := strconv.Atoi(s.expect(pattern))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
+// stateOf is the letter of a process's state; "" when it is gone.
+func stateOf(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	state, _, _ := strings.Cut(rest, " ")
+	return state
+}
+
+const (
+	ctrlC         = "\x03"
+	ctrlD         = "\x04"
+	ctrlZ         = "\x1a"
+	ctrlBackslash = "\x1c"
+)
+
+// counting is a command that counts what it receives, and ends with 3 at USR1.
+const counting = `bash -c 'int=0 quit=0; trap "((++int)); echo INT \$int" INT; trap "((++quit)); echo QUIT \$quit" QUIT
+	trap "echo \$int and \$quit; exit 3" USR1; echo up; while :; do sleep 0.05; done'`
+
+// run enters a command line and waits until the command behind it says "up".
+func (s *terminal) run(line string) {
+	s.t.Helper()
+	s.enter(line + "\n")
+	s.expect(`[^"]up\r\n`)
+}
+
+func (s *terminal) status(want int) {
+	s.t.Helper()
+	s.enter("echo status $?\n")
+	s.expect(fmt.Sprintf(`status %d\r\n`, want))
+}
+
+// needs ends a test that lacks a program; where CI is set it fails.
+func (s *terminal) needs(program string) {
+	s.t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("CI") != "" {
+			s.t.Fatal(err)
+		}
+		s.t.Skip(err)
+	}
+}
+
+// asDirectly holds the dialogue with a command that is run directly, and then
+// under leaderrun. Either time the terminal's modes are in the end what they were.
+func asDirectly(dialogue func(s *terminal, through string)) func(*terminal) {
+	return func(s *terminal) {
+		s.enter("stty -g >modes\n")
+		s.expect("prompt> ")
+		for _, through := range []string{"", "leaderrun "} {
+			dialogue(s, through)
+			s.enter("stty -g | cmp - modes\n")
+			s.status(0)
+		}
+	}
+}
+
+// What the programs of the dialogues write when they take the whole screen of an
+// xterm and when they give it back.
+const (
+	taken     = `\x1b\[\?1049h`
+	givenBack = `\x1b\[\?1049l`
+)
+
+// Under leaderrun a command has the terminal as if it had been run directly.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(*terminal){
+		"ctrl-c": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60'`)
+			s.enter(ctrlC)
+			s.expect("prompt> ")
+			s.status(130)
+		},
+		"ctrl-c is the command's to handle": func(s *terminal) {
+			s.run(`leaderrun sh -c 'trap "echo caught; exit 3" INT; echo up; while :; do sleep 0.1; done'`)
+			s.enter(ctrlC)
+			s.expect("caught")
+			s.expect("prompt> ")
+			s.status(3)
+		},
+		// What the terminal sends reaches the command once, what a process sends to
+		// leaderrun alone is passed on; the last one would come behind a double.
+		"each int and quit arrives once": func(s *terminal) {
+			s.run(`leaderrun ` + counting + ` &`)
+			s.enter("run=$!\n")
+			for n := 1; n <= 3; n++ {
+				s.enter("fg\n")
+				s.expect("leaderrun")
+				s.enter(ctrlC)
+				s.expect(fmt.Sprintf(`INT %d\r\n`, n))
+				s.enter(ctrlBackslash)
+				s.expect(fmt.Sprintf(`QUIT %d\r\n`, n))
+				s.enter(ctrlZ)
+				s.expect("Stopped.*leaderrun")
+			}
+			s.enter("bg; kill -QUIT $run\n")
+			s.expect(`QUIT 4\r\n`)
+			s.enter("kill -INT $run\n")
+			s.expect(`INT 4\r\n`)
+			s.enter("kill -USR1 $run; wait $run\n")
+			s.expect("4 and 4\r\n")
+			s.status(3)
+		},
+		"ctrl-c while standing by": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
+			s.enter("leaderrun -v --wait forever true\n")
+			s.expect("Standby")
+			s.enter(ctrlC)
+			s.expect("prompt> ")
+			s.status(130)
+		},
+		"ctrl-z, jobs, fg": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; read line; echo got $line'`)
+			s.enter(ctrlZ)
+			s.expect("Stopped.*leaderrun")
+			s.enter("jobs\n")
+			s.expect(`\[1\]\+ +Stopped.*leaderrun`)
+			s.enter("fg\n")
+			s.expect("leaderrun")
+			s.enter("word\n")
+			s.expect("got word")
+			s.status(0)
+		},
+		// The command alone is stopped and continued, by whoever does that: with it
+		// leaderrun is, or it could not renew for a command that runs.
+		"leaderrun stops and goes on with the command": func(s *terminal) {
+			s.enter("leaderrun bash -c 'echo pid $$; exec sleep 60' & echo runs $!\n")
+			elector := s.pid(`runs (\d+)\r\n`)
+			command := s.pid(`pid (\d+)\r\n`)
+			for range 20 {
+				_ = syscall.Kill(command, syscall.SIGTSTP)
+				eventually(s.t, "leaderrun is stopped", func() bool { return stateOf(elector) == "T" })
+				_ = syscall.Kill(command, syscall.SIGCONT)
+				eventually(s.t, "leaderrun goes on", func() bool { return stateOf(elector) != "T" })
+			}
+			for range 20 {
+				_ = syscall.Kill(command, syscall.SIGTSTP)
+				_ = syscall.Kill(command, syscall.SIGCONT)
+			}
+			_ = syscall.Kill(command, syscall.SIGKILL) // which the guard tells to an elector that runs
+			s.enter(fmt.Sprintf("wait %d; echo status $?\n", elector))
+			s.expect(`status 137\r\n`)
+		},
+		"ctrl-z while standing by": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
+			s.enter("leaderrun -v --wait forever sh -c 'echo my turn; read line; echo got $line'\n")
+			s.expect("Standby")
+			s.enter(ctrlZ)
+			s.expect("Stopped.*leaderrun")
+			s.enter("touch go; leaderrun -w forever echo it does not lead\n")
+			s.expect(`\nit does not lead`)
+			s.enter("fg\n")
+			s.expect(`\nmy turn`)
+			s.enter(ctrlZ) // is the command's, now that one runs
+			s.expect("Stopped.*leaderrun")
+			s.enter("fg\n")
+			s.expect("leaderrun")
+			s.enter("word\n")
+			s.expect("got word")
+			s.status(0)
+		},
+		"the wait of a stopped standby goes on": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
+			s.enter("leaderrun -v --wait 1s true\n")
+			s.expect("Standby")
+			s.enter(ctrlZ)
+			s.expect("Stopped.*leaderrun")
+			s.enter("sleep 1; fg; echo status $?\n")
+			s.expect(`--wait 1s ran out(?s:.*)status 75`)
+		},
+		"a stopped job does not keep its lease": func(s *terminal) {
+			s.run(`leaderrun --ttl 2s sh -c 'echo up; exec sleep 60'`)
+			s.enter(ctrlZ)
+			s.expect("Stopped.*leaderrun")
+			s.enter("leaderrun --wait forever --retry 10ms echo the next one leads\n")
+			s.expect(`\nthe next one leads`)
+			s.enter("wait %1; echo waited $?\n")
+			s.expect(`Exit 76.*leaderrun|waited 76`) // the shell tells before its next prompt, or now
+		},
+		"background read": func(s *terminal) {
+			s.enter("leaderrun cat &\n")
+			s.expect("prompt> ")
+			s.enter("\n")
+			eventually(s.t, "the job stops", func() bool {
+				s.enter("jobs\n")
+				return s.expect(`(Running|Stopped).*leaderrun`) == "Stopped"
+			})
+			s.status(0) // the shell may have told of the stop twice
+			s.enter("fg\n")
+			s.expect("leaderrun cat")
+			s.enter("word\n" + ctrlD)
+			s.expect("word\r\nword\r\n")
+			s.status(0)
+		},
+		"window size": func(s *terminal) {
+			s.enter("leaderrun stty size\n")
+			s.expect("33 77")
+		},
+		"window size changes": func(s *terminal) {
+			s.run(`leaderrun bash -c 'trap "stty size; exit" WINCH; echo up; while :; do sleep 0.1; done'`)
+			if err := unix.IoctlSetWinsize(s.fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 22, Col: 66}); err != nil {
+				s.t.Fatal(err)
+			}
+			s.expect("22 66")
+		},
+		"pager": func(s *terminal) {
+			s.enter("seq 1000 | leaderrun more\n")
+			s.expect(`\n20\r`)
+			s.enter("q")
+			s.expect("prompt> ")
+			s.status(0)
+		},
+		"less": asDirectly(func(s *terminal, through string) {
+			s.needs("less")
+			s.enter("seq 1000 >numbers; TERM=xterm " + through + "less numbers\n")
+			s.expect(taken + `(?s:.*)\n32\r`)
+			s.enter("/500\n")
+			s.expect(`\x1b\[7m500`)
+			s.enter("F")
+			s.expect("interrupt to abort")
+			s.enter(ctrlC) // ends the waiting for more, and not less
+			s.expect("END")
+			s.enter("q")
+			s.expect(givenBack)
+			s.status(0)
+		}),
+		"less that ctrl-c ends": asDirectly(func(s *terminal, through string) {
+			s.needs("less")
+			s.enter("seq 1000 >numbers; TERM=xterm " + through + "less -K numbers\n")
+			s.expect(`\n32\r(?s:.*)numbers`)
+			eventually(s.t, "less reads", func() bool { // of a signal that comes a moment before, it hears with the next key
+				return regexp.MustCompile(`(?m)^S.* less$`).MatchString(s.processes())
+			})
+			s.enter(ctrlC)
+			s.expect(givenBack)
+			s.status(2)
+		}),
+		"vi": asDirectly(func(s *terminal, through string) {
+			s.needs("vim.tiny")
+			s.enter("rm -f text; TERM=xterm " + through + "vim.tiny -u NONE -i NONE -n text\n")
+			s.expect(taken + `(?s:.*)\[New`)
+			s.enter("ione")
+			s.expect(`(?s)o.*n.*e`)
+			s.enter(ctrlC) // ends the insertion, and not vi
+			s.expect(`\x08|H`)
+			s.enter("atwo")
+			s.expect(`(?s)t.*w.*o`)
+			s.enter(ctrlC)
+			s.expect(`\x08|H`)
+			s.enter(ctrlZ)
+			s.expect(givenBack + `(?s:.*)Stopped.*vim`)
+			s.enter("fg\n")
+			s.expect(taken + `(?s:.*)onetwo`)
+			s.enter(":w\n")
+			s.expect("written")
+			s.enter(":cq\n")
+			s.expect(givenBack)
+			s.status(1)
+			s.enter("cat text\n")
+			s.expect(`\nonetwo\r`)
+		}),
+		// Not a script: testscript's ttyin loses what was written last before it reads it.
+		"only there a skip is told, and who leads": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
+			s.enter("leaderrun touch ran; echo status $?; ls\n")
+			s.expect(`\nleaderrun: k: nothing ran: \S+/\d+/[0-9a-f]+\S* leads\r\nstatus 0\r\nprompt> `)
+			s.enter("leaderrun touch ran 2>told; cmp told /dev/null\n")
+			s.status(0)
+		},
+		"a standby shows for whom it waits": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
+			s.enter("TERM=xterm leaderrun --wait forever echo my turn\n")
+			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ leads.* unless renewed`)
+			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ leads since [1-9]\d*s, its lease lasts \d+s unless renewed`)
+			if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+			s.expect(`\r\x1b\[K(?:\x1b\[\?7l.*\r\x1b\[K)*my turn`)
+		},
+		"a dumb terminal shows no line": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
+			s.enter("leaderrun --wait 2s true; echo status $?\n")
+			s.expect(`\nleaderrun: k: nothing ran(?s:.*)status 75`)
+		},
+		"hang-up": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; exec sleep 60'`)
+			s.keys.Close() // and all are gone, the test says at its end
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(openTerminal(t))
+		})
+	}
+}
+
+// A container with a terminal (docker run -t) whose image stops it with INT or QUIT:
+// leaderrun is process 1, and the only one that is sent the signal.
+func TestContainerWithTerminal(t *testing.T) {
+	t.Parallel()
+	container := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if err := exec.Command(container[0], append(container[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	for sig, want := range map[syscall.Signal]string{syscall.SIGINT: "INT 2", syscall.SIGQUIT: "QUIT 1"} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			s := onTerminal(t, false, append(container, "setsid", "--ctty", "bash", "-c", "exec leaderrun "+counting)...)
+			s.expect(`up\r\n`)
+			s.enter(ctrlC)
+			s.expect(`INT 1\r\n`)
+			list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.sid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(list)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Fatal(err)
+			}
+			s.expect(want + `\r\n`)
+			if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
+				t.Fatal(err)
+			}
+			s.expect(` and \d\r\n`)
+		})
+	}
+}

@@ -1,0 +1,403 @@
+//go:build linux
+
+package program
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// try is one documented command on a host of its own: the root directory is a
+// temporary one, with leaderrun in /usr/bin and /usr/local/bin; an empty Redis is
+// the store, whatever the document calls it.
+type try struct {
+	*testing.T
+	*shown
+	root  string
+	redis *script.RedisServer
+}
+
+func newTry(t *testing.T, c *shown, root string, redis *script.RedisServer) *try {
+	for _, p := range c.pages {
+		t.Log("shown in", p.name)
+	}
+	try := &try{t, c, root, redis}
+	try.redisDo("flushall")
+	for _, dir := range []string{"/tmp", "/var/lib"} {
+		if err := os.MkdirAll(root+dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leaderrun, err := exec.LookPath("leaderrun")
+	if err != nil {
+		t.Fatal(err)
+	}
+	try.file("usr/bin/leaderrun", "#!/bin/sh\nexec "+leaderrun+` "$@"`)
+	try.file("usr/local/bin/leaderrun", "#!/bin/sh\nexec "+leaderrun+` "$@"`)
+	try.file("bin/sudo", "#!/bin/sh\nif [ \"$1\" = -u ]; then shift 2; fi\nexec \"$@\"")
+	return try
+}
+
+// file makes a file on that host, a program as a rule.
+func (try *try) file(name, text string) {
+	try.Helper()
+	name = filepath.Join(try.root, name)
+	err := os.MkdirAll(filepath.Dir(name), 0o700)
+	if err == nil {
+		err = os.WriteFile(name, []byte(text), 0o700)
+	}
+	if err != nil {
+		try.Fatal(err)
+	}
+}
+
+func (try *try) read(name string) string {
+	text, _ := os.ReadFile(filepath.Join(try.root, name)) // missing is as good as empty
+	return string(text)
+}
+
+func (try *try) redisDo(args ...string) string {
+	try.Helper()
+	return output(try.T, "redis-cli", append([]string{"-p", strconv.Itoa(try.redis.Port)}, args...)...)
+}
+
+// running is a line of a shell, and what it says.
+type running struct {
+	*exec.Cmd
+	file string
+}
+
+func (r *running) said() string {
+	text, _ := os.ReadFile(r.file) // it is there
+	return string(text)
+}
+
+// start starts a line on that host.
+func (try *try) start(line string) *running {
+	try.Helper()
+	line = regexp.MustCompile(`(^|[ :>])/(\w)`).ReplaceAllString(line, "${1}"+try.root+"/$2")
+	line = strings.NewReplacer("redis://redis.internal:6379", "redis://"+try.redis.Addr, "[$(POD_IP)]:9090", "[::1]:0").Replace(line)
+	out, err := os.CreateTemp(try.root, "out-")
+	if err != nil {
+		try.Fatal(err)
+	}
+	defer out.Close()
+	r := &running{exec.Command("sh", "-c", line), out.Name()}
+	r.Dir = try.root
+	r.Env = append(os.Environ(), "PATH="+filepath.Join(try.root, "bin")+":"+os.Getenv("PATH"),
+		"XDG_CONFIG_HOME="+try.root, "XDG_RUNTIME_DIR="+try.root, "LEADERRUN_STORE=redis://"+try.redis.Addr)
+	r.Stdout, r.Stderr = out, out
+	if err := r.Start(); err != nil {
+		try.Fatal(err)
+	}
+	try.Cleanup(func() { _ = r.Process.Kill() }) // it has ended, as a rule
+	return r
+}
+
+// run is what a line says, and its status.
+func (try *try) run(line string) (string, int) {
+	try.Helper()
+	r := try.start(line)
+	code := status(try.T, r.Cmd)
+	return r.said(), code
+}
+
+// succeeds is what a line says that ends with 0.
+func (try *try) succeeds(line string) string {
+	try.Helper()
+	out, code := try.run(line)
+	if code != 0 {
+		try.Errorf("status %d:\n%s", code, out)
+	}
+	return out
+}
+
+// leads starts a line with another job, which does not end, and waits until that
+// runs: another host has the same line, and leads.
+func (try *try) leads(line string) *running {
+	try.Helper()
+	before, _, _ := strings.Cut(line, " -- ")
+	leader := try.start("exec env " + before + " -- hold up")
+	eventually(try.T, "another host leads", func() bool { return try.read("up") != "" || try.unasked(leader) != "" })
+	if said := try.unasked(leader); said != "" {
+		try.Fatalf("another host's line says\n%s", said)
+	}
+	return leader
+}
+
+// key is the one that the command names.
+func (try *try) key() string {
+	if m := matches(`--key (\S+)`, try.command); m != nil {
+		return m[0][1]
+	}
+	return "nightly"
+}
+
+// job: where nobody leads, the line runs its job in silence. Where another host
+// leads, it stands by and runs it afterwards, or is skipped. And with --once-per it
+// does not run again what has succeeded.
+func (try *try) job() {
+	_, job, _ := strings.Cut(try.command, " -- ")
+	name := strings.Fields(job)[0]
+	if !strings.Contains(name, "/") {
+		name = "bin/" + name
+	}
+	try.file(name, "#!/bin/sh\necho >>"+filepath.Join(try.root, "ran"))
+	waits, oncePer := strings.Contains(try.command, " --wait "), strings.Contains(try.command, " --once-per ")
+
+	leader := try.leads(try.command)
+	line := try.start("exec env " + try.command)
+	want, ran := 0, 0
+	if waits {
+		ran = 1
+		eventually(try.T, "it stands by", func() bool { return try.waits(line) })
+		send(try.T, leader.Process.Pid, syscall.SIGTERM)
+	} else if m := matches(` -E (\d+)`, try.command); m != nil {
+		want, _ = strconv.Atoi(m[0][1])
+	}
+	try.ended(line, want, ran)
+	if !waits {
+		send(try.T, leader.Process.Pid, syscall.SIGTERM)
+	}
+	if code := status(try.T, leader.Cmd); code != 128+int(syscall.SIGTERM) {
+		try.Errorf("the other host's line ended with %d", code)
+	}
+	if ran++; oncePer {
+		ran = 1
+	}
+	try.ended(try.start(try.command), 0, ran)
+}
+
+// waits: the line's leaderrun watches a directory, or is blocked at the Redis, as the
+// leader's is.
+func (try *try) waits(line *running) bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", line.Process.Pid)) // fails on a bad pattern only
+	watches := slices.ContainsFunc(fds, func(fd string) bool { to, _ := os.Readlink(fd); return to == "anon_inode:inotify" })
+	return watches || strings.Contains(try.redisDo("info", "clients"), "blocked_clients:2")
+}
+
+// ended waits for a line that runs the job, and counts how often that has run.
+func (try *try) ended(line *running, want, ran int) {
+	try.Helper()
+	code := status(try.T, line.Cmd)
+	if n, said := len(try.read("ran")), try.unasked(line); code != want || n != ran || said != "" {
+		try.Errorf("status %d, want %d; the job has run %d times, want %d; it said %q", code, want, n, ran, said)
+	}
+}
+
+// unasked is what a line has said although it is not to say anything.
+func (try *try) unasked(line *running) string {
+	if strings.Contains(try.command, " -v ") {
+		return ""
+	}
+	return line.said()
+}
+
+// says: while another host leads the key, and after a run of it, the command tells
+// something of the form want.
+func says(want string) func(*try) {
+	return func(try *try) {
+		line := "leaderrun --key " + try.key()
+		for _, m := range matches(` --store \S+`, try.command) {
+			line += m[0]
+		}
+		try.succeeds(line + " -- true")
+		try.leads(line)
+		if out := try.succeeds(try.command); !regexp.MustCompile("(?m)" + want).MatchString(out) {
+			try.Errorf("it says\n%s", out)
+		}
+	}
+}
+
+// shows: it says what the document shows.
+func (try *try) shows() {
+	if out := try.succeeds(try.command); out != try.output && try.output != "" {
+		try.Errorf("it says\n%s", out)
+	}
+}
+
+func (try *try) handOver() { try.leaves(128 + int(syscall.SIGTERM)) }
+func (try *try) takeAway() { try.leaves(76) }
+
+// leaves: the leader's leaderrun ends with this status.
+func (try *try) leaves(want int) {
+	leader := try.leads("leaderrun --key " + try.key())
+	try.succeeds("LEADERRUN_KEY=" + try.key() + " " + try.command)
+	if code := status(try.T, leader.Cmd); code != want {
+		try.Errorf("the leader ended with %d, want %d", code, want)
+	}
+}
+
+// inside: the lines succeed in a job that leads, and not elsewhere.
+func (try *try) inside() {
+	try.file("one.csv", "")
+	try.file("bin/load", "#!/bin/sh\ntest -e \"$1\"")
+	try.file("bin/inner", "#!/bin/sh\n"+try.command)
+	try.succeeds("leaderrun --key k -- inner")
+	if out, code := try.run("inner"); code == 0 {
+		try.Errorf("it leads without a lease: %s", out)
+	}
+}
+
+// fromSource: what the machine has is Go and git.
+func (try *try) fromSource() {
+	try.file("bin/leaderrun", "#!/bin/sh\ncd "+output(try.T, "pwd")+"exec go run . \"$@\"")
+	want := matches(`echo "(.*)"`, try.command)[0][1] + "\n"
+	if out := try.succeeds(strings.Replace(try.command, "go run .", "leaderrun", 1)); out != want {
+		try.Errorf("it says %q, want %q", out, want)
+	}
+}
+
+// flags: a run takes them.
+func (try *try) flags() {
+	try.succeeds(strings.Replace(try.command, "leaderrun", "leaderrun config", 1))
+}
+
+// settings: the file is taken.
+func (try *try) settings() {
+	_, text, _ := strings.Cut(try.command, "\n")
+	try.file("leaderrun/leaderrun.yaml", text)
+	if out := try.succeeds("unset LEADERRUN_STORE; leaderrun config"); !strings.Contains(out, try.root+"/leaderrun/leaderrun.yaml: store") {
+		try.Errorf("it says\n%s", out)
+	}
+}
+
+func (try *try) install() {
+	target := strings.Fields(try.command)[2]
+	try.file(filepath.Dir(target)+"/.mounted", "")
+	try.succeeds(try.command)
+	try.succeeds(target + " version")
+}
+
+// copied: the program that was built is where hosts have it.
+func (try *try) copied() {
+	try.file("leaderrun", "#!/bin/sh\necho copied")
+	try.succeeds(try.command)
+	if out := try.succeeds("/usr/local/bin/leaderrun"); out != "copied\n" {
+		try.Errorf("it says %q", out)
+	}
+}
+
+// environmentFile: the unit reads the file, and runs what it names.
+func (try *try) environmentFile() {
+	try.file("etc/leaderrun/leaderrun.yaml", "")
+	try.succeeds(try.command)
+	unit, err := os.ReadFile("deploy/systemd/leaderrun@.service")
+	if err != nil {
+		try.Fatal(err)
+	}
+	for _, m := range matches(`(?m)^(\w+)=`, try.read("etc/leaderrun/queue.env")) {
+		if !strings.Contains(string(unit), "-- $"+m[1]+"\n") {
+			try.Errorf("the unit does not run $%s", m[1])
+		}
+	}
+	if !strings.Contains(string(unit), "\nEnvironmentFile=/etc/leaderrun/%i.env\n") {
+		try.Error("the unit reads another file")
+	}
+}
+
+// counts: there are as many as the document says, or more.
+func (try *try) counts() {
+	n, err := strconv.Atoi(strings.TrimSpace(output(try.T, "sh", "-c", try.command)))
+	if told, _ := strconv.Atoi(matches(`more than (\d+) lines in scripts`, try.pages[0].text)[0][1]); err != nil || n <= told {
+		try.Errorf("%d are not more than %d (%v)", n, told, err)
+	}
+}
+
+// in: a file of this project has it, in these words.
+func in(file, words string) func(*try) {
+	return func(try *try) {
+		if text, err := os.ReadFile(file); err != nil || !regexp.MustCompile(words).Match(text) {
+			try.Errorf("%s does not have it (%v)", file, err)
+		}
+	}
+}
+
+// readOnly: the pages say why it is not run, the shell can read it, and the file
+// that it needs is there, with what it names.
+func readOnly(why, file, named string) func(*try) {
+	return func(try *try) {
+		for _, p := range try.pages {
+			if !strings.Contains(strings.Join(strings.Fields(p.text), " "), why) {
+				try.Errorf("%s does not say that %s", p.name, why)
+			}
+		}
+		output(try.T, "bash", "-n", "-c", try.command)
+		in(file, named)(try)
+	}
+}
+
+// script: the script is there and knows the words that follow. Those in capitals
+// and numbers stand for others.
+func (try *try) script() {
+	command := regexp.MustCompile(`^(\w+=\S+ )*`).ReplaceAllString(try.command, "")
+	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" ,|[]", r) })
+	text, err := os.ReadFile(words[0])
+	if err != nil {
+		try.Fatal(err)
+	}
+	if info, err := os.Stat(words[0]); err != nil || info.Mode()&0o111 == 0 {
+		try.Errorf("%s cannot be executed (%v)", words[0], err)
+	}
+	for _, word := range words[1:] {
+		if regexp.MustCompile(`^([A-Z]+|[\d/]+[a-z]*)$`).MatchString(word) || regexp.MustCompile(`[ (|]`+word+`\b`).Match(text) {
+			continue
+		}
+		_, err := os.Stat("scripts/mutants.d/" + word + ".patch")
+		if err != nil && exec.Command("grep", "-rqw", "func "+word, "cmd", "internal").Run() != nil {
+			try.Errorf("%s does not know %s", words[0], word)
+		}
+	}
+}
+
+// goTest: the packages have tests of these names, each of them, and their flags.
+func (try *try) goTest() {
+	var packages []string
+	var names, flags [][]string
+	for _, m := range matches(` -(run|bench) (?:'(.*?)'|(\S+))| -(\w+)| (\.\S*)`, try.command) {
+		switch {
+		case m[5] != "":
+			packages = append(packages, m[5])
+		case m[4] == "v", m[4] == "count", m[4] == "short": // go's own
+		case m[4] != "":
+			flags = append(flags, m)
+		default:
+			names = append(names, m)
+		}
+	}
+	files := strings.Fields(output(try.T, "go", append([]string{"list", "-f", `{{$d := .Dir}}{{range .TestGoFiles}}{{$d}}/{{.}} {{end}}`}, packages...)...))
+	tests := output(try.T, "cat", files...)
+	for _, m := range flags {
+		if !strings.Contains(tests, `"`+m[4]+`", `) {
+			try.Errorf("no flag %s", m[4])
+		}
+	}
+	for _, m := range names {
+		all := ""
+		for _, f := range matches(`(?m)^func `+map[string]string{"run": "Test", "bench": "Benchmark"}[m[1]]+`\w+`, tests) {
+			all += f[0] + "\n"
+		}
+		name, script, _ := strings.Cut(m[2]+m[3], "/.*/")
+		try.each(name, `(?m)^func \w*`, all)
+		try.each(script, `(?m)^`, output(try.T, "find", "testdata/script", "-name", "*.txtar", "-printf", "%f\n"))
+	}
+}
+
+// each: every name in the pattern stands in the text, behind what matches before.
+func (try *try) each(pattern, before, text string) {
+	for _, m := range matches(`\w+`, pattern) {
+		if !regexp.MustCompile(before + m[0]).MatchString(text) {
+			try.Errorf("nothing has the name %s of %s", m[0], pattern)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+//go:build linux
+
+package program
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A process that cannot be killed is named after a second, with the reason, by
+// whoever has to kill it; leaderrun ends when the process has.
+func TestUnkillableIsNamed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a program setuid root")
+	}
+	bin := t.TempDir() // /dev/shm may be mounted without setuid
+	for dir := bin; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := "go build -o " + bin + "/chains ./internal/tools/chains && chmod 4755 " + bin + "/chains && cp \"$(command -v leaderrun)\" " + bin
+	if out, err := exec.Command("sh", "-c", build).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, by := range []string{"guard", "elector"} {
+		t.Run(by, func(t *testing.T) {
+			dir := memory(t)
+			if err := os.Chown(dir, somebody, somebody); err != nil {
+				t.Fatal(err)
+			}
+			elector := exec.Command(bin+"/leaderrun", "--store=file:"+dir+"/store", "--key=k", "-k=100ms", "--",
+				"sh", "-c", bin+"/chains root 1 >ready & echo $! >pid; wait")
+			elector.Dir = dir
+			elector.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
+			stderr, err := elector.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := elector.Start(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the command runs", func() bool { b, _ := os.ReadFile(dir + "/ready"); return len(b) > 0 })
+			b, err := os.ReadFile(dir + "/pid")
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid := 0
+			_, _ = fmt.Sscan(string(b), &pid)
+			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			if by == "guard" {
+				send(t, elector.Process.Pid, syscall.SIGTERM)
+			} else {
+				send(t, childOf(t, elector.Process.Pid), syscall.SIGKILL)
+			}
+			want := fmt.Sprintf("process %d (chains): another user's, EPERM", pid)
+			for lines := bufio.NewScanner(stderr); ; {
+				if !lines.Scan() {
+					t.Fatalf("nothing says %q", want)
+				}
+				if strings.Contains(lines.Text(), want) {
+					break
+				}
+			}
+			send(t, pid, syscall.SIGKILL)
+			status(t, elector)
+		})
+	}
+}

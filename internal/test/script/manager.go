@@ -1,0 +1,42 @@
+//go:build linux
+
+package script
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// manager stands for systemd: it writes down what it is told at NOTIFY_SOCKET.
+func manager(ts *testscript.TestScript, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: manager FILE")
+	}
+	dir, err := os.MkdirTemp("", "notify") // the name of a socket must be short
+	ts.Check(err)
+	socket := filepath.Join(dir, "s")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	ts.Check(err)
+	told, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Setenv("NOTIFY_SOCKET", socket)
+	ts.Defer(func() {
+		_ = conn.Close()
+		_ = os.RemoveAll(dir)
+	})
+	go func() {
+		defer told.Close()
+		b := make([]byte, 4096)
+		for {
+			n, err := conn.Read(b)
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(told, "%s\n", b[:n])
+		}
+	}()
+}

@@ -1,0 +1,60 @@
+//go:build linux
+
+package script
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// plug does to the store, whichever it is, what redis does to Redis.
+func plug(ts *testscript.TestScript, args []string) {
+	actions := of(ts).plugs(ts)
+	if len(args) != 1 || actions[args[0]] == nil {
+		ts.Fatalf("usage: store stop|cont|kill|restart")
+	}
+	actions[args[0]]()
+}
+
+func (s *script) plugs(ts *testscript.TestScript) map[string]func() {
+	switch {
+	case s.redis != nil:
+		return map[string]func(){"stop": s.redis.Stop, "cont": s.redis.Cont, "kill": s.redis.Kill, "restart": s.redis.Restart}
+	case s.postgres != nil:
+		return map[string]func(){"stop": s.postgres.Stop, "cont": s.postgres.Cont, "kill": s.postgres.Kill, "restart": s.postgres.Restart}
+	}
+	dir := filepath.Join(s.workDir, storeDir)
+	away := dir + ".away"
+	return map[string]func(){
+		"stop":    func() { s.keepTurns(ts, dir) },
+		"cont":    s.endTurns,
+		"kill":    func() { ts.Check(os.Rename(dir, away)) },
+		"restart": func() { ts.Check(os.Rename(away, dir)) },
+	}
+}
+
+// keepTurns holds every key's turn as a process would that was stopped in it.
+func (s *script) keepTurns(ts *testscript.TestScript, dir string) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.lock"))
+	ts.Check(err)
+	if len(names) == 0 {
+		ts.Fatalf("the store has no keys yet")
+	}
+	ts.Defer(s.endTurns)
+	for _, name := range names {
+		f, err := os.Open(name)
+		ts.Check(err)
+		s.turns = append(s.turns, f)
+		ts.Check(unix.Flock(int(f.Fd()), unix.LOCK_EX)) // others keep it for milliseconds
+	}
+}
+
+func (s *script) endTurns() {
+	for _, f := range s.turns {
+		f.Close()
+	}
+	s.turns = nil
+}

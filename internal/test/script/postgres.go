@@ -1,0 +1,410 @@
+//go:build linux
+
+package script
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// PostgresServer is a PostgreSQL server of one test. It listens on loopback only
+// and is gone with the test, also when the test process is killed.
+type PostgresServer struct {
+	Addr string // 127.0.0.1:Port
+	Port int
+	// URL names a database and a user who may do everything there.
+	URL string
+	// Dir is its data directory.
+	Dir string
+
+	t        testing.TB
+	settings []string
+	cmd      *exec.Cmd
+	gone     chan struct{} // closed once the process has been reaped
+	thaw     func()        // lets the frozen server go on; nil: it is not frozen
+	out      *postgresOutput
+}
+
+// StartPostgres starts a server and waits until it listens. files are put beside
+// the server's own, such as pg_hba.conf; settings are in the form NAME=VALUE.
+// Without the program the test is skipped; where CI is set it fails.
+func StartPostgres(t testing.TB, files map[string]string, settings ...string) *PostgresServer {
+	t.Helper()
+	needPostgres(t)
+	empty, err := emptyCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &PostgresServer{t: t, settings: settings}
+	if s.Dir, err = postgresDir(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.clean)
+	all := maps.Clone(empty)
+	maps.Copy(all, files)
+	if err := writeCluster(s.Dir, all); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // another process may take the port by its number
+		s.Port = freePort(t)
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+		s.URL = "postgres://postgres:" + postgresPassword + "@" + s.Addr + "/postgres"
+		if s.start() {
+			return s
+		}
+	}
+	t.Fatalf("postgres does not start:\n%s", s.out)
+	return nil
+}
+
+const postgresPassword = "s3cret" // what refused looks for
+
+// needPostgres skips the test without the server; where CI is set the test fails.
+func needPostgres(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs postgres")
+	}
+	if postgresProgram("postgres") != "" {
+		return
+	}
+	const missing = "postgres is not installed: apt-get install postgresql"
+	if os.Getenv("CI") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
+// Stop freezes the server: its connections stay, nothing is answered.
+func (s *PostgresServer) Stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP, s.cmd.Process.Pid) // first, and it starts no others
+	all := append(s.backends(), s.cmd.Process.Pid)
+	s.signal(syscall.SIGSTOP, all...)
+	// Frozen processes do not notice that the test process is gone. This one does,
+	// by the end of its input, and lets them go on to their end.
+	thaw := exec.Command("sh", "-c", `read -r _; kill -CONT "$@"`, "sh")
+	for _, pid := range all {
+		thaw.Args = append(thaw.Args, strconv.Itoa(pid))
+	}
+	input, err := thaw.StdinPipe()
+	if err == nil {
+		err = thaw.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.thaw = func() {
+		_ = input.Close()
+		_ = thaw.Wait() // of those that are gone it says so
+	}
+}
+
+// Cont lets a frozen server go on.
+func (s *PostgresServer) Cont() {
+	if s.thaw != nil {
+		s.thaw()
+		s.thaw = nil
+	}
+}
+
+// Kill ends the server as a power cut does and waits until it is gone. It may be
+// called again.
+func (s *PostgresServer) Kill() {
+	defer s.Cont()
+	if s.cmd == nil {
+		return
+	}
+	select {
+	case <-s.gone: // by itself: its id may be another's by now
+		s.cmd = nil
+		return
+	default:
+	}
+	s.signal(syscall.SIGSTOP, s.cmd.Process.Pid)
+	all := append(s.backends(), s.cmd.Process.Pid)
+	s.signal(syscall.SIGKILL, all...)
+	<-s.gone
+	if !await(func() bool { return !slices.ContainsFunc(all, lives) }) {
+		s.t.Errorf("postgres still lives:\n%s", describe(all))
+	}
+	s.cmd = nil
+}
+
+// Restart starts the server again on the same port, with what it had.
+func (s *PostgresServer) Restart() {
+	s.t.Helper()
+	s.Kill()
+	for until := time.Now().Add(startPatience); time.Now().Before(until); {
+		if s.start() {
+			return
+		}
+	}
+	s.t.Fatalf("postgres does not start again:\n%s", s.out)
+}
+
+// serveTLS starts the server again, to speak TLS and to show a certificate.
+func (s *PostgresServer) serveTLS(certs Certificates, name string) {
+	s.t.Helper()
+	files := map[string]string{}
+	for as, file := range map[string]string{"server.crt": name + ".pem", "server.key": name + ".key"} {
+		text, err := os.ReadFile(certs.File(file))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		files[as] = string(text)
+	}
+	if err := writeCluster(s.Dir, files); err != nil {
+		s.t.Fatal(err)
+	}
+	if !slices.Contains(s.settings, "ssl=on") {
+		s.settings = append(s.settings, "ssl=on")
+	}
+	s.Restart()
+}
+
+// Do runs SQL with psql and returns what it prints, a line per row.
+func (s *PostgresServer) Do(sql string) (string, error) {
+	cmd := exec.Command(postgresProgram("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", s.URL, "-c", sql)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (s *script) startPostgres(env *testscript.Env) {
+	// Passwords and TLS are slow on purpose; scripts look at time.
+	s.postgres = StartPostgres(s.t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
+	env.Setenv("STORE", s.postgres.URL+"?sslmode=disable")
+	env.Setenv("SERVER", s.postgres.Addr)
+	env.Setenv("DATA", s.postgres.Dir)
+}
+
+func postgresDo(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 || of(ts).postgres == nil {
+		ts.Fatalf("usage: postgres-do SQL, where the store is one of Postgres")
+	}
+	out, err := of(ts).postgres.Do(args[0])
+	if err != nil {
+		fmt.Fprint(ts.Stderr(), out)
+	} else {
+		fmt.Fprint(ts.Stdout(), out)
+	}
+	if neg != (err != nil) {
+		ts.Fatalf("postgres-do: error %v, want one: %t", err, neg)
+	}
+}
+
+// start reports whether the server listens. It does not when its port is taken.
+func (s *PostgresServer) start() bool {
+	s.t.Helper()
+	args := []string{"-D", s.Dir, "-p", strconv.Itoa(s.Port)}
+	for _, setting := range append([]string{
+		"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=8MB",
+		"dynamic_shared_memory_type=mmap", // in files of its own, which go with the others
+	}, s.settings...) {
+		args = append(args, "-c", setting)
+	}
+	cmd := exec.Command(postgresProgram("postgres"), args...)
+	cmd.Dir = s.Dir
+	cmd.SysProcAttr = asPostgres()
+	s.out = &postgresOutput{output: output{seen: make(chan struct{})}}
+	cmd.Stdout, cmd.Stderr = s.out, s.out
+	started, gone := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // as for a RedisServer
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			close(gone)
+		}
+	}()
+	if err := <-started; err != nil {
+		s.t.Fatalf("start postgres: %v", err)
+	}
+	s.cmd, s.gone = cmd, gone
+	select {
+	case <-s.out.seen:
+		return true
+	case <-s.gone:
+		s.cmd = nil
+		return false
+	case <-time.After(startPatience):
+		s.Kill()
+		return false
+	}
+}
+
+// postgresOutput knows what Postgres prints when it listens.
+type postgresOutput struct{ output }
+
+func (o *postgresOutput) Write(p []byte) (int, error) {
+	n, err := o.output.Write(p)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	// A replica accepts "read-only connections".
+	if !o.told && strings.Contains(o.text.String(), "database system is ready to accept ") {
+		o.told = true
+		close(o.seen)
+	}
+	return n, err
+}
+
+// clean leaves nothing behind. What tells other servers that a data directory is
+// in use is a piece of shared memory that outlives a killed server.
+func (s *PostgresServer) clean() {
+	s.Kill()
+	const idLine = 6
+	pidFile, _ := os.ReadFile(filepath.Join(s.Dir, "postmaster.pid"))
+	if lines := strings.Split(string(pidFile), "\n"); len(lines) > idLine {
+		if fields := strings.Fields(lines[idLine]); len(fields) == 2 {
+			if id, err := strconv.Atoi(fields[1]); err == nil {
+				_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+			}
+		}
+	}
+	if err := os.RemoveAll(s.Dir); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// backends are the processes that the server has started, one per connection and
+// some more.
+func (s *PostgresServer) backends() []int {
+	pid := s.cmd.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	var pids []int
+	for field := range strings.FieldsSeq(string(children)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+func (s *PostgresServer) signal(sig syscall.Signal, pids ...int) {
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, sig) // a backend may have gone
+	}
+}
+
+// emptyCluster is a new data directory: the files by name, and the directories
+// with a slash at the end. Making one takes a second, so a test process does it
+// once.
+var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
+	dir, err := postgresDir()
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := writeCluster(dir, map[string]string{"password": postgresPassword}); err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	cmd := exec.Command(postgresProgram("initdb"), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", filepath.Join(dir, "password"),
+		"-E", "UTF8", "--locale", "C", "--no-sync", "--wal-segsize", "1")
+	cmd.Dir = dir
+	cmd.SysProcAttr = asPostgres()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	files := map[string]string{}
+	return files, fs.WalkDir(os.DirFS(data), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			files[name+"/"] = ""
+			return nil
+		}
+		content, err := os.ReadFile(filepath.Join(data, name))
+		files[name] = string(content)
+		return err
+	})
+})
+
+// writeCluster writes what emptyCluster returns, for the server's user.
+func writeCluster(dir string, files map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) { // directories come before what is in them
+		path := filepath.Join(dir, name)
+		var err error
+		if strings.HasSuffix(name, "/") {
+			err = os.MkdirAll(path, 0o700)
+		} else {
+			err = os.WriteFile(path, []byte(files[name]), 0o600)
+		}
+		if err != nil {
+			return err
+		}
+		if err := chownPostgres(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// postgresDir makes a directory that the server's user can reach, unlike those of
+// testing.
+func postgresDir() (string, error) {
+	dir, err := os.MkdirTemp("", "postgres-")
+	if err != nil {
+		return "", err
+	}
+	return dir, chownPostgres(dir)
+}
+
+func chownPostgres(path string) error {
+	if c := asPostgres().Credential; c != nil {
+		return os.Lchown(path, int(c.Uid), int(c.Gid))
+	}
+	return nil
+}
+
+// asPostgres makes a process end with the test process, and one of somebody else
+// if this is root: as root Postgres does not run.
+func asPostgres() *syscall.SysProcAttr {
+	attr := dieWithParent()
+	if os.Geteuid() != 0 {
+		return attr
+	}
+	attr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+	if nobody, err := user.Lookup("nobody"); err == nil {
+		uid, _ := strconv.ParseUint(nobody.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(nobody.Gid, 10, 32)
+		attr.Credential.Uid, attr.Credential.Gid = uint32(uid), uint32(gid)
+	}
+	return attr
+}
+
+// postgresProgram finds a program of the server, or returns "". Debian keeps the
+// server's programs out of PATH, version by version; the newest one counts.
+func postgresProgram(name string) string {
+	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(all) == 0 {
+		path, _ := exec.LookPath(name)
+		return path
+	}
+	version := func(path string) int {
+		n, _ := strconv.Atoi(strings.Split(path, "/")[4])
+		return n
+	}
+	return slices.MaxFunc(all, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
+}

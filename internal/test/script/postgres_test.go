@@ -1,0 +1,69 @@
+//go:build linux
+
+package script
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+)
+
+// another asks for TestPostgresOfAnother, which waits to be killed: "frozen" with
+// a frozen server.
+const another = "SCRIPTTEST_ANOTHER"
+
+// started is what that test tells.
+type started struct {
+	Dir  string
+	Pids []int
+}
+
+func TestPostgresEndsWithTheTestProcess(t *testing.T) {
+	needPostgres(t)
+	for _, how := range []string{"running", "frozen"} {
+		t.Run(how, func(t *testing.T) {
+			again := exec.Command(os.Args[0], "-test.run=^TestPostgresOfAnother$")
+			again.Env = append(os.Environ(), another+"="+how)
+			out, err := again.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := again.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var s started
+			line, err := bufio.NewReader(out).ReadBytes('\n')
+			if err == nil {
+				err = json.Unmarshal(line, &s)
+			}
+			_ = again.Process.Kill()
+			_ = again.Wait()
+			if err != nil || len(s.Pids) < 2 {
+				t.Fatalf("the other test process says %q, %v", line, err)
+			}
+			defer (&PostgresServer{t: t, Dir: s.Dir}).clean()
+			if !await(func() bool { return !slices.ContainsFunc(s.Pids, lives) }) {
+				t.Errorf("alive without the test process:\n%s", describe(s.Pids))
+			}
+		})
+	}
+}
+
+func TestPostgresOfAnother(t *testing.T) {
+	how := os.Getenv(another)
+	if how == "" {
+		return // only run by TestPostgresEndsWithTheTestProcess
+	}
+	s := StartPostgres(t, nil)
+	if how == "frozen" {
+		s.Stop()
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(started{s.Dir, append(s.backends(), s.cmd.Process.Pid)}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(patience)
+}

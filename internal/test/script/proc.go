@@ -1,0 +1,78 @@
+//go:build linux
+
+package script
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// markName is the variable that says which run of which script a process
+// belongs to; its descendants inherit it.
+const markName = "SCRIPTTEST_RUN"
+
+func (s *script) mark(name string) string { return s.workDir + "#" + name }
+
+// marked returns the living processes of a run, or of the whole script if name
+// is empty.
+func (s *script) marked(name string) []int {
+	want := []byte(markName + "=" + s.mark(name))
+	if name != "" {
+		want = append(want, 0)
+	}
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // fails on a bad pattern only
+	var pids []int
+	for _, dir := range dirs {
+		env, err := os.ReadFile(dir + "/environ")
+		if err != nil {
+			continue // it is gone, or not ours
+		}
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if bytes.Contains(append([]byte{0}, env...), append([]byte{0}, want...)) && lives(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// lives reports whether a process exists and is no zombie. A signal 0 would
+// not tell: an orphan stays a zombie where process 1 does not reap.
+func lives(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	// The name in brackets may hold anything; the state follows the last one.
+	_, rest, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
+	return ok && rest[0] != 'Z' && rest[0] != 'X'
+}
+
+// describe lists processes with their command lines, for messages.
+func describe(pids []int) string {
+	var b strings.Builder
+	for _, pid := range pids {
+		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		fmt.Fprintf(&b, "  %d %s\n", pid, bytes.ReplaceAll(argv, []byte{0}, []byte{' '}))
+	}
+	return b.String()
+}
+
+// sweep ends all that the script left behind, which is an error of the script
+// or of the program unless the script has failed already.
+func (s *script) sweep() {
+	left := s.marked("")
+	if len(left) > 0 && !s.t.Failed() {
+		s.t.Errorf("alive at the end of the script:\n%s", describe(left))
+	}
+	for deadline := time.Now().Add(patience); len(left) > 0 && time.Now().Before(deadline); left = s.marked("") {
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have gone by itself
+		}
+	}
+}

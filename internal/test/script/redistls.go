@@ -1,0 +1,117 @@
+package script
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Certificates is a folder with a private CA and what it has signed, all in PEM
+// form, NAME.pem with NAME.key: ca, server (for 127.0.0.1 and localhost), client,
+// expired (as server, until yesterday), elsewhere (for another name), and
+// stranger, another CA.
+type Certificates string
+
+// NewCertificates makes the certificates of one test.
+func NewCertificates(t testing.TB, dir string) Certificates {
+	t.Helper()
+	c := Certificates(dir)
+	now := time.Now()
+	loopback := x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}
+	c.sign(t, "stranger", "stranger", x509.Certificate{IsCA: true}, now.Add(time.Hour))
+	c.sign(t, "ca", "ca", x509.Certificate{IsCA: true}, now.Add(time.Hour))
+	c.sign(t, "ca", "server", loopback, now.Add(time.Hour))
+	c.sign(t, "ca", "expired", loopback, now.Add(-24*time.Hour))
+	c.sign(t, "ca", "elsewhere", x509.Certificate{DNSNames: []string{"redis.example"}}, now.Add(time.Hour))
+	c.sign(t, "ca", "client", x509.Certificate{}, now.Add(time.Hour))
+	return c
+}
+
+// File is the path of one of the files.
+func (c Certificates) File(name string) string { return filepath.Join(string(c), name) }
+
+// sign writes a certificate that was signed by another, or by itself, and its key.
+func (c Certificates) sign(t testing.TB, by, name string, cert x509.Certificate, until time.Time) {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	cert.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62))
+	must(err)
+	cert.Subject = pkix.Name{CommonName: name}
+	cert.NotBefore, cert.NotAfter = until.Add(-48*time.Hour), until
+	cert.BasicConstraintsValid = true
+	parent, parentKey := &cert, key
+	if by != name {
+		parent, parentKey = c.read(t, by)
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, &cert, parent, &key.PublicKey, parentKey)
+	must(err)
+	private, err := x509.MarshalECPrivateKey(key)
+	must(err)
+	must(os.WriteFile(c.File(name+".pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600))
+	must(os.WriteFile(c.File(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), 0o600))
+}
+
+func (c Certificates) read(t testing.TB, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	var blocks [2]*pem.Block
+	for i, file := range []string{name + ".pem", name + ".key"} {
+		text, err := os.ReadFile(c.File(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks[i], _ = pem.Decode(text)
+	}
+	cert, err := x509.ParseCertificate(blocks[0].Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.ParseECPrivateKey(blocks[1].Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+// serverArgs make a redis-server speak TLS, and nothing else, at a port: to its
+// clients, its replicas, the sentinels and the other nodes of a cluster.
+func (c Certificates) serverArgs(port string) []string {
+	return []string{
+		"--port", "0", "--tls-port", port, "--tls-replication", "yes", "--tls-cluster", "yes", "--tls-auth-clients", "no",
+		"--tls-cert-file", c.File("server.pem"), "--tls-key-file", c.File("server.key"), "--tls-ca-cert-file", c.File("ca.pem"),
+	}
+}
+
+// ServeTLS makes a running server speak TLS at a port of its own as well, shows
+// the certificate of that name, and returns the address.
+func (c Certificates) ServeTLS(t testing.TB, admin redis.UniversalClient, name string) string {
+	t.Helper()
+	var err error
+	for range 5 { // another process may take the port by its number
+		port := strconv.Itoa(freePort(t))
+		if err = admin.Do(t.Context(), "CONFIG", "SET", "tls-port", port, "tls-auth-clients", "no",
+			"tls-cert-file", c.File(name+".pem"), "tls-key-file", c.File(name+".key"), "tls-ca-cert-file", c.File("ca.pem")).Err(); err == nil {
+			return net.JoinHostPort("127.0.0.1", port)
+		}
+	}
+	t.Fatalf("redis-server does not speak TLS: %v", err)
+	return ""
+}

@@ -1,0 +1,200 @@
+//go:build linux
+
+// Package script runs the scripts of testdata/script against the real
+// binary, with real processes, signals and servers.
+//
+// A script gets a working directory, no setting of this machine, STORE (the
+// store to use) and the commands listed at [Run]. Every process that a script
+// starts is known by a variable in its environment: what outlives the leaderrun
+// that started it fails the script, and nothing outlives the script.
+//
+// Processes are looked up in /proc, so scripts run on Linux only. Only tests
+// may import this package.
+package script
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+)
+
+// patience bounds everything a script waits for; only what hangs takes it.
+const patience = 60 * time.Second
+
+// Store names the kind of store that scripts get in STORE.
+type Store string
+
+const (
+	File  Store = "file"  // a directory that does not exist yet
+	Redis Store = "redis" // an empty redis-server of the script's own
+	// Postgres is a server of the script's own, without a table.
+	Postgres Store = "postgres"
+)
+
+// Main links the program of the module at root, runs the tests there and returns
+// their status: it is for TestMain. PATH begins with leaderrun as it is shipped
+// (the race detector is not in it, it would change the start-up), and with the
+// helpers in testdata/script/bin. With -short there is nothing to run.
+func Main(m *testing.M, root string) int {
+	flag.Parse()
+	if testing.Short() {
+		return 0
+	}
+	status, err := func() (int, error) {
+		if err := os.Chdir(root); err != nil {
+			return 0, err
+		}
+		bin, err := os.MkdirTemp("", "leaderrun-")
+		if err != nil {
+			return 0, err
+		}
+		defer os.RemoveAll(bin)
+		build := exec.Command("go", "build", "-trimpath", "-o", bin, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		helpers, err := filepath.Abs("testdata/script/bin")
+		if err == nil {
+			err = os.Setenv("PATH", strings.Join([]string{bin, helpers, os.Getenv("PATH")}, string(os.PathListSeparator)))
+		}
+		if err != nil {
+			return 0, err
+		}
+		return m.Run(), nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return status
+}
+
+// Run runs every script in dir as a parallel subtest. The commands, beside
+// those of testscript:
+//
+//	exitcode N CMD…         run CMD, assert its status (128+n: signal n ended it)
+//	start NAME CMD…         run CMD in the background; output in NAME.out, NAME.err
+//	ended NAME N            wait for its end, assert its status
+//	took MIN MAX            assert the duration of what exitcode or ended saw last
+//	signal SIG NAME|FILE    send a signal to a run, or to the process id in FILE
+//	alive NAME|FILE…        assert that the process lives
+//	dead NAME|FILE…         wait until the process is dead; a run: with all it started
+//	waitfile FILE [REGEXP]  wait until FILE has content, or matching content
+//	empty FILE…             assert zero bytes; stdout and stderr as in testscript
+//	refused WORD CMD…       assert a refusal of the input that WORD names
+//	redis stop|cont|kill|restart
+//	redis clock CLOCK       the server's clock, see SetClock: +3d, say; the first one restarts it, empty
+//	store stop|cont|kill|restart   whichever store it is; the folder of a file store is
+//	                               stopped by whoever holds its turns, killed by taking it away
+//	[!] redis-do CMD…       a command at the server, its answer on stdout
+//	[!] postgres-do SQL     likewise, a line per row
+//	manager FILE            a service manager: what it is told at NOTIFY_SOCKET goes to FILE
+//	tls [NAME]              let the server speak TLS as well, at TLS, with this certificate
+//	sentinels N [LINE…]     start a primary with N replicas and three sentinels
+//	cluster [replicas]      start a cluster of three nodes, with replicas or without
+//	proxy                   start a proxy to the server: PROXY is its URL
+//	proxy MODE|delay D      as faultnet.Mode
+//
+// The condition [free:PORT] tells whether PORT of loopback is free, [mounts]
+// whether this user may mount a file system in a namespace of his own.
+func Run(t *testing.T, dir string, store Store) {
+	testscript.Run(t, testscript.Params{
+		Dir:                dir,
+		RequireUniqueNames: true,
+		Setup:              func(env *testscript.Env) error { return setup(env, store) },
+		Condition:          condition,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exitcode": command(exitcode),
+			"start":    command(start),
+			"ended":    command(ended),
+			"took":     command(took),
+			"signal":   command(signal),
+			"alive":    command(alive),
+			"dead":     command(dead),
+			"waitfile": command(waitfile),
+			"empty":    command(empty),
+			"refused":  command(refused),
+			"redis":    command(server),
+			"redis-do": redisDo,
+			"proxy":    command(proxy),
+			"manager":  command(manager),
+
+			"tls":       command(serveTLS),
+			"sentinels": command(sentinels),
+			"cluster":   command(cluster),
+
+			"store":       command(plug),
+			"postgres-do": postgresDo,
+		},
+	})
+}
+
+// script is what the commands of one script share.
+type script struct {
+	t       testing.TB
+	workDir string
+	store   Store
+	runs    map[string]*run
+	last    time.Duration // of the last exitcode or ended
+
+	redis *RedisServer
+	admin *redis.Client
+	proxy *faultnet.Proxy
+
+	postgres *PostgresServer
+	turns    []*os.File // of a file store, held
+}
+
+type scriptKey struct{}
+
+func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
+
+// setup gives a script its own home, its store and the mark of its processes.
+func setup(env *testscript.Env, store Store) error {
+	s := &script{t: env.T().(testing.TB), workDir: env.WorkDir, store: store, runs: map[string]*run{}}
+	env.Values[scriptKey{}] = s
+	home, runtime := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".run")
+	for _, dir := range []string{home, runtime} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	env.Setenv("HOME", home)
+	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
+	env.Setenv("XDG_RUNTIME_DIR", runtime)
+	env.Setenv(markName, s.mark("exec"))
+	env.Defer(s.sweep)
+	switch store {
+	case Redis:
+		s.startRedis(env)
+	case Postgres:
+		s.startPostgres(env)
+	default:
+		env.Setenv("STORE", "file:"+filepath.Join(env.WorkDir, storeDir))
+	}
+	return nil
+}
+
+// storeDir is the folder of a file store, below the working directory.
+const storeDir = ".leases"
+
+// command adapts a command that cannot be negated.
+func command(f func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg {
+			ts.Fatalf("this command cannot be negated")
+		}
+		f(ts, args)
+	}
+}

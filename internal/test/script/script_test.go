@@ -1,0 +1,73 @@
+//go:build linux
+
+package script
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestCommands(t *testing.T) {
+	Run(t, "testdata/works", Redis)
+	Run(t, "testdata/postgres", Postgres)
+}
+
+// A server that is restarted finds its port as it left it. One of the other
+// listeners would get one of these ports with near certainty if it were free.
+func TestPortsAreKept(t *testing.T) {
+	kept := map[int]bool{}
+	for range 64 {
+		kept[freePort(t)] = true
+	}
+	for range 5000 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port := l.Addr().(*net.TCPAddr).Port; kept[port] {
+			t.Errorf("another listener was given %d", port)
+		}
+		_ = l.Close()
+	}
+	s := StartRedis(t)
+	s.Restart()
+}
+
+// TestFailuresAreSeen runs this test binary on scripts that are wrong in one
+// way each: a harness that cannot fail proves nothing.
+func TestFailuresAreSeen(t *testing.T) {
+	want := map[string]string{
+		"background": "alive at the end of the script",
+		"lease":      "the store has files",
+		"noise":      "more than a message and a hint",
+		"nomessage":  "does not begin with the program's name",
+		"orphan":     "alive at the end of the script",
+		"password":   "shows a password",
+		"ran":        "the command ran",
+		"status":     "ended with 1, want 0",
+		"survivor":   "left behind",
+	}
+	for name, message := range want {
+		t.Run(name, func(t *testing.T) {
+			again := exec.Command(os.Args[0], "-test.run=^TestBroken$/^"+name+"$")
+			again.Env = append(os.Environ(), broken+"=1")
+			out, err := again.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), message) {
+				t.Errorf("want a failure with %q, got %v:\n%s", message, err, out)
+			}
+		})
+	}
+}
+
+// broken asks for TestBroken, which fails whenever it runs.
+const broken = "SCRIPTTEST_BROKEN"
+
+func TestBroken(t *testing.T) {
+	if os.Getenv(broken) == "" {
+		return // only run by TestFailuresAreSeen
+	}
+	Run(t, "testdata/fails", File)
+}

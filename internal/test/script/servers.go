@@ -1,0 +1,188 @@
+package script
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
+)
+
+// RedisServer is a redis-server of one test. It listens on loopback only and is
+// gone with the test, also when the test process is killed.
+type RedisServer struct {
+	Addr string // 127.0.0.1:Port
+	Port int
+
+	t     testing.TB
+	args  []string
+	clock string   // the file with its clock, if it has one of its own
+	env   []string // added to ours
+	cmd   *exec.Cmd
+	gone  chan struct{} // closed once the process has been reaped
+	out   *output
+}
+
+// startPatience is how long a server may take to listen on a busy machine.
+const startPatience = 15 * time.Second
+
+// StartRedis starts a redis-server without persistence and waits until it
+// listens. args are further arguments in redis-server's own form, for instance
+// "--requirepass", "secret". Without the program the test is skipped; where CI
+// is set it fails.
+func StartRedis(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	dir := t.TempDir()
+	return startServer(t, func(port string) []string { return append(basics(port, dir), args...) })
+}
+
+// basics are the arguments of every server.
+func basics(port, dir string) []string {
+	return []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+}
+
+// startServer starts a server on a free port with the arguments for it.
+func startServer(t testing.TB, args func(port string) []string) *RedisServer {
+	t.Helper()
+	need(t, "redis-server")
+	s := &RedisServer{t: t}
+	t.Cleanup(s.Kill)
+	for range 5 { // another process may take the port by its number
+		s.Port = freePort(t)
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+		s.args = args(strconv.Itoa(s.Port))
+		if s.start() {
+			return s
+		}
+	}
+	t.Fatalf("redis-server does not start:\n%s", s.out)
+	return nil
+}
+
+// need skips the test without a program, and with -short, which is for machines that
+// have no servers; where CI is set a missing program is an error.
+func need(t testing.TB, program string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs " + program)
+	}
+	if _, err := exec.LookPath(program); err == nil {
+		return
+	}
+	missing := program + " is not installed: apt-get install " + program
+	if os.Getenv("CI") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
+// Pid returns the process id of the running server.
+func (s *RedisServer) Pid() int { return s.cmd.Process.Pid }
+
+// Stop freezes the server: its connections stay, nothing is answered.
+func (s *RedisServer) Stop() { s.signal(syscall.SIGSTOP) }
+
+// Cont lets a frozen server go on.
+func (s *RedisServer) Cont() { s.signal(syscall.SIGCONT) }
+
+// Kill ends the server with SIGKILL and waits until it is gone. It may be
+// called again.
+func (s *RedisServer) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill() // fails only when it is gone already
+	<-s.gone
+	s.cmd = nil
+}
+
+// Restart starts the server again, empty, on the same port.
+func (s *RedisServer) Restart() {
+	s.t.Helper()
+	s.Kill()
+	for until := time.Now().Add(startPatience); time.Now().Before(until); {
+		if s.start() {
+			return
+		}
+	}
+	s.t.Fatalf("redis-server does not start again:\n%s", s.out)
+}
+
+func (s *RedisServer) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatalf("signal redis-server: %v", err)
+	}
+}
+
+// start reports whether the server listens. It does not when its port is taken.
+func (s *RedisServer) start() bool {
+	s.t.Helper()
+	cmd := exec.Command("redis-server", s.args...)
+	cmd.SysProcAttr = dieWithParent()
+	cmd.Env = append(os.Environ(), s.env...)
+	s.out = &output{seen: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = s.out, s.out
+	started, gone := make(chan error), make(chan struct{})
+	go func() {
+		// The kernel kills the server when the thread ends that started it: that
+		// thread stays here until the server is gone.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			fakeclock.Forget(cmd.Process.Pid)
+			close(gone)
+		}
+	}()
+	if err := <-started; err != nil {
+		s.t.Fatalf("start redis-server: %v", err)
+	}
+	s.cmd, s.gone = cmd, gone
+	select {
+	case <-s.out.seen:
+		return true
+	case <-gone:
+		return false
+	case <-time.After(startPatience):
+		s.Kill()
+		return false
+	}
+}
+
+// output keeps what a server prints and closes seen when it says that it
+// listens. Its own word is proof: whoever answers on the port may be another.
+type output struct {
+	seen chan struct{}
+
+	mu   sync.Mutex
+	text strings.Builder
+	told bool
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(p)
+	text := o.text.String()
+	if !o.told && (strings.Contains(text, "Ready to accept connections") || strings.Contains(text, "Sentinel ID is")) {
+		o.told = true
+		close(o.seen)
+	}
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package script
+
+import (
+	"net"
+	"syscall"
+	"testing"
+)
+
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+// freePort returns a port that is free now.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

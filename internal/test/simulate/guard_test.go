@@ -1,0 +1,274 @@
+package simulate
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// tree is a command with its descendants, and the guard that holds it. The guard
+// may be stopped or killed; a guard that is stopped takes its orders later, but at
+// kill-by the kernel wakes it, as it wakes the elector.
+type tree struct {
+	p     *process
+	lease lease.Lease
+
+	mu       sync.Mutex
+	killBy   time.Duration // on the world's clock, as far as the guard knows
+	orders   []func()      // that a stopped guard has not read
+	begun    bool
+	live     bool
+	over     bool
+	stopped  bool          // the guard
+	seen     time.Duration // when the store last had the lease
+	guardErr error
+	ended    bool // the command, not its descendants
+	exit     elect.Exit
+	endAt    time.Duration
+	end      *time.Timer
+	alarm    *time.Timer
+	rng      *dice
+	runs     time.Duration // by itself
+	leaves   bool          // its descendants outlive it
+	stubborn bool          // it ignores signals
+	obey     time.Duration // to end after a signal
+	dying    time.Duration // to end after SIGKILL
+	out      time.Duration // when a fault took the lease out of the store
+	events   chan elect.Event
+}
+
+var errGuardDied = errors.New("the guard process died: killed")
+
+// Start, Extend, Signal, Kill and Leave are what a campaign does with a command.
+func (p *process) Start(killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
+	p.awake()
+	t := &tree{p: p, lease: l, killBy: killBy - p.offset, events: make(chan elect.Event, 8)}
+	t.throw()
+	go func() {
+		for e := range t.events {
+			tell(e)
+		}
+	}()
+	if !p.hold(t) {
+		t.fail(errors.New("dead"))
+		return
+	}
+	time.AfterFunc(p.host.w.upTo(t.rng, 5*time.Millisecond), func() { t.order(t.begin) })
+}
+
+// throw decides what kind of a command it is.
+func (t *tree) throw() {
+	w, set := t.p.host.w, t.p.set
+	t.rng = w.rng()
+	t.exit.Code = t.rng.IntN(2)
+	if t.runs = time.Hour; t.rng.IntN(3) != 0 {
+		t.runs = w.upTo(t.rng, 4*set.TTL)
+	}
+	t.leaves = t.rng.IntN(4) == 0
+	t.stubborn = t.rng.IntN(3) == 0
+	t.obey = w.upTo(t.rng, set.KillAfter+time.Millisecond)
+	if t.dying = set.KillMargin * 95 / 100; t.rng.IntN(3) != 0 {
+		t.dying = w.upTo(t.rng, t.dying)
+	}
+}
+
+func (p *process) Extend(killBy time.Duration) {
+	p.command(func(t *tree) {
+		t.killBy = killBy - p.offset
+		t.setAlarm()
+	})
+}
+
+func (p *process) Signal(signal int) {
+	p.command(func(t *tree) {
+		p.host.w.note("%s: signal %d", p, signal)
+		if !t.stubborn && (signal == 15 || signal == 2) {
+			t.die(t.obey, elect.Exit{Signal: signal})
+		}
+	})
+}
+
+func (p *process) SignalRest(signal int) { p.Signal(signal) }
+
+func (p *process) Kill() { p.command((*tree).kill) }
+
+func (p *process) Leave() { p.host.w.fail("nobody asked to leave a tree") }
+
+// command gives the guard an order. One that was stopped is woken for it, as the
+// runner does.
+func (p *process) command(what func(*tree)) {
+	p.awake()
+	if t := p.held(); t != nil && !p.isDead() {
+		t.order(func() { what(t) })
+	}
+}
+
+// order is read by the guard once it runs, in turn.
+func (t *tree) order(what func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.orders = append(t.orders, what); !t.stopped {
+		t.drain()
+	}
+}
+
+// drain is called with mu held, like all that orders do.
+func (t *tree) drain() {
+	orders := t.orders
+	t.orders = nil
+	for _, what := range orders {
+		if !t.over && t.guardErr == nil {
+			what()
+		}
+	}
+}
+
+func (t *tree) begin() {
+	w := t.p.host.w
+	t.begun = true
+	if t.p.isDead() || w.at() >= t.killBy {
+		t.over = true
+		t.finish(elect.Event{Kind: elect.StartFailed, Err: errors.New("too late")})
+		return
+	}
+	t.live = true
+	w.born(t)
+	t.setAlarm()
+	t.events <- elect.Event{Kind: elect.Started}
+	if t.leaves {
+		time.AfterFunc(t.runs, func() { t.order(t.endCommand) })
+	} else {
+		t.die(t.runs, t.exit)
+	}
+}
+
+// endCommand leaves descendants behind.
+func (t *tree) endCommand() {
+	if t.ended = true; t.endAt == 0 {
+		t.events <- elect.Event{Kind: elect.CommandEnded, Exit: t.exit, Left: "somebody"}
+	}
+}
+
+func (t *tree) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	t.finish(elect.Event{Kind: elect.StartFailed, Err: err})
+}
+
+func (t *tree) finish(e elect.Event) {
+	t.events <- e
+	close(t.events)
+}
+
+func (t *tree) setAlarm() {
+	w := t.p.host.w
+	if t.alarm != nil {
+		t.alarm.Stop()
+	}
+	t.alarm = time.AfterFunc(t.killBy-w.at()+w.upTo(t.rng, 50*time.Microsecond), t.ring)
+}
+
+// ring is the alarm of guard and elector: it continues both.
+func (t *tree) ring() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		t.p.host.hit()
+	}
+	t.stopped = false
+	t.drain()
+	if !t.over && t.p.host.w.at() >= t.killBy {
+		t.kill()
+	}
+	go t.p.thaw()
+}
+
+// kill takes its time, which the kill margin covers.
+func (t *tree) kill() { t.die(t.dying, elect.Exit{Signal: 9}) }
+
+// die ends the tree after a time, or sooner if it is to end sooner.
+func (t *tree) die(after time.Duration, exit elect.Exit) {
+	at := t.p.host.w.at() + after
+	if !t.live || t.endAt != 0 && t.endAt <= at {
+		return
+	}
+	if t.end != nil {
+		t.end.Stop()
+	}
+	if !t.ended {
+		t.exit = exit
+	}
+	t.endAt, t.end = at, time.AfterFunc(after, t.bury)
+}
+
+func (t *tree) bury() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	t.over, t.live = true, false
+	t.alarm.Stop()
+	t.p.host.w.buried(t)
+	t.finish(elect.Event{Kind: elect.TreeGone, Exit: t.exit, Err: t.guardErr})
+}
+
+// orphan is what happens when the elector dies: the end of the pipe.
+func (t *tree) orphan() {
+	t.order(func() {
+		if t.begun {
+			t.kill()
+		}
+	})
+}
+
+// stop and resume are SIGSTOP and SIGCONT for the guard.
+func (t *tree) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+}
+
+func (t *tree) resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		t.stopped = false
+		t.drain()
+	}
+}
+
+// killGuard leaves the tree to the elector, which kills it once it runs, at
+// kill-by at the latest.
+func (t *tree) killGuard() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.live || t.guardErr != nil {
+		return
+	}
+	t.p.host.w.note("%s: the guard is killed", t.p)
+	t.guardErr, t.stopped, t.orders = errGuardDied, false, nil
+	if !t.p.isFrozen() {
+		t.kill()
+	}
+}
+
+// inherit is the elector's part of that.
+func (t *tree) inherit() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.guardErr != nil && !t.over {
+		t.kill()
+	}
+}
+
+// guarded reports whether the tree has a guard, or is over.
+func (t *tree) guarded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over || t.guardErr == nil
+}

@@ -1,0 +1,362 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/redis"
+)
+
+// host starts leaderrun again whenever it ends.
+type host struct {
+	w      *world
+	name   string
+	rng    *dice
+	ttl    time.Duration
+	offset time.Duration // of its clock, which has its own beginning
+
+	mu      sync.Mutex
+	now     *process
+	started int
+	suffer  [troubles]int
+	hurt    time.Duration // the last time that a fault hit this host, or the store
+	cutOff  time.Duration // the last time that one hit this host itself
+}
+
+// process is one run of leaderrun. It may be stopped, and killed: then nothing
+// that it does reaches the world any more.
+type process struct {
+	host   *host
+	number int
+	rng    *dice
+	offset time.Duration
+	set    campaign.Settings
+	orders chan campaign.Received
+
+	mu     sync.Mutex
+	frozen chan struct{}
+	dead   bool
+	killed chan struct{}
+	tree   *tree
+	links  []*link
+	trap   func()
+}
+
+func (p *process) String() string { return fmt.Sprintf("%s/%d", p.host.name, p.number) }
+
+func (h *host) live() {
+	for !h.w.isOver() {
+		p := h.start()
+		ended := make(chan struct{})
+		h.w.processes.Go(func() {
+			defer close(ended)
+			p.run()
+		})
+		select {
+		case <-ended:
+		case <-p.killed:
+		}
+		time.Sleep(h.w.upTo(h.rng, h.w.pause))
+	}
+}
+
+func (h *host) start() *process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.started++
+	p := &process{host: h, number: h.started, rng: h.w.rng(), offset: h.offset, orders: make(chan campaign.Received, 4), killed: make(chan struct{})}
+	killAfter := time.Duration(0)
+	if p.rng.IntN(4) != 0 {
+		killAfter = h.w.upTo(p.rng, h.ttl/2)
+	}
+	p.set = campaign.Settings{
+		Settings: elect.Settings{
+			Timing: elect.NewTiming(h.ttl, h.ttl/time.Duration(3+p.rng.IntN(3)), killAfter),
+			Retry:  h.ttl / 6, Wait: elect.Forever,
+			KillAfter: killAfter, LostGrace: time.Second, StopSignal: 15,
+			StopOnRenewError: p.rng.IntN(8) == 0, Rejoin: p.rng.IntN(2) == 0,
+		},
+		Now:       p.now,
+		Request:   lease.Request{Key: key, TTL: h.ttl},
+		NewHolder: h.w.newHolder,
+		Signals:   p.orders,
+	}
+	if p.rng.IntN(4) == 0 {
+		p.set.Wait = 0
+	}
+	if h.w.jobs != nil {
+		h.w.jobs.begin(p)
+	}
+	h.now = p
+	return p
+}
+
+func (p *process) run() {
+	w := p.host.w
+	store, err := redis.New(redis.Options{URL: "redis://192.0.2.1", Prefix: prefix, Dialer: p.dial})
+	if err != nil {
+		w.fail("%v", err)
+		return
+	}
+	w.note("%s begins, ttl %s", p, p.set.TTL)
+	result := campaign.Run(w.t.Context(), p.set, ditheringStore{store, w, w.rng()}, p, p)
+	p.note("%s ends: %s %v", p, result.Outcome, result.Err)
+	_ = store.Close()
+}
+
+// ditheringStore ends each call a moment after what ended it: a deadline, say, which
+// several goroutines of a hedged dial see at the same nanosecond.
+type ditheringStore struct {
+	*redis.Store
+	w   *world
+	rng *dice
+}
+
+func (s ditheringStore) dither() { time.Sleep(s.w.upTo(s.rng, 5*time.Microsecond)) }
+
+func (s ditheringStore) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	defer s.dither()
+	return s.Store.Acquire(ctx, r)
+}
+
+func (s ditheringStore) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	defer s.dither()
+	return s.Store.Renew(ctx, l)
+}
+
+func (s ditheringStore) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
+	defer s.dither()
+	return s.Store.Release(ctx, l, r)
+}
+
+func (s ditheringStore) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	defer s.dither()
+	return s.Store.Wait(ctx, key, atMost)
+}
+
+func (s ditheringStore) Listen(ctx context.Context, key string) error {
+	defer s.dither()
+	return s.Store.Listen(ctx, key)
+}
+
+// Observe is the campaign's sink.
+func (p *process) Observe(t campaign.Transition) {
+	p.note("%s: %s", p, elect.Line(t.From, t.Event, t.To, t.Actions))
+	p.host.w.observed(p, t)
+}
+
+// note tells what the process does, as long as it lives.
+func (p *process) note(format string, args ...any) {
+	if !p.isDead() {
+		p.host.w.note(format, args...)
+	}
+}
+
+func (p *process) now() time.Duration {
+	p.awake()
+	now := p.host.w.at() + p.offset
+	// To read the clock takes time. Without that, deadlines of several goroutines
+	// would fall on the same nanosecond, and which comes first is left to chance.
+	p.dither()
+	return now
+}
+
+func (p *process) dither() { time.Sleep(p.host.w.upTo(p.rng, 5*time.Microsecond)) }
+
+// awake returns once the process runs.
+func (p *process) awake() {
+	for {
+		p.mu.Lock()
+		frozen := p.frozen
+		p.mu.Unlock()
+		if frozen == nil {
+			return
+		}
+		<-frozen
+	}
+}
+
+func (p *process) freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen == nil && !p.dead {
+		p.frozen = make(chan struct{})
+	}
+}
+
+func (p *process) thaw() {
+	p.mu.Lock()
+	if p.frozen != nil {
+		p.host.hit()
+		close(p.frozen)
+		p.frozen = nil
+	}
+	t := p.tree
+	p.mu.Unlock()
+	if t != nil {
+		t.inherit()
+	}
+}
+
+func (p *process) isFrozen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.frozen != nil
+}
+
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+func (p *process) held() *tree {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tree
+}
+
+// hold makes t the tree of this process, unless that is dead.
+func (p *process) hold(t *tree) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return false
+	}
+	p.tree = t
+	return true
+}
+
+func (p *process) adopt(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return false
+	}
+	p.links = append(p.links, l)
+	return true
+}
+
+// kill is SIGKILL for the elector. What it has sent is on its way all the same.
+// Its goroutines are told to end, which nobody notices.
+func (p *process) kill() {
+	t := p.held()
+	if p.isDead() || t != nil && !t.guarded() { // both: nobody is left who could kill the tree, see docs/guard.md
+		return
+	}
+	p.host.w.note("%s: the elector is killed", p)
+	p.mu.Lock()
+	p.dead = true
+	links := p.links
+	p.mu.Unlock()
+	for _, l := range links {
+		p.dither()
+		_ = l.near.Close()
+	}
+	if t != nil {
+		t.orphan()
+	}
+	p.thaw()
+	p.order()
+	close(p.killed)
+}
+
+// order tells leaderrun twice to stop: it does not wait for anything then.
+func (p *process) order() {
+	for _, signal := range []int{15, 2} {
+		p.dither()
+		p.orders <- campaign.Received{Signal: signal, Order: true}
+	}
+}
+
+// setTrap has something happen when the store has answered the next request, and
+// the answer is on its way.
+func (p *process) setTrap(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trap = f
+}
+
+func (p *process) spring() {
+	p.mu.Lock()
+	f := p.trap
+	p.trap = nil
+	p.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+func (h *host) current() *process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *host) suffers(t trouble) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.suffer[t] > 0 {
+		h.hurt, h.cutOff = h.w.at(), h.w.at()
+	}
+	return h.suffer[t] > 0
+}
+
+func (h *host) bring(t trouble, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.suffer[t] += n
+	h.hurt, h.cutOff = h.w.at(), h.w.at()
+}
+
+// hit notes a fault of this host, missed one of the store's.
+func (h *host) hit() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hurt, h.cutOff = h.w.at(), h.w.at()
+}
+
+func (h *host) missed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hurt = h.w.at()
+}
+
+// reachedSince reports whether nothing has come between this host and the store
+// since, but what happened to the store itself.
+func (h *host) reachedSince(at time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range h.suffer {
+		if n > 0 {
+			return false
+		}
+	}
+	return h.cutOff < at
+}
+
+// unhurtSince reports whether no fault has hit the host since.
+func (h *host) unhurtSince(at time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range h.suffer {
+		if n > 0 {
+			return false
+		}
+	}
+	return h.hurt < at
+}
+
+// slowness is how slow a slow network is: mostly about as slow as an attempt may
+// be, sometimes far slower.
+func (h *host) slowness(rng *dice) time.Duration {
+	if rng.IntN(4) == 0 {
+		return 2 * h.ttl
+	}
+	return h.ttl / 12
+}

@@ -1,0 +1,131 @@
+package simulate
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+// jobs is what schedulers let the hosts do: one successful run per tick, or runs
+// with a minimum hold. The fields below the settings are what the checker has
+// seen since the store last forgot it.
+type jobs struct {
+	period  time.Duration
+	tries   int
+	minHold time.Duration
+
+	anchor         int64   // the first tick of the series, in the store's milliseconds
+	grants, starts int     // in the series
+	tried          []int64 // first ticks of series that had all their grants
+	succeeded      []int64
+	served         []int64 // acknowledged by the store
+	last           *tree
+}
+
+// Every other schedule has ticks, the rest a minimum hold. What must hold then is
+// in jobs.started, besides all that must hold anyway.
+func TestJobs(t *testing.T) {
+	checkSchedules(t, max(1, *simulations/3), newJobs)
+}
+
+func newJobs(t *testing.T, seed uint64) *world {
+	w := newWorld(t, seed)
+	rng := w.rng()
+	ttl := w.longestTTL()
+	w.rounds = 2
+	w.jobs = &jobs{minHold: w.upTo(rng, 3*ttl).Truncate(time.Millisecond)}
+	w.pause = ttl / 4
+	if seed%2 == 0 {
+		w.jobs = &jobs{period: 4 * ttl, tries: rng.IntN(4)}
+	}
+	return w
+}
+
+// begin gives a candidate its settings.
+func (j *jobs) begin(p *process) {
+	p.set.Rejoin = false
+	p.set.Request.MinHold = j.minHold
+	if j.period > 0 {
+		p.set.OncePer, p.set.Request.Period, p.set.Request.Tries = true, j.period, j.tries
+		if p.set.Wait != 0 {
+			p.set.Wait = p.host.w.upTo(p.rng, j.period*3/4)
+		}
+	}
+}
+
+// granted is called once for each grant.
+func (j *jobs) granted(tick int64) {
+	if tick >= j.anchor+j.period.Milliseconds()/2 {
+		j.anchor, j.grants, j.starts = tick, 0, 0
+	}
+	if j.grants++; j.grants == j.tries {
+		j.tried = append(j.tried, j.anchor)
+	}
+}
+
+// started judges a start. The caller holds w.mu.
+func (j *jobs) started(w *world, t *tree) {
+	defer func() { j.last = t }()
+	holder := t.lease.Holder
+	if j.last != nil && j.minHold > 0 {
+		apart := w.clock.at(w.grantedAt[string(holder)]).Sub(w.clock.at(w.grantedAt[string(j.last.lease.Holder)]))
+		if apart < j.minHold-2*time.Millisecond {
+			w.failLocked("%s was granted %s after %s, at least %s were promised", holder, apart, j.last.lease.Holder, j.minHold)
+		}
+	}
+	if j.period == 0 {
+		return
+	}
+	half := j.period.Milliseconds() / 2
+	tick := t.lease.Tick
+	for _, s := range j.served {
+		if tick < s+half {
+			w.failLocked("%s runs tick %d, and %d has been served", holder, tick, s)
+		}
+	}
+	if tick <= j.anchor-half {
+		w.failLocked("%s runs tick %d after one of %d", holder, tick, j.anchor)
+	}
+	if j.starts++; j.tries > 0 && j.starts > j.tries {
+		w.failLocked("start %d in the tick of %d, at most %d were promised", j.starts, j.anchor, j.tries)
+	}
+}
+
+// observed looks for successes, first as candidates know of them and then as the
+// store has acknowledged them, and judges who is told that there is nothing to do.
+func (j *jobs) observed(p *process, t campaign.Transition) {
+	s := t.To
+	success := s.Ran && (s.Outcome == elect.Exited || s.Outcome == elect.LeftBehind) && s.Exit == elect.Exit{}
+	switch {
+	case success && s.Phase == elect.Releasing:
+		j.succeeded = append(j.succeeded, s.Lease.Tick)
+	case success && t.Event.Kind == elect.Released:
+		j.served = append(j.served, s.Lease.Tick)
+	case t.Event.Kind == elect.TickDone && !p.host.w.forgetful:
+		tick := s.Tick
+		if tick == 0 { // the store has given it one, not before it was asked
+			tick = p.host.w.stored(t.Event.Sent - p.offset)
+		}
+		if !j.done(tick) {
+			p.host.w.failLocked("%s has nothing to do for tick %d, which nobody has served", p, tick)
+		}
+	}
+}
+
+// done reports whether the tick can have been served or given up. The store may
+// have granted the next one since it said so.
+func (j *jobs) done(tick int64) bool {
+	half := j.period.Milliseconds() / 2
+	newer := func(s int64) bool { return tick < s+half }
+	return slices.ContainsFunc(j.succeeded, newer) || slices.ContainsFunc(j.tried, newer) || tick <= j.anchor-half
+}
+
+// forget: a lease that is gone is held no longer, and the store may have lost ticks.
+func (j *jobs) forget(ticks bool) {
+	if j.last = nil; ticks {
+		j.anchor, j.grants, j.starts, j.served = 0, 0, 0, nil
+	}
+}

@@ -1,0 +1,305 @@
+package simulate
+
+import (
+	"flag"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	simulations = flag.Uint64("simulations", schedules, "how many schedules are simulated")
+	first       = flag.Uint64("first", 0, "the seed of the first one")
+	events      = flag.Bool("events", false, "show everything that happens")
+)
+
+// Three candidates, and whatever a seed brings upon them. What must hold then is
+// in world.judge, born and buried; that somebody leads again afterwards is in
+// run.
+func TestSimulations(t *testing.T) {
+	checkSchedules(t, *simulations, newWorld)
+}
+
+func checkSchedules(t *testing.T, n uint64, build func(*testing.T, uint64) *world) {
+	if testing.Short() {
+		n = min(n, 20)
+	}
+	oneProcessor(t)
+	var all count
+	for seed := *first; seed < *first+n; seed++ {
+		w := simulate(t, seed, build)
+		if *events {
+			t.Logf("seed %d\n%s", seed, w.trace(len(w.lines)))
+		}
+		if w.failure != "" {
+			t.Fatalf("seed %d: %s\nreplay, without -race: go test ./internal/test/simulate -run %s -first %d -simulations 1 -events -v\nthe end of the trace:\n%s",
+				seed, w.failure, t.Name(), seed, w.trace(120))
+		}
+		all.add(w.count)
+	}
+	t.Logf("%d schedules: %+v", n, all)
+}
+
+// oneProcessor makes goroutines run in the same order each time.
+func oneProcessor(t *testing.T) {
+	before := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+func simulate(t *testing.T, seed uint64, build func(*testing.T, uint64) *world) (w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w = build(t, seed)
+		w.run()
+	})
+	return w
+}
+
+func (c *count) add(d count) {
+	c.runs += d.runs
+	c.grants += d.grants
+	c.faults += d.faults
+	c.overlaps += d.overlaps
+	c.requests += d.requests
+}
+
+// Forty minutes of leading and standing by, without a fault: what a renewal leaves
+// behind would be there a thousand times.
+func TestNothingIsLeftBehind(t *testing.T) {
+	oneProcessor(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0)
+		w.begin()
+		most := func() (n int) {
+			for range 4 {
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				n = max(n, runtime.NumGoroutine())
+			}
+			return n
+		}
+		before, after := most(), most()
+		w.end()
+		t.Logf("%d and %d goroutines at most; %+v", before, after, w.count)
+		const slack = 5 // candidates that begin and end, by chance more of them at once
+		if after > before+slack || w.failure != "" {
+			t.Errorf("%d goroutines at most in the first twenty minutes, %d in the next %s", before, after, w.failure)
+		}
+	})
+}
+
+func (w *world) begin() {
+	for _, h := range w.hosts {
+		w.living.Go(func() {
+			time.Sleep(w.upTo(h.rng, time.Second))
+			h.live()
+		})
+	}
+	time.Sleep(time.Second) // all have begun
+}
+
+func (w *world) end() {
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+	for _, h := range w.hosts {
+		h.current().order()
+	}
+	w.living.Wait()
+	w.processes.Wait()
+	w.redis.Close()
+	time.Sleep(time.Hour) // timers of commands that have ended, and what is on its way
+}
+
+func (w *world) run() {
+	rng := w.rng()
+	longest := w.longestTTL()
+	w.begin()
+	for end := w.at() + time.Duration(w.rounds)*9*longest; w.at() < end; {
+		time.Sleep(w.upTo(rng, longest))
+		w.count.faults++
+		w.fault(rng)
+	}
+	for _, h := range w.hosts {
+		h.current().setTrap(nil)
+	}
+	w.faults.Wait()
+	w.awaitLeader(longest)
+	w.end()
+}
+
+// awaitLeader waits for what I9 promises once nothing fails any more: a leader
+// within TTL + retry + margin. An attempt may have begun before the last fault
+// ended, and a process is started again within a second.
+func (w *world) awaitLeader(ttl time.Duration) {
+	limit := ttl + ttl/6 + ttl/15 + ttl/50 + w.pause
+	if w.jobs != nil { // a tick that is served or given up, or a minimum hold
+		limit += w.jobs.period + w.jobs.minHold
+	}
+	if w.forgetful { // a candidate that knows of a later grant begins to settle anew
+		limit += ttl
+	}
+	if w.setBack { // only who asks makes the lease of a dead holder as short as it was
+		limit += ttl
+	}
+	for {
+		w.mu.Lock()
+		last := w.lastFault
+		w.mu.Unlock()
+		if rest := last + limit - w.at(); rest > 0 {
+			time.Sleep(rest)
+			continue
+		}
+		break
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.live) == 0 && w.lastLive < w.lastFault {
+		w.failLocked("I9: nobody has led since the last fault at %s", w.lastFault)
+	}
+}
+
+// fault brings one thing upon the world, most often upon the host that leads.
+func (w *world) fault(rng *dice) {
+	h := w.hosts[rng.IntN(len(w.hosts))]
+	w.mu.Lock()
+	for _, t := range w.live {
+		if rng.IntN(2) == 0 {
+			h = t.p.host
+		}
+	}
+	w.mu.Unlock()
+	p := h.current()
+	tree := p.held()
+	span := h.ttl/20 + w.upTo(rng, h.ttl*5/2)
+	if w.forgetful && rng.IntN(3) == 0 {
+		w.save()
+	}
+	switch kind := rng.IntN(27); {
+	case kind >= 24 && w.jobs == nil:
+		steps := []time.Duration{time.Hour, time.Minute, h.ttl / 2, 0, -h.ttl / 2, -time.Minute, -time.Hour}
+		w.stepClock(steps[rng.IntN(len(steps))], anyRate(rng))
+	case kind < 2:
+		span = h.ttl/2 + w.upTo(rng, h.ttl*5/2)
+		if rng.IntN(2) == 0 {
+			w.during("stops the elector", p, span, p.freeze, p.thaw)
+		} else {
+			p.setTrap(func() { w.during("stops the elector before an answer", p, span, p.freeze, p.thaw) })
+		}
+	case kind < 4:
+		if rng.IntN(2) == 0 {
+			p.kill()
+			w.faulty()
+		} else {
+			p.setTrap(func() {
+				go p.kill()
+				w.faulty()
+			})
+		}
+	case kind < 5 && tree != nil:
+		w.during("stops the guard", p, w.upTo(rng, 2*h.ttl), tree.stop, tree.resume)
+	case kind < 6 && tree != nil:
+		if !p.isDead() {
+			tree.killGuard()
+			w.faulty()
+		}
+	case kind < 7:
+		w.restart(rng, span, nil)
+	case kind < 10 && w.forgetful:
+		w.lose(rng, span)
+	case kind < 13: // a network that gets worse
+		w.during("slow and then a black hole", p, span, func() { h.bring(slow, 1) }, func() {
+			h.bring(slow, -1)
+			w.during("black hole", p, h.ttl+w.upTo(rng, h.ttl), func() { h.bring(blackHole, 1) }, func() { h.bring(blackHole, -1) })
+		})
+	default:
+		hosts := []*host{h}
+		if rng.IntN(4) == 0 {
+			hosts = w.hosts
+		}
+		what := trouble(rng.IntN(int(troubles)))
+		for _, h := range hosts {
+			w.during(what.String(), h.current(), span, func() { h.bring(what, 1) }, func() { h.bring(what, -1) })
+		}
+	}
+}
+
+// during lets something be the case for a while.
+func (w *world) during(what string, p *process, span time.Duration, begin, end func()) {
+	w.note("%s: %s for %s", p, what, span)
+	p.host.hit()
+	begin()
+	w.faults.Go(func() {
+		time.Sleep(span)
+		end()
+		p.host.hit()
+		w.faulty()
+	})
+}
+
+// restart ends the server and all connections to it, for a while.
+func (w *world) restart(rng *dice, span time.Duration, lose func()) {
+	w.note("the store restarts, away for %s", span)
+	w.mu.Lock()
+	w.down++
+	w.mu.Unlock()
+	w.server.Add(1)
+	for _, h := range w.hosts {
+		h.missed()
+		p := h.current()
+		p.mu.Lock()
+		links := p.links
+		p.links = nil
+		p.mu.Unlock()
+		for _, l := range links {
+			go func() {
+				time.Sleep(w.latency(l.rng))
+				l.close()
+			}()
+		}
+	}
+	if lose != nil {
+		w.forget("it restarts with less", lose)
+	}
+	if rng.IntN(2) == 0 {
+		span = w.upTo(rng, 200*time.Millisecond)
+	}
+	w.faults.Go(func() {
+		time.Sleep(span)
+		w.mu.Lock()
+		w.down--
+		w.mu.Unlock()
+		for _, h := range w.hosts {
+			h.missed()
+		}
+		w.faulty()
+	})
+}
+
+func (w *world) lose(rng *dice, span time.Duration) {
+	switch rng.IntN(7) {
+	case 5, 6:
+		w.mu.Lock()
+		taken := w.snapshot.taken
+		w.mu.Unlock()
+		if taken {
+			w.restart(rng, span, w.restore)
+		}
+	case 0:
+		w.forget("FLUSHALL", w.redis.FlushAll)
+	case 1:
+		w.forget("the lease is evicted", func() { w.redis.Del(leaseKey) })
+	case 2:
+		w.forget("the state is evicted", func() { w.redis.Del(stateKey) })
+	case 3:
+		w.restart(rng, span, w.redis.FlushAll)
+	case 4:
+		w.forget("somebody else's program takes the key", func() {
+			_ = w.redis.Set(leaseKey, "foreign")
+			w.redis.SetTTL(leaseKey, span/3)
+		})
+		w.mu.Lock()
+		w.taken = w.at()
+		w.mu.Unlock()
+	}
+}

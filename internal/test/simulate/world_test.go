@@ -1,0 +1,489 @@
+package simulate
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+const (
+	prefix   = "leaderrun"
+	key      = "k"
+	leaseKey = prefix + ":leader:" + key
+	stateKey = prefix + ":state:{" + leaseKey + "}"
+
+	markerKey = prefix + ":settled"
+)
+
+// dice is a generator that several goroutines of one thing may use.
+type dice struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func (d *dice) IntN(n int) int { return int(d.Int64N(int64(n))) }
+
+func (d *dice) Int64N(n int64) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.Int64N(n)
+}
+
+// world is one schedule: hosts, a store, what happens to them, and the checker,
+// who sees everything and can be fooled by nobody's clock.
+type world struct {
+	t     *testing.T
+	seed  uint64
+	start time.Time
+	clock storeClock
+	redis *miniredis.Miniredis
+	// server is the run of the store's server: it changes with every restart.
+	server atomic.Int64
+	hosts  []*host
+	// forgetful: the store loses what it acknowledged, too, and promises less.
+	forgetful bool
+	rounds    int           // of nine TTLs
+	pause     time.Duration // a process is started again within it
+	jobs      *jobs         // nil: candidates stand by for ever
+	// turn is who changes the store.
+	turn      chan struct{}
+	living    sync.WaitGroup // hosts
+	processes sync.WaitGroup
+	faults    sync.WaitGroup
+
+	mu        sync.Mutex
+	dices     uint64
+	holders   int
+	down      int
+	over      bool
+	lastFault time.Duration
+	lastLive  time.Duration
+	forgot    time.Duration // when the store last forgot
+	stepped   time.Duration // when its clock was last set forward
+	setBack   bool          // its clock was set back
+	taken     time.Duration // when somebody else's program last took the key
+	snapshot  snapshot
+	live      []*tree
+	tokens    map[string]int64 // of all grants
+	largest   int64
+	until     map[string]time.Duration // when a holder's lease ends by the store's last word, on the world's clock
+	grantedAt map[string]time.Duration
+	lines     []string
+	hash      uint64
+	failure   string
+	count     count
+}
+
+// count is what happened in a schedule, or in many.
+type count struct {
+	runs, grants, faults, overlaps, requests int
+}
+
+// storeClock is the store's: faster or slower than the hosts' by up to one per
+// cent, and set forward and back by faults.
+type storeClock struct {
+	mu    sync.Mutex
+	since time.Duration // of the world
+	shown time.Time     // then
+	rate  float64
+}
+
+func (c *storeClock) at(now time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shown.Add(time.Duration(float64(now-c.since) * c.rate))
+}
+
+// set steps the clock, and has it go on at another rate.
+func (c *storeClock) set(now, step time.Duration, rate float64) {
+	shown := c.at(now).Add(step)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since, c.shown, c.rate = now, shown, rate
+}
+
+func anyRate(rng *dice) float64 {
+	return []float64{0.99, 1.01, 1 + float64(rng.IntN(2001)-1000)/100_000}[rng.IntN(3)]
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		t: t, seed: seed, rounds: 1, pause: time.Second, start: time.Now(), redis: miniredis.NewMiniRedis(), turn: make(chan struct{}, 1),
+		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{},
+	}
+	rng := w.rng()
+	w.forgetful = seed%3 == 2
+	w.clock.shown, w.clock.rate = w.start.AddDate(20, 0, 0), anyRate(rng) // a bubble's time begins in 2000
+	w.setClock()
+	w.redis.ClockTTL(true)
+	w.server.Store(1)
+	if c, err := w.redis.Dial(); err == nil { // it has a server once somebody has called
+		_ = c.Close()
+	}
+	w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		if command == "INFO" {
+			c.WriteBulk(fmt.Sprintf("run_id:%040x\r\n", w.server.Load()))
+		}
+		return command == "INFO"
+	})
+	ttls := []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 30 * time.Second}
+	ttl := ttls[rng.IntN(len(ttls))]
+	mixed := rng.IntN(3) == 0
+	for _, name := range []string{"a", "b", "c"} {
+		if mixed {
+			ttl = ttls[rng.IntN(len(ttls))]
+		}
+		w.hosts = append(w.hosts, &host{w: w, name: name, rng: w.rng(), ttl: ttl, offset: time.Hour + w.upTo(rng, 1000*time.Hour)})
+	}
+	return w
+}
+
+func (w *world) longestTTL() time.Duration {
+	ttl := time.Duration(0)
+	for _, h := range w.hosts {
+		ttl = max(ttl, h.ttl)
+	}
+	return ttl
+}
+
+func (w *world) at() time.Duration { return time.Since(w.start) }
+
+// rng makes a generator for one thing: what others do does not change what it
+// throws.
+func (w *world) rng() *dice {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dices++
+	return &dice{r: rand.New(rand.NewPCG(w.seed, w.dices))}
+}
+
+func (w *world) upTo(rng *dice, d time.Duration) time.Duration {
+	return 1 + time.Duration(rng.Int64N(int64(d)))
+}
+
+func (w *world) latency(rng *dice) time.Duration { return w.upTo(rng, 2*time.Millisecond) }
+
+// newHolder makes ids as twins do: in two containers with the same host name and
+// process id.
+func (w *world) newHolder() lease.Holder {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holders++
+	return lease.Holder(fmt.Sprintf("twin/7/%032x", w.holders))
+}
+
+// setClock tells the store what its clock says.
+func (w *world) setClock() { w.redis.SetTime(w.clock.at(w.at())) }
+
+// stepClock sets the store's clock. A key ends at an instant of that clock, but
+// miniredis counts down what is left.
+func (w *world) stepClock(step time.Duration, rate float64) {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	w.setClock()
+	if left := w.redis.TTL(leaseKey); left > 0 && step < 0 {
+		w.redis.SetTTL(leaseKey, left-step)
+	}
+	w.clock.set(w.at(), step, rate)
+	w.setClock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked("the store's clock is set by %s, its rate is %.4f", step, rate)
+	if w.lastFault = w.at(); step > 0 {
+		w.stepped = w.at()
+	} else {
+		w.setBack = true
+	}
+}
+
+// snapshot is what the store would begin with if it was restarted as of then.
+type snapshot struct {
+	taken  bool
+	values map[string]string
+	left   map[string]time.Duration
+	state  map[string]string
+}
+
+func (w *world) save() {
+	s := snapshot{taken: true, values: map[string]string{}, left: map[string]time.Duration{}, state: map[string]string{}}
+	for _, name := range []string{leaseKey, markerKey} {
+		if v, err := w.redis.Get(name); err == nil {
+			s.values[name], s.left[name] = v, w.redis.TTL(name)
+		}
+	}
+	fields, _ := w.redis.HKeys(stateKey)
+	for _, f := range fields {
+		s.state[f] = w.redis.HGet(stateKey, f)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.snapshot = s
+	w.noteLocked("the store is saved")
+}
+
+// restore puts an older state back. A lease in it is over, or soon will be.
+func (w *world) restore() {
+	w.mu.Lock()
+	s := w.snapshot
+	w.mu.Unlock()
+	w.redis.FlushAll()
+	for name, v := range s.values {
+		_ = w.redis.Set(name, v)
+		w.redis.SetTTL(name, max(time.Millisecond, min(s.left[name], time.Second)))
+	}
+	for f, v := range s.state {
+		w.redis.HSet(stateKey, f, v)
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(format, args...)
+}
+
+func (w *world) noteLocked(format string, args ...any) {
+	if w.failure != "" { // the rest follows from it
+		return
+	}
+	line := fmt.Sprintf("%12.6f ", w.at().Seconds()) + fmt.Sprintf(format, args...)
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %s", w.hash, line)
+	w.hash = h.Sum64()
+	const most = 20_000
+	if w.lines = append(w.lines, line); len(w.lines) > most {
+		w.lines = w.lines[most/2:]
+	}
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failLocked(format, args...)
+}
+
+func (w *world) failLocked(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.noteLocked("BROKEN: %s", text)
+	if w.failure == "" {
+		w.failure = text
+	}
+}
+
+// faulty notes that a fault did something.
+func (w *world) faulty() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastFault = w.at()
+}
+
+func (w *world) isOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
+}
+
+func (w *world) isDown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.down > 0
+}
+
+// seen is what stands in the store.
+type seen struct {
+	value string
+	until time.Duration // on the world's clock
+	id    string
+	token int64
+	tick  int64
+	ticks string // what is recorded of ticks
+}
+
+func (w *world) look() seen {
+	w.setClock()
+	var s seen
+	s.value, _ = w.redis.Get(leaseKey)
+	s.until = w.at() + w.redis.TTL(leaseKey)*100/99 // by the slowest clock
+	s.id = w.redis.HGet(stateKey, "holder")
+	s.token, _ = strconv.ParseInt(w.redis.HGet(stateKey, "token"), 10, 64)
+	s.tick, _ = strconv.ParseInt(w.redis.HGet(stateKey, "tick"), 10, 64)
+	for _, field := range []string{"served_tick", "series_tick", "starts"} {
+		s.ticks += w.redis.HGet(stateKey, field) + " "
+	}
+	return s
+}
+
+// judge looks at what one request did to the store.
+func (w *world) judge(p *process, request []byte, before, after seen) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count.requests++
+	const noise = 20 * time.Millisecond
+	// Anybody may make a lease as short as it was when the clock has been set back.
+	changed := (after.until-before.until).Abs() > noise && !(w.setBack && after.until < before.until)
+	if x := before.value; x != "" && x != "foreign" && (after.value != x || changed) {
+		if !bytes.Contains(request, []byte(x)) {
+			w.failLocked("I6: a request of %s changed the lease of %s", p, x)
+		}
+		if after.value != x {
+			w.noteLocked("%s: releases %s", p, x)
+			for _, t := range w.live {
+				if string(t.lease.Holder) == x {
+					w.failLocked("I6: %s was released while its tree lives", x)
+				}
+			}
+		}
+	}
+	if x := after.value; x != "" {
+		w.until[x] = max(w.until[x], after.until)
+		for _, t := range w.live {
+			if string(t.lease.Holder) == x && bytes.Contains(request, []byte(x)) {
+				t.out, t.seen = 0, w.at()
+			}
+		}
+	}
+	if after.id == "" {
+		return
+	}
+	if w.tokens[after.id] != after.token {
+		// A counter that is lost where the clock is behind, too, may begin again.
+		if after.token <= w.largest && !(w.forgot > 0 && w.setBack) {
+			w.failLocked("I2: token %d was granted after %d", after.token, w.largest)
+		}
+		w.noteLocked("%s: granted %s token %d", p, after.id, after.token)
+		w.count.grants++
+		w.tokens[after.id], w.largest, w.grantedAt[after.id] = after.token, max(w.largest, after.token), w.at()
+		if w.jobs != nil {
+			w.jobs.granted(after.tick)
+		}
+	}
+}
+
+// born is called when a command starts.
+func (w *world) born(t *tree) {
+	s := w.look()
+	holder := string(t.lease.Holder)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked("%s: the tree of %s lives, kill-by %s", t.p, holder, t.killBy)
+	w.count.runs++
+	if s.value != holder {
+		switch {
+		case w.forgot > w.grantedAt[holder]:
+			t.out = w.at()
+		case w.stepped <= w.grantedAt[holder]:
+			w.failLocked("I4: %s starts, the key says %q", holder, s.value)
+		}
+	}
+	t.seen = w.grantedAt[holder]
+	if t.lease.Token != w.tokens[holder] {
+		w.failLocked("I2: %s starts with token %d, granted was %d", holder, t.lease.Token, w.tokens[holder])
+	}
+	for _, other := range w.live {
+		w.count.overlaps++
+		if !w.explained(other) && !w.explained(t) {
+			w.failLocked("I1: %s starts, the tree of %s lives", holder, other.lease.Holder)
+		}
+	}
+	w.live = append(w.live, t)
+	if w.jobs != nil {
+		w.jobs.started(w, t)
+	}
+}
+
+// explained says whether t may live beside another tree. The store has lost its
+// lease since it was last renewed, or its clock was set forward, and its holder
+// could not be called: it was stopped or killed, or its network failed.
+func (w *world) explained(t *tree) bool {
+	if t.out == 0 && w.stepped < t.seen && w.forgot < t.seen {
+		return false
+	}
+	if w.taken > t.seen { // out of the store by somebody else: its holder learns of that later
+		return true
+	}
+	p := t.p
+	const called = 500 * time.Millisecond
+	return p.isFrozen() || p.isDead() || t.stopped || !p.host.reachedSince(w.at()-p.set.Attempt-called)
+}
+
+// observed is told of every transition.
+func (w *world) observed(p *process, t campaign.Transition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.jobs != nil {
+		w.jobs.observed(p, t)
+	}
+}
+
+// stored is what the store's clock says at an instant, in milliseconds.
+func (w *world) stored(at time.Duration) int64 {
+	return w.clock.at(at).UnixMilli()
+}
+
+// buried is called when the last of a tree has died.
+func (w *world) buried(t *tree) {
+	s := w.look()
+	holder := string(t.lease.Holder)
+	w.mu.Lock()
+	out := t.out
+	w.mu.Unlock()
+	unhurt := t.p.host.unhurtSince(out) && !t.p.isFrozen() && !t.stopped
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked("%s: the tree of %s is dead", t.p, holder)
+	w.live = slices.DeleteFunc(w.live, func(x *tree) bool { return x == t })
+	now := w.at()
+	w.lastLive = now
+	if until := w.until[holder]; now >= until {
+		w.failLocked("I3: the tree of %s died %s after its lease", holder, now-until)
+	}
+	if s.value != holder {
+		if t.out == 0 && w.stepped < t.seen {
+			w.failLocked("I3: the tree of %s died when the key said %q", holder, s.value)
+		}
+		set := t.p.set
+		limit := set.Renew + set.Attempt + set.LostGrace + set.KillMargin
+		if unhurt && t.out != 0 && now-t.out > limit {
+			w.failLocked("the tree of %s died %s after its lease had been taken out, at most %s were promised", holder, now-t.out, limit)
+		}
+	}
+}
+
+// forget is what a store does that loses what it acknowledged.
+func (w *world) forget(what string, lose func()) {
+	before := w.look()
+	lose()
+	after := w.look()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked("the store forgets: %s", what)
+	w.forgot, w.lastFault = w.at(), w.at()
+	if w.jobs != nil {
+		w.jobs.forget(after.ticks != before.ticks)
+	}
+	for _, t := range w.live {
+		if string(t.lease.Holder) == before.value && t.out == 0 {
+			t.out = w.at()
+		}
+	}
+}
+
+func (w *world) trace(last int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.lines[max(0, len(w.lines)-last):], "\n")
+}

@@ -1,0 +1,153 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/redis"
+)
+
+// candidates are campaigns in this process for one key, through one store.
+type candidates struct {
+	store  *redis.Store
+	key    string
+	ttl    time.Duration
+	orders chan campaign.Received
+	calls  calls
+
+	running sync.WaitGroup
+	mu      sync.Mutex
+	failed  error
+}
+
+// calls are what candidates have asked of the store. The first acquire and the
+// first wait of each are its arrival and do not count.
+type calls struct{ acquire, wait, renew atomic.Int64 }
+
+func (b *bench) newCandidates(key string, ttl time.Duration) (*candidates, error) {
+	store, err := b.redis.open()
+	if err != nil {
+		return nil, err
+	}
+	return &candidates{store: store, key: key, ttl: ttl, orders: make(chan campaign.Received)}, nil
+}
+
+// join adds a candidate that stands by for as long as it takes.
+func (c *candidates) join(command *command) {
+	c.running.Go(func() {
+		result := campaign.Run(context.Background(), campaign.Settings{
+			Settings: elect.Settings{
+				Timing: elect.NewTiming(c.ttl, c.ttl/3, time.Second), Retry: c.ttl / 6,
+				Wait: elect.Forever, KillAfter: time.Second, LostGrace: time.Second, StopSignal: int(syscall.SIGTERM),
+			},
+			Now:       clock,
+			Request:   lease.Request{Key: c.key, TTL: c.ttl, Meta: "{}"},
+			NewHolder: newHolder,
+			Signals:   c.orders,
+		}, &counted{Store: c.store, calls: &c.calls}, command, deaf{})
+		if result.Outcome != elect.Exited && result.Outcome != elect.Ordered {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.failed = fmt.Errorf("a candidate ended as %s: %w", result.Outcome, result.Err)
+		}
+	})
+}
+
+// lead adds a candidate whose command goes on until it is let go, and returns
+// once it leads.
+func (c *candidates) lead(ended func(), letGo <-chan time.Time) error {
+	leads := make(chan struct{})
+	c.join(&command{started: func() { close(leads) }, ended: ended, over: func() <-chan time.Time { return letGo }})
+	select {
+	case <-leads:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("nobody led within %s", patience)
+	}
+}
+
+func newHolder() lease.Holder { return lease.NewHolder("benchmark", os.Getpid()) }
+
+// end orders all to stop and tells what went wrong with any of them.
+func (c *candidates) end() error {
+	over := make(chan struct{})
+	go func() {
+		c.running.Wait()
+		close(over)
+	}()
+	for limit := time.After(patience); ; {
+		select {
+		case c.orders <- campaign.Received{Signal: int(syscall.SIGTERM), Order: true}:
+		case <-over:
+			return errors.Join(c.failed, c.store.Close())
+		case <-limit:
+			return fmt.Errorf("candidates did not end in %s", patience)
+		}
+	}
+}
+
+// command is what a campaign of this process runs: it lasts until it is over.
+type command struct {
+	started, ended func()
+	over           func() <-chan time.Time
+}
+
+// briefly is how long a command runs: long enough for a newcomer to settle.
+func briefly() <-chan time.Time { return time.After(20 * time.Millisecond) }
+
+func (c *command) Start(_ time.Duration, _ lease.Lease, tell func(elect.Event)) {
+	c.started()
+	go func() {
+		tell(elect.Event{Kind: elect.Started})
+		<-c.over()
+		c.ended()
+		tell(elect.Event{Kind: elect.TreeGone})
+	}()
+}
+
+func (*command) Extend(time.Duration) {}
+func (*command) Signal(int)           {}
+func (*command) SignalRest(int)       {}
+func (*command) Kill()                {}
+func (*command) Leave()               {}
+
+type deaf struct{}
+
+func (deaf) Observe(campaign.Transition) {}
+
+// counted is the store as one candidate has it.
+type counted struct {
+	*redis.Store
+	calls         *calls
+	asked, waited atomic.Bool
+}
+
+func (s *counted) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	if s.asked.Swap(true) {
+		s.calls.acquire.Add(1)
+	}
+	return s.Store.Acquire(ctx, r)
+}
+
+func (s *counted) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	if s.waited.Swap(true) {
+		s.calls.wait.Add(1)
+	}
+	return s.Store.Wait(ctx, key, atMost)
+}
+
+func (s *counted) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	s.calls.renew.Add(1)
+	return s.Store.Renew(ctx, l)
+}

@@ -1,0 +1,96 @@
+//go:build linux
+
+// Benchmark measures what leaderrun costs: a run beside flock(1) and a direct
+// run of the same command, and standing by with one and with very many
+// candidates. What is compared takes turns in one run, so that a machine whose
+// speed drifts treats all alike. scripts/bench builds and starts it.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// bench is what every section needs.
+type bench struct {
+	dir    string // for files of all sorts
+	rounds int
+	redis  *server
+}
+
+// section is one thing to measure. It prints what it found.
+type section struct {
+	name, what string
+	measure    func(*bench) error
+}
+
+var sections = []section{
+	{"start", "a run, beside flock and the command alone", start},
+	{"handover", "hand-over: from the end of one command to the start of the next, beside flock", handOver},
+	{"many", "hand-over among candidates in one process", many},
+	{"idle", "commands of an idle standby", idle},
+	{"crash", "elector and guard of the holder are killed at once", crash},
+	{"crowd", "candidates that all come at one instant", crowd},
+}
+
+func main() {
+	rounds := flag.Int("rounds", 200, "runs of each variant, and hand-overs to time")
+	only := flag.String("only", "", "sections to run, separated by commas: "+strings.Join(names(), ", "))
+	flag.Parse()
+	if err := run(*rounds, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func names() (all []string) {
+	for _, s := range sections {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+// run goes on to the next section when one fails.
+func run(rounds int, only string) error {
+	wanted := names()
+	if only != "" {
+		wanted = strings.Split(only, ",")
+	}
+	for _, name := range wanted {
+		if !slices.Contains(names(), name) {
+			return fmt.Errorf("there is no section %q: -only takes %s", name, strings.Join(names(), ", "))
+		}
+	}
+	if rounds < 1 {
+		return fmt.Errorf("-rounds %d: at least 1", rounds)
+	}
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	redis, err := startRedis(dir)
+	if err != nil {
+		return err
+	}
+	defer redis.stop()
+	if err := os.Setenv("LEADERRUN_STORE", redis.url()); err != nil {
+		return err
+	}
+	b := &bench{dir: dir, rounds: rounds, redis: redis}
+	var failed []error
+	for _, s := range sections {
+		if !slices.Contains(wanted, s.name) {
+			continue
+		}
+		fmt.Printf("%s: %s\n", s.name, s.what)
+		if err := s.measure(b); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,100 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// child is a process that this program has started.
+type child struct {
+	cmd  *exec.Cmd
+	over chan struct{} // closed when it is reaped
+}
+
+func launch(cmd *exec.Cmd) (*child, error) {
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &child{cmd: cmd, over: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended is in its log
+		close(c.over)
+	}()
+	return c, nil
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+func (c *child) ended() bool {
+	select {
+	case <-c.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal never reaches anybody else: one that has been reaped gets none.
+func (c *child) signal(sig syscall.Signal) { _ = c.cmd.Process.Signal(sig) }
+
+// guard is the process that holds the candidate's command, 0 if there is none.
+func (c *child) guard() int {
+	children, _ := proc.ChildrenOf(c.pid())
+	for _, pid := range children {
+		if isGuard(pid) {
+			return pid
+		}
+	}
+	return 0
+}
+
+func isGuard(pid int) bool {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return strings.TrimSpace(string(name)) == "lease-guard"
+}
+
+// signalGuard spares whoever has got the process id of a guard that is gone.
+func signalGuard(pid int, sig syscall.Signal) {
+	if pid != 0 && isGuard(pid) {
+		_ = syscall.Kill(pid, sig)
+	}
+}
+
+// end stops children, those that were ever started, and returns when they are
+// reaped.
+func end(children ...*child) {
+	children = slices.DeleteFunc(slices.Clone(children), func(c *child) bool { return c == nil })
+	for _, c := range children {
+		c.signal(syscall.SIGCONT)
+		c.signal(syscall.SIGTERM)
+	}
+	limit := time.After(patience)
+	for _, c := range children {
+		select {
+		case <-c.over:
+		case <-limit:
+			c.signal(syscall.SIGKILL)
+			<-c.over
+		}
+	}
+}
+
+// lives reports whether there is such a process that is not dead already.
+func lives(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(stat, []byte(") "))
+	return len(rest) > 0 && rest[0] != 'Z' && rest[0] != 'X'
+}

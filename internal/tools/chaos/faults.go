@@ -1,0 +1,78 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// fault is one fault of a round.
+type fault struct {
+	kind
+	after, lasts time.Duration
+	amount       time.Duration // of a delay in each direction, of a clock's step, of a restart
+	everyone     bool          // hits the connections of all, not the leader's alone
+}
+
+func (f fault) String() string {
+	text := fmt.Sprintf("%s at %s for %s", f.name, f.after.Round(time.Millisecond), f.lasts.Round(time.Millisecond))
+	if f.amount > 0 {
+		text += fmt.Sprintf(" by %s", f.amount.Round(time.Millisecond))
+	}
+	if f.everyone {
+		text += " (all)"
+	}
+	return text
+}
+
+// newcomer is a candidate that comes while a round is under way.
+type newcomer struct{ after, wait time.Duration }
+
+// draw decides a round by the seed and its number alone.
+func (w *worker) draw(round int) (faults []fault, newcomers []newcomer) {
+	r := rand.New(rand.NewPCG(w.seed, uint64(round)))
+	faults = []fault{w.drawn(r, w.kinds)}
+	rest := slices.DeleteFunc(slices.Clone(w.kinds), func(k kind) bool {
+		return k.on == processes || k.on == faults[0].on || k.dark && faults[0].dark
+	})
+	if len(rest) > 0 && r.IntN(2) == 0 {
+		faults = append(faults, w.drawn(r, rest))
+	}
+	var end time.Duration
+	for _, f := range faults {
+		end = max(end, f.after+f.lasts)
+	}
+	for range 3 {
+		newcomers = append(newcomers, newcomer{after: upTo(r, end+w.ttl/4), wait: time.Duration(r.IntN(2)) * w.ttl / 2})
+	}
+	return faults, newcomers
+}
+
+func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+
+func (w *worker) drawn(r *rand.Rand, of []kind) fault {
+	f := fault{kind: of[r.IntN(len(of))], after: upTo(r, w.ttl/3), lasts: w.ttl/4 + upTo(r, w.ttl*7/4)}
+	everyone := r.IntN(2) == 0
+	share := r.Float64()
+	between := func(low, high time.Duration) time.Duration { // every order of magnitude as often
+		return time.Duration(float64(low) * math.Pow(float64(high)/float64(low), share))
+	}
+	switch f.name {
+	case "leader-leaves", "elector-kill", "guard-kill", "standby-kill", "store-empty": // nothing brings them back
+		f.lasts = 0
+	case "net-delay":
+		f.amount = between(w.ttl/300, 2*w.ttl)
+	case "store-clock-ahead", "store-clock-back":
+		f.amount = between(w.ttl/30, 2*time.Hour)
+	}
+	if f.name == "store-rollback" || f.name == "store-empty" || f.name == "store-lag" {
+		f.amount = between(w.ttl/300, w.ttl/2)
+	}
+	f.everyone = everyone && strings.HasPrefix(f.name, "net-")
+	return f
+}

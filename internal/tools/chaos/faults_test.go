@@ -1,0 +1,93 @@
+//go:build linux
+
+package main
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+func drawing(t *testing.T, store string) *worker {
+	t.Helper()
+	kinds, err := kindsLike("", store, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &worker{options: options{store: store, seed: 7, ttl: 3 * time.Second, kinds: kinds}, found: newStats()}
+}
+
+// Every round is decided by the seed and its number, every fault of a store comes,
+// and no two that would undo each other come together.
+func TestDraw(t *testing.T) {
+	for _, store := range []string{"redis", sentinelStore, "postgres"} {
+		w := drawing(t, store)
+		seen := map[string]bool{}
+		for round := range 2000 {
+			faults, newcomers := w.draw(round)
+			again, newcomersAgain := w.draw(round)
+			for i, f := range faults {
+				seen[f.name] = true
+				if again[i].String() != f.String() {
+					t.Errorf("%s, round %d: %s, then %s", store, round, f, again[i])
+				}
+			}
+			if !reflect.DeepEqual(newcomers, newcomersAgain) {
+				t.Errorf("%s, round %d: newcomers %v, then %v", store, round, newcomers, newcomersAgain)
+			}
+			if len(faults) > 2 || len(faults) == 2 && (faults[0].on == faults[1].on || faults[0].dark && faults[1].dark) {
+				t.Errorf("%s, round %d: %v", store, round, faults)
+			}
+		}
+		for _, k := range w.kinds {
+			if !seen[k.name] {
+				t.Errorf("%s: %s never came", store, k.name)
+			}
+		}
+	}
+}
+
+// Two trees are excused only where the leader was out of reach as well, and nothing
+// excuses a survivor or a round after which nobody led.
+func TestExcuses(t *testing.T) {
+	for _, store := range []string{"redis", sentinelStore, "postgres"} {
+		w := drawing(t, store)
+		for round := range 2000 {
+			faults, _ := w.draw(round)
+			w.expect(faults)
+			silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences })
+			if w.excuses[overlap] != "" && !silent {
+				t.Errorf("%s: two trees are excused by %v", store, faults)
+			}
+			for _, v := range []violation{survivor, unled, stopped, disorder} {
+				if by := w.excuses[v]; by != "" {
+					t.Errorf("%s: %s are excused by %s", store, v, by)
+				}
+			}
+		}
+	}
+}
+
+func TestFaultsByName(t *testing.T) {
+	for _, c := range []struct {
+		expression, store string
+		hosts             bool
+		want              []string
+	}{
+		{"store-(full|lag)", "redis", true, []string{"store-full"}},
+		{"store-(full|lag)", sentinelStore, true, []string{"store-lag"}},
+		{"store-dark-.*|net-reset", "redis", false, []string{"net-reset"}},
+		{"store", "redis", true, nil},
+		{"(", "redis", true, nil},
+	} {
+		kinds, err := kindsLike(c.expression, c.store, c.hosts)
+		var got []string
+		for _, k := range kinds {
+			got = append(got, k.name)
+		}
+		if !slices.Equal(got, c.want) || (err != nil) != (c.want == nil) {
+			t.Errorf("%s of %s: %v, %v", c.expression, c.store, got, err)
+		}
+	}
+}

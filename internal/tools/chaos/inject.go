@@ -1,0 +1,205 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+)
+
+// injector causes a fault and returns what ends it.
+type injector func(context.Context, *worker, fault) (undo func() error, err error)
+
+// hit is a signal to a process, and the one that ends what it does.
+type hit struct{ does, undoes syscall.Signal }
+
+var (
+	nothing = hit{}
+	term    = hit{does: syscall.SIGTERM}
+	kill    = hit{does: syscall.SIGKILL}
+	stop    = hit{does: syscall.SIGSTOP, undoes: syscall.SIGCONT}
+)
+
+// leader is the candidate with the newest tree. While a newcomer leads it is one
+// that stands by.
+func (w *worker) leader() int {
+	t, _ := newest(w.marks)
+	return t.who % candidates
+}
+
+// onLeader stops before it kills: a stopped process notices nothing.
+func onLeader(elector, guard hit) injector {
+	return func(_ context.Context, w *worker, _ fault) (func() error, error) {
+		c := w.children[w.leader()]
+		held := c.guard()
+		toElector := func(sig syscall.Signal) {
+			if sig != 0 {
+				c.signal(sig)
+			}
+		}
+		toGuard := func(sig syscall.Signal) {
+			if sig != 0 {
+				signalGuard(held, sig)
+			}
+		}
+		if guard == stop {
+			toGuard(guard.does)
+			toElector(elector.does)
+		} else {
+			toElector(elector.does)
+			toGuard(guard.does)
+		}
+		return func() error {
+			toElector(elector.undoes)
+			toGuard(guard.undoes)
+			return nil
+		}, nil
+	}
+}
+
+func onStandby(h hit) injector {
+	return func(_ context.Context, w *worker, _ fault) (func() error, error) {
+		c := w.children[(w.leader()+1)%candidates]
+		c.signal(h.does)
+		return func() error {
+			if h.undoes != 0 {
+				c.signal(h.undoes)
+			}
+			return nil
+		}, nil
+	}
+}
+
+// concerned are the proxies that a fault of the network concerns.
+func (w *worker) concerned(f fault) []*faultnet.Proxy {
+	if f.everyone {
+		return w.proxies[:]
+	}
+	who := w.leader()
+	return w.proxies[who : who+1]
+}
+
+func onNet(m faultnet.Mode) injector {
+	return func(_ context.Context, w *worker, f fault) (func() error, error) {
+		all := w.concerned(f)
+		set := func(m faultnet.Mode) error {
+			for _, p := range all {
+				if err := p.Set(m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return func() error { return set(faultnet.Pass) }, set(m)
+	}
+}
+
+// setDark lets hosts go dark, or come back.
+func setDark(hosts []*host, dark bool) error {
+	for _, h := range hosts {
+		if err := h.setDark(dark); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func goDark(_ context.Context, w *worker, f fault) (func() error, error) {
+	all := w.hosts
+	if !f.everyone {
+		who := w.leader()
+		all = all[who : who+1]
+	}
+	return func() error { return setDark(all, false) }, setDark(all, true)
+}
+
+// darkAndEmpty lets the store's host go dark, and come back with empty memory.
+func darkAndEmpty(ctx context.Context, w *worker, f fault) (func() error, error) {
+	return func() error {
+		w.forgets(f)
+		if err := w.one().restartWith(ctx, blank, 0); err != nil {
+			return err
+		}
+		return setDark(w.hosts, false)
+	}, setDark(w.hosts, true)
+}
+
+func delay(_ context.Context, w *worker, f fault) (func() error, error) {
+	all := w.concerned(f)
+	set := func(d time.Duration) {
+		for _, p := range all {
+			p.Delay(d)
+		}
+	}
+	set(f.amount)
+	return func() error { set(0); return nil }, nil
+}
+
+// one is the server of a store that has only one.
+func (w *worker) one() *server { return w.server.(*server) }
+
+func killStore(_ context.Context, w *worker, _ fault) (func() error, error) {
+	return w.server.start, w.server.kill()
+}
+
+func stopStore(_ context.Context, w *worker, _ fault) (func() error, error) {
+	return w.server.cont, w.server.freeze()
+}
+
+// stepClock steps the wall clock of the store's host, and steps it back at the end.
+func stepClock(direction time.Duration) injector {
+	return func(_ context.Context, w *worker, f fault) (func() error, error) {
+		return func() error { return w.server.setClock(0) }, w.server.setClock(direction * f.amount)
+	}
+}
+
+// forgets excuses tokens that do not grow if the next one may be no larger than the
+// last: where the counter is lost, the server's time takes its place, and a clock
+// that was ahead before has brought the tokens ahead of it.
+func (w *worker) forgets(f fault) {
+	if t, ok := newest(w.marks); ok && t.token > time.Now().UnixMilli() {
+		w.excuse(disorder, f.name+" behind the last grant")
+	}
+}
+
+// rollBack lets the server restart with the data that it had when the fault began.
+func rollBack(ctx context.Context, w *worker, f fault) (func() error, error) {
+	return func() error {
+		w.forgets(f)
+		return w.one().restartWith(ctx, snapshot, f.amount)
+	}, w.one().save()
+}
+
+func emptyStore(ctx context.Context, w *worker, f fault) (func() error, error) {
+	w.forgets(f)
+	return func() error { return nil }, w.one().restartWith(ctx, blank, f.amount)
+}
+
+// fillStore takes every connection that the server has left, and every one that
+// somebody gives back.
+func fillStore(ctx context.Context, w *worker, _ fault) (func() error, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		w.one().fill(ctx)
+	}()
+	return func() error { cancel(); <-over; return nil }, nil
+}
+
+// lag cuts the replicas off and, at the end, kills the server that they follow: one
+// of them takes its place with what it had. The other comes back after a while.
+func lag(ctx context.Context, w *worker, f fault) (func() error, error) {
+	set := w.server.(*sentinels)
+	return func() error {
+		w.forgets(f)
+		if err := set.kill(); err != nil {
+			return err
+		}
+		pause(ctx, f.amount)
+		return set.start()
+	}, set.cutOff()
+}

@@ -1,0 +1,112 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+)
+
+// part is what a fault touches. Two faults of one round never touch the same part:
+// one would undo the other.
+type part string
+
+const (
+	processes part = "processes"
+	network   part = "network"
+	store     part = "store"
+)
+
+// need is a condition on the store.
+type need int
+
+const (
+	anything need = iota
+	aServer       // of which there is one, behind a proxy for each candidate
+	replicas
+)
+
+// kind is one kind of fault. None kills both elector and guard: the promise
+// excludes that.
+type kind struct {
+	name   string
+	on     part
+	inject injector
+	// kept says that a healthy leader keeps its lease and its command through it.
+	kept bool
+	// settles says that the next leader may have to wait for a TTL more: the store
+	// does not know any longer until when the lease was promised, or a renewal that
+	// was on its way all the time arrives at last and brings a dead holder's lease back.
+	settles bool
+	// needs is what the store must be.
+	needs need
+	// dark says that it takes a host for each candidate.
+	dark bool
+	// silences says that the leader may be out of the store's reach while it lasts.
+	silences bool
+	// excuses are the violations that it may cause without breaking a promise.
+	excuses []excuse
+}
+
+// excuse is a violation that breaks no promise, and why.
+type excuse struct {
+	of  violation
+	why string
+	// silent: only in a round in which the leader is out of reach as well.
+	silent bool
+}
+
+var (
+	// denied is what a store says that does not stand by its word.
+	denied = excuse{of: late, why: "the store says that the lease is over, and its holder puts it back"}
+	// uncalled is the price of a settling that is shorter than a TTL.
+	uncalled = excuse{of: overlap, silent: true, why: "a candidate that knows nothing waits for the holder to be called, " +
+		"who is out of reach: both run until the holder's own clock ends its lease, at most for a TTL"}
+)
+
+var kinds = []kind{
+	{name: "leader-leaves", on: processes, inject: onLeader(term, nothing)},
+	{name: "elector-kill", on: processes, inject: onLeader(kill, nothing)},
+	{name: "elector-stop", on: processes, inject: onLeader(stop, nothing), silences: true},
+	{name: "guard-kill", on: processes, inject: onLeader(nothing, kill)},
+	{name: "guard-stop", on: processes, inject: onLeader(nothing, stop)},
+	{name: "elector-stop,guard-stop", on: processes, inject: onLeader(stop, stop), silences: true},
+	{name: "elector-kill,guard-stop", on: processes, inject: onLeader(kill, stop), silences: true},
+	{name: "elector-stop,guard-kill", on: processes, inject: onLeader(stop, kill), silences: true},
+	{name: "standby-kill", on: processes, inject: onStandby(kill), kept: true},
+	{name: "standby-stop", on: processes, inject: onStandby(stop), kept: true},
+	{name: "net-reset", on: network, needs: aServer, inject: onNet(faultnet.Reset), silences: true},
+	{name: "net-refuse", on: network, needs: aServer, inject: onNet(faultnet.Refuse), silences: true},
+	{name: "net-swallow", on: network, needs: aServer, inject: onNet(faultnet.Swallow), silences: true},
+	{name: "net-drop-replies", on: network, needs: aServer, inject: onNet(faultnet.DropReplies), silences: true},
+	{name: "net-delay", on: network, needs: aServer, inject: delay, silences: true, settles: true},
+	{name: "net-dark", on: network, inject: goDark, silences: true, dark: true, settles: true},
+	{name: "store-kill", on: store, inject: killStore},
+	{name: "store-stop", on: store, inject: stopStore},
+	{name: "store-lag", on: store, needs: replicas, inject: lag, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-full", on: store, needs: aServer, inject: fillStore, kept: true},
+	{name: "store-clock-ahead", on: store, inject: stepClock(+1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-clock-back", on: store, inject: stepClock(-1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-rollback", on: store, needs: aServer, inject: rollBack, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-empty", on: store, needs: aServer, inject: emptyStore, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-dark-empty", on: store, needs: aServer, inject: darkAndEmpty, settles: true, dark: true, excuses: []excuse{denied, uncalled}},
+}
+
+// kindsLike are those whose whole name the expression matches, all if there is
+// none, as far as they are possible.
+func kindsLike(expression, store string, hosts bool) ([]kind, error) {
+	re, err := regexp.Compile("^(?:" + expression + ")$")
+	if err != nil {
+		return nil, fmt.Errorf("-faults: %w", err)
+	}
+	found := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
+		return k.needs != anything && (k.needs == replicas) != (store == sentinelStore) || k.dark && !hosts || expression != "" && !re.MatchString(k.name)
+	})
+	if len(found) == 0 {
+		return nil, fmt.Errorf("-faults %s: there is no such fault of this store, or not without hosts of their own", expression)
+	}
+	return found, nil
+}

@@ -1,0 +1,160 @@
+//go:build linux
+
+// Chaos runs leaderrun against a real store, does harm to both for round after
+// round, and judges by what the commands themselves have written: whether two
+// trees of one key ever lived at once, whether anything of a tree survived, in
+// which order tokens came, and how long nobody led. With -soak it does no harm,
+// but looks at memory, descriptors, threads and keys for a long time.
+// scripts/chaos builds and starts it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+type options struct {
+	rounds, workers int
+	store           string
+	faults          string
+	kinds           []kind // what they are
+	hosts           bool   // every candidate has a host of its own
+	seed            uint64
+	ttl             time.Duration
+	soak            time.Duration
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 30, "rounds in all")
+	flag.IntVar(&o.workers, "workers", 4, "stores, each with candidates of its own, that are hurt at the same time")
+	flag.StringVar(&o.store, "store", "redis", "redis, sentinel or postgres")
+	flag.StringVar(&o.faults, "faults", "", "only faults whose whole names this regular expression matches")
+	flag.BoolVar(&o.hosts, "hosts", false, "every candidate in a network namespace of its own; this process must be alone in one")
+	flag.Uint64Var(&o.seed, "seed", 0, "what decides the faults of every round; 0: a random one")
+	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases; 0: 3s, 6s with sentinels, 10s with -soak")
+	flag.DurationVar(&o.soak, "soak", 0, "instead of rounds: 50 keys with 3 candidates each, for so long")
+	flag.Parse()
+	if o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	if o.ttl == 0 {
+		o.ttl = 3 * time.Second
+		if o.store == sentinelStore { // a failover takes as long as that
+			o.ttl = 6 * time.Second
+		}
+		if o.soak > 0 { // nobody is to lose a lease on a busy machine
+			o.ttl = 10 * time.Second
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := runAll(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func runAll(ctx context.Context, o options) error {
+	if o.store != "redis" && o.store != "postgres" && o.store != sentinelStore {
+		return fmt.Errorf("-store %s: redis, sentinel or postgres", o.store)
+	}
+	if o.rounds < 1 || o.workers < 1 || o.ttl < time.Second {
+		return fmt.Errorf("-rounds and -workers are at least 1, -ttl is at least 1s")
+	}
+	var err error
+	if o.kinds, err = kindsLike(o.faults, o.store, o.hosts); err != nil {
+		return err
+	}
+	if o.hosts {
+		if err := ip("link", "set", "lo", "up"); err != nil {
+			return err
+		}
+	}
+	patience = max(patience, 4*o.ttl)
+	dir, err := os.MkdirTemp("", "chaos")
+	if err != nil {
+		return err
+	}
+	if o.soak > 0 {
+		if err := soak(ctx, o, dir); err != nil {
+			return fmt.Errorf("%w\n  what everybody wrote: %s", err, dir)
+		}
+		return os.RemoveAll(dir)
+	}
+	if err := chaos(ctx, o, dir); err != nil {
+		return fmt.Errorf("%w\n  the same faults again: scripts/chaos -store %s -rounds %d -workers %d -ttl %s -faults '%s' -seed %d\n  what everybody wrote: %s",
+			err, o.store, o.rounds, o.workers, o.ttl, o.faults, o.seed, dir)
+	}
+	return os.RemoveAll(dir)
+}
+
+// chaos spreads the rounds over the workers, which take them as they come.
+func chaos(ctx context.Context, o options, dir string) error {
+	fmt.Printf("%d rounds on %s, TTL %s, seed %d\n", o.rounds, o.store, o.ttl, o.seed)
+	if !o.hosts {
+		fmt.Println("no host goes dark: that takes root, and the right to make network namespaces")
+	}
+	rounds := make(chan int, o.rounds)
+	for i := range o.rounds {
+		rounds <- i + 1
+	}
+	close(rounds)
+	var (
+		total   = newStats()
+		workers sync.WaitGroup
+		mu      sync.Mutex
+		failed  error
+	)
+	for i := range min(o.workers, o.rounds) {
+		workers.Go(func() {
+			found, err := work(ctx, o, i, fmt.Sprintf("%s/worker%d", dir, i), rounds)
+			mu.Lock()
+			defer mu.Unlock()
+			total.add(found)
+			if err != nil && failed == nil {
+				failed = fmt.Errorf("worker %d: %w", i, err)
+			}
+		})
+	}
+	workers.Wait()
+	total.print(o.ttl)
+	if failed != nil {
+		return failed
+	}
+	if n := total.violations(); n > 0 {
+		return fmt.Errorf("%d violations", n)
+	}
+	return nil
+}
+
+// clock is the clock of all marks.
+func clock() time.Duration { return time.Duration(proc.Now()) }
+
+// patience is how long anything may take that ought to happen soon.
+var patience = 30 * time.Second
+
+// await looks until it is so.
+func await(ctx context.Context, what string, so func() bool) error {
+	for deadline := clock() + patience; clock() < deadline; {
+		if so() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("waited %s in vain for %s", patience, what)
+}

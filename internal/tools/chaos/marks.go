@@ -1,0 +1,199 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// life is the time of one process of a tree, by its own marks.
+type life struct {
+	file, kind  string
+	pid         int
+	first, last time.Duration
+}
+
+// tree is one run of the command: all that wrote under one token.
+type tree struct {
+	token       int64
+	who         int // the candidate; a newcomer has a number from candidates on
+	first, last time.Duration
+	lives       []life
+}
+
+// trees are those with marks in the folder, in the order of their first marks.
+func trees(dir string) ([]tree, error) {
+	names, err := filepath.Glob(dir + "/*-*-*-*")
+	if err != nil {
+		return nil, err
+	}
+	type run struct { // a store that has forgotten grants may grant a token twice
+		token int64
+		who   int
+	}
+	byRun := map[run]*tree{}
+	for _, name := range names {
+		var token int64
+		var who int
+		l := life{file: name}
+		fields := strings.ReplaceAll(filepath.Base(name), "-", " ")
+		if _, err := fmt.Sscan(fields, &token, &who, &l.kind, &l.pid); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if l.first, l.last, err = ends(name); err != nil {
+			return nil, err
+		}
+		if l.first == 0 { // it has not written yet
+			continue
+		}
+		t := byRun[run{token, who}]
+		if t == nil {
+			t = &tree{token: token, who: who, first: l.first}
+			byRun[run{token, who}] = t
+		}
+		t.first, t.last = min(t.first, l.first), max(t.last, l.last)
+		t.lives = append(t.lives, l)
+	}
+	var all []tree
+	for _, t := range byRun {
+		all = append(all, *t)
+	}
+	slices.SortFunc(all, func(a, b tree) int { return cmp.Compare(a.first, b.first) })
+	return all, nil
+}
+
+// ends are the first and the last mark in a file, 0 in an empty one.
+func ends(name string) (first, last time.Duration, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	const enough = 256 // for two lines
+	head := make([]byte, enough)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, err
+	}
+	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
+	if !whole {
+		return 0, 0, nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	tail := make([]byte, enough)
+	n, err = f.ReadAt(tail, max(0, info.Size()-enough))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, err
+	}
+	tail = tail[:bytes.LastIndexByte(tail[:n], '\n')]
+	tail = tail[bytes.LastIndexByte(tail, '\n')+1:]
+	if first, err = instant(line); err == nil {
+		last, err = instant(tail)
+	}
+	return first, last, err
+}
+
+func instant(line []byte) (time.Duration, error) {
+	var token, pid int64
+	var at time.Duration
+	if _, err := fmt.Sscan(string(line), &token, &pid, (*int64)(&at)); err != nil {
+		return 0, fmt.Errorf("mark %q: %w", line, err)
+	}
+	return at, nil
+}
+
+// newest is the tree that began last, with its marks so far.
+func newest(dir string) (tree, bool) {
+	all, err := trees(dir)
+	if err != nil || len(all) == 0 { // what cannot be read now is an error for the judge
+		return tree{}, false
+	}
+	return all[len(all)-1], true
+}
+
+// judge looks at all trees that have marks, and takes away what is over and good.
+// The newest one stays, to be held against the next.
+func (w *worker) judge() error {
+	all, err := trees(w.marks)
+	if err != nil {
+		return err
+	}
+	for i, t := range all {
+		good := true
+		wrong := func(v violation, form string, args ...any) {
+			good = w.violated(v, form, args...) && good
+		}
+		if i > 0 {
+			before := all[i-1]
+			if t.token <= before.token {
+				wrong(disorder, "token %d began after %d", t.token, before.token)
+			}
+			w.found.gaps = append(w.found.gaps, ms(t.first-before.last))
+		}
+		for _, older := range all[:i] {
+			both := older.last - t.first
+			if both > w.ttl { // the bound of every excuse
+				delete(w.excuses, overlap)
+			}
+			if both >= 0 {
+				wrong(overlap, "the trees %d and %d both ran for %s", older.token, t.token, both)
+				w.found.overlaps = append(w.found.overlaps, ms(both))
+			}
+		}
+		if i == len(all)-1 {
+			break
+		}
+		for _, life := range t.lives {
+			if isMark(life, w.marks) {
+				wrong(survivor, "process %d (%s) of the tree %d lives on", life.pid, life.kind, t.token)
+				_ = syscall.Kill(life.pid, syscall.SIGKILL)
+			}
+		}
+		ran, over := w.probe.of(t.token)
+		if over != 0 && t.last > over {
+			wrong(late, "the tree %d lived %s longer than its lease", t.token, t.last-over)
+		}
+		if ran != 0 && w.excuses[late] == "" { // or the instant is that of a clock that was set
+			w.found.margins = append(w.found.margins, ms(ran-t.last))
+		}
+		if err := w.clear(t, good); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clear takes the tree's marks away, or aside if they are proof.
+func (w *worker) clear(t tree, good bool) error {
+	for _, life := range t.lives {
+		act := func() error { return os.Remove(life.file) }
+		if !good {
+			act = func() error { return os.Rename(life.file, filepath.Join(w.dir, "proof-"+filepath.Base(life.file))) }
+		}
+		if err := act(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isMark tells a process that writes marks from one that has got its id.
+func isMark(l life, dir string) bool {
+	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", l.pid))
+	return bytes.Contains(cmdline, []byte(dir)) && lives(l.pid)
+}
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1000 }

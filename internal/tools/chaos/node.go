@@ -1,0 +1,73 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
+)
+
+// node is a process of a store that can be started again and again.
+type node struct {
+	command func() *exec.Cmd
+	env     []string
+	process *child
+}
+
+func (n *node) launch() error {
+	cmd := n.command()
+	cmd.Env = n.env
+	process, err := launch(cmd)
+	if err == nil {
+		n.process = process
+	}
+	return err
+}
+
+// all are the node's processes: Postgres has one per connection.
+func (n *node) all() []int {
+	children, _ := proc.ChildrenOf(n.process.pid())
+	return append(children, n.process.pid())
+}
+
+func (n *node) signal(sig syscall.Signal) {
+	// The first one starts the others: it is stopped before they are looked for.
+	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP)
+	for _, pid := range n.all() {
+		_ = syscall.Kill(pid, sig)
+	}
+}
+
+// kill ends the node as a crash does, and returns when nothing of it is left.
+func (n *node) kill() error {
+	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP)
+	all := n.all()
+	for _, pid := range all {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	<-n.process.over
+	fakeclock.Forget(n.process.pid())
+	return await(context.Background(), "the end of the store's processes", func() bool {
+		return !slices.ContainsFunc(all, lives)
+	})
+}
+
+// end is in good order, if that is possible.
+func (n *node) end() {
+	if n.process == nil || n.process.ended() {
+		return
+	}
+	n.signal(syscall.SIGCONT)
+	_ = n.process.cmd.Process.Signal(syscall.SIGINT)
+	select {
+	case <-n.process.over:
+	case <-time.After(patience):
+		_ = n.kill()
+	}
+}

@@ -1,0 +1,244 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/store/redis"
+	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
+)
+
+const (
+	sentinelStore = "sentinel"
+	// master is what the sentinels call the server that leads.
+	master = "mymaster"
+	// follower is the user as whom replicas follow.
+	follower = "follower"
+)
+
+// sentinels are two servers, one of which leads, and three that watch them. All
+// share a clock.
+type sentinels struct {
+	addrs string // of those that watch
+	clock string
+	nodes []*redisNode
+	data  []*redisNode // of all nodes
+	hurt  *redisNode   // the one that led and was killed or stopped
+}
+
+type redisNode struct {
+	node
+	addr string
+}
+
+func newSentinels(host, dir string) (*sentinels, error) {
+	s := &sentinels{clock: filepath.Join(dir, "clock")}
+	if err := s.setClock(0); err != nil {
+		return nil, err
+	}
+	const user = "user " + follower + " on >follow ~* &* +@all\nmasteruser " + follower + "\nmasterauth follow\n"
+	common := user + "save \"\"\nappendonly yes\nappendfsync no\nrepl-diskless-sync-delay 0\n"
+	first, err := s.add(host, filepath.Join(dir, "server0"), common)
+	if err != nil {
+		return s, err
+	}
+	firstHost, firstPort, _ := net.SplitHostPort(first.addr)
+	second, err := s.add(host, filepath.Join(dir, "server1"), common+"replicaof "+firstHost+" "+firstPort+"\n")
+	if err != nil {
+		return s, err
+	}
+	s.data = []*redisNode{first, second}
+	var addrs []string
+	for i := range 3 {
+		watcher, err := s.add(host, filepath.Join(dir, fmt.Sprintf("sentinel%d", i)), fmt.Sprintf(
+			"sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 3000\n", master, firstHost, firstPort),
+			"--sentinel")
+		if err != nil {
+			return s, err
+		}
+		addrs = append(addrs, watcher.addr)
+	}
+	s.addrs = strings.Join(addrs, ",")
+	for _, addr := range addrs {
+		// Its defaults are seconds.
+		if _, err := redisCLI(addr, "SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "ASK-PERIOD", "200"); err != nil {
+			return s, err
+		}
+	}
+	return s, s.ready()
+}
+
+// add starts one more server with a file of its own, to which it writes.
+func (s *sentinels) add(host, dir, settings string, args ...string) (*redisNode, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, err
+	}
+	n := &redisNode{addr: l.Addr().String()}
+	l.Close()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(n.addr)
+	file := filepath.Join(dir, "redis.conf")
+	text := fmt.Sprintf("bind %s\nport %s\nprotected-mode no\ndir %s\nlogfile %s\n%s", host, port, dir, filepath.Join(dir, "log"), settings)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	n.command = func() *exec.Cmd { return exec.Command("redis-server", append([]string{file}, args...)...) }
+	n.env = os.Environ()
+	if len(args) == 0 {
+		n.env = append(n.env, fakeclock.Env(s.clock)...)
+	}
+	if err := n.launch(); err != nil {
+		return nil, err
+	}
+	s.nodes = append(s.nodes, n)
+	return n, await(context.Background(), "a server of Redis", func() bool {
+		out, err := redisCLI(n.addr, "PING")
+		return err == nil && strings.HasPrefix(out, "PONG")
+	})
+}
+
+// ready waits until the servers know each other and the store answers.
+func (s *sentinels) ready() error {
+	err := await(context.Background(), "sentinels that know each other, and a replica that follows", func() bool {
+		for addr := range strings.SplitSeq(s.addrs, ",") {
+			state, err := redisCLI(addr, "SENTINEL", "MASTER", master)
+			if err != nil || !strings.Contains(state, "num-other-sentinels\n2\n") || !strings.Contains(state, "num-slaves\n1\n") {
+				return false
+			}
+		}
+		return s.follows()
+	})
+	if err != nil {
+		return err
+	}
+	return answers(s)
+}
+
+// follows reports whether one server leads and the other has all of its data.
+func (s *sentinels) follows() bool {
+	leading, err := s.leading()
+	if err != nil {
+		return false
+	}
+	for _, n := range s.data {
+		state, err := redisCLI(n.addr, "INFO", "replication")
+		if err != nil {
+			return false
+		}
+		want := "master_link_status:up"
+		if n == leading {
+			want = "role:master"
+		}
+		if !strings.Contains(state, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// leading is the server that leads, as a sentinel has it.
+func (s *sentinels) leading() (*redisNode, error) {
+	addr, _, _ := strings.Cut(s.addrs, ",")
+	out, err := redisCLI(addr, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)
+	if err != nil {
+		return nil, err
+	}
+	at := strings.Join(strings.Fields(out), ":")
+	for _, n := range s.data {
+		if n.addr == at {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("the sentinels name %q, which is none of the servers", at)
+}
+
+func redisCLI(addr string, args ...string) (string, error) {
+	host, port, _ := net.SplitHostPort(addr)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-h", host, "-p", port}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+func (s *sentinels) url(string) string { return "redis-sentinel://" + s.addrs + "/" + master }
+
+func (s *sentinels) store() (storeClient, error) {
+	return redis.New(redis.Options{URL: s.url(""), Prefix: prefix})
+}
+
+// kill kills the server that leads.
+func (s *sentinels) kill() error {
+	var err error
+	if s.hurt, err = s.leading(); err != nil {
+		return err
+	}
+	return s.hurt.kill()
+}
+
+// start starts again what was killed, and returns when it follows.
+func (s *sentinels) start() error {
+	for _, n := range s.data {
+		if err := s.letFollow(n); err != nil && n != s.hurt {
+			return err
+		}
+	}
+	if err := s.hurt.launch(); err != nil {
+		return err
+	}
+	return s.ready()
+}
+
+// freeze stops the server that leads.
+func (s *sentinels) freeze() error {
+	var err error
+	if s.hurt, err = s.leading(); err != nil {
+		return err
+	}
+	s.hurt.signal(syscall.SIGSTOP)
+	return nil
+}
+
+// cont lets it go on, and returns when one leads and the other follows.
+func (s *sentinels) cont() error {
+	s.hurt.signal(syscall.SIGCONT)
+	return s.ready()
+}
+
+// cutOff ends the replication while the sentinels still take the replica for a good
+// one.
+func (s *sentinels) cutOff() error {
+	leading, err := s.leading()
+	if err != nil {
+		return err
+	}
+	if _, err := redisCLI(leading.addr, "ACL", "SETUSER", follower, "off"); err != nil {
+		return err
+	}
+	_, err = redisCLI(leading.addr, "CLIENT", "KILL", "TYPE", "replica")
+	return err
+}
+
+func (s *sentinels) letFollow(n *redisNode) error {
+	_, err := redisCLI(n.addr, "ACL", "SETUSER", follower, "on")
+	return err
+}
+
+func (s *sentinels) setClock(ahead time.Duration) error { return setClock(s.clock, ahead) }
+
+func (s *sentinels) stop() {
+	for _, n := range s.nodes {
+		n.end()
+	}
+}

@@ -1,0 +1,237 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+const soakKeys = 50
+
+// soaked are the processes of one key that nobody disturbs.
+type soaked struct {
+	name string
+	pid  int
+}
+
+// sample is one look: figures of every process by name, and of the store.
+type sample map[string]float64
+
+// soak lets candidates lead and stand by for a long time. One key after the other
+// changes its leader, but the first, whose processes are watched.
+func soak(ctx context.Context, o options, dir string) error {
+	if o.store != "redis" {
+		return fmt.Errorf("-soak is for redis")
+	}
+	s, err := newServer(o.store, "127.0.0.1", dir, 10*soakKeys*candidates)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	var all [soakKeys][candidates]*child
+	defer func() {
+		for _, of := range all {
+			end(of[:]...)
+		}
+	}()
+	store, err := s.store()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	for i := range all {
+		for j := range all[i] {
+			if all[i][j], err = s.soakCandidate(dir, o.ttl, i); err != nil {
+				return err
+			}
+		}
+	}
+	leads := func(i int) func() bool {
+		return func() bool {
+			st, err := store.Inspect(ctx, soakKey(i))
+			return err == nil && st.Holder != "" && st.Why != ""
+		}
+	}
+	for i := range all {
+		if err := await(ctx, "a leader of "+soakKey(i), leads(i)); err != nil {
+			return err
+		}
+	}
+	watched, err := watchedOf(ctx, all[0][:])
+	if err != nil {
+		return err
+	}
+	// A key has all that the store keeps of it once a run of it has ended.
+	for i := 1; i < soakKeys; i++ {
+		if _, err := store.HandOver(ctx, soakKey(i)); err != nil {
+			return err
+		}
+	}
+	for i := 1; i < soakKeys; i++ {
+		if err := await(ctx, "a hand-over of "+soakKey(i), func() bool { return slices.ContainsFunc(all[i][:], (*child).ended) }); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%d keys with %d candidates each, TTL %s, for %s; every second another key changes its leader\n", soakKeys, candidates, o.ttl, o.soak)
+	var samples []sample
+	changes, every := 0, max(o.soak/120, time.Second)
+	begin := clock()
+	for next := begin; clock()-begin < o.soak; changes++ {
+		if clock() >= next {
+			look, err := s.look(watched)
+			if err != nil {
+				return err
+			}
+			samples, next = append(samples, look), next+every
+		}
+		i := 1 + changes%(soakKeys-1)
+		for j, c := range all[i] { // who led the last time has ended
+			if c.ended() {
+				if all[i][j], err = s.soakCandidate(dir, o.ttl, i); err != nil {
+					return err
+				}
+			}
+		}
+		if _, err := store.HandOver(ctx, soakKey(i)); err != nil {
+			return err
+		}
+		pause(ctx, time.Second)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	fmt.Printf("%d changes of leaders, %d looks\n", changes, len(samples))
+	return compare(samples)
+}
+
+func soakKey(i int) string { return "soak" + strconv.Itoa(i) }
+
+func (s *server) soakCandidate(dir string, ttl time.Duration, i int) (*child, error) {
+	log, err := os.OpenFile(filepath.Join(dir, "soak.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command("leaderrun", "--key", soakKey(i), "--prefix", prefix, "--store", s.url(""),
+		"--ttl", ttl.String(), "--wait", "forever", "--rejoin", "--", "sleep", "1000000")
+	cmd.Stdout, cmd.Stderr = log, log
+	return launch(cmd)
+}
+
+// watchedOf are elector and guard of the leader and of a standby.
+func watchedOf(ctx context.Context, of []*child) ([]soaked, error) {
+	var leader, standby *child
+	err := await(ctx, "guards", func() bool {
+		leader, standby = nil, nil
+		for _, c := range of {
+			guard := c.guard()
+			if guard == 0 {
+				return false
+			}
+			if held, _ := proc.ChildrenOf(guard); len(held) > 0 {
+				leader = c
+			} else {
+				standby = c
+			}
+		}
+		return leader != nil && standby != nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []soaked{{"leader", leader.pid()}, {"leader's guard", leader.guard()}, {"standby", standby.pid()}, {"standby's guard", standby.guard()}}, nil
+}
+
+// look fails when one of the processes is gone.
+func (s *server) look(all []soaked) (sample, error) {
+	found := sample{}
+	for _, p := range all {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		found[p.name+": memory, KiB (RSS)"] = field(string(status), "VmRSS:")
+		found[p.name+": threads"] = field(string(status), "Threads:")
+		found[p.name+": descriptors"] = float64(len(fds))
+	}
+	_, port, _ := strings.Cut(s.addr, ":")
+	size, err := exec.Command("redis-cli", "-p", port, "DBSIZE").Output()
+	if err != nil {
+		return nil, err
+	}
+	found["store: keys"] = number(string(size))
+	return found, nil
+}
+
+func field(status, name string) float64 {
+	_, rest, _ := strings.Cut(status, name)
+	rest, _, _ = strings.Cut(rest, "\n")
+	return number(strings.TrimSuffix(rest, "kB"))
+}
+
+func number(text string) float64 {
+	n, _ := strconv.ParseFloat(strings.TrimSpace(text), 64) // 0 is no plausible value of any
+	return n
+}
+
+// compare holds the last third of all looks against the first. Memory may grow by
+// a tenth and a MiB, since the collector takes its time. Go's runtime starts a
+// thread whenever all that there are happen to be in system calls, and keeps it:
+// on a busy machine one or two come late. The store may have a few wake-ups under
+// way; nothing else may grow.
+func compare(samples []sample) error {
+	third := len(samples) / 3
+	if third == 0 {
+		return fmt.Errorf("%d looks are too few to compare", len(samples))
+	}
+	names := make([]string, 0, len(samples[0]))
+	for name := range samples[0] {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var grown []string
+	fmt.Printf("%-36s %10s %10s\n", "median", "first third", "last third")
+	for _, name := range names {
+		first, last := median(samples[:third], name), median(samples[len(samples)-third:], name)
+		allowed := first
+		switch {
+		case strings.Contains(name, "memory"):
+			allowed += first/10 + 1024
+		case strings.Contains(name, "threads"):
+			allowed += 2
+		case name == "store: keys":
+			allowed += 5
+		}
+		fmt.Printf("%-36s %10.0f %10.0f\n", name, first, last)
+		if last > allowed || first == 0 {
+			grown = append(grown, name)
+		}
+	}
+	if len(grown) > 0 {
+		return fmt.Errorf("not flat: %s", strings.Join(grown, "; "))
+	}
+	return nil
+}
+
+func median(samples []sample, name string) float64 {
+	values := make([]float64, 0, len(samples))
+	for _, s := range samples {
+		values = append(values, s[name])
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}

@@ -1,0 +1,373 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+)
+
+const (
+	key        = "chaos"
+	candidates = 3
+	slots      = 40 // connections of a server
+	killAfter  = 300 * time.Millisecond
+)
+
+// worker is a store and the candidates for one key in it, each behind a proxy.
+type worker struct {
+	options
+	number     int
+	dir, marks string
+	hosts      []*host // of the candidates, and one for all newcomers; none where they share that of this process
+	server     backend
+	probe      *probe
+	proxies    [candidates]*faultnet.Proxy
+	children   [candidates]*child
+	newcomers  []*child
+	came       int // newcomers so far
+	found      *stats
+
+	mu      sync.Mutex
+	excuses map[violation]string // of this round: the faults by which a violation is excused
+}
+
+// work does rounds until there are none left.
+func work(ctx context.Context, o options, number int, dir string, rounds <-chan int) (*stats, error) {
+	w := &worker{options: o, number: number, dir: dir, marks: filepath.Join(dir, "marks"), found: newStats(), excuses: map[violation]string{}}
+	defer w.close()
+	if err := w.open(); err != nil {
+		return w.found, err
+	}
+	for n := range rounds {
+		if err := w.round(ctx, n); err != nil {
+			return w.found, fmt.Errorf("round %d: %w", n, err)
+		}
+	}
+	return w.found, w.finish()
+}
+
+func (w *worker) open() error {
+	err := os.MkdirAll(w.marks, 0o700)
+	if err != nil {
+		return err
+	}
+	addr := "127.0.0.1"
+	if w.options.hosts {
+		addr = serverAddr(w.number)
+		if err := openNetwork(w.number); err != nil {
+			return err
+		}
+		for i := range candidates + 1 {
+			h, err := newHost(w.number, i)
+			if err != nil {
+				return err
+			}
+			w.hosts = append(w.hosts, h)
+		}
+	}
+	if w.store == sentinelStore {
+		w.server, err = newSentinels(addr, w.dir)
+	} else {
+		err = w.openServer(addr)
+	}
+	if err != nil {
+		return err
+	}
+	w.probe, err = watch(w.server)
+	return err
+}
+
+// openServer opens one server, and a proxy to it for each candidate.
+func (w *worker) openServer(addr string) error {
+	one, err := newServer(w.store, addr, w.dir, slots)
+	if err != nil {
+		return err
+	}
+	w.server = one
+	for i := range w.proxies {
+		if w.proxies[i], err = faultnet.ListenOn(addr, one.addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish ends everybody in good order; then nothing of any tree may live.
+func (w *worker) finish() error {
+	end(slices.Concat(w.children[:], w.newcomers)...)
+	if err := w.judge(); err != nil {
+		return err
+	}
+	if t, ok := newest(w.marks); ok {
+		for _, life := range t.lives {
+			if isMark(life, w.marks) {
+				w.violated(survivor, "process %d (%s) of the tree %d outlived leaderrun", life.pid, life.kind, t.token)
+			}
+		}
+	}
+	return nil
+}
+
+func (w *worker) close() {
+	end(slices.Concat(w.children[:], w.newcomers)...)
+	for _, p := range w.proxies {
+		if p != nil {
+			p.Close()
+		}
+	}
+	if w.probe != nil {
+		w.probe.close()
+	}
+	for _, h := range w.hosts {
+		h.close()
+	}
+	if w.server != nil {
+		w.server.stop()
+	}
+	// After a violation something may live that nobody else would end.
+	if all, err := trees(w.marks); err == nil {
+		for _, t := range all {
+			for _, life := range t.lives {
+				if isMark(life, w.marks) {
+					_ = syscall.Kill(life.pid, syscall.SIGKILL)
+				}
+			}
+		}
+	}
+}
+
+// revive starts every candidate that is not there, again.
+func (w *worker) revive() error {
+	w.newcomers = slices.DeleteFunc(w.newcomers, (*child).ended)
+	for i, c := range w.children {
+		if c != nil && !c.ended() {
+			continue
+		}
+		var err error
+		w.children[i], err = w.candidate(i, w.proxyOf(i), "wait", "--wait", "forever", "--rejoin")
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proxyOf is the address of a candidate's proxy, "" where there is none: sentinels
+// tell everybody where the servers themselves are.
+func (w *worker) proxyOf(i int) string {
+	if p := w.proxies[i]; p != nil {
+		return p.Addr()
+	}
+	return ""
+}
+
+// comes starts a candidate for one short run, which is not behind any proxy.
+func (w *worker) comes(n newcomer) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, err := w.candidate(candidates+w.came, "", "sleep 0.5", "--wait", n.wait.String(), "--leftovers", "stop")
+	if err != nil {
+		return err
+	}
+	w.came++
+	w.newcomers = append(w.newcomers, c)
+	return nil
+}
+
+// candidate starts leaderrun with a command that writes marks and ends as last says.
+func (w *worker) candidate(who int, proxy, last string, flags ...string) (*child, error) {
+	name := "newcomers.log"
+	if who < candidates {
+		name = fmt.Sprintf("candidate%d.log", who)
+	}
+	log, err := os.OpenFile(filepath.Join(w.dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	mark := fmt.Sprintf("mark %s %d ", w.marks, who)
+	command := strings.Join([]string{mark + "plain", mark + "stubborn", mark + "daemon", last}, " & ")
+	args := []string{"-v", "--key", key, "--prefix", prefix, "--store", w.server.url(proxy), "--ttl", w.ttl.String(), "--kill-after", killAfter.String()}
+	args = slices.Concat(args, flags, []string{"--", "sh", "-c", command})
+	cmd := exec.Command("leaderrun", args...)
+	if w.hosts != nil {
+		cmd = w.hosts[min(who, candidates)].command("leaderrun", args...)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	return launch(cmd)
+}
+
+// leadsSince reports whether the command of a candidate, not of a newcomer, writes
+// marks, and still did so a while after that instant: longer than a tree lives that
+// was being stopped then.
+func (w *worker) leadsSince(instant time.Duration) bool {
+	const moment = 50 * time.Millisecond
+	t, ok := newest(w.marks)
+	return ok && t.who < candidates && t.last > instant+killAfter+moment && clock()-t.last < moment
+}
+
+// limit is how long it may take until somebody leads when all is well again: the
+// dead leader's TTL, a standby's pause, the margin; and a start on a busy machine.
+// A store that cannot say how long the lease was promised costs one more TTL, and
+// what was sent on a slow connection arrives later than the fault ends.
+func (w *worker) limit(faults []fault) time.Duration {
+	limit := w.ttl + w.ttl/6 + w.ttl/100 + 5*time.Millisecond + 500*time.Millisecond
+	if slices.ContainsFunc(faults, func(f fault) bool { return f.settles }) {
+		limit += w.ttl
+	}
+	for _, f := range faults {
+		if f.on == network {
+			limit += f.amount
+		}
+	}
+	return limit
+}
+
+func (w *worker) round(ctx context.Context, n int) error {
+	if err := w.revive(); err != nil {
+		return err
+	}
+	before := clock()
+	if err := await(ctx, "a leader", func() bool { return w.leadsSince(before) }); err != nil {
+		return err
+	}
+	was, _ := newest(w.marks)
+	begin := clock()
+	faults, newcomers := w.draw(n)
+	w.expect(faults)
+	if err := w.inject(ctx, faults, newcomers); err != nil {
+		return err
+	}
+	healed := clock()
+	var is tree
+	err := await(ctx, "a leader after the last fault, whose lease the store knows", func() bool {
+		is, _ = newest(w.marks)
+		return w.leadsSince(healed) && w.probe.holds(is.token)
+	})
+	if err != nil {
+		return err
+	}
+	again, err := w.unledSince(healed)
+	if err != nil {
+		return err
+	}
+	if again > 0 {
+		w.found.again = append(w.found.again, ms(again))
+	}
+	if limit := w.limit(faults); again > limit {
+		w.violated(unled, "round %d: nobody led for %s after the last fault, %s are the limit", n, again, limit)
+	}
+	kept := "the leader stayed"
+	if is.token != was.token || is.who != was.who {
+		kept = "another led"
+		if !slices.ContainsFunc(faults, func(f fault) bool { return !f.kept }) {
+			w.violated(stopped, "round %d: the leader with token %d lost its lease, which none of the faults demands", n, was.token)
+		}
+	}
+	if err := w.judge(); err != nil {
+		return err
+	}
+	w.found.rounds++
+	texts := make([]string, 0, len(faults))
+	for _, f := range faults {
+		texts = append(texts, f.String())
+	}
+	fmt.Printf("round %4d  %5.1f s  %s, %3.0f ms after the last fault: %s\n", n, (clock() - begin).Seconds(), kept, ms(again), strings.Join(texts, "; "))
+	return nil
+}
+
+// unledSince is the time from that instant to the first mark after it, 0 if a tree
+// lived at the instant.
+func (w *worker) unledSince(instant time.Duration) (time.Duration, error) {
+	all, err := trees(w.marks)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range all { // in the order of their first marks
+		if t.last > instant {
+			return max(0, t.first-instant), nil
+		}
+	}
+	return 0, nil
+}
+
+// inject injects the faults of a round, lets the newcomers come, and returns when
+// all is over.
+func (w *worker) inject(ctx context.Context, faults []fault, newcomers []newcomer) error {
+	errs := make([]error, len(faults)+len(newcomers))
+	var all sync.WaitGroup
+	for i, f := range faults {
+		all.Go(func() {
+			pause(ctx, f.after)
+			undo, err := f.inject(ctx, w, f)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			pause(ctx, f.lasts)
+			errs[i] = undo()
+		})
+	}
+	for i, n := range newcomers {
+		all.Go(func() {
+			pause(ctx, n.after)
+			errs[len(faults)+i] = w.comes(n)
+		})
+	}
+	all.Wait()
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// expect notes what the faults of a round excuse.
+func (w *worker) expect(faults []fault) {
+	w.excuses = map[violation]string{}
+	silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences })
+	for _, f := range faults {
+		w.found.faults[f.name]++
+		for _, e := range f.excuses {
+			switch {
+			case !e.silent:
+				w.excuse(e.of, f.name)
+			case silent:
+				w.excuse(e.of, f.name+" and a leader out of reach")
+			}
+		}
+	}
+}
+
+// excuse lets violations of a kind pass in this round.
+func (w *worker) excuse(v violation, by string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.excuses[v] = by
+}
+
+// violated counts a violation, and reports whether anything excuses it.
+func (w *worker) violated(v violation, form string, args ...any) (excused bool) {
+	if by := w.excuses[v]; by != "" {
+		w.found.excused[fmt.Sprintf("%s: %s", by, v)]++
+		return true
+	}
+	w.found.broken[v]++
+	fmt.Printf("VIOLATION "+form+"\n", args...)
+	return false
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

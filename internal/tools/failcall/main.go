@@ -1,0 +1,359 @@
+//go:build linux && amd64
+
+// Failcall runs a leaderrun and makes one of its system calls fail, once:
+//
+//	failcall [-late] REPORT [ROLE CALL N ERRNO] -- COMMAND [ARG…]
+//
+// ROLE is elector, guard, or command: the child of the guard up to its exec. The
+// command itself is let go of at that moment. The N-th CALL of the role, counted
+// over all of its threads, is not carried out and returns ERRNO; a close is
+// carried out, since it frees the descriptor whatever it returns. With -late only
+// the calls after a SIGUSR1 to failcall count, and an empty REPORT tells that
+// they do. With SIGKILL or SIGSTOP for ERRNO the role's process gets that signal
+// when it makes the call, which does not fail; a stopped one is continued after
+// 1.5 s.
+//
+// REPORT gets a line "ROLE CALL N" for each kind of call that was made, "failed …"
+// for the one that failed, and "left …" if the guard lived when the elector had
+// ended. The status is COMMAND's, as a shell tells it.
+//
+// strace counts the calls of each thread for itself: a Go program would get the
+// failure several times, at random, and its command, too.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	exitUsage  = 2
+	exitCannot = 3
+)
+
+// Roles, in the order in which they start each other.
+const (
+	elector = iota
+	guard
+	command
+)
+
+var roles = []string{"elector", "guard", "command"}
+
+// fault is the call that is to fail; with n 0 none is.
+type fault struct {
+	role  int
+	call  string
+	n     int
+	errno syscall.Errno
+	sends syscall.Signal // instead of a failure
+}
+
+// thread is one thread of a process that is traced.
+type thread struct {
+	role int
+	// fails is what the call under way is to return, 0 for its own result.
+	fails syscall.Errno
+}
+
+type tracer struct {
+	counts  atomic.Bool // calls do
+	fault   fault
+	first   int // the elector
+	threads map[int]*thread
+	early   map[int]bool   // threads that are seen before their parent has told of them
+	made    map[string]int // calls, by "role call"
+	failed  string
+	left    bool // a guard lived when the elector ended
+	status  int
+}
+
+func main() {
+	args := os.Args[1:]
+	late := len(args) > 0 && args[0] == "-late"
+	if late {
+		args = args[1:]
+	}
+	end := slices.Index(args, "--")
+	if end != 1 && end != 5 || len(args) == end+1 {
+		fmt.Fprintln(os.Stderr, "usage: failcall [-late] REPORT [ROLE CALL N ERRNO] -- COMMAND [ARG...]")
+		os.Exit(exitUsage)
+	}
+	t := &tracer{threads: map[int]*thread{}, early: map[int]bool{}, made: map[string]int{}}
+	if end == 5 {
+		f, ok := parse(args[1:5])
+		if !ok {
+			fmt.Fprintln(os.Stderr, "failcall: no such fault:", args[1:5])
+			os.Exit(exitUsage)
+		}
+		t.fault = f
+	}
+	t.countFrom(late, args[0])
+	runtime.LockOSThread() // a traced process answers to one thread only
+	err := t.start(args[end+1:])
+	if err == nil {
+		t.run()
+		err = os.WriteFile(args[0], []byte(t.report()), 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "failcall:", err)
+		os.Exit(exitCannot)
+	}
+	os.Exit(t.status)
+}
+
+// countFrom has the calls count from now on, or from a SIGUSR1 on.
+func (t *tracer) countFrom(late bool, report string) {
+	if !late {
+		t.counts.Store(true)
+		return
+	}
+	begin := make(chan os.Signal, 1)
+	signal.Notify(begin, syscall.SIGUSR1)
+	go func() {
+		<-begin
+		t.counts.Store(true)
+		_ = os.WriteFile(report, nil, 0o600) // who waits for it does not wait for ever
+	}()
+}
+
+func parse(words []string) (f fault, ok bool) {
+	f = fault{role: slices.Index(roles, words[0]), call: words[1]}
+	f.n, _ = strconv.Atoi(words[2])
+	if f.sends = unix.SignalNum(words[3]); f.sends != 0 {
+		return f, f.role >= 0 && f.n > 0
+	}
+	for f.errno = 1; f.errno < 134; f.errno++ {
+		if unix.ErrnoName(f.errno) == words[3] {
+			return f, f.role >= 0 && f.n > 0
+		}
+	}
+	return f, false
+}
+
+// start starts the elector under the tracer. It is stopped and seized anew
+// because only who is seized can be stopped and continued as if nobody traced it.
+func (t *tracer) start(argv []string) error {
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return err
+	}
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Ptrace: true}}
+	if t.first, err = syscall.ForkExec(path, argv, attr); err != nil {
+		return err
+	}
+	t.threads[t.first] = &thread{role: elector}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(t.first, &status, 0, nil); err != nil {
+		return err
+	}
+	const options = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACEEXEC |
+		unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK
+	if err := ptrace(unix.PTRACE_DETACH, t.first, 0, uintptr(syscall.SIGSTOP)); err != nil {
+		return err
+	}
+	if err := ptrace(unix.PTRACE_SEIZE, t.first, 0, options); err != nil {
+		return err
+	}
+	return syscall.Kill(t.first, syscall.SIGCONT)
+}
+
+// run goes on until nobody is left to trace.
+func (t *tracer) run() {
+	for {
+		var status syscall.WaitStatus
+		tid, err := syscall.Wait4(-1, &status, syscall.WALL, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return
+		case status.Stopped():
+			t.stopped(tid, status)
+		default:
+			t.ended(tid, status)
+		}
+	}
+}
+
+func (t *tracer) ended(tid int, status syscall.WaitStatus) {
+	delete(t.threads, tid)
+	if tid != t.first {
+		return
+	}
+	t.left = len(t.threads) > 0
+	t.status = status.ExitStatus()
+	if status.Signaled() {
+		t.status = 128 + int(status.Signal())
+	}
+}
+
+// stopped lets a thread go on that has stopped for the tracer. An error means
+// that it has been killed meanwhile.
+func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
+	th := t.threads[tid]
+	if th == nil {
+		t.early[tid] = true // it waits until it is known
+		return
+	}
+	sig, event := status.StopSignal(), int(status)>>16
+	deliver := syscall.Signal(0)
+	switch {
+	case event == unix.PTRACE_EVENT_STOP && sig != syscall.SIGTRAP: // stopped, as far as the others can see
+		_ = ptrace(unix.PTRACE_LISTEN, tid, 0, 0)
+		return
+	case event == unix.PTRACE_EVENT_EXEC && th.role == command:
+		_ = ptrace(unix.PTRACE_DETACH, tid, 0, 0)
+		delete(t.threads, tid)
+		return
+	case event == unix.PTRACE_EVENT_CLONE, event == unix.PTRACE_EVENT_FORK, event == unix.PTRACE_EVENT_VFORK:
+		t.born(tid, event)
+	case event != 0:
+	case sig == syscall.SIGTRAP|0x80:
+		t.call(tid, th)
+	default:
+		deliver = sig
+	}
+	_ = ptrace(unix.PTRACE_SYSCALL, tid, 0, uintptr(deliver))
+}
+
+// born learns from the parent who its child is: a thread of the same process, or
+// the next process.
+func (t *tracer) born(parent, event int) {
+	var child uintptr
+	if ptrace(unix.PTRACE_GETEVENTMSG, parent, 0, uintptr(unsafe.Pointer(&child))) != nil {
+		return
+	}
+	tid, role := int(child), t.threads[parent].role
+	if event != unix.PTRACE_EVENT_CLONE {
+		role++
+	}
+	t.threads[tid] = &thread{role: role}
+	if t.early[tid] {
+		delete(t.early, tid)
+		_ = ptrace(unix.PTRACE_SYSCALL, tid, 0, 0)
+	}
+}
+
+// call is at the beginning or the end of a system call.
+func (t *tracer) call(tid int, th *thread) {
+	var info struct { // struct ptrace_syscall_info
+		op   uint8
+		_    [23]byte
+		nr   uint64
+		args [6]uint64
+	}
+	if ptrace(unix.PTRACE_GET_SYSCALL_INFO, tid, unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info))) != nil {
+		return
+	}
+	switch info.op {
+	case unix.PTRACE_SYSCALL_INFO_ENTRY:
+		t.begins(tid, th, nameOf(tid, info.nr, info.args), info.args)
+	case unix.PTRACE_SYSCALL_INFO_EXIT:
+		if th.fails != 0 {
+			change(tid, func(r *syscall.PtraceRegs) { r.Rax = uint64(-int64(th.fails)) })
+			th.fails = 0
+		}
+	}
+}
+
+func (t *tracer) begins(tid int, th *thread, name string, args [6]uint64) {
+	if !t.counts.Load() {
+		return
+	}
+	key := roles[th.role] + " " + name
+	t.made[key]++
+	f := t.fault
+	if th.role != f.role || name != f.call || t.made[key] != f.n {
+		return
+	}
+	if f.sends != 0 {
+		strike(tid, f.sends)
+		t.failed = fmt.Sprintf("%s %d %s%s", key, f.n, unix.SignalName(f.sends), about(tid, name, args))
+		return
+	}
+	th.fails = f.errno
+	if name != "close" {
+		change(tid, func(r *syscall.PtraceRegs) { r.Orig_rax = ^uint64(0) })
+	}
+	t.failed = fmt.Sprintf("%s %d %s%s", key, f.n, unix.ErrnoName(f.errno), about(tid, name, args))
+}
+
+// strike sends a signal to the thread's process.
+func strike(tid int, sig syscall.Signal) {
+	const pause = 1500 * time.Millisecond
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	_, rest, _ := strings.Cut(string(status), "\nTgid:\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	pid, err := strconv.Atoi(line)
+	if err != nil {
+		return
+	}
+	_ = syscall.Kill(pid, sig)
+	if sig == syscall.SIGSTOP {
+		time.AfterFunc(pause, func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	}
+}
+
+// about tells people what a call was about: its path, or what its descriptor is.
+func about(tid int, name string, args [6]uint64) string {
+	at := args[1]
+	switch name {
+	case "execve", "readlink":
+		at = args[0]
+	case "openat", "newfstatat", "readlinkat", "unlinkat", "mkdirat", "fchmodat":
+	default:
+		return fmt.Sprintf("(%#x, %#x, %#x, %#x) %s", args[0], args[1], args[2], args[3], descriptor(tid, args[0]))
+	}
+	buf := make([]byte, 128)
+	n, _ := syscall.PtracePeekData(tid, uintptr(at), buf)
+	path, _, _ := strings.Cut(string(buf[:n]), "\x00")
+	return " " + path
+}
+
+// descriptor is what a descriptor leads to, "" if it is none.
+func descriptor(tid int, fd uint64) string {
+	link, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd)))
+	return link
+}
+
+func change(tid int, how func(*syscall.PtraceRegs)) {
+	var regs syscall.PtraceRegs
+	if syscall.PtraceGetRegs(tid, &regs) == nil {
+		how(&regs)
+		_ = syscall.PtraceSetRegs(tid, &regs)
+	}
+}
+
+func (t *tracer) report() string {
+	var lines []string
+	for key, n := range t.made {
+		lines = append(lines, fmt.Sprintf("%s %d\n", key, n))
+	}
+	slices.Sort(lines)
+	if t.failed != "" {
+		lines = append(lines, "failed "+t.failed+"\n")
+	}
+	if t.left {
+		lines = append(lines, "left the guard alive\n")
+	}
+	return strings.Join(lines, "")
+}
+
+func ptrace(request, tid int, addr, data uintptr) error {
+	if _, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, uintptr(request), uintptr(tid), addr, data, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
