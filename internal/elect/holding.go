@@ -35,7 +35,10 @@ func (m *machine) holding(e Event) {
 	case CannotWake:
 		m.Listening, m.Deaf = false, true
 	case LeaseLost:
-		m.InFlight, m.Err = false, e.Err
+		m.InFlight, m.Taken = false, true
+		if m.Outcome != Expired {
+			m.Err = e.Err
+		}
 		m.stop(Lost, m.set.LostGrace)
 	case Order, PassOn:
 		m.signalled(e)
@@ -58,13 +61,21 @@ func (m *machine) holding(e Event) {
 }
 
 func (m *machine) renew() {
+	timeout := m.set.Attempt
+	if !m.Outcome.voids() { // the answer counts until stop-by
+		timeout = min(timeout, m.StopBy-m.now)
+	}
 	m.InFlight = true
-	m.do(Action{Kind: Renew, Timeout: min(m.set.Attempt, m.StopBy-m.now), Lease: m.Lease})
+	m.do(Action{Kind: Renew, Timeout: timeout, Lease: m.Lease})
 }
 
 func (m *machine) renewed(e Event) {
 	m.InFlight = false
 	if !m.keeping() {
+		return
+	}
+	if m.Outcome == Expired { // too late for the command: it only keeps others out until the tree is gone
+		m.RenewAt = e.Sent + m.set.Renew
 		return
 	}
 	m.hold(e)
@@ -92,7 +103,10 @@ func (m *machine) unanswered(err error) {
 		m.stop(Expired, m.set.Grace)
 		return
 	}
-	m.Err, m.RenewAt = err, m.now+m.set.shorter(m.set.DoubtPause())
+	m.RenewAt = m.now + m.set.shorter(m.set.DoubtPause())
+	if m.Outcome != Expired {
+		m.Err = err
+	}
 	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer does not call either
 	if m.Phase == Leading {                    // perhaps nothing but the connection has died
 		m.Phase = Doubtful
@@ -163,7 +177,7 @@ func (m *machine) stop(why Outcome, grace time.Duration) {
 		m.Outcome = why
 	}
 	killAt := after(m.now, grace)
-	if why.voids() { // nobody renews any more
+	if why.voids() { // no renewal moves it any more
 		killAt = min(killAt, m.KillBy)
 	}
 	if m.running() {

@@ -141,13 +141,13 @@ func (w *watch) action(e Event, from State, a Action) {
 	case Listen:
 		w.require(!from.Listening || e.Kind == Pinged, "nobody listens twice")
 		w.require(!w.state.InFlight || e.Kind == Pinged, "nobody begins to listen while a renewal is unanswered")
-		w.require(w.tree && !w.state.Outcome.voids(), "only who has the lease listens")
+		w.require(w.tree && w.state.Outcome != Lost, "only who has the lease listens")
 	case Renew:
 		w.asked = e.At
 		w.require(!from.InFlight || e.Kind != Timer, "one request at a time")
 		w.require(w.tree, "a renewal only for a tree")
-		w.require(e.At < w.stopBy, "no renewal from stop-by on")
-		w.require(!from.Outcome.voids(), "no renewal of a lost lease")
+		w.require(e.At < w.stopBy || w.state.Outcome == Expired, "a renewal from stop-by on moves nothing")
+		w.require(from.Outcome != Lost && !from.Taken, "no renewal of a lost lease")
 	case Release:
 		w.require(!w.tree, "a release only when the tree is gone")
 		w.require(a.Lease.Token == w.token, "only the own lease is released")

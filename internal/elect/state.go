@@ -38,6 +38,8 @@ type State struct {
 	// Backoff is the pause before a rejoin.
 	Backoff time.Duration
 
+	// Taken: the store says that the lease is not ours any more.
+	Taken bool
 	// Lease is what the store last said; the instants count from when that was
 	// asked. AcquiredAt is when the grant arrived, RenewAt when to renew.
 	Lease                                           lease.Lease
@@ -99,8 +101,10 @@ func (s State) Wake() (at time.Duration, ok bool) {
 		if s.Phase != Killing {
 			consider(s.KillBy)
 		}
-		if s.keeping() {
+		if !s.Outcome.voids() {
 			consider(s.StopBy)
+		}
+		if s.keeping() {
 			if !s.InFlight {
 				consider(s.RenewAt)
 				if !s.Listening && !s.Deaf {
@@ -117,9 +121,10 @@ func (s State) Wake() (at time.Duration, ok bool) {
 	return at, at != Forever
 }
 
-// keeping reports whether the lease is still ours to renew: a tree needs it
-// and it was neither lost nor has it expired.
-func (s State) keeping() bool { return s.Tree && !s.Outcome.voids() }
+// keeping reports whether the lease is still ours to renew: a tree needs it. When
+// it has expired, too: a store that lost it grants it to others while the tree is
+// being stopped, unless it hears of the holder.
+func (s State) keeping() bool { return s.Tree && !s.Taken }
 
 // running reports whether the command runs and nobody is stopping it.
 func (s State) running() bool {

@@ -45,7 +45,7 @@ func (m *machine) over(t time.Duration) bool { return t != 0 && m.now >= t }
 
 // deadlines acts on the clock alone.
 func (m *machine) deadlines() {
-	if m.keeping() && m.now >= m.StopBy {
+	if m.Tree && !m.Outcome.voids() && m.now >= m.StopBy {
 		if m.Err == nil { // no renewal failed: none was sent in time
 			m.Err = errAsleep
 		}

@@ -40,6 +40,7 @@ var (
 	doubtful = append(slices.Clip(leading), event(Timer, 10), event(NoAnswer, 12))
 	ordered  = append(slices.Clip(leading), event(Order, 5).signal(15))
 	killing  = append(slices.Clip(ordered), event(Timer, 10), event(Renewed, 10.1).sent(10), event(Timer, 15))
+	expired  = append(slices.Clip(leading), event(Timer, 21.195))
 	lost     = append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1))
 	standby  = []Event{event(Begin, 0), event(Held, 0.01).remaining(20).tick(1000)}
 	handOver = Event{Kind: Renewed, At: at(10.1), Sent: at(10), Lease: lease.Lease{Token: 7, Holder: "h", HandOver: true}}
@@ -111,7 +112,7 @@ var table = []struct {
 	{nil, leading[:2], event(TreeGone, 0.02).because(unheard), "Starting | tree gone | Releasing(guard-died) | release"},
 	{nil, leading[:2], event(Order, 0.015).signal(2), "Starting | order 2 | Stopping(ordered) | signal 2"},
 	{nil, leading[:2], event(LeaseLost, 0.015), "Starting | lost | Stopping(lost) | signal 15"},
-	{nil, leading[:2], event(Timer, 21.195), "Starting | timer | Stopping(expired) | signal 15"},
+	{nil, leading[:2], event(Timer, 21.195), "Starting | timer | Stopping(expired) | signal 15, renew"},
 	{nil, append(slices.Clip(leading[:2]), event(Order, 0.015).signal(2)), event(StartFailed, 0.02), "Stopping(ordered) | start failed | Releasing(ordered) | release"},
 	{nil, append(slices.Clip(leading[:2]), event(Timer, 10), handOver), event(StartFailed, 10.2).because(syscall.ENOENT), "Stopping(ordered) | start failed | Releasing(not-started) | release"},
 
@@ -144,7 +145,7 @@ var table = []struct {
 	{nil, leading, event(TreeGone, 5).because(unheard), "Leading | tree gone | Releasing(guard-died) | release"},
 	{nil, leading, event(TreeGone, 28).exit(3), "Leading | tree gone 3 | Releasing(exited) | release"},
 	{nil, leading, event(TreeGone, 28.7), "Leading | tree gone 0 | Releasing(expired) | kill, release"},
-	{nil, leading, event(Timer, 28.7), "Leading | timer | Killing(expired) | kill"},
+	{nil, leading, event(Timer, 28.7), "Leading | timer | Killing(expired) | kill, renew"},
 
 	{nil, doubtful, event(NoAnswer, 14), "Doubtful | no answer | Doubtful | "},
 	{nil, append(slices.Clip(doubtful), event(NoAnswer, 14)), event(Timer, 14.5), "Doubtful | timer | Doubtful | renew"},
@@ -157,7 +158,7 @@ var table = []struct {
 	{nil, append(slices.Clip(ordered), event(Timer, 10)), event(Renewed, 10.1).sent(10), "Stopping(ordered) | renewed | Stopping(ordered) | extend"},
 	{nil, append(slices.Clip(ordered), event(Timer, 10)), event(NoAnswer, 12), "Stopping(ordered) | no answer | Stopping(ordered) | "},
 	{nil, append(slices.Clip(ordered), event(Timer, 10)), event(LeaseLost, 10.1), "Stopping(ordered) | lost | Stopping(lost) | "},
-	{killAfter(time.Hour), ordered, event(Timer, 21.195), "Stopping(ordered) | timer | Stopping(expired) | "},
+	{killAfter(time.Hour), ordered, event(Timer, 21.195), "Stopping(ordered) | timer | Stopping(expired) | renew"},
 	{nil, killing[:len(killing)-1], event(Timer, 15), "Stopping(ordered) | timer | Killing(ordered) | kill"},
 	{nil, ordered, event(Order, 6).signal(15), "Stopping(ordered) | order 15 | Killing(ordered) | kill"},
 	{nil, ordered, event(Order, 5.05).signal(15), "Stopping(ordered) | order 15 | Stopping(ordered) | "},
@@ -170,8 +171,14 @@ var table = []struct {
 	{nil, lost, event(Renewed, 10.2).sent(10), "Stopping(lost) | renewed | Stopping(lost) | "},
 	{nil, lost, event(TreeGone, 10.5), "Stopping(lost) | tree gone 0 | Releasing(lost) | release"},
 
+	{nil, expired, event(Renewed, 21.3).sent(21.2), "Stopping(expired) | renewed | Stopping(expired) | "},
+	{nil, expired, event(NoAnswer, 23.2), "Stopping(expired) | no answer | Stopping(expired) | "},
+	{nil, append(slices.Clip(expired), event(NoAnswer, 23.2)), event(Timer, 23.3), "Stopping(expired) | timer | Stopping(expired) | renew"},
+	{nil, append(slices.Clip(expired), event(Renewed, 21.3).sent(21.2)), event(Pinged, 21.4), "Stopping(expired) | pinged | Stopping(expired) | renew, listen"},
+	{nil, append(slices.Clip(expired), event(LeaseLost, 21.3)), event(Timer, 25), "Stopping(expired) | timer | Killing(expired) | kill"},
+	{nil, append(slices.Clip(expired), event(Renewed, 21.3).sent(21.2)), event(Timer, 28.695), "Stopping(expired) | timer | Killing(expired) | kill"},
 	{nil, killing, event(Timer, 20), "Killing(ordered) | timer | Killing(ordered) | renew, kill"},
-	{nil, killing, event(Timer, 31.2), "Killing(ordered) | timer | Killing(expired) | kill"},
+	{nil, killing, event(Timer, 31.2), "Killing(ordered) | timer | Killing(expired) | renew, kill"},
 	{nil, append(slices.Clip(lost), event(Timer, 11.1)), event(TreeGone, 11.2), "Killing(lost) | tree gone 0 | Releasing(lost) | release"},
 
 	{nil, append(slices.Clip(leading), event(TreeGone, 5)), event(Released, 5.1), "Releasing(exited) | released | Done(exited) | "},
