@@ -139,8 +139,11 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	if w.forgetful { // a candidate that knows of a later grant begins to settle anew
 		limit += ttl
 	}
-	if w.setBack { // only who asks makes the lease of a dead holder as short as it was
+	if w.setBack > 0 { // only who asks makes the lease of a dead holder as short as it was
 		limit += ttl
+		if w.forgetful { // and where the state is lost, nobody knows how short that is
+			limit += w.setBack
+		}
 	}
 	for {
 		w.mu.Lock()

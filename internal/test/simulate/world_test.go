@@ -74,7 +74,7 @@ type world struct {
 	lastLive  time.Duration
 	forgot    time.Duration // when the store last forgot
 	stepped   time.Duration // when its clock was last set forward
-	setBack   bool          // its clock was set back
+	setBack   time.Duration // its clock was set back by so much in all
 	taken     time.Duration // when somebody else's program last took the key
 	snapshot  snapshot
 	live      []*tree
@@ -206,7 +206,7 @@ func (w *world) stepClock(step time.Duration, rate float64) {
 	if w.lastFault = w.at(); step > 0 {
 		w.stepped = w.at()
 	} else {
-		w.setBack = true
+		w.setBack -= step
 	}
 }
 
@@ -334,7 +334,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	w.count.requests++
 	const noise = 20 * time.Millisecond
 	// Anybody may make a lease as short as it was when the clock has been set back.
-	changed := (after.until-before.until).Abs() > noise && !(w.setBack && after.until < before.until)
+	changed := (after.until-before.until).Abs() > noise && !(w.setBack > 0 && after.until < before.until)
 	if x := before.value; x != "" && x != "foreign" && (after.value != x || changed) {
 		if !bytes.Contains(request, []byte(x)) {
 			w.failLocked("I6: a request of %s changed the lease of %s", p, x)
@@ -361,7 +361,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	}
 	if w.tokens[after.id] != after.token {
 		// A counter that is lost where the clock is behind, too, may begin again.
-		if after.token <= w.largest && !(w.forgot > 0 && w.setBack) {
+		if after.token <= w.largest && !(w.forgot > 0 && w.setBack > 0) {
 			w.failLocked("I2: token %d was granted after %d", after.token, w.largest)
 		}
 		w.noteLocked("%s: granted %s token %d", p, after.id, after.token)
