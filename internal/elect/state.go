@@ -104,12 +104,10 @@ func (s State) Wake() (at time.Duration, ok bool) {
 		if !s.Outcome.voids() {
 			consider(s.StopBy)
 		}
-		if s.keeping() {
-			if !s.InFlight {
-				consider(s.RenewAt)
-				if !s.Listening && !s.Deaf {
-					consider(s.ListenAt)
-				}
+		if s.keeping() && !s.InFlight {
+			consider(s.RenewAt)
+			if !s.Listening && !s.Deaf {
+				consider(s.ListenAt)
 			}
 		}
 	case Releasing:

@@ -45,14 +45,14 @@ func (m *machine) over(t time.Duration) bool { return t != 0 && m.now >= t }
 
 // deadlines acts on the clock alone.
 func (m *machine) deadlines() {
-	if m.Tree && !m.Outcome.voids() && m.now >= m.StopBy {
+	if !m.Tree {
+		return
+	}
+	if !m.Outcome.voids() && m.now >= m.StopBy {
 		if m.Err == nil { // no renewal failed: none was sent in time
 			m.Err = errAsleep
 		}
 		m.stop(Expired, m.set.Grace)
-	}
-	if !m.Tree {
-		return
 	}
 	if m.running() && m.over(m.MaxAt) {
 		m.stop(MaxRuntime, m.set.KillAfter)
