@@ -84,7 +84,7 @@ func (r *run) act(a elect.Action) {
 			go tell(elect.Event{Kind: elect.StartFailed, Err: errLateStart})
 			return
 		}
-		r.process.Start(a.KillBy, a.Lease, tell)
+		r.process.Start(a.StartBy, a.KillBy, a.Lease, tell)
 	case elect.Extend:
 		r.process.Extend(a.KillBy)
 	case elect.Signal:

@@ -28,6 +28,9 @@ type Settings struct {
 	NewHolder func() lease.Holder
 	// Signals are those that reach leaderrun.
 	Signals <-chan Received
+	// ClockSet says that the wall clock was set or the machine has woken; nil where
+	// nobody can tell.
+	ClockSet <-chan struct{}
 }
 
 // Received is a signal that reached leaderrun: an order to stop, or one that is
@@ -41,11 +44,11 @@ type Received struct {
 
 // Process holds the command and its whole tree. Its methods do not block.
 type Process interface {
-	// Start starts the command under the lease, its tree to be dead by killBy,
-	// and tells what becomes of it: Started or StartFailed, CommandEnded when
+	// Start starts the command under the lease, by startBy or not at all, its tree
+	// to be dead by killBy, and tells what becomes of it: Started or StartFailed, CommandEnded when
 	// descendants outlive the command, TreeGone last. It is called again only
 	// after TreeGone or StartFailed.
-	Start(killBy time.Duration, l lease.Lease, tell func(elect.Event))
+	Start(startBy, killBy time.Duration, l lease.Lease, tell func(elect.Event))
 	// Extend moves the instant by which the tree is dead.
 	Extend(killBy time.Duration)
 	// Signal reaches the command, or what is left of its tree.
@@ -135,6 +138,8 @@ func (r *run) next() elect.Event {
 			if t.request == 0 || t.request == r.requests {
 				return t.event
 			}
+		case <-r.set.ClockSet:
+			return elect.Event{Kind: elect.ClockSet}
 		case <-due:
 			return elect.Event{Kind: elect.Timer}
 		}

@@ -83,7 +83,7 @@ func (w *world) Listen(ctx context.Context, _ string) error                { ret
 func (w *world) Pass(ctx context.Context, _ string) error                  { w.note("pass"); return w.pass(ctx) }
 func (w *world) Close() error                                              { return nil }
 
-func (w *world) Start(killBy time.Duration, _ lease.Lease, tell func(elect.Event)) {
+func (w *world) Start(_, killBy time.Duration, _ lease.Lease, tell func(elect.Event)) {
 	w.note("start")
 	ctx, end := context.WithCancel(context.Background())
 	w.end, w.killBy = end, killBy
@@ -177,6 +177,20 @@ func TestBlackHole(t *testing.T) {
 		if r.Outcome != elect.Expired {
 			t.Error(r.Outcome)
 		}
+	})
+}
+
+// When the wall clock is set the machine may have stood still: the holder asks whether
+// it still is one.
+func TestClockSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(15*time.Second, 0)
+		set, clock := w.settings(), make(chan struct{})
+		set.ClockSet = clock
+		time.AfterFunc(3*time.Second, func() { clock <- struct{}{} })
+		Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "3.0 renew", "13.0 renew", "15.0 gone", "15.0 release")
 	})
 }
 

@@ -27,6 +27,7 @@ const (
 	LeaseLost                      // Err: the store says that the lease is not ours
 	Pinged                         // the store wants a sign of life from its holder
 	Broken                         // Err: the connection on which the holder listens is gone
+	ClockSet                       // the wall clock was set, or the machine has slept: it may have stood still before
 	Order                          // Signal: leaderrun is told to stop
 	PassOn                         // Signal: for the command
 	CommandEnded                   // Exit, Left: the command is over, descendants live
@@ -91,7 +92,7 @@ type Action struct {
 var (
 	phaseNames = [...]string{"Campaigning", "Standby", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
 	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "tick done", "no answer", "woke", "cannot wake",
-		"started", "start failed", "renewed", "lost", "pinged", "broken", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
+		"started", "start failed", "renewed", "lost", "pinged", "broken", "clock set", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
 	actionNames = [...]string{"acquire", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
 )
 

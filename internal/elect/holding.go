@@ -32,6 +32,9 @@ func (m *machine) holding(e Event) {
 		m.listenAgain()
 	case Broken:
 		m.broken()
+	case ClockSet: // a paused machine cannot tell how long it stood still, the store can
+		m.Dated = m.InFlight
+		m.signOfLife()
 	case CannotWake:
 		m.Listening, m.Deaf = false, true
 	case LeaseLost:
@@ -65,7 +68,7 @@ func (m *machine) renew() {
 	if !m.Outcome.voids() { // the answer counts until stop-by
 		timeout = min(timeout, m.StopBy-m.now)
 	}
-	m.InFlight = true
+	m.InFlight, m.Dated = true, false
 	m.do(Action{Kind: Renew, Timeout: timeout, Lease: m.Lease})
 }
 

@@ -22,8 +22,9 @@ type State struct {
 
 	// InFlight: a request to the store is unanswered. Asked: one was made
 	// before; only the first pays for dialling. Retired: the holder id is used
-	// up, the next attempt takes a new one.
-	InFlight, Asked, Retired bool
+	// up, the next attempt takes a new one. Dated: the request that is unanswered
+	// left before the machine may have stood still.
+	InFlight, Asked, Retired, Dated bool
 
 	// Began is when the candidacy began and WaitUntil when standing by ends.
 	// WakeAt is when a standby asks again by itself.

@@ -86,6 +86,8 @@ func (m *machine) campaigning(e Event) {
 		m.finish(Skipped)
 	case NoAnswer:
 		m.unavailable(e.Err)
+	case ClockSet:
+		m.Dated = true
 	case Order, PassOn:
 		if !m.ordered(e) {
 			return
@@ -129,6 +131,9 @@ func (m *machine) hold(e Event) {
 	m.Lease = e.Lease
 	m.StopBy, m.KillBy, m.ValidUntil = m.set.StopBy(e.Sent), m.set.KillBy(e.Sent), m.set.ValidUntil(e.Sent)
 	m.RenewAt = e.Sent + m.set.Renew
+	if m.Dated {
+		m.RenewAt = m.now
+	}
 }
 
 // learnTick makes the store's time of the first answer the candidate's tick.
@@ -222,7 +227,7 @@ func (m *machine) awaitWakeup() {
 
 func (m *machine) standby(e Event) {
 	switch e.Kind {
-	case Woke:
+	case Woke, ClockSet:
 		m.acquire()
 	case CannotWake, NoAnswer:
 		m.WakeAt = min(m.WakeAt, after(m.now, m.set.varied(m.set.Retry)))
@@ -264,7 +269,7 @@ func (m *machine) acquire() {
 		limit := max(m.patience(), m.SettleUntil)
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
-	m.Phase, m.InFlight, m.Asked = Campaigning, true, true
+	m.Phase, m.InFlight, m.Asked, m.Dated = Campaigning, true, true, false
 	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Tick: m.Tick})
 	m.Retired = false
 }

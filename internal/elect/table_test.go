@@ -99,6 +99,7 @@ var table = []struct {
 
 	{waits(at(60)), standby, event(Woke, 3), "Standby(denied) | woke | Campaigning(denied) | acquire"},
 	{waits(at(60)), standby, event(Timer, 20.011), "Standby(denied) | timer | Campaigning(denied) | acquire"},
+	{waits(at(60)), standby, event(ClockSet, 3), "Standby(denied) | clock set | Campaigning(denied) | acquire"},
 	{waits(at(60)), standby, event(CannotWake, 0.02), "Standby(denied) | cannot wake | Standby(denied) | "},
 	{waits(at(60)), standby, event(NoAnswer, 0.02), "Standby(denied) | no answer | Standby(denied) | "},
 	{waits(at(60)), standby, event(Order, 3).signal(15), "Standby(denied) | order 15 | Done(ordered) | pass"},
@@ -106,6 +107,8 @@ var table = []struct {
 	{waits(at(60)), standby, event(PassOn, 3).signal(10), "Standby(denied) | pass on 10 | Standby(denied) | "},
 	{waits(at(5)), append(slices.Clip(standby), event(Timer, 5)), event(Held, 5.01).remaining(15), "Campaigning(denied) | held | Done(denied) | "},
 
+	{nil, leading[:1], event(ClockSet, 0.005), "Campaigning | clock set | Campaigning | "},
+	{nil, append(slices.Clip(leading[:1]), event(ClockSet, 0.005), granted), event(Timer, 0.01), "Starting | timer | Starting | renew"},
 	{nil, leading[:2], event(Started, 0.02), "Starting | started | Leading | "},
 	{nil, leading[:2], event(StartFailed, 0.02).because(syscall.ENOENT), "Starting | start failed | Releasing(not-started) | release"},
 	{nil, leading[:2], event(StartFailed, 21.2).because(unheard), "Starting | start failed | Releasing(expired) | signal 15, release"},
@@ -123,6 +126,11 @@ var table = []struct {
 	{nil, leading, event(Pinged, 5), "Leading | pinged | Leading | renew, listen"},
 	{nil, leading, event(Broken, 5), "Leading | broken | Leading | renew"},
 	{nil, append(slices.Clip(leading), event(Broken, 5), event(NoAnswer, 5.01)), event(Renewed, 5.2).sent(5.1), "Doubtful | renewed | Leading | extend, listen"},
+	{nil, leading, event(ClockSet, 5), "Leading | clock set | Leading | renew"},
+	{nil, append(slices.Clip(leading), event(Timer, 10)), event(ClockSet, 10.1), "Leading | clock set | Leading | "},
+	{nil, append(slices.Clip(leading), event(Timer, 10), event(ClockSet, 10.1), event(Renewed, 10.2).sent(10)), event(Timer, 10.2), "Leading | timer | Leading | renew"},
+	{nil, append(slices.Clip(leading), event(Timer, 10), event(ClockSet, 10.1), event(Renewed, 10.2).sent(10), event(Timer, 10.2), event(Renewed, 10.3).sent(10.2)), event(Timer, 10.3), "Leading | timer | Leading | "},
+	{nil, lost, event(ClockSet, 10.2), "Stopping(lost) | clock set | Stopping(lost) | "},
 	{nil, leading, event(CannotWake, 5), "Leading | cannot wake | Leading | "},
 	{func(s *Settings) { s.StopOnRenewError = true }, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Stopping(expired) | signal 15"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), handOver, "Leading | renewed | Stopping(ordered) | extend, signal 15"},

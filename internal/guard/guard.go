@@ -3,7 +3,7 @@
 //
 // It promises: the command's whole tree is dead by kill-by, and at once when the
 // elector's end of the pipe closes; what it reports as gone is gone; it starts
-// nothing after kill-by. It does not know what a lease is, and it never talks to
+// nothing after start-by. It does not know what a lease is, and it never talks to
 // a network.
 //
 // Not covered: guard and elector both killed with SIGKILL (the command itself
@@ -169,13 +169,13 @@ func (g *guard) orphaned() (done bool) {
 	return !g.killing || g.kill()
 }
 
-// start starts the command, unless kill-by has passed on the way.
+// start starts the command, unless it comes too late: start-by has passed on the way.
 func (g *guard) start(killBy int64, body []byte) (done bool) {
 	c, ok := decodeCommand(body)
 	if g.pid != 0 || !ok {
 		return false
 	}
-	if proc.Now() >= killBy {
+	if proc.Now() >= c.StartBy {
 		return g.failed(syscall.ETIMEDOUT)
 	}
 	died, watch, err := g.watchChildren()

@@ -30,9 +30,10 @@ const (
 
 // Command is what the guard is to start.
 type Command struct {
-	Path string   // what is executed
-	Args []string // its argv, the name first
-	Env  []string
+	StartBy int64    // by then, on the clock of kill-by, or not at all
+	Path    string   // what is executed
+	Args    []string // its argv, the name first
+	Env     []string
 	// Group is the process group it joins, for a terminal's sake: signals then
 	// reach the command alone. 0 gives it a group of its own, to which they are
 	// sent.
@@ -63,7 +64,7 @@ const headerLen = 16
 func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
 	var body []byte
 	if c != nil {
-		body = put32(put32(body, uint32(c.Group)), uint32(len(c.Args)))
+		body = put32(put32(put64(body, c.StartBy), uint32(c.Group)), uint32(len(c.Args)))
 		for _, s := range append(append([]string{c.Path}, c.Args...), c.Env...) {
 			body = append(append(body, s...), 0) // no string of an exec contains NUL
 		}
@@ -75,14 +76,15 @@ func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
 // decodeCommand is the inverse of EncodeOrder's body; ok is false for bytes
 // that no elector wrote.
 func decodeCommand(b []byte) (c Command, ok bool) {
-	if len(b) < 8 {
+	const numbers = 16
+	if len(b) < numbers {
 		return c, false
 	}
-	c.Group = int(get32(b))
-	n := int(get32(b[4:]))
+	c.StartBy, c.Group = int64(get64(b)), int(get32(b[8:]))
+	n := int(get32(b[12:]))
 	var all []string
-	start := 8
-	for i := 8; i < len(b); i++ {
+	start := numbers
+	for i := numbers; i < len(b); i++ {
 		if b[i] == 0 {
 			all = append(all, string(b[start:i]))
 			start = i + 1

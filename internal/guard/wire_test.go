@@ -7,7 +7,7 @@ import (
 
 func TestCommandOnTheWire(t *testing.T) {
 	for _, c := range []Command{
-		{Path: "/bin/true", Args: []string{"true"}},
+		{Path: "/bin/true", Args: []string{"true"}, StartBy: 1 << 40},
 		{Path: "/bin/printf", Args: []string{"printf", "[%s]", "a b", "", "*"}, Env: []string{"A=", "B=x\ny", ""}, Group: 4194304},
 	} {
 		b := EncodeOrder(OrderStart, -7, &c)
@@ -37,7 +37,7 @@ func TestReportOnTheWire(t *testing.T) {
 func FuzzDecodeCommand(f *testing.F) {
 	f.Add(EncodeOrder(OrderStart, 0, &Command{Path: "p", Args: []string{"a"}, Env: []string{"E=1"}})[headerLen:])
 	f.Add([]byte{})
-	f.Add([]byte{1, 0, 0, 0, 255, 255, 255, 255, 'p', 0})
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255, 'p', 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, ok := decodeCommand(b)
 		if !ok {

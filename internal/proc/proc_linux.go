@@ -178,6 +178,24 @@ func (a *Alarm) Set(at int64) {
 	}
 }
 
+// WatchWallClock returns a descriptor from which a read returns each time the wall
+// clock has been set, or the machine has woken from sleep: with ECANCELED, at once if
+// that was since the last read. It does not block (O_NONBLOCK).
+func WatchWallClock() (fd int, err error) {
+	const clockRealtime, cancelOnSet = 0, 2
+	r, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockRealtime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	never := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(1<<63 - 1)}
+	_, _, errno = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, r, timerAbsolute|cancelOnSet, uintptr(unsafe.Pointer(&never)), 0, 0, 0)
+	if errno != 0 {
+		_ = syscall.Close(int(r))
+		return -1, errno
+	}
+	return int(r), nil
+}
+
 // Poll waits until one of the file descriptors is readable or at its end, or
 // until the alarm goes off, and tells which descriptors are ready. One below 0
 // never is.

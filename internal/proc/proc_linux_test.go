@@ -196,6 +196,27 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
+// The kernel cancels the timer when the wall clock is set: no test sets this machine's.
+func TestWatchWallClock(t *testing.T) {
+	fd, err := WatchWallClock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if n, err := syscall.Read(fd, make([]byte, 8)); err != syscall.EAGAIN {
+		t.Errorf("the first read returns %d, %v", n, err)
+	}
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"clockid: 0\n", "settime flags: 03\n"} { // CLOCK_REALTIME, absolute and cancelled
+		if !strings.Contains(string(info), want) {
+			t.Errorf("%q is missing in\n%s", want, info)
+		}
+	}
+}
+
 // A process that denies access is closed to its user, too; a child of its own is
 // what the system lets it be.
 func TestDenyAccess(t *testing.T) {

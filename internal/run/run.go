@@ -48,6 +48,7 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line) (campaign.Resu
 		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Tries: c.Tries, Meta: meta(c)},
 		NewHolder: NewHolder,
 		Signals:   signals.received,
+		ClockSet:  runner.WallClockSet(),
 	}, leases, process{commands, c, signals, file}, append(observers{file}, watching...))
 	return result, nil
 }
@@ -94,9 +95,9 @@ type process struct {
 	file    *leaseFile
 }
 
-func (p process) Start(killBy time.Duration, l lease.Lease, report func(elect.Event)) {
+func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.signals.beforeStart()
-	p.Runner.Start(killBy, environment(os.Environ(), p.config.Key, l, p.file.path()), func(r runner.Report) {
+	p.Runner.Start(startBy, killBy, environment(os.Environ(), p.config.Key, l, p.file.path()), func(r runner.Report) {
 		switch r.Kind {
 		case runner.Started:
 			if !p.config.Rejoin { // the next command needs them, too

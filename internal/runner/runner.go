@@ -136,10 +136,10 @@ func (r *Runner) prepared() (*held, error) {
 	return h, err
 }
 
-// Start starts the command with the environment env under a guard of its own,
-// and reports what becomes of it, from another goroutine: Failed, or Started,
-// perhaps Ended, and Gone.
-func (r *Runner) Start(killBy time.Duration, env []string, report func(Report)) {
+// Start starts the command with the environment env under a guard of its own, by
+// startBy or not at all, and reports what becomes of it, from another goroutine:
+// Failed, or Started, perhaps Ended, and Gone.
+func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h, err := r.prepared()
@@ -154,7 +154,7 @@ func (r *Runner) Start(killBy time.Duration, env []string, report func(Report)) 
 	}
 	r.alarm.Set(int64(killBy))
 	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
-		Path: r.path, Args: r.args, Env: env, Group: group,
+		StartBy: int64(startBy), Path: r.path, Args: r.args, Env: env, Group: group,
 	}))
 	h.guard.signal(syscall.SIGCONT) // it may have been stopped, and knows no kill-by yet that would wake it
 }
@@ -385,12 +385,14 @@ func (h *held) bury(tell func(Report)) {
 
 // Extend moves kill-by.
 func (r *Runner) Extend(killBy time.Duration) {
-	r.order(guard.OrderExtend, int64(killBy))
+	h := r.order(guard.OrderExtend, int64(killBy))
+	if h == nil {
+		return
+	}
+	h.guard.signal(syscall.SIGCONT) // it may have been stopped before it had an alarm to wake it
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now != nil {
-		r.alarm.Set(int64(killBy))
-	}
+	r.alarm.Set(int64(killBy))
 }
 
 // Signal sends the signal to the command's process group, to the command alone

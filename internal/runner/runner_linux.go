@@ -1,11 +1,42 @@
 package runner
 
 import (
+	"errors"
+	"io"
+	"os"
 	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
+
+// WallClockSet returns a channel that says each time that the wall clock was set or
+// the machine has woken from sleep; several times may be one. It
+// is nil where the system cannot tell, and lasts as long as the process.
+func WallClockSet() <-chan struct{} {
+	fd, err := proc.WatchWallClock()
+	if err != nil {
+		return nil
+	}
+	return canceled(os.NewFile(uintptr(fd), "timerfd"))
+}
+
+// canceled says when a read of the timer is cancelled, until one fails otherwise.
+func canceled(timer io.Reader) <-chan struct{} {
+	said := make(chan struct{}, 1)
+	go func() {
+		for b := make([]byte, 8); ; {
+			if _, err := timer.Read(b); !errors.Is(err, syscall.ECANCELED) {
+				return
+			}
+			select {
+			case said <- struct{}{}:
+			default: // the one before was not heard yet
+			}
+		}
+	}()
+	return said
+}
 
 // killLeftBehind kills what a dead guard held: this process has inherited it.
 func (h *held) killLeftBehind() {

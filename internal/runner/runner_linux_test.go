@@ -81,7 +81,7 @@ func TestUnheardIsNotFailed(t *testing.T) {
 	guardOf(r).signal(syscall.SIGSTOP)
 	reports := make(chan Report, 8)
 	guardOf(r).reaped = true // or the start would continue it
-	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	guardOf(r).reaped = false
 	guardOf(r).signal(syscall.SIGKILL)
 	if gone := next(t, reports, Gone); gone.Err == nil {
@@ -211,6 +211,7 @@ func TestLeftoversAreSignalledOncePerOrder(t *testing.T) {
 	hears("up\n")
 	r.Signal(int(syscall.SIGUSR2))
 	next(t, reports, Ended)
+	hears("up\nUSR2\n") // of two signals that are pending the lower number comes first
 	r.SignalRest(int(syscall.SIGUSR2))
 	r.Signal(int(syscall.SIGUSR1))
 	hears("up\nUSR2\nUSR1\n")
@@ -236,7 +237,7 @@ func TestPreparedGuardIsReplaced(t *testing.T) {
 	r.Prepare()
 	killGuard(r)
 	reports := make(chan Report, 8)
-	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	defer r.Close()
 	next(t, reports, Started)
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
@@ -267,12 +268,24 @@ func TestStoppedPreparedGuardStarts(t *testing.T) {
 	guardOf(r).signal(syscall.SIGSTOP)
 	await(t, func() bool { state, _ := lives(guardOf(r).pid); return state == "T" })
 	reports := make(chan Report, 8)
-	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	t.Cleanup(func() { r.Kill(); r.Close() })
 	next(t, reports, Started)
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
 		t.Errorf("%+v", gone)
 	}
+}
+
+// A guard that was stopped before it read its first order has no alarm yet: a renewal
+// continues it.
+func TestExtendContinuesTheGuard(t *testing.T) {
+	r, reports := start(t, far(), "exec sleep 60")
+	next(t, reports, Started)
+	guard := guardOf(r)
+	guard.signal(syscall.SIGSTOP)
+	await(t, func() bool { state, _ := lives(guard.pid); return state == "T" })
+	r.Extend(far())
+	await(t, func() bool { state, _ := lives(guard.pid); return state != "T" })
 }
 
 // Where the system has nothing for another guard, that is told, and all there was is
@@ -284,7 +297,7 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	killGuard(r)
 	reports := make(chan Report, 8)
 	limit(3)
-	r.Start(far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	limit(usual)
 	if failed := next(t, reports, Failed); !errors.Is(failed.Err, ErrGuard) {
 		t.Errorf("%+v", failed)
@@ -366,3 +379,31 @@ func TestDispositions(t *testing.T) {
 		t.Errorf("ignored signals under the guard %q, without %q (%v)", got, out, err)
 	}
 }
+
+// Each time that the wall clock was set is said, or several as one.
+func TestWallClockSet(t *testing.T) {
+	r, w := io.Pipe()
+	said := canceled(readerFunc(func(b []byte) (int, error) {
+		if _, err := r.Read(b); err != nil {
+			return 0, err
+		}
+		return 0, &os.PathError{Op: "read", Path: "timerfd", Err: syscall.ECANCELED}
+	}))
+	for range 3 {
+		if _, err := w.Write([]byte{0}); err != nil {
+			t.Fatal(err)
+		}
+		<-said
+	}
+	for range 3 { // nobody listens, and the reader is not held up
+		if _, err := w.Write([]byte{0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-said
+	w.Close()
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }

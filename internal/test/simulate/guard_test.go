@@ -17,7 +17,8 @@ type tree struct {
 	lease lease.Lease
 
 	mu       sync.Mutex
-	killBy   time.Duration // on the world's clock, as far as the guard knows
+	startBy  time.Duration // on the world's clock, as the rest
+	killBy   time.Duration // as far as the guard knows
 	orders   []func()      // that a stopped guard has not read
 	begun    bool
 	live     bool
@@ -43,9 +44,9 @@ type tree struct {
 var errGuardDied = errors.New("the guard process died: killed")
 
 // Start, Extend, Signal, Kill and Leave are what a campaign does with a command.
-func (p *process) Start(killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
+func (p *process) Start(startBy, killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
 	p.awake()
-	t := &tree{p: p, lease: l, killBy: killBy - p.offset, events: make(chan elect.Event, 8)}
+	t := &tree{p: p, lease: l, startBy: startBy - p.offset, killBy: killBy - p.offset, events: make(chan elect.Event, 8)}
 	t.throw()
 	go func() {
 		for e := range t.events {
@@ -129,7 +130,7 @@ func (t *tree) drain() {
 func (t *tree) begin() {
 	w := t.p.host.w
 	t.begun = true
-	if t.p.isDead() || w.at() >= t.killBy {
+	if t.p.isDead() || w.at() >= t.startBy {
 		t.over = true
 		t.finish(elect.Event{Kind: elect.StartFailed, Err: errors.New("too late")})
 		return

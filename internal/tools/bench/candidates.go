@@ -106,7 +106,7 @@ type command struct {
 // briefly is how long a command runs: long enough for a newcomer to settle.
 func briefly() <-chan time.Time { return time.After(20 * time.Millisecond) }
 
-func (c *command) Start(_ time.Duration, _ lease.Lease, tell func(elect.Event)) {
+func (c *command) Start(_, _ time.Duration, _ lease.Lease, tell func(elect.Event)) {
 	c.started()
 	go func() {
 		tell(elect.Event{Kind: elect.Started})
