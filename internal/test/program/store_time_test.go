@@ -15,32 +15,42 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // A run by hand may take the TTL of a report: go test -run TestServer . -ttl 30s
-var serverTTL = flag.Duration("ttl", 3*time.Second, "TTL in the tests of servers that step their clock or come back old")
+var serverTTL = flag.Duration("ttl", 3*time.Second, "TTL in the tests of servers that step their clock, come back old or empty, or are full; some take more at least")
 
-// serverFault is one key on one server, and the commands of its leaders.
+// rivals are candidates for one key, and the commands of its leaders.
+type rivals struct {
+	t     *testing.T
+	dir   string
+	store string
+	key   string
+	ttl   time.Duration
+	host  faultnet.Host
+}
+
+// serverFault is one key on one server.
 type serverFault struct {
-	t      *testing.T
-	dir    string
+	rivals
 	server *script.RedisServer
 }
 
 func newServerFault(t *testing.T) *serverFault {
 	t.Parallel()
-	return &serverFault{t: t, dir: t.TempDir(), server: script.StartRedis(t)}
+	server := script.StartRedis(t)
+	return &serverFault{rivals{t: t, dir: t.TempDir(), store: "redis://" + server.Addr, key: "k", ttl: *serverTTL}, server}
 }
 
 // candidate starts leaderrun with a command that notes its token, and once more
 // under overlaps when another command of the key lives: the kernel keeps the
 // flock for as long as the command does.
-func (f *serverFault) candidate(args ...string) *exec.Cmd {
+func (f *rivals) candidate(args ...string) *exec.Cmd {
 	f.t.Helper()
-	const command = `exec 9>alone; flock -n 9 || echo "$LEADERRUN_TOKEN" >>overlaps; echo "$LEADERRUN_TOKEN" >>tokens; exec sleep 600`
-	args = append([]string{"--store=redis://" + f.server.Addr, "--key=k", "--ttl=" + serverTTL.String(), "-v"}, args...)
-	cmd := exec.Command("leaderrun", append(args, "--", "bash", "-c", command)...)
+	args = append([]string{"--store=" + f.store, "--key=" + f.key, "--ttl=" + f.ttl.String(), "-v"}, args...)
+	cmd := f.host.Command("leaderrun", append(args, "--", "bash", "-c", alone+"exec sleep 600")...)
 	log, err := os.CreateTemp(f.dir, "log")
 	if err != nil {
 		f.t.Fatal(err)
@@ -60,7 +70,7 @@ func (f *serverFault) candidate(args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (f *serverFault) lines(name string) []string {
+func (f *rivals) lines(name string) []string {
 	text, err := os.ReadFile(filepath.Join(f.dir, name))
 	if err != nil && !os.IsNotExist(err) {
 		f.t.Fatal(err)
@@ -69,7 +79,7 @@ func (f *serverFault) lines(name string) []string {
 }
 
 // started waits until n commands have been started in all.
-func (f *serverFault) started(n int, within time.Duration) {
+func (f *rivals) started(n int, within time.Duration) {
 	f.t.Helper()
 	for began := time.Now(); len(f.lines("tokens")) < n; time.Sleep(5 * time.Millisecond) {
 		if time.Since(began) > within {
@@ -96,16 +106,16 @@ func (f *serverFault) client() *redis.Client {
 }
 
 // comers starts n candidates, one after the other. Each tries for a while.
-func (f *serverFault) comers(n int) {
+func (f *rivals) comers(n int) {
 	f.t.Helper()
 	for range n {
-		f.candidate("--wait=" + (*serverTTL / 2).String())
-		time.Sleep(*serverTTL / 30)
+		f.candidate("--wait=" + (f.ttl / 2).String())
+		time.Sleep(f.ttl / 30)
 	}
 }
 
 // oneAtATime is what is promised whatever the server does.
-func (f *serverFault) oneAtATime() {
+func (f *rivals) oneAtATime() {
 	f.t.Helper()
 	if overlaps := f.lines("overlaps"); len(overlaps) > 0 {
 		f.t.Errorf("commands that were not alone: %v", overlaps)

@@ -15,19 +15,20 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
 )
 
-// RedisServer is a redis-server of one test. It listens on loopback only and is
-// gone with the test, also when the test process is killed.
+// RedisServer is a redis-server of one test. It listens on loopback only, or on a
+// host of its own, and is gone with the test, also when the test process is killed.
 type RedisServer struct {
 	Addr string // 127.0.0.1:Port
 	Port int
 
-	t     testing.TB
-	args  []string
-	clock string   // the file with its clock, if it has one of its own
-	env   []string // added to ours
-	cmd   *exec.Cmd
-	gone  chan struct{} // closed once the process has been reaped
-	out   *output
+	t       testing.TB
+	command func(name string, args ...string) *exec.Cmd
+	args    []string
+	clock   string   // the file with its clock, if it has one of its own
+	env     []string // added to ours
+	cmd     *exec.Cmd
+	gone    chan struct{} // closed once the process has been reaped
+	out     *output
 }
 
 // startPatience is how long a server may take to listen on a busy machine.
@@ -52,7 +53,7 @@ func basics(port, dir string) []string {
 func startServer(t testing.TB, args func(port string) []string) *RedisServer {
 	t.Helper()
 	need(t, "redis-server")
-	s := &RedisServer{t: t}
+	s := &RedisServer{t: t, command: exec.Command}
 	t.Cleanup(s.Kill)
 	for range 5 { // another process may take the port by its number
 		s.Port = freePort(t)
@@ -125,7 +126,7 @@ func (s *RedisServer) signal(sig syscall.Signal) {
 // start reports whether the server listens. It does not when its port is taken.
 func (s *RedisServer) start() bool {
 	s.t.Helper()
-	cmd := exec.Command("redis-server", s.args...)
+	cmd := s.command("redis-server", s.args...)
 	cmd.SysProcAttr = dieWithParent()
 	cmd.Env = append(os.Environ(), s.env...)
 	s.out = &output{seen: make(chan struct{})}

@@ -1,11 +1,15 @@
 package script
 
 import (
+	"net"
 	"os"
+	"strconv"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
 // dieWithParent lets no server outlive a test process that is killed.
@@ -35,4 +39,19 @@ func freePort(t testing.TB) int {
 		t.Fatal(os.NewSyscallError("getsockname", err))
 	}
 	return name.(*unix.SockaddrInet4).Port
+}
+
+// StartRedisOn starts one, as StartRedis does, on another host and at an address of
+// that.
+func StartRedisOn(t testing.TB, host *faultnet.Host, addr string) *RedisServer {
+	t.Helper()
+	need(t, "redis-server")
+	const port = 6379 // nobody else is there
+	s := &RedisServer{t: t, command: host.Command, Port: port, Addr: net.JoinHostPort(addr, strconv.Itoa(port))}
+	s.args = append(basics(strconv.Itoa(port), t.TempDir()), "--bind", addr, "--protected-mode", "no")
+	t.Cleanup(s.Kill)
+	if !s.start() {
+		t.Fatalf("redis-server does not start:\n%s", s.out)
+	}
+	return s
 }

@@ -100,7 +100,7 @@ func onNet(m faultnet.Mode) injector {
 // setDark lets hosts go dark, or come back.
 func setDark(hosts []*host, dark bool) error {
 	for _, h := range hosts {
-		if err := h.setDark(dark); err != nil {
+		if err := h.SetDark(dark); err != nil {
 			return err
 		}
 	}

@@ -77,7 +77,7 @@ func runAll(ctx context.Context, o options) error {
 		return err
 	}
 	if o.hosts {
-		if err := ip("link", "set", "lo", "up"); err != nil {
+		if err := here.IP("link", "set", "lo", "up"); err != nil {
 			return err
 		}
 	}

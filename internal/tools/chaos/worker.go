@@ -131,7 +131,7 @@ func (w *worker) close() {
 		w.probe.close()
 	}
 	for _, h := range w.hosts {
-		h.close()
+		h.Close()
 	}
 	if w.server != nil {
 		w.server.stop()
@@ -203,7 +203,7 @@ func (w *worker) candidate(who int, proxy, last string, flags ...string) (*child
 	args = slices.Concat(args, flags, []string{"--", "sh", "-c", command})
 	cmd := exec.Command("leaderrun", args...)
 	if w.hosts != nil {
-		cmd = w.hosts[min(who, candidates)].command("leaderrun", args...)
+		cmd = w.hosts[min(who, candidates)].Command("leaderrun", args...)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	return launch(cmd)
