@@ -9,7 +9,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
 
 // host starts leaderrun again whenever it ends.
@@ -98,7 +97,7 @@ func (h *host) start() *process {
 
 func (p *process) run() {
 	w := p.host.w
-	store, err := redis.New(redis.Options{URL: "redis://192.0.2.1", Prefix: prefix, Dialer: p.dial})
+	store, err := w.store.client(p)
 	if err != nil {
 		w.fail("%v", err)
 		return
@@ -112,7 +111,7 @@ func (p *process) run() {
 // ditheringStore ends each call a moment after what ended it: a deadline, say, which
 // several goroutines of a hedged dial see at the same nanosecond.
 type ditheringStore struct {
-	*redis.Store
+	client
 	w   *world
 	rng *dice
 }
@@ -121,27 +120,27 @@ func (s ditheringStore) dither() { time.Sleep(s.w.upTo(s.rng, 5*time.Microsecond
 
 func (s ditheringStore) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
 	defer s.dither()
-	return s.Store.Acquire(ctx, r)
+	return s.client.Acquire(ctx, r)
 }
 
 func (s ditheringStore) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	defer s.dither()
-	return s.Store.Renew(ctx, l)
+	return s.client.Renew(ctx, l)
 }
 
 func (s ditheringStore) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
 	defer s.dither()
-	return s.Store.Release(ctx, l, r)
+	return s.client.Release(ctx, l, r)
 }
 
 func (s ditheringStore) Wait(ctx context.Context, key string, atMost time.Duration) error {
 	defer s.dither()
-	return s.Store.Wait(ctx, key, atMost)
+	return s.client.Wait(ctx, key, atMost)
 }
 
 func (s ditheringStore) Listen(ctx context.Context, key string) error {
 	defer s.dither()
-	return s.Store.Listen(ctx, key)
+	return s.client.Listen(ctx, key)
 }
 
 // Observe is the campaign's sink.

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"slices"
@@ -103,7 +102,7 @@ func (p *process) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		h.w.faulty()
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	far, err := h.w.redis.Dial()
+	far, err := h.w.store.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +178,7 @@ func (l *link) carry(request []byte) (whole bool) {
 	if !ok {
 		return false
 	}
-	if bytes.Contains(request, []byte("EVAL")) && h.suffers(repeating) {
+	if w.store.writes(request) && h.suffers(repeating) {
 		l.repeat(request)
 	}
 	if h.suffers(slow) && l.rng.IntN(2) == 0 {
@@ -206,7 +205,7 @@ func (l *link) carry(request []byte) (whole bool) {
 func (l *link) repeat(request []byte) {
 	w := l.p.host.w
 	again := &link{p: l.p, rng: w.rng(), answers: make(chan []byte), over: make(chan struct{})}
-	far, err := w.redis.Dial()
+	far, err := w.store.dial()
 	if err != nil {
 		return
 	}
@@ -232,7 +231,7 @@ func (l *link) deliver(answer []byte) bool {
 // each one did. It arrives even if its sender has given up, or died, meanwhile.
 func (l *link) exchange(request []byte) (answer []byte, ok bool) {
 	w := l.p.host.w
-	if bytes.Contains(request, []byte("BLPOP")) {
+	if w.store.waits(request) {
 		w.setClock()
 		if _, err := l.far.Write(request); err != nil {
 			return nil, false

@@ -21,6 +21,11 @@ func TestSimulations(t *testing.T) {
 	checkSchedules(t, *simulations, newWorld)
 }
 
+// The same on a store that keeps rows, which follow the rules of leasestate.
+func TestSimulationsOfRows(t *testing.T) {
+	checkSchedules(t, max(1, *simulations/2), func(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newTable) })
+}
+
 func checkSchedules(t *testing.T, n uint64, build func(*testing.T, uint64) *world) {
 	if testing.Short() {
 		n = min(n, 20)
@@ -107,7 +112,7 @@ func (w *world) end() {
 	}
 	w.living.Wait()
 	w.processes.Wait()
-	w.redis.Close()
+	w.store.close()
 	time.Sleep(time.Hour) // timers of commands that have ended, and what is on its way
 }
 
@@ -262,7 +267,7 @@ func (w *world) restart(rng *dice, span time.Duration, lose func()) {
 		}
 	}
 	if lose != nil {
-		w.forget("it restarts with less", lose)
+		w.forget(func() string { lose(); return "it restarts with less" })
 	}
 	if rng.IntN(2) == 0 {
 		span = w.upTo(rng, 200*time.Millisecond)
@@ -280,29 +285,17 @@ func (w *world) restart(rng *dice, span time.Duration, lose func()) {
 }
 
 func (w *world) lose(rng *dice, span time.Duration) {
-	switch rng.IntN(7) {
+	switch way := rng.IntN(7); way {
+	default:
+		w.forget(func() string { return w.store.evict(way, span/3) })
+	case 3:
+		w.restart(rng, span, w.store.clear)
 	case 5, 6:
 		w.mu.Lock()
-		taken := w.snapshot.taken
+		saved := w.saved
 		w.mu.Unlock()
-		if taken {
-			w.restart(rng, span, w.restore)
+		if saved {
+			w.restart(rng, span, w.store.restore)
 		}
-	case 0:
-		w.forget("FLUSHALL", w.redis.FlushAll)
-	case 1:
-		w.forget("the lease is evicted", func() { w.redis.Del(leaseKey) })
-	case 2:
-		w.forget("the state is evicted", func() { w.redis.Del(stateKey) })
-	case 3:
-		w.restart(rng, span, w.redis.FlushAll)
-	case 4:
-		w.forget("somebody else's program takes the key", func() {
-			_ = w.redis.Set(leaseKey, "foreign")
-			w.redis.SetTTL(leaseKey, span/3)
-		})
-		w.mu.Lock()
-		w.taken = w.at()
-		w.mu.Unlock()
 	}
 }

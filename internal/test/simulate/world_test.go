@@ -1,32 +1,23 @@
 package simulate
 
 import (
-	"bytes"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
-
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 const (
-	prefix   = "leaderrun"
-	key      = "k"
-	leaseKey = prefix + ":leader:" + key
-	stateKey = prefix + ":state:{" + leaseKey + "}"
-
-	markerKey = prefix + ":settled"
+	prefix = "leaderrun"
+	key    = "k"
 )
 
 // dice is a generator that several goroutines of one thing may use.
@@ -50,7 +41,7 @@ type world struct {
 	seed  uint64
 	start time.Time
 	clock storeClock
-	redis *miniredis.Miniredis
+	store backend
 	// server is the run of the store's server: it changes with every restart.
 	server atomic.Int64
 	hosts  []*host
@@ -76,12 +67,13 @@ type world struct {
 	stepped   time.Duration // when its clock was last set forward
 	setBack   time.Duration // its clock was set back by so much in all
 	taken     time.Duration // when somebody else's program last took the key
-	snapshot  snapshot
+	saved     bool
 	live      []*tree
 	tokens    map[string]int64 // of all grants
 	largest   int64
 	until     map[string]time.Duration // when a holder's lease ends by the store's last word, on the world's clock
 	grantedAt map[string]time.Duration
+	acquired  map[string]int64 // when, by the store's clock
 	lines     []string
 	hash      uint64
 	failure   string
@@ -120,26 +112,19 @@ func anyRate(rng *dice) float64 {
 	return []float64{0.99, 1.01, 1 + float64(rng.IntN(2001)-1000)/100_000}[rng.IntN(3)]
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
+func newWorld(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newRedis) }
+
+func newWorldWith(t *testing.T, seed uint64, newStore func(*world) backend) *world {
 	w := &world{
-		t: t, seed: seed, rounds: 1, pause: time.Second, start: time.Now(), redis: miniredis.NewMiniRedis(), turn: make(chan struct{}, 1),
-		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{},
+		t: t, seed: seed, rounds: 1, pause: time.Second, start: time.Now(), turn: make(chan struct{}, 1),
+		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{}, acquired: map[string]int64{},
 	}
 	rng := w.rng()
 	w.forgetful = seed%3 == 2
 	w.clock.shown, w.clock.rate = w.start.AddDate(20, 0, 0), anyRate(rng) // a bubble's time begins in 2000
-	w.setClock()
-	w.redis.ClockTTL(true)
 	w.server.Store(1)
-	if c, err := w.redis.Dial(); err == nil { // it has a server once somebody has called
-		_ = c.Close()
-	}
-	w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
-		if command == "INFO" {
-			c.WriteBulk(fmt.Sprintf("run_id:%040x\r\n", w.server.Load()))
-		}
-		return command == "INFO"
-	})
+	w.store = newStore(w)
+	w.setClock()
 	ttls := []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 30 * time.Second}
 	ttl := ttls[rng.IntN(len(ttls))]
 	mixed := rng.IntN(3) == 0
@@ -187,17 +172,14 @@ func (w *world) newHolder() lease.Holder {
 }
 
 // setClock tells the store what its clock says.
-func (w *world) setClock() { w.redis.SetTime(w.clock.at(w.at())) }
+func (w *world) setClock() { w.store.showTime(w.clock.at(w.at())) }
 
-// stepClock sets the store's clock. A key ends at an instant of that clock, but
-// miniredis counts down what is left.
+// stepClock sets the store's clock.
 func (w *world) stepClock(step time.Duration, rate float64) {
 	w.turn <- struct{}{}
 	defer func() { <-w.turn }()
 	w.setClock()
-	if left := w.redis.TTL(leaseKey); left > 0 && step < 0 {
-		w.redis.SetTTL(leaseKey, left-step)
-	}
+	w.store.stepped(step)
 	w.clock.set(w.at(), step, rate)
 	w.setClock()
 	w.mu.Lock()
@@ -210,44 +192,13 @@ func (w *world) stepClock(step time.Duration, rate float64) {
 	}
 }
 
-// snapshot is what the store would begin with if it was restarted as of then.
-type snapshot struct {
-	taken  bool
-	values map[string]string
-	left   map[string]time.Duration
-	state  map[string]string
-}
-
+// save notes what the store would begin with if it was restarted as of now.
 func (w *world) save() {
-	s := snapshot{taken: true, values: map[string]string{}, left: map[string]time.Duration{}, state: map[string]string{}}
-	for _, name := range []string{leaseKey, markerKey} {
-		if v, err := w.redis.Get(name); err == nil {
-			s.values[name], s.left[name] = v, w.redis.TTL(name)
-		}
-	}
-	fields, _ := w.redis.HKeys(stateKey)
-	for _, f := range fields {
-		s.state[f] = w.redis.HGet(stateKey, f)
-	}
+	w.store.save()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.snapshot = s
+	w.saved = true
 	w.noteLocked("the store is saved")
-}
-
-// restore puts an older state back. A lease in it is over, or soon will be.
-func (w *world) restore() {
-	w.mu.Lock()
-	s := w.snapshot
-	w.mu.Unlock()
-	w.redis.FlushAll()
-	for name, v := range s.values {
-		_ = w.redis.Set(name, v)
-		w.redis.SetTTL(name, max(time.Millisecond, min(s.left[name], time.Second)))
-	}
-	for f, v := range s.state {
-		w.redis.HSet(stateKey, f, v)
-	}
 }
 
 func (w *world) note(format string, args ...any) {
@@ -305,25 +256,20 @@ func (w *world) isDown() bool {
 
 // seen is what stands in the store.
 type seen struct {
-	value string
-	until time.Duration // on the world's clock
-	id    string
-	token int64
-	tick  int64
-	ticks string // what is recorded of ticks
+	value    string
+	left     time.Duration // by its clock
+	until    time.Duration // on the world's clock
+	id       string
+	token    int64
+	tick     int64
+	acquired int64  // of the newest grant, by its clock
+	ticks    string // what is recorded of ticks
 }
 
 func (w *world) look() seen {
 	w.setClock()
-	var s seen
-	s.value, _ = w.redis.Get(leaseKey)
-	s.until = w.at() + w.redis.TTL(leaseKey)*100/99 // by the slowest clock
-	s.id = w.redis.HGet(stateKey, "holder")
-	s.token, _ = strconv.ParseInt(w.redis.HGet(stateKey, "token"), 10, 64)
-	s.tick, _ = strconv.ParseInt(w.redis.HGet(stateKey, "tick"), 10, 64)
-	for _, field := range []string{"served_tick", "series_tick", "starts"} {
-		s.ticks += w.redis.HGet(stateKey, field) + " "
-	}
+	s := w.store.look()
+	s.until = w.at() + s.left*100/99 // by the slowest clock
 	return s
 }
 
@@ -335,8 +281,8 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	const noise = 20 * time.Millisecond
 	// Anybody may make a lease as short as it was when the clock has been set back.
 	changed := (after.until-before.until).Abs() > noise && !(w.setBack > 0 && after.until < before.until)
-	if x := before.value; x != "" && x != "foreign" && (after.value != x || changed) {
-		if !bytes.Contains(request, []byte(x)) {
+	if x := before.value; x != "" && x != foreign && (after.value != x || changed) {
+		if !w.store.names(request, x) {
 			w.failLocked("I6: a request of %s changed the lease of %s", p, x)
 		}
 		if after.value != x {
@@ -351,7 +297,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	if x := after.value; x != "" {
 		w.until[x] = max(w.until[x], after.until)
 		for _, t := range w.live {
-			if string(t.lease.Holder) == x && bytes.Contains(request, []byte(x)) {
+			if string(t.lease.Holder) == x && w.store.names(request, x) {
 				t.out, t.seen = 0, w.at()
 			}
 		}
@@ -366,7 +312,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		}
 		w.noteLocked("%s: granted %s token %d", p, after.id, after.token)
 		w.count.grants++
-		w.tokens[after.id], w.largest, w.grantedAt[after.id] = after.token, max(w.largest, after.token), w.at()
+		w.tokens[after.id], w.largest, w.grantedAt[after.id], w.acquired[after.id] = after.token, max(w.largest, after.token), w.at(), after.acquired
 		if w.jobs != nil {
 			w.jobs.granted(after.tick)
 		}
@@ -464,14 +410,17 @@ func (w *world) buried(t *tree) {
 }
 
 // forget is what a store does that loses what it acknowledged.
-func (w *world) forget(what string, lose func()) {
+func (w *world) forget(lose func() (what string)) {
 	before := w.look()
-	lose()
+	what := lose()
 	after := w.look()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteLocked("the store forgets: %s", what)
 	w.forgot, w.lastFault = w.at(), w.at()
+	if after.value == foreign && before.value != foreign {
+		w.taken = w.at()
+	}
 	if w.jobs != nil {
 		w.jobs.forget(after.ticks != before.ticks)
 	}
