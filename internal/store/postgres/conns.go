@@ -156,6 +156,9 @@ type conn struct {
 	// direct says that no pooler stands in between, which may serve each request by
 	// another connection of its own. It is known from the first answer on.
 	direct bool
+	// unconfirmed: a change was acknowledged without the replica that it was to wait
+	// for.
+	unconfirmed bool
 	// channel is what it listens to, notified that something came from there.
 	channel  string
 	notified bool
@@ -187,6 +190,9 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 	}
 	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) {
 		c.notified = c.notified || n.Channel == c.channel
+	}
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		c.unconfirmed = c.unconfirmed || n.Routine == "SyncRepWaitForLSN" // a warning, and its text is in any language
 	}
 	c.PgConn, err = pgconn.ConnectConfig(context.WithValue(ctx, callKey{}, true), config)
 	return err
@@ -235,6 +241,9 @@ func (c *conn) run(ctx context.Context, statements ...statement) (rows, error) {
 	}
 	if len(results) != len(statements)+1 {
 		return nil, errNoAnswer
+	}
+	if c.unconfirmed {
+		return nil, errOneCopy
 	}
 	return results[len(statements)].Rows, nil
 }

@@ -509,3 +509,29 @@ func TestConnections(t *testing.T) {
 		t.Errorf("the leader goes on listening: %v", err)
 	}
 }
+
+// A change that waits for a replica is committed if the wait is cancelled, with a
+// warning alone. It may be lost with this server, so it is not acknowledged.
+func TestCancelledWaitForAReplicaIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	b.do(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+	b.do(t, "SELECT pg_reload_conf()")
+	awaits(t, "setting", func() bool { return b.one(t, "SHOW synchronous_standby_names") == "nobody" })
+	renewed := make(chan error, 1)
+	go func() {
+		_, err := s.Renew(bounded(t), l)
+		renewed <- err
+	}()
+	awaits(t, "wait for the replica", func() bool {
+		return b.one(t, "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "1"
+	})
+	wantError(t, <-renewed, false, "replica", "leave sessions alone")
+	b.do(t, "ALTER SYSTEM RESET synchronous_standby_names")
+	b.do(t, "SELECT pg_reload_conf()")
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Errorf("renewed again: %v", err)
+	}
+}

@@ -23,6 +23,8 @@ var (
 	errClosed   = errors.New("the store is closed")
 	errNoAnswer = errors.New("it answered something else than a Postgres does")
 	errReplica  = errors.New("it is a replica")
+	// The session that waited for the replica was cancelled, by pg_cancel_backend, say.
+	errOneCopy  = errors.New("no replica has confirmed the change")
 	errShape    = errors.New("its table leaderrun_leases is not leaderrun's")
 	errNotSaved = errors.New("its table leaderrun_leases does not take what is written to it")
 )
@@ -74,6 +76,7 @@ const (
 	hintFormer    = "have the owner of that table run scripts/postgres.sql there, once more"
 	hintShape     = "another program uses that name, or another version: choose another database, or drop the table once no command runs"
 	hintReplica   = "name the server that takes writes, or both: postgres://HOST:PORT,HOST:PORT/DATABASE"
+	hintOneCopy   = "see why the replica does not answer, and leave sessions alone that wait for it"
 	hintRow       = "delete that row once no command of this key runs"
 	hintIsolation = "ALTER ROLE this user SET default_transaction_isolation = 'read committed'; if it is that, another transaction changes leaderrun_leases: pg_stat_activity shows it"
 	hintRefused   = "look for a trigger, a rule or a row security policy there"
@@ -183,6 +186,8 @@ func ownProblem(err error) (text string, permanent bool, hint string) {
 		return err.Error(), true, hintRefused
 	case errors.Is(err, errReplica), errors.Is(err, pgconn.ErrReadOnlyConnection), errors.Is(err, pgconn.ErrStandbyConnection):
 		return errReplica.Error(), false, hintReplica
+	case errors.Is(err, errOneCopy):
+		return err.Error(), false, hintOneCopy
 	case errors.Is(err, errNoAnswer):
 		return err.Error(), false, hintOther
 	}
