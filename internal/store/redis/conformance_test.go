@@ -196,7 +196,7 @@ func newStage(t *testing.T, addr string) *stage {
 		backend: backend{addr: addr, raw: rawClient(t, addr)},
 		lease:   st.leaseKey("k"), state: st.companion("state", "k"), seen: map[string]int{},
 	}
-	s.self = s.runID(t)
+	s.self = s.names(t)
 	s.keys = []string{s.lease, s.state, st.companion("wake", "k"), st.companion("ctl", "k"), st.companion("runs", "k"), prefix + ":settled"}
 	return s
 }

@@ -48,7 +48,7 @@ func TestHistories(t *testing.T) {
 	histories := func(b backend, n int) func(*testing.T) {
 		return func(t *testing.T) {
 			// The prefix is an old one: no key settles because it is new.
-			b.do(t, "SET", prefix+":settled", fmt.Sprint(b.now(t)-24*time.Hour.Milliseconds(), " ", b.runID(t)))
+			b.do(t, "SET", prefix+":settled", fmt.Sprint(b.now(t)-24*time.Hour.Milliseconds(), " ", b.names(t)))
 			leasetest.Histories(t, harness(b), n)
 		}
 	}

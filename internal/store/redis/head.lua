@@ -90,9 +90,17 @@ end
 -- shorten the life of those of others
 local function kept(keep) return math.max(tonumber(keep), redis.call('PTTL', STATE)) end
 
--- server names the run of this server: another one may know less than was acknowledged. '' without the right to ask.
-local info = redis.pcall('INFO', 'server')
-local server = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+-- info returns the first digits of an id that this server gives itself, '' without the right to ask
+local function info(section, name)
+  local text = redis.pcall('INFO', section)
+  local id = type(text) == 'string' and string.match(text, name .. ':(%x+)') or ''
+  return string.sub(id, 1, 20)
+end
+
+-- server names the run of this server, and the history of its data, which begins anew when it has been another one's
+-- replica: another run, and another history, may lack what was acknowledged.
+local server = info('server', 'run_id')
+if server ~= '' then server = server .. info('replication', 'master_replid') end
 
 -- born returns since when this run of the server has remembered leases of this prefix, nothing if that is not known
 local function born()

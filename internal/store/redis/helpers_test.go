@@ -46,7 +46,7 @@ func startMiniredis(t *testing.T) *miniredis.Miniredis {
 	t.Cleanup(m.Close)
 	m.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 		if command == "INFO" {
-			c.WriteBulk("# Server\r\nrun_id:" + strings.Repeat("5e", 20) + "\r\n")
+			c.WriteBulk("run_id:" + strings.Repeat("5e", 20) + "\r\nmaster_replid:" + strings.Repeat("1d", 20) + "\r\n")
 		}
 		return command == "INFO"
 	})
@@ -129,15 +129,18 @@ func (b backend) do(t *testing.T, args ...any) any {
 	return v
 }
 
-// runID is how the server names its run.
-func (b backend) runID(t *testing.T) string {
+// names is how the server names its run and the history of its data.
+func (b backend) names(t *testing.T) string {
 	t.Helper()
-	info, _ := b.do(t, "INFO", "server").(string)
-	id := regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)
-	if id == nil {
-		t.Fatalf("no run_id in %q", info)
+	id := func(section, name string) string {
+		info, _ := b.do(t, "INFO", section).(string)
+		found := regexp.MustCompile(name + `:(\w{20})`).FindStringSubmatch(info)
+		if found == nil {
+			t.Fatalf("no %s in %q", name, info)
+		}
+		return found[1]
 	}
-	return id[1]
+	return id("server", "run_id") + id("replication", "master_replid")
 }
 
 // now is the server's clock in milliseconds.

@@ -52,7 +52,7 @@ const (
 func runScriptCases(t *testing.T, cases []scriptCase) {
 	t.Helper()
 	onBoth(t, func(t *testing.T, b backend) {
-		self := b.runID(t)
+		self := b.names(t)
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				c.before = strings.ReplaceAll(c.before, "SELF", self)

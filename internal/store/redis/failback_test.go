@@ -1,0 +1,45 @@
+package redis
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// A primary becomes the replica of one that lacks its last grants, and then a
+// primary again: its run is the same, its data are not.
+func TestSameServerWithOtherData(t *testing.T) {
+	t.Parallel()
+	first, second := script.StartRedis(t), script.StartRedis(t)
+	a, b := backend{raw: rawClient(t, first.Addr)}, backend{raw: rawClient(t, second.Addr)}
+	follow := func(b backend, of *script.RedisServer) {
+		t.Helper()
+		host, port, _ := strings.Cut(of.Addr, ":")
+		b.do(t, "REPLICAOF", host, port)
+		awaits(t, "all data", func() bool {
+			info, _ := b.do(t, "INFO", "replication").(string)
+			return strings.Contains(info, "master_link_status:up")
+		})
+		b.do(t, "REPLICAOF", "NO", "ONE")
+	}
+	s := open(t, first.Addr)
+	l := grant(t, s, request("k"))
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	follow(b, first)
+	l = grant(t, s, request("k"))
+	follow(a, second)
+
+	_, err := open(t, first.Addr).Acquire(bounded(t), request("k"))
+	var settling *lease.SettlingError
+	if !errors.As(err, &settling) || settling.Why != lease.SettleRestarted {
+		t.Errorf("a candidate that knows nothing: %v, want a settling", err)
+	}
+	if back, err := s.Renew(bounded(t), l); err != nil || !back.Reasserted {
+		t.Errorf("the leader: %+v, %v", back, err)
+	}
+}
