@@ -43,7 +43,7 @@ func runStatus(result campaign.Result, c settings.Config) int {
 			return exitWaitRanOut
 		}
 		return c.SkipExitCode
-	case elect.Skipped:
+	case elect.Skipped, elect.Paused:
 		return c.SkipExitCode
 	case elect.Unavailable:
 		return exitUnavailable

@@ -9,7 +9,8 @@ import (
 )
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
-       leaderrun status | history | release | check | doctor | config | explain [flags]
+       leaderrun status | history | pause | resume | release [flags]
+       leaderrun check | doctor | config | explain [flags]
        leaderrun help | version | man | completion | install
 `
 
@@ -26,7 +27,7 @@ func help() string {
 
 ` + settings.FlagHelp() + `
 Exit status: the command's own, 128+n if signal n ended it, or
-  0    somebody else leads, or the tick is served; -E N makes that N
+  0    somebody else leads, the tick is served or the key paused; -E N makes that N
   1    of a verb only: what it was asked is not so (leaderrun VERB --help)
   69   the store is away or refuses; nothing ran
   75   --wait ran out; nothing ran; -E N makes that N, --once-per 0

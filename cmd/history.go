@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -35,6 +36,9 @@ func showHistory(ctx context.Context, store lease.Admin, key string, output form
 		return err
 	}
 	err = output.print(runViews(s.Runs), func(b *bytes.Buffer) {
+		if s.Pause != (lease.Pause{}) {
+			b.WriteString(observe.Printable(pausedUntil(s)) + "\n\n")
+		}
 		if len(s.Runs) == 0 {
 			b.WriteString("no runs\n")
 			return

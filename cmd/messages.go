@@ -119,6 +119,8 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+whoLeads(r.Holder), observe.EventDenied)
 	case r.Outcome == elect.Skipped:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventSkipped)
+	case r.Outcome == elect.Paused:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventPaused)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,7 +68,7 @@ func (s *fakeStore) Inspect(_ context.Context, key string) (lease.Status, error)
 }
 
 func (s *fakeStore) Keys(context.Context) ([]string, error) {
-	return []string{"backup", "gone", "mail", "nightly", "odd", "reports"}, s.failed
+	return []string{"backup", "gone", "mail", "nightly", "odd", "report", "reports"}, s.failed
 }
 
 func (s *fakeStore) HandOver(ctx context.Context, key string) (lease.Status, error) {
@@ -82,6 +83,18 @@ func (s *fakeStore) Revoke(ctx context.Context, key string, now bool) (lease.Sta
 	if now {
 		s.asked = append(s.asked, "now")
 	}
+	return s.Inspect(ctx, key)
+}
+
+func (s *fakeStore) Pause(ctx context.Context, key string, d time.Duration, by, reason string) (lease.Status, error) {
+	s.asked = append(s.asked, fmt.Sprintf("pause %s for %s", key, d))
+	status, err := s.Inspect(ctx, key)
+	status.Pause = lease.Pause{Since: status.Now, Until: status.Now + d.Milliseconds(), By: "ann@db1", Reason: reason}
+	return status, err
+}
+
+func (s *fakeStore) Resume(ctx context.Context, key string) (lease.Status, error) {
+	s.asked = append(s.asked, "resume "+key)
 	return s.Inspect(ctx, key)
 }
 
@@ -110,6 +123,10 @@ func storeAtNight() *fakeStore {
 		"brief":   {Why: lease.HeldCooldown, Value: db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now},
 		"mail":    {Why: lease.HeldRevoked, Value: "revoked:" + db2, Holder: db2, Since: at(time.Minute), Token: three, Remaining: ttl, TTL: ttl, Now: now},
 		"gone":    {Holder: db2, Since: at(-36 * time.Hour), Token: three, TTL: ttl, Now: now, Meta: `{"command":"job"}`},
+		"report": {
+			Now: now, Token: three, Runs: runs[:1],
+			Pause: lease.Pause{Since: at(0), Until: at(2 * time.Hour), By: "ann@db1", Reason: "database upgrade"},
+		},
 		"odd": {
 			Why: lease.HeldForeign, Value: "\x1b[2J\n\u009bodd\u202e\xff", Remaining: 0, Now: now, Token: -1,
 			Meta: `{"command":"\u001b]0;x\u0007\n\u009b1m"}`, Runs: []lease.Run{{Host: "\x1b[31m", Holder: "\n/\x07/", Exit: -5, Start: -1, End: 1 << 62}},
@@ -118,11 +135,11 @@ func storeAtNight() *fakeStore {
 }
 
 func TestStatusOfAKey(t *testing.T) {
-	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd", "never"} {
+	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd", "report", "never"} {
 		for _, output := range []format{asTable, asJSON} {
 			text, err := answer(t, func() error { return showStatus(t.Context(), storeAtNight(), key, output) })
 			golden(t, "status-"+key+"."+output.String(), text)
-			if free := key == "reports" || key == "gone" || key == "never"; errors.Is(err, errNo) != free || err != nil && !free {
+			if free := strings.HasPrefix(key, "report") || key == "gone" || key == "never"; errors.Is(err, errNo) != free || err != nil && !free {
 				t.Errorf("%s ends with %v", key, err)
 			}
 			harmless(t, text, output)
@@ -152,7 +169,7 @@ func TestStatusOfAllKeys(t *testing.T) {
 		golden(t, "status."+output.String(), text)
 		harmless(t, text, output)
 		if text, err = answer(t, func() error { return listStatus(t.Context(), &fakeStore{}, output) }); !errors.Is(err, errNo) || text == "" {
-			t.Errorf("six free keys: %q, %v", text, err)
+			t.Errorf("seven free keys: %q, %v", text, err)
 		}
 	}
 }
@@ -185,7 +202,7 @@ func TestStatusOfAForeignValue(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
-	for _, key := range []string{"nightly", "odd", "never"} {
+	for _, key := range []string{"nightly", "odd", "report", "never"} {
 		for _, output := range []format{asTable, asJSON} {
 			text, err := answer(t, func() error { return showHistory(t.Context(), storeAtNight(), key, output) })
 			golden(t, "history-"+key+"."+output.String(), text)
@@ -221,6 +238,66 @@ func TestRelease(t *testing.T) {
 	golden(t, "release.table", b.String())
 }
 
+func TestPause(t *testing.T) {
+	s := storeAtNight()
+	var b strings.Builder
+	for _, key := range []string{"nightly", "reports", "report", "never"} {
+		for _, how := range []struct {
+			flags string
+			ask   func() error
+		}{
+			{"--for 2h", func() error { return pause(t.Context(), s, key, pauseFlags{last: "2h"}) }},
+			{"--until T --reason R --hand-over", func() error {
+				return pause(t.Context(), s, key, pauseFlags{until: "2026-11-21T06:00:00+02:00", reason: "why not", handOver: true})
+			}},
+			{"resume", func() error { return resume(t.Context(), s, key) }},
+		} {
+			s.asked = nil
+			if s.keys[key].Now == 0 {
+				s.keys[key] = lease.Status{Now: s.keys["nightly"].Now}
+			}
+			text, err := answer(t, how.ask)
+			harmless(t, text, asTable)
+			b.WriteString("> " + key + " " + how.flags + "  (asks: " + strings.Join(s.asked, ", ") + ")\n" + text)
+			if err != nil {
+				b.WriteString("status 1\n")
+			}
+		}
+	}
+	golden(t, "pause.table", b.String())
+}
+
+// The end of a pause is an instant of the store's clock.
+func TestLengthOfAPause(t *testing.T) {
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC).UnixMilli()
+	for _, good := range []struct {
+		flags pauseFlags
+		want  time.Duration
+	}{
+		{pauseFlags{last: "1ms"}, time.Millisecond},
+		{pauseFlags{last: "2160h"}, lease.MaxPause},
+		{pauseFlags{until: "2026-11-21T06:00:00+02:00"}, time.Hour},
+	} {
+		if d, err := good.flags.length(now); err != nil || d != good.want {
+			t.Errorf("%+v: %s, %v, want %s", good.flags, d, err, good.want)
+		}
+	}
+	for problem, bad := range map[string]pauseFlags{
+		"no end":            {},
+		"another end":       {last: "1h", until: "2026-11-21T06:00:00Z"},
+		"needs a unit":      {last: "5"},
+		"is over already":   {last: "0s"},
+		"is over":           {until: "2026-11-21T02:59:59Z"},
+		"is no time":        {until: "06:00"},
+		"more than 90 days": {last: "2160h1ms"},
+		"than 90 days":      {until: "2027-11-21T06:00:00Z"},
+	} {
+		if d, err := bad.length(now); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%+v: %s, %v, want %q", bad, d, err, problem)
+		}
+	}
+}
+
 func TestStoreFailsAVerb(t *testing.T) {
 	failed := &lease.StoreError{Op: "status", Err: errors.New("connection refused"), Hint: "start it"}
 	s := &fakeStore{failed: failed}
@@ -230,6 +307,8 @@ func TestStoreFailsAVerb(t *testing.T) {
 		"history": func() error { return showHistory(t.Context(), s, "k", asTable) },
 		"release": func() error { return handOver(t.Context(), s, "k") },
 		"force":   func() error { return revoke(t.Context(), s, "k", false) },
+		"pause":   func() error { return pause(t.Context(), s, "k", pauseFlags{last: "1h"}) },
+		"resume":  func() error { return resume(t.Context(), s, "k") },
 	} {
 		if text, err := answer(t, ask); !errors.Is(err, failed) || text != "" {
 			t.Errorf("%s: %q, %v", name, text, err)
@@ -307,12 +386,17 @@ func TestVerbsRefuse(t *testing.T) {
 		"help status history":            "no such verb",
 		"history":                        "no key",
 		"release":                        "no key",
-		"release --key k --now":          "--now: means nothing without --force",
-		"release --key k --force=x":      "--force: is a switch",
-		"explain --ttl 1":                "needs a unit",
-		"explain --ttl 10s --renew 4s":   "third of the TTL",
-		"config --wait later":            "is not a duration",
-		"config --config /none":          "cannot be read",
+		"pause --for 1h":                 "no key",
+		"pause --key k":                  "no end",
+		"pause --key k --for 1h --reason " + strings.Repeat("x", 201): "201 characters are too long",
+		"pause --key k --for 1h --reason \x1b":                        "is not allowed",
+		"resume":                                                      "no key",
+		"release --key k --now":                                       "--now: means nothing without --force",
+		"release --key k --force=x":                                   "--force: is a switch",
+		"explain --ttl 1":                                             "needs a unit",
+		"explain --ttl 10s --renew 4s":                                "third of the TTL",
+		"config --wait later":                                         "is not a duration",
+		"config --config /none":                                       "cannot be read",
 	} {
 		status, stdout, stderr := ran(t, strings.Fields(args)...)
 		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 2 {

@@ -24,7 +24,9 @@ func verbs() map[string]func() *cobra.Command {
 		"history":    historyCommand,
 		"install":    installCommand,
 		"man":        manCommand,
+		"pause":      pauseCommand,
 		"release":    releaseCommand,
+		"resume":     resumeCommand,
 		"status":     statusCommand,
 		"version":    versionCommand,
 	}

@@ -36,6 +36,23 @@ type keyView struct {
 	Value     *string    `json:"value"`
 	StoreTime *time.Time `json:"store_time"`
 	Runs      []runView  `json:"runs"`
+	Pause     *pauseView `json:"pause"`
+}
+
+// pauseView is a pause that goes on, as JSON.
+type pauseView struct {
+	Since  *time.Time `json:"since"`
+	Until  *time.Time `json:"until"`
+	LeftMs int64      `json:"left_ms"`
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+}
+
+func pauseViewOf(s lease.Status) *pauseView {
+	if s.Pause == (lease.Pause{}) {
+		return nil
+	}
+	return &pauseView{moment(s.Pause.Since), moment(s.Pause.Until), s.Pause.Left(s.Now).Milliseconds(), s.Pause.By, s.Pause.Reason}
 }
 
 func statusView(s lease.Status) keyView {
@@ -44,7 +61,7 @@ func statusView(s lease.Status) keyView {
 		LeftMs: s.Remaining.Milliseconds(), TTLMs: s.TTL.Milliseconds(),
 		HandOver: s.HandOver, Starts: s.Starts,
 		Tick: moment(s.Tick), Served: moment(s.Served), StoreTime: moment(s.Now),
-		Runs: runViews(s.Runs),
+		Runs: runViews(s.Runs), Pause: pauseViewOf(s),
 	}
 	if s.Holder != "" {
 		holder, host, pid := string(s.Holder), s.Holder.Host(), pid(s.Holder)
@@ -73,6 +90,17 @@ func state(s lease.Status) string {
 	return "free"
 }
 
+// listState is state, and whether the key is paused.
+func listState(s lease.Status) string {
+	switch {
+	case s.Pause == (lease.Pause{}):
+		return state(s)
+	case state(s) == "free":
+		return "paused"
+	}
+	return state(s) + ", paused"
+}
+
 // means is the state of a key in a clause.
 func means(s lease.Status) string {
 	switch {
@@ -97,6 +125,9 @@ func means(s lease.Status) string {
 func statusRows(s lease.Status) [][]string {
 	rows := [][]string{{"key", s.Key}, {"state", state(s) + ": " + means(s)}}
 	add := func(name, value string) { rows = append(rows, []string{name, value}) }
+	if s.Pause != (lease.Pause{}) {
+		add("paused", strings.TrimPrefix(pausedUntil(s), "paused "))
+	}
 	if s.Holder != "" {
 		add("holder", string(s.Holder))
 		if name := commandOf(s); name != "" {
@@ -136,7 +167,7 @@ func statusRows(s lease.Status) [][]string {
 }
 
 func listRow(s lease.Status) []string {
-	row := []string{s.Key, state(s), nothing, nothing, nothing, nothing, nothing, nothing, nothing}
+	row := []string{s.Key, listState(s), nothing, nothing, nothing, nothing, nothing, nothing, nothing}
 	if s.Holder != "" {
 		row[2], row[3], row[5] = s.Holder.Host(), strconv.Itoa(pid(s.Holder)), instant(s.Since)
 	}

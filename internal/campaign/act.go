@@ -149,6 +149,7 @@ func (r *run) pass() {
 func acquired(l lease.Lease, err error) elect.Event {
 	var held *lease.HeldError
 	var settling *lease.SettlingError
+	var paused *lease.PausedError
 	switch {
 	case err == nil:
 		return elect.Event{Kind: elect.Granted, Lease: l}
@@ -156,6 +157,8 @@ func acquired(l lease.Lease, err error) elect.Event {
 		return elect.Event{Kind: elect.Held, Remaining: held.Remaining, Tick: held.Tick, Err: err}
 	case errors.As(err, &settling):
 		return elect.Event{Kind: elect.Settling, Remaining: settling.Remaining, Tick: settling.Tick, Err: err}
+	case errors.As(err, &paused):
+		return elect.Event{Kind: elect.KeyPaused, Remaining: paused.Remaining, Tick: paused.Tick, Err: err}
 	case errors.Is(err, lease.ErrDone):
 		return elect.Event{Kind: elect.TickDone, Err: err}
 	}

@@ -154,6 +154,7 @@ const (
 	NotStarted  Outcome = "not-started" // the command could not be started
 	Denied      Outcome = "denied"      // somebody else leads
 	Skipped     Outcome = "skipped"     // the tick is served
+	Paused      Outcome = "paused"      // an operator wants nobody to lead
 	Unavailable Outcome = "unavailable" // the store gave no answer that counts
 )
 

@@ -18,6 +18,7 @@ const (
 	Held                           // Remaining: somebody else has the key
 	Settling                       // Remaining: the store has no memory of the key
 	TickDone                       // the candidate's tick is served
+	KeyPaused                      // Remaining: nobody is granted the key
 	NoAnswer                       // Err: acquire, renewal or wait without an answer that counts
 	Woke                           // the key may be free
 	CannotWake                     // the store has no wake-ups, or nothing to listen to
@@ -60,7 +61,7 @@ type Event struct {
 type ActionKind int
 
 const (
-	Acquire    ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, TickDone or NoAnswer
+	Acquire    ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, TickDone, KeyPaused or NoAnswer
 	Wait                         // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
 	Pass                         // hand a wake-up on
 	Start                        // StartBy, KillBy: start the command under Lease; answers Started or StartFailed
@@ -91,7 +92,7 @@ type Action struct {
 
 var (
 	phaseNames = [...]string{"Campaigning", "Standby", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
-	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "tick done", "no answer", "woke", "cannot wake",
+	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "tick done", "paused", "no answer", "woke", "cannot wake",
 		"started", "start failed", "renewed", "lost", "pinged", "broken", "clock set", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
 	actionNames = [...]string{"acquire", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
 )

@@ -16,7 +16,7 @@ type State struct {
 	// Outcome is why a standby would end now, why a tree is being stopped, or
 	// why the run is over.
 	Outcome Outcome
-	// Err is the last cause of Unavailable, Skipped, NotStarted, Lost, Expired or
+	// Err is the last cause of Unavailable, Skipped, Paused, NotStarted, Lost, Expired or
 	// GuardDied.
 	Err error
 

@@ -84,6 +84,8 @@ func (m *machine) campaigning(e Event) {
 	case TickDone:
 		m.Err = e.Err
 		m.finish(Skipped)
+	case KeyPaused:
+		m.paused(e)
 	case NoAnswer:
 		m.unavailable(e.Err)
 	case ClockSet:
@@ -166,6 +168,15 @@ func (m *machine) settling(remaining time.Duration) {
 		return
 	}
 	m.standBy(Denied, max(m.WaitUntil, m.SettleUntil), remaining)
+}
+
+// paused stands by until the pause is over or somebody ends it. The store may lose
+// that wake-up, so the candidate asks again after a TTL.
+func (m *machine) paused(e Event) {
+	m.InFlight, m.Refused, m.Err = false, 0, e.Err
+	m.learnTick(e.Tick)
+	m.standBy(Paused, m.WaitUntil, min(after(e.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
+	m.awaitWakeup()
 }
 
 // unavailable tries again for as long as the candidate stands by, and for a

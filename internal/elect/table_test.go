@@ -43,6 +43,7 @@ var (
 	expired  = append(slices.Clip(leading), event(Timer, 21.195))
 	lost     = append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1))
 	standby  = []Event{event(Begin, 0), event(Held, 0.01).remaining(20).tick(1000)}
+	pausedBy = []Event{event(Begin, 0), event(KeyPaused, 0.01).remaining(3600).tick(1000)}
 	handOver = Event{Kind: Renewed, At: at(10.1), Sent: at(10), Lease: lease.Lease{Token: 7, Holder: "h", HandOver: true}}
 	unheard  = errors.New("no answer")
 	refused  = &lease.StoreError{Op: "acquire", Err: syscall.ECONNREFUSED, Refused: true}
@@ -84,6 +85,15 @@ var table = []struct {
 	{ticks, append(slices.Clip(standby), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7, Tick: 1003}}, "Campaigning(denied) | granted | Releasing(unavailable) | release"},
 	{ticks, append(slices.Clip(standby), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7, Tick: 1000}}, "Campaigning(denied) | granted | Starting | start"},
 	{nil, leading[:1], event(TickDone, 0.01), "Campaigning | tick done | Done(skipped) | "},
+	{nil, leading[:1], event(KeyPaused, 0.01).remaining(3600), "Campaigning | paused | Done(paused) | "},
+	{waits(at(60)), leading[:1], event(KeyPaused, 0.01).remaining(3600), "Campaigning | paused | Standby(paused) | wait"},
+	{waits(at(60)), pausedBy, event(Woke, 3), "Standby(paused) | woke | Campaigning(paused) | acquire"},
+	{waits(at(60)), pausedBy, event(Timer, 30.02), "Standby(paused) | timer | Campaigning(paused) | acquire"},
+	{waits(at(5)), append(slices.Clip(pausedBy), event(Timer, 5)), event(KeyPaused, 5.01).remaining(3600), "Campaigning(paused) | paused | Done(paused) | "},
+	{waits(at(60)), append(slices.Clip(pausedBy), event(Woke, 3)), event(Held, 3.1).remaining(20), "Campaigning(paused) | held | Standby(denied) | wait"},
+	{waits(at(60)), append(slices.Clip(pausedBy), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7}}, "Campaigning(paused) | granted | Starting | start"},
+	{waits(at(60)), pausedBy, event(Order, 3).signal(15), "Standby(paused) | order 15 | Done(ordered) | pass"},
+	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(KeyPaused, 0.2).remaining(3600), "Campaigning | paused | Done(ordered) | "},
 	{nil, leading[:1], event(NoAnswer, 0.01).because(refused), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Done(unavailable) | "},
 	{waits(Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},

@@ -54,6 +54,23 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("held by %q (%s) for at most %s", e.Value, e.Why, e.Remaining)
 }
 
+// PausedError denies an acquire: an operator wants nobody to be granted the key.
+type PausedError struct {
+	Pause
+	// Remaining is what is left of it.
+	Remaining time.Duration
+	// Tick is the store's time of this answer, as in Request.Tick.
+	Tick int64
+}
+
+func (e *PausedError) Error() string {
+	text := fmt.Sprintf("paused by %s for another %s", e.By, e.Remaining.Round(time.Second))
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
 // DoneError is an ErrDone with what the store knows about the tick.
 type DoneError struct {
 	// Ago is how long ago the tick was that has been served or given up.
@@ -103,7 +120,8 @@ func (e *SettlingError) Error() string {
 // happened.
 type StoreError struct {
 	// Op is what was asked: acquire, renew, release, wait, pass, listen; status,
-	// list, hand over, revoke; or "redis store" and the like, of an address.
+	// list, hand over, revoke, pause,
+	// resume; or "redis store" and the like, of an address.
 	Op  string
 	Err error
 	// Refused says that nothing listens at the address: asking more than a few

@@ -40,8 +40,8 @@ import (
 // several goroutines. It keeps no state about candidacies: all of it travels in
 // Request and Lease.
 type Store interface {
-	// Acquire tries once to get the lease. Errors: *HeldError, *SettlingError,
-	// ErrDone, ErrReleased, *StoreError. With ErrDone it has handed the wake-up
+	// Acquire tries once to get the lease. Errors: *HeldError, *PausedError,
+	// *SettlingError, ErrDone, ErrReleased, *StoreError. With ErrDone it has handed the wake-up
 	// on, since a candidate that is done never asks again.
 	Acquire(ctx context.Context, r Request) (Lease, error)
 

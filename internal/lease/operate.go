@@ -30,6 +30,16 @@ type Admin interface {
 	// a tree still runs or not. The token moves on, so that a sink that knows it
 	// refuses the old holder. Errors: *StoreError.
 	Revoke(ctx context.Context, key string, now bool) (Status, error)
+
+	// Pause has nobody granted the key for d, in whole milliseconds and at most
+	// MaxPause, and returns the status with that. A pause that goes on is replaced.
+	// The holder keeps its lease, which it may renew and bring back. By is who wants
+	// it, reason why. Errors: *StoreError.
+	Pause(ctx context.Context, key string, d time.Duration, by, reason string) (Status, error)
+
+	// Resume ends a pause, wakes a standby and returns the status before. Repeating
+	// it is no error. Errors: *StoreError.
+	Resume(ctx context.Context, key string) (Status, error)
 }
 
 // Status is what a store knows of a key at one instant. Times are the store's,
@@ -64,6 +74,41 @@ type Status struct {
 	Meta string
 	// Runs are the last ones, newest token first, at most 20.
 	Runs []Run
+	// Pause goes on; zero is none.
+	Pause Pause
+}
+
+// MaxPause is how long a pause lasts at most: whoever forgets one loses no more.
+const MaxPause = 90 * 24 * time.Hour
+
+// Pause is a time for which nobody is granted a key, in the form in which stores
+// keep it. Times are the store's, in milliseconds since its epoch.
+type Pause struct {
+	Since int64 `json:"since"`
+	Until int64 `json:"until"`
+	// By is who wants it, user@host, and Reason why: one line each.
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// Left is how much of the pause is left at the store's time now: never more than
+// all of it, if the clock has gone back, and nothing of one that cannot be.
+func (p Pause) Left(now int64) time.Duration {
+	all := p.Until - p.Since
+	if p.Since <= 0 || all <= 0 || all > MaxPause.Milliseconds() {
+		return 0
+	}
+	return time.Duration(max(0, min(p.Until-now, all))) * time.Millisecond
+}
+
+// Going is the pause while it goes on, fit for a terminal, and zero before and
+// after.
+func (p Pause) Going(now int64) Pause {
+	if p.Left(now) == 0 {
+		return Pause{}
+	}
+	p.By, p.Reason = Readable(Cut(p.By, MaxMeta)), Readable(Cut(p.Reason, MaxMeta))
+	return p
 }
 
 // Run is what a store files about one run, in the form in which it does. Times

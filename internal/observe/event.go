@@ -28,6 +28,7 @@ var (
 	EventVoid        = event("void")
 	EventDenied      = event("denied")
 	EventSkipped     = event("skipped")
+	EventPaused      = event("paused")
 	EventWaitRanOut  = event("wait-ran-out")
 	EventUnavailable = event("unavailable")
 	EventNotStarted  = event("not-started")

@@ -86,5 +86,6 @@ func (h *Hooks) put(hook Hook) {
 
 // skipped reports whether the run ends with this step because nothing had to run.
 func skipped(t campaign.Transition) bool {
-	return t.From.Phase != elect.Done && t.To.Phase == elect.Done && (t.To.Outcome == elect.Denied || t.To.Outcome == elect.Skipped)
+	why := t.To.Outcome
+	return t.From.Phase != elect.Done && t.To.Phase == elect.Done && (why == elect.Denied || why == elect.Skipped || why == elect.Paused)
 }

@@ -23,8 +23,9 @@ type Line struct {
 	mu    sync.Mutex
 	w     io.Writer
 	held  *lease.HeldError
-	told  time.Time     // when held was
-	stop  chan struct{} // ends the rewriting; nil while nothing is shown
+	pause *lease.PausedError // later than held, if it is not nil
+	told  time.Time          // when the last of them was
+	stop  chan struct{}      // ends the rewriting; nil while nothing is shown
 	shown bool
 }
 
@@ -43,11 +44,15 @@ func (l *Line) Observe(t campaign.Transition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var held *lease.HeldError
+	var pause *lease.PausedError
 	switch {
 	case t.To.Phase != elect.Standby && t.To.Phase != elect.Campaigning:
 		l.hide()
 	case l.on && errors.As(t.Event.Err, &held):
-		l.held, l.told = held, time.Now()
+		l.held, l.pause, l.told = held, nil, time.Now()
+		l.show()
+	case l.on && errors.As(t.Event.Err, &pause):
+		l.pause, l.told = pause, time.Now()
 		l.show()
 	}
 }
@@ -90,6 +95,12 @@ func (l *Line) text() string {
 	gone := time.Since(l.told)
 	var b strings.Builder
 	fmt.Fprintf(&b, "leaderrun: %s: standing by: ", l.key)
+	if l.pause != nil {
+		rest := *l.pause
+		rest.Remaining = max(rest.Remaining-gone, 0)
+		b.WriteString(Printable(rest.Error()))
+		return b.String()
+	}
 	switch holder := lease.Holder(l.held.Value); {
 	case l.held.Why == lease.HeldLeader && holder.Valid():
 		fmt.Fprintf(&b, "%s leads", holder.Host())

@@ -109,7 +109,7 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case holds:
 		answer(w, true, "leading")
-	case waits(state) && state.Outcome == elect.Denied:
+	case waits(state) && (state.Outcome == elect.Denied || state.Outcome == elect.Paused):
 		answer(w, true, "standing by")
 	case waits(state) && state.Outcome == elect.Unavailable:
 		answer(w, false, "the store cannot be used")

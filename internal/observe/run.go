@@ -91,16 +91,21 @@ func (r *Run) unanswered(t campaign.Transition) {
 
 // entered tells of a new phase.
 func (r *Run) entered(t campaign.Transition) {
-	if r.away && (t.To.Phase == elect.Starting || t.To.Phase == elect.Standby && t.To.Outcome == elect.Denied) {
+	if r.away && (t.To.Phase == elect.Starting || denied(t.To)) {
 		r.away = false
 		r.log.Warn("the store can be used again", EventStoreBack)
 	}
-	if t.To.Phase == elect.Standby && t.To.Outcome == elect.Denied && t.From.Outcome != elect.Denied {
+	if denied(t.To) && t.From.Outcome != t.To.Outcome {
 		r.log.Info(because("standing by", t.Event.Err), EventStandingBy)
 	}
 	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {
 		r.log.Warn("the command did not end within its grace, killing it", EventKilling)
 	}
+}
+
+// denied reports whether the candidate stands by because the store said no.
+func denied(s elect.State) bool {
+	return s.Phase == elect.Standby && (s.Outcome == elect.Denied || s.Outcome == elect.Paused)
 }
 
 // stopping tells why a tree is being stopped.

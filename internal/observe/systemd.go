@@ -136,6 +136,8 @@ func (s *Service) waiting(to elect.State) string {
 	switch {
 	case to.Outcome == elect.Unavailable:
 		return "standing by: the store cannot be used"
+	case to.Outcome == elect.Paused:
+		return "standing by: the key is paused"
 	case to.Outcome != elect.Denied || s.held == nil:
 		return ""
 	case s.held.Why == lease.HeldLeader && lease.Holder(s.held.Value).Valid():

@@ -39,3 +39,15 @@ func (s timeoutStore) Revoke(ctx context.Context, key string, now bool) (lease.S
 	defer cancel()
 	return s.Admin.Revoke(ctx, key, now)
 }
+
+func (s timeoutStore) Pause(ctx context.Context, key string, d time.Duration, by, reason string) (lease.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return s.Admin.Pause(ctx, key, d, by, reason)
+}
+
+func (s timeoutStore) Resume(ctx context.Context, key string) (lease.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return s.Admin.Resume(ctx, key)
+}

@@ -35,6 +35,12 @@ func (s slow) HandOver(ctx context.Context, _ string) (lease.Status, error) {
 func (s slow) Revoke(ctx context.Context, _ string, _ bool) (lease.Status, error) {
 	return lease.Status{}, s.wait(ctx)
 }
+func (s slow) Pause(ctx context.Context, _ string, _ time.Duration, _, _ string) (lease.Status, error) {
+	return lease.Status{}, s.wait(ctx)
+}
+func (s slow) Resume(ctx context.Context, _ string) (lease.Status, error) {
+	return lease.Status{}, s.wait(ctx)
+}
 
 // A list of many keys may take long, each of its calls not.
 func TestEveryCallIsBounded(t *testing.T) {
@@ -42,6 +48,8 @@ func TestEveryCallIsBounded(t *testing.T) {
 		"inspect":   func(ctx context.Context, s lease.Admin) error { _, err := s.Inspect(ctx, "k"); return err },
 		"keys":      func(ctx context.Context, s lease.Admin) error { _, err := s.Keys(ctx); return err },
 		"hand over": func(ctx context.Context, s lease.Admin) error { _, err := s.HandOver(ctx, "k"); return err },
+		"pause":     func(ctx context.Context, s lease.Admin) error { _, err := s.Pause(ctx, "k", 1, "", ""); return err },
+		"resume":    func(ctx context.Context, s lease.Admin) error { _, err := s.Resume(ctx, "k"); return err },
 		"revoke":    func(ctx context.Context, s lease.Admin) error { _, err := s.Revoke(ctx, "k", false); return err },
 	}
 	for name, call := range calls {

@@ -157,7 +157,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *[]string { return &c.OnLost }, parseWords),
 		},
 		{
-			Name: "on-skip", Value: "CMD", Usage: "run when somebody else leads or the tick is served",
+			Name: "on-skip", Value: "CMD", Usage: "run when somebody else leads, the tick is served or the key paused",
 			set: into(func(c *Config) *[]string { return &c.OnSkip }, parseWords),
 		},
 		{

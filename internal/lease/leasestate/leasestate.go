@@ -42,6 +42,8 @@ type State struct {
 	// Keep is for how many milliseconds after its last change the state must be
 	// kept; see Idle.
 	Keep int64 `json:"keep_ms,omitempty"`
+	// Paused is the last pause, which may be over.
+	Paused *lease.Pause `json:"pause,omitempty"`
 	// Runs are sorted by token, newest first.
 	Runs []lease.Run `json:"runs,omitempty"`
 }
@@ -129,6 +131,8 @@ func (st *State) Check(key string) error {
 		return fmt.Errorf("it is to be kept for %d ms", st.Keep)
 	case st.Starts < 0:
 		return fmt.Errorf("%d starts", st.Starts)
+	case st.Paused != nil && st.Paused.Left(st.Paused.Since) == 0:
+		return errors.New("its pause is not a possible one")
 	case g != nil && (!g.Holder.Valid() || g.Boot == "" || g.TTL <= 0 || st.Token == 0):
 		return errors.New("its grant is not a possible one")
 	}
@@ -159,7 +163,17 @@ func (g *Grant) rest(now Instant) int64 {
 
 // Free reports whether somebody who waits may be granted the key. While it
 // settles that is a matter of time, which the candidate has been told.
-func (st *State) Free(now Instant) bool { return !st.Grant.lives(now) && st.Settling == nil }
+func (st *State) Free(now Instant) bool {
+	return !st.Grant.lives(now) && st.Settling == nil && st.pause(now) == lease.Pause{}
+}
+
+// pause is the one that goes on, or zero.
+func (st *State) pause(now Instant) lease.Pause {
+	if st.Paused == nil {
+		return lease.Pause{}
+	}
+	return st.Paused.Going(now.Wall)
+}
 
 // Acquire is [lease.Store]'s.
 func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
@@ -187,6 +201,9 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 			st.settle(now.Settle, now)
 		}
 		return lease.Lease{}, denial
+	}
+	if p := st.pause(now); p != (lease.Pause{}) {
+		return lease.Lease{}, &lease.PausedError{Pause: p, Remaining: p.Left(now.Wall), Tick: now.Wall}
 	}
 	if need, why := st.doubt(r, now); need > 0 {
 		if left := st.settle(need, now); left > 0 {
@@ -304,9 +321,21 @@ func (st *State) Revoke(atOnce bool, now Instant) {
 	g.Revoked, g.HandOver = true, false
 }
 
+// Pause is [lease.Admin]'s. A clock before 1970 begins none.
+func (st *State) Pause(d time.Duration, by, reason string, now Instant) {
+	p := lease.Pause{Since: now.Wall, Until: now.Wall + min(d, lease.MaxPause).Milliseconds(), By: by, Reason: reason}.Going(now.Wall)
+	if p != (lease.Pause{}) {
+		st.Paused = &p
+		st.remember(0, 0, p.Until-p.Since)
+	}
+}
+
+// Resume is [lease.Admin]'s.
+func (st *State) Resume() { st.Paused = nil }
+
 // Status is [lease.Admin]'s.
 func (st *State) Status(now Instant) lease.Status {
-	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Runs: lease.ValidRuns(st.Runs)}
+	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now)}
 	g := st.Grant
 	if g == nil || (g.Cooldown || g.Revoked) && !g.lives(now) {
 		return s

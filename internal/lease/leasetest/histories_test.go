@@ -141,6 +141,10 @@ func (s inMemory) Revoke(ctx context.Context, key string, atOnce bool) (status l
 	return status, err
 }
 
+func (s inMemory) Pause(context.Context, string, time.Duration, string, string) (lease.Status, error) {
+	return lease.Status{}, nil
+}
+func (s inMemory) Resume(context.Context, string) (lease.Status, error)  { return lease.Status{}, nil }
 func (s inMemory) Inspect(context.Context, string) (lease.Status, error) { return lease.Status{}, nil }
 func (s inMemory) Keys(context.Context) ([]string, error)                { return nil, nil }
 

@@ -229,10 +229,11 @@ func (t *turn) temporary(data []byte) (name string, err error) {
 	return f.Name(), err
 }
 
-// lasting reports whether a change must survive a power cut. Tokens and ticks
-// outlive the boot; a lease does not.
+// lasting reports whether a change must survive a power cut. Tokens, ticks and
+// pauses outlive the boot; a lease does not.
 func lasting(before, after leasestate.State) bool {
-	return after.Token != before.Token || after.Served != before.Served || after.Anchor != before.Anchor || after.Starts != before.Starts
+	return after.Token != before.Token || after.Served != before.Served || after.Anchor != before.Anchor || after.Starts != before.Starts ||
+		after.Paused != before.Paused
 }
 
 // syncDir makes the names in dir last.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
@@ -70,6 +71,23 @@ func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status,
 	return s.operate(ctx, "revoke", key, func(st *leasestate.State, instant leasestate.Instant) lease.Status {
 		before := st.Status(instant)
 		st.Revoke(now, instant)
+		return before
+	})
+}
+
+// Pause implements [lease.Admin].
+func (s *Store) Pause(ctx context.Context, key string, d time.Duration, by, reason string) (lease.Status, error) {
+	return s.operate(ctx, "pause", key, func(st *leasestate.State, now leasestate.Instant) lease.Status {
+		st.Pause(d, by, reason, now)
+		return st.Status(now)
+	})
+}
+
+// Resume implements [lease.Admin]. Standbys see it as they see a release.
+func (s *Store) Resume(ctx context.Context, key string) (lease.Status, error) {
+	return s.operate(ctx, "resume", key, func(st *leasestate.State, now leasestate.Instant) lease.Status {
+		before := st.Status(now)
+		st.Resume()
 		return before
 	})
 }

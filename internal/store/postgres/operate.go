@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
@@ -67,6 +68,23 @@ func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status,
 	return s.operate(ctx, verb{op: "revoke", key: key, channels: channels}, func(st *leasestate.State, instant leasestate.Instant) lease.Status {
 		before := st.Status(instant)
 		st.Revoke(now, instant)
+		return before
+	})
+}
+
+// Pause implements [lease.Admin].
+func (s *Store) Pause(ctx context.Context, key string, d time.Duration, by, reason string) (lease.Status, error) {
+	return s.operate(ctx, verb{op: "pause", key: key}, func(st *leasestate.State, now leasestate.Instant) lease.Status {
+		st.Pause(d, by, reason, now)
+		return st.Status(now)
+	})
+}
+
+// Resume implements [lease.Admin]. Those who wait look whether the key is free.
+func (s *Store) Resume(ctx context.Context, key string) (lease.Status, error) {
+	return s.operate(ctx, verb{op: "resume", key: key, channels: s.channel(wakeKind, key)}, func(st *leasestate.State, now leasestate.Instant) lease.Status {
+		before := st.Status(now)
+		st.Resume()
 		return before
 	})
 }

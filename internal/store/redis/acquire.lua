@@ -8,6 +8,7 @@
 -- {2, now, left, why}                                     settling; why fresh|rollback|vanished|expired|restarted
 -- {3, now, tick, why}                                     the tick needs no run; why served, or given-up: after so many
 --                                                         tries, or for a newer one that has been started
+-- {5, now, left, since, until, by, reason}                paused; denied before it settles
 -- {4, now}                                                this holder id has released already
 local me, ttl, minhold, tick = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local period, tries, settle = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -80,6 +81,7 @@ if value and value ~= me then
 end
 
 if not value then
+  if paused() > 0 then return {5, now, paused(), pause()} end
   -- Settling. Where a holder may be alive of whom this server cannot know, or whose lease has expired by its clock alone, it
   -- is called and gets the time to renew, which puts the lease back.
   local need, why, expires, holderttl = 0, '', int(st.expires) or 0, int(st.ttl) or ttl

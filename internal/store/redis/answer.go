@@ -69,6 +69,11 @@ func (a *answer) list(i int) (texts []string) {
 	return nil
 }
 
+// pause is that which begins with item i, fit for a terminal.
+func (a *answer) pause(i int) lease.Pause {
+	return lease.Pause{Since: a.int(i), Until: a.int(i + 1), By: a.str(i + 2), Reason: a.str(i + 3)}.Going(a.int(1))
+}
+
 func (a *answer) heldReason(i int) lease.HeldReason {
 	why := lease.HeldReason(a.str(i))
 	switch why {

@@ -195,6 +195,8 @@ func calls(s *Store) map[string]func(context.Context) error {
 		"status":    func(ctx context.Context) error { _, err := s.Inspect(ctx, "k"); return err },
 		"list":      func(ctx context.Context) error { _, err := s.Keys(ctx); return err },
 		"hand over": func(ctx context.Context) error { _, err := s.HandOver(ctx, "k"); return err },
+		"pause":     func(ctx context.Context) error { _, err := s.Pause(ctx, "k", time.Minute, "", ""); return err },
+		"resume":    func(ctx context.Context) error { _, err := s.Resume(ctx, "k"); return err },
 		"revoke":    func(ctx context.Context) error { _, err := s.Revoke(ctx, "k", true); return err },
 	}
 }

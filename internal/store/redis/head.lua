@@ -125,14 +125,31 @@ if type(value) == 'table' then return bad(LEASE, value) end
 -- hand_over       token that was asked to hand over
 -- released        ' id ' of the last few holders that have released
 -- settle_since    a settling began               settle_due       it ends
--- settle_server   where it began
+-- settle_server   where it began                 paused_since     a pause began
+-- paused_until    it ends                        paused_by, paused_reason: who wants it and why, read where it is told
 -- served_tick     the last tick that was served  series_tick      first tick of a series
 -- starts          of that series                 server           that made the last grant or renewal
 local FIELDS = {'token', 'holder', 'acquired', 'min_hold_until', 'tick', 'ttl', 'expires', 'hand_over', 'released',
-  'settle_since', 'settle_due', 'settle_server', 'served_tick', 'series_tick', 'starts', 'server'}
+  'settle_since', 'settle_due', 'settle_server', 'served_tick', 'series_tick', 'starts', 'server',
+  'paused_since', 'paused_until'}
 local st = {}
 local raw = redis.pcall('HMGET', STATE, unpack(FIELDS))
 if raw.err then return bad(STATE, raw) end
 for i, name in ipairs(FIELDS) do st[name] = raw[i] or '' end
 local token = int(st.token)
 if token and token > MAXINT then return bad(STATE, 'field token is out of range') end
+
+-- paused returns how much of the pause is left: never more than all of it, if the clock has gone back, and nothing of one
+-- that cannot be
+local function paused()
+  local since, till = int(st.paused_since), int(st.paused_until)
+  if not since or not till or till - since > 7776000000 then return 0 end
+  return math.max(0, math.min(till - now, till - since))
+end
+
+-- pause returns when the pause began and ends, who wants it and why; 0 and '' without one
+local function pause()
+  if paused() == 0 then return 0, 0, '', '' end
+  local texts = redis.pcall('HMGET', STATE, 'paused_by', 'paused_reason')
+  return int(st.paused_since), int(st.paused_until), string.sub(texts[1] or '', 1, 1000), string.sub(texts[2] or '', 1, 1000)
+end

@@ -29,7 +29,7 @@ func (s step) String() string {
 		n    int64
 	}{
 		{"ttl", s.ttl}, {"min hold", s.minHold}, {"tick", s.tick}, {"period", s.period}, {"tries", s.tries}, {"seen", s.seen},
-		{"seen ttl", s.seenTTL}, {"seen ends", s.seenEnds}, {"seen left", s.seenLeft}, {"token", s.token}, {"granted", s.granted}, {"hold until", s.holdUntil}, {"last until", s.lastUntil},
+		{"seen ttl", s.seenTTL}, {"seen ends", s.seenEnds}, {"seen left", s.seenLeft}, {"token", s.token}, {"granted", s.granted}, {"hold until", s.holdUntil}, {"last until", s.lastUntil}, {"pause", s.pause},
 	} {
 		if field.n > began/2 {
 			fmt.Fprintf(&b, " %s began%+d", field.name, field.n-began)
@@ -61,6 +61,10 @@ func (m *model) do(s step) []any {
 		return m.handOver()
 	case "revoke":
 		return m.revoke(s.atOnce)
+	case "pause":
+		return m.pause(s.call)
+	case "resume":
+		return m.resume()
 	case "forget the lease":
 		m.value = ""
 	case "forget the state":
@@ -171,7 +175,7 @@ func troubled(seed int64, m *model, setBack bool) []step {
 func (w *world) pause() int64 {
 	edges := []int64{
 		w.leaseEnd, w.ends, w.ends - punctual, w.holdUntil, w.due, w.due + settlesIn, w.wakeEnd, w.ctlEnd, w.memoryEnd,
-		w.served + w.period/2, w.anchor + w.period/2, w.served - w.period, w.anchor - w.period,
+		w.served + w.period/2, w.anchor + w.period/2, w.served - w.period, w.anchor - w.period, w.pauseUntil,
 		w.born + oldEnough, w.born + 2*w.ttl,
 	}
 	for _, c := range w.candidates {
@@ -242,7 +246,7 @@ func (w *world) ask(c *candidate, s step) {
 	case 1:
 		c.leads, c.lastUntil = true, w.now+c.ttl
 		c.token, c.tick, c.granted, c.holdUntil = a[2].(int64), a[3].(int64), a[4].(int64), a[5].(int64)
-	case 0, 2:
+	case 0, 2, 5:
 		if a[0] == 0 && w.IntN(4) > 0 { // it was told of that lease
 			c.seen, c.seenTTL, c.seenEnds, c.seenLeft = a[5].(int64), a[6].(int64), a[8].(int64), w.pick(0, 0, 1, w.ttl)
 		}
@@ -255,8 +259,8 @@ func (w *world) ask(c *candidate, s step) {
 }
 
 var (
-	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "handover", "put", "put for ever", "spoil"}
-	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server"}
+	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "handover", "pause", "put", "put for ever", "spoil"}
+	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server", "paused_since", "paused_until"}
 )
 
 // hurt does what this history's trouble is, most often.
@@ -277,11 +281,19 @@ func (w *world) hurt(s step) {
 		s.text = []string{field, w.garbage(field)}
 	case "revoke":
 		s.atOnce = w.IntN(3) == 0
+	case "pause":
+		s.call.pause = w.pick(1, second, w.ttl, hour, mostPaused)
+		if w.paused() > 0 && w.IntN(2) == 0 {
+			s.verb = "resume"
+		}
 	case "put", "put for ever":
 		values := []string{"foreign", "cooldown:foreign", somebody, "cooldown:" + somebody}
 		s.ttl, s.text = w.pick(1, second, w.ttl), []string{values[w.IntN(len(values))]}
 	}
 	w.add(s)
+	if strings.HasPrefix(s.verb, "put") && w.IntN(3) == 0 { // what stands there by nobody's grant is taken away
+		w.add(step{verb: "revoke"})
+	}
 }
 
 func (w *world) garbage(field string) string {

@@ -28,6 +28,7 @@ const (
 	settlesIn   = 60_000     // whoever waited for a settling has asked again by then
 	runsKept    = 20
 	releaseText = 1000 // of characters that remember who has released
+	mostPaused  = 90 * day
 	largest     = 9007199254740000
 )
 
@@ -39,6 +40,7 @@ type call struct {
 	token, granted, holdUntil, lastUntil int64
 	ran, success, atOnce                 bool
 	exit                                 int64
+	pause                                int64
 }
 
 func (c call) keep() int64 {
@@ -60,13 +62,16 @@ type memory struct {
 	settler                  string   // the server where it began
 	served                   int64    // the last tick with a success
 	anchor, starts           int64    // the last round: its first tick, its starts
-	meta                     string   // of the last grant
-	server                   string   // that granted or renewed last
+	pauseSince               int64    // nobody is granted the key
+	pauseUntil               int64
+	pauseBy                  string
+	meta                     string // of the last grant
+	server                   string // that granted or renewed last
 }
 
 var blank = memory{
 	token: none, granted: none, holdUntil: none, tick: none, ttl: none, ends: none,
-	since: none, due: none, served: none, anchor: none, starts: none,
+	since: none, due: none, served: none, anchor: none, starts: none, pauseSince: none, pauseUntil: none,
 }
 
 type run struct {
@@ -140,6 +145,8 @@ func (m *model) acquire(c call) []any {
 		return m.done(m.served, "served")
 	case !mine && m.value != "":
 		return m.deny(c)
+	case !mine && m.paused() > 0:
+		return m.answer(5, append([]any{m.paused()}, m.pauseTold()...)...)
 	case !mine:
 		if need, why := m.missing(c); need > 0 {
 			if left := m.settle(need, m.kept(c.keep())); left > 0 {
@@ -404,8 +411,46 @@ func (m *model) status() []any {
 	for _, r := range m.runs {
 		runs = append(runs, r.record)
 	}
-	return m.answer(1, why, m.value, left, holder, or(m.token, 0), ttl, granted, holdUntil, tick,
-		told(m.served), told(m.starts), bit(asked), meta, runs)
+	return m.answer(1, append([]any{why, m.value, left, holder, or(m.token, 0), ttl, granted, holdUntil, tick,
+		told(m.served), told(m.starts), bit(asked), meta, runs}, m.pauseTold()...)...)
+}
+
+// paused is how much of a pause is left, never more than all of it.
+func (m *model) paused() int64 {
+	all := m.pauseUntil - m.pauseSince
+	if m.pauseSince == none || m.pauseUntil == none || all > mostPaused {
+		return 0
+	}
+	return max(0, min(m.pauseUntil-m.now, all))
+}
+
+// pauseTold is what of a pause is told.
+func (m *model) pauseTold() []any {
+	if m.paused() == 0 {
+		return []any{int64(0), int64(0), "", ""}
+	}
+	return []any{m.pauseSince, m.pauseUntil, m.pauseBy, ""}
+}
+
+func (m *model) pause(c call) []any {
+	if m.token > largest {
+		return m.fault("field token is out of range")
+	}
+	m.pauseSince, m.pauseUntil, m.pauseBy = m.now, m.now+c.pause, "ann@db1"
+	m.memoryEnd = m.now + max(m.kept(minKeep.Milliseconds()), c.pause)
+	return m.status()
+}
+
+func (m *model) resume() []any {
+	if m.token > largest {
+		return m.fault("field token is out of range")
+	}
+	before := m.status()
+	if m.paused() > 0 {
+		m.pauseSince, m.pauseUntil, m.pauseBy = none, none, ""
+		m.wakeEnd = m.now + wakeLife
+	}
+	return before
 }
 
 func (m *model) handOver() []any {
@@ -517,6 +562,7 @@ func (m *model) spoil(field, text string) {
 		*map[string]*int64{
 			"token": &m.token, "acquired": &m.granted, "min_hold_until": &m.holdUntil, "tick": &m.tick, "ttl": &m.ttl, "expires": &m.ends,
 			"settle_since": &m.since, "settle_due": &m.due, "served_tick": &m.served, "series_tick": &m.anchor, "starts": &m.starts,
+			"paused_since": &m.pauseSince, "paused_until": &m.pauseUntil,
 		}[field] = n
 	}
 }

@@ -30,6 +30,18 @@ func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status,
 	return s.status(ctx, "revoke", statusLua+revokeLua, key, bit(now), minKeep.Milliseconds(), usualTTL.Milliseconds())
 }
 
+// Pause implements [lease.Admin].
+func (s *Store) Pause(ctx context.Context, key string, d time.Duration, by, reason string) (lease.Status, error) {
+	return s.status(ctx, "pause", statusLua+pauseLua, key, min(d, lease.MaxPause).Milliseconds(),
+		lease.Readable(lease.Cut(by, lease.MaxMeta)), lease.Readable(lease.Cut(reason, lease.MaxMeta)), minKeep.Milliseconds())
+}
+
+// Resume implements [lease.Admin]. One standby is woken; who waits with it asks
+// again after a TTL at most, or follows it.
+func (s *Store) Resume(ctx context.Context, key string) (lease.Status, error) {
+	return s.status(ctx, "resume", statusLua+resumeLua, key)
+}
+
 // status is what a script answers that ends with status.lua's.
 func (s *Store) status(ctx context.Context, op, script, key string, args ...any) (lease.Status, error) {
 	a, err := s.eval(ctx, op, script, key, args...)
@@ -40,6 +52,7 @@ func (s *Store) status(ctx context.Context, op, script, key string, args ...any)
 		Key: key, Now: a.int(1), Value: lease.Cut(a.str(3), lease.MaxValue), Remaining: a.duration(4), Holder: lease.Holder(a.str(5)),
 		Token: a.int(6), TTL: a.duration(7), Since: a.int(8), MinHold: a.int(9), Tick: a.int(10), Served: a.int(11),
 		Starts: int(a.int(12)), HandOver: a.int(13) == 1, Meta: lease.Cut(a.str(14), lease.MaxMeta), Runs: runs(a.list(15)),
+		Pause: a.pause(16),
 	}
 	if a.str(2) != "" {
 		status.Why = a.heldReason(2)

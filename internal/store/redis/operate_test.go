@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -66,20 +67,30 @@ func TestHostileState(t *testing.T) {
 func TestOperateScripts(t *testing.T) {
 	const vanished = `{"token":now-10s,"tick":now-20s,"start":now-10s,"end":now,"exit":0,"vanished":true,"host":"host-a","holder":"me"}`
 	runScriptCases(t, []scriptCase{
-		{name: "status", before: leads, call: "status", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL LEASE = 20s; EXISTS WAKE CTL RUNS SETTLED = 0"},
-		{name: "status of nothing", call: "status", want: "1 now _ _ 0 _ 0 0 0 0 0 0 0 0 _ ", after: "EXISTS LEASE STATE WAKE CTL RUNS SETTLED = 0"},
-		{name: "hand over", before: leads, call: "handover", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 1 _ ", after: "HGET STATE hand_over = now-10s; LLEN CTL = 1; PTTL CTL = 5s; EXISTS WAKE = 0"},
-		{name: "hand over: the state was lost", before: "SET LEASE me PX 20s", call: "handover", want: "1 now held me 20s me 0 0 0 0 0 0 0 0 _ ", after: "EXISTS STATE CTL = 0"},
-		{name: "hand over: gone", before: leads + "DEL LEASE", call: "handover", want: "1 now _ _ 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "HGET STATE hand_over = nil; EXISTS CTL = 0"},
+		{name: "status", before: leads, call: "status", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _  0 0 _ _", after: "PTTL LEASE = 20s; EXISTS WAKE CTL RUNS SETTLED = 0"},
+		{name: "status of nothing", call: "status", want: "1 now _ _ 0 _ 0 0 0 0 0 0 0 0 _  0 0 _ _", after: "EXISTS LEASE STATE WAKE CTL RUNS SETTLED = 0"},
+		{name: "hand over", before: leads, call: "handover", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 1 _  0 0 _ _", after: "HGET STATE hand_over = now-10s; LLEN CTL = 1; PTTL CTL = 5s; EXISTS WAKE = 0"},
+		{name: "hand over: the state was lost", before: "SET LEASE me PX 20s", call: "handover", want: "1 now held me 20s me 0 0 0 0 0 0 0 0 _  0 0 _ _", after: "EXISTS STATE CTL = 0"},
+		{name: "hand over: gone", before: leads + "DEL LEASE", call: "handover", want: "1 now _ _ 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _  0 0 _ _", after: "HGET STATE hand_over = nil; EXISTS CTL = 0"},
 		{
-			name: "revoke", before: leads, call: "revoke", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ",
+			name: "revoke", before: leads, call: "revoke", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _  0 0 _ _",
 			after: "GET LEASE = revoked:me; PTTL LEASE = 20s; HMGET STATE token holder released = now _ ~me~; PTTL RUNS = 100s; LLEN CTL = 1; EXISTS WAKE = 0; LRANGE RUNS 0 -1 = " + vanished,
 		},
-		{name: "revoke: what is remembered for longer stays", before: leads + "PEXPIRE STATE 1h", call: "revoke", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL STATE = 3600s; PTTL RUNS = 3600s"},
-		{name: "revoke: a lease without an expiry gets one", before: leads + "PERSIST LEASE", call: "revoke", want: "1 now held me 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "PTTL LEASE = 30s"},
-		{name: "revoke: somebody set it by hand", before: "SET LEASE other PX 20s", call: "revoke", want: "1 now held other 20s other 0 0 0 0 0 0 0 0 _ ", after: "GET LEASE = revoked:other; HMGET STATE token holder released = now _ ~other~; EXISTS RUNS = 0"},
+		{name: "revoke: what is remembered for longer stays", before: leads + "PEXPIRE STATE 1h", call: "revoke", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _  0 0 _ _", after: "PTTL STATE = 3600s; PTTL RUNS = 3600s"},
+		{name: "revoke: a lease without an expiry gets one", before: leads + "PERSIST LEASE", call: "revoke", want: "1 now held me 0 me now-10s 30s now-10s now-10s now-20s 0 0 0 _  0 0 _ _", after: "PTTL LEASE = 30s"},
+		{name: "revoke: somebody set it by hand", before: "SET LEASE other PX 20s", call: "revoke", want: "1 now held other 20s other 0 0 0 0 0 0 0 0 _  0 0 _ _", after: "GET LEASE = revoked:other; HMGET STATE token holder released = now _ ~other~; EXISTS RUNS = 0"},
 		{name: "revoke: the token is the last one", before: leads + "HSET STATE token 9007199254740000", call: "revoke", want: "LEADERRUN leaderrun:state:{leaderrun:leader:k}: token is out of range", after: "GET LEASE = me"},
-		{name: "revoke at once", before: leads, call: "revoke now=1", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _ ", after: "EXISTS LEASE = 0; LLEN CTL = 1; LLEN WAKE = 1; LRANGE RUNS 0 -1 = " + vanished},
+		{name: "revoke at once", before: leads, call: "revoke now=1", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _  0 0 _ _", after: "EXISTS LEASE = 0; LLEN CTL = 1; LLEN WAKE = 1; LRANGE RUNS 0 -1 = " + vanished},
+		{name: "pause", before: leads, call: "pause", want: "1 now held me 20s me now-10s 30s now-10s now-10s now-20s 0 0 0 _  now now+3600s ann _", after: "HMGET STATE paused_since paused_until paused_by token holder = now now+3600s ann now-10s me; PTTL STATE = 3600s; PTTL LEASE = 20s; EXISTS WAKE CTL = 0"},
+		{name: "pause: what is remembered for longer stays", before: ended + "PEXPIRE STATE 2h", call: "pause", want: "1 now _ _ 0 _ now-10s 0 0 0 0 0 0 0 _  now now+3600s ann _", after: "PTTL STATE = 7200s"},
+		{name: "pause: the state must outlast it", call: "pause", want: "1 now _ _ 0 _ 0 0 0 0 0 0 0 0 _  now now+3600s ann _", after: "PTTL STATE = 3600s"},
+		{name: "resume", before: "HSET STATE paused_since now-10s paused_until now+10s paused_by ann", call: "resume", want: "1 now _ _ 0 _ 0 0 0 0 0 0 0 0 _  now-10s now+10s ann _", after: "HMGET STATE paused_since paused_until paused_by = _ _ _; LLEN WAKE = 1; EXISTS CTL = 0"},
+		{name: "resume: not paused", before: ended, call: "resume", want: "1 now _ _ 0 _ now-10s 0 0 0 0 0 0 0 _  0 0 _ _", after: "EXISTS WAKE CTL = 0"},
+		{name: "paused: before it settles", before: "HSET STATE paused_since now-10s paused_until now+10s paused_by ann", call: "acquire", want: "5 now 10s now-10s now+10s ann _", after: "EXISTS LEASE CTL = 0; HGET STATE settle_since = nil"},
+		{name: "paused: the clock has gone back", before: "HSET STATE paused_since now+100s paused_until now+120s", call: "acquire", want: "5 now 20s now+100s now+120s _ _"},
+		{name: "paused for ever is not paused", before: known + "HSET STATE paused_since 1 paused_until 9007199254740000", call: "acquire", want: "1 now now now now now"},
+		{name: "paused: the holder goes on", before: leads + "HSET STATE paused_since now-10s paused_until now+3600s", call: "renew", want: "1 now 0"},
+		{name: "paused: somebody holds", before: rival + "HSET STATE paused_since now-10s paused_until now+3600s", call: "acquire", want: "0 now 20s held other now-10s 40s 10s now+20s"},
 	})
 }
 
@@ -126,6 +137,8 @@ func TestOperatorsRights(t *testing.T) {
 	for _, verb := range []func() (lease.Status, error){
 		func() (lease.Status, error) { return s.Inspect(bounded(t), "k") },
 		func() (lease.Status, error) { return s.HandOver(bounded(t), "k") },
+		func() (lease.Status, error) { return s.Pause(bounded(t), "k", time.Minute, "", "") },
+		func() (lease.Status, error) { return s.Resume(bounded(t), "k") },
 		func() (lease.Status, error) { return s.Revoke(bounded(t), "k", false) },
 		func() (lease.Status, error) { return s.Revoke(bounded(t), "k", true) },
 	} {

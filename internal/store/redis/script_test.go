@@ -29,7 +29,8 @@ var ids = map[string]string{
 }
 
 var scripts = map[string]string{"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "pass": passLua,
-	"status": statusLua + "return status()", "handover": statusLua + handOverLua, "revoke": statusLua + revokeLua}
+	"status": statusLua + "return status()", "handover": statusLua + handOverLua, "revoke": statusLua + revokeLua,
+	"pause": statusLua + pauseLua, "resume": statusLua + resumeLua}
 
 // defaults of a call's arguments, in the order of ARGV.
 var defaults = map[string]string{
@@ -39,6 +40,8 @@ var defaults = map[string]string{
 	"pass":    "",
 	"status":  "",
 	"revoke":  "now=0 keep=100s ttl=30s",
+	"pause":   "for=3600s by=ann reason=_ keep=100s",
+	"resume":  "",
 }
 
 const (

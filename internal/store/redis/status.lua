@@ -1,5 +1,6 @@
 -- status: what is known of the key; it writes nothing. It stands before the text of the verbs that operators use.
--- {1, now, why, value, left, holder, token, ttl, since, min hold until, tick, served, starts, asked, meta, {run, ...}}
+-- {1, now, why, value, left, holder, token, ttl, since, min hold until, tick, served, starts, asked, meta, {run, ...},
+--  pause since, until, by, reason}
 -- why '' says that the key is free; left 0 where it never expires; what is not known is 0 or ''
 local function status()
   local why, holder, left = '', host(st.holder) and st.holder or '', 0
@@ -22,5 +23,5 @@ local function status()
   if runs.err then runs = {} end
   for i, run in ipairs(runs) do runs[i] = string.sub(run, 1, 1024) end -- ours are shorter
   return {1, now, why, string.sub(value or '', 1, 256), left, holder, token or 0, num(st.ttl, known), num(st.acquired, known),
-    num(st.min_hold_until, known), num(st.tick, known), num(st.served_tick, true), num(st.starts, true), asked, string.sub(meta, 1, 4096), runs}
+    num(st.min_hold_until, known), num(st.tick, known), num(st.served_tick, true), num(st.starts, true), asked, string.sub(meta, 1, 4096), runs, pause()}
 end

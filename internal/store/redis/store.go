@@ -114,6 +114,10 @@ var (
 	handOverLua string
 	//go:embed revoke.lua
 	revokeLua string
+	//go:embed pause.lua
+	pauseLua string
+	//go:embed resume.lua
+	resumeLua string
 )
 
 // keep returns how long a key's companions live after the last write: no tick
@@ -154,6 +158,9 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 		err = &lease.DoneError{Ago: time.Duration(max(0, a.int(1)-a.int(2))) * time.Millisecond, GivenUp: a.str(3) == "given-up"}
 	case 4:
 		err = lease.ErrReleased
+	case 5:
+		s.servers.conns.yield()
+		err = &lease.PausedError{Pause: a.pause(3), Remaining: a.duration(2), Tick: a.int(1)}
 	default:
 		a.bad = true
 	}

@@ -30,6 +30,8 @@ var verdicts = []verdict{
 	{`leaderrun history .*`, says(`^START .*\n.* 0 `)},
 	{`leaderrun release( --key \w+)?`, (*try).handOver},
 	{`leaderrun release( --key \w+)? --force( --now)?`, (*try).takeAway},
+	{`leaderrun pause .*`, says(`paused until .* goes on$`)},
+	{`leaderrun resume .*`, (*try).resumed},
 	{`leaderrun explain( --ttl \w+)?`, (*try).shows},
 	{`leaderrun doctor`, says(`(?s)^ok .*ok +rights`)},
 	{`(sudo -u USER env -i HOME=/home/USER )?(/usr/bin/)?leaderrun config`, says(`store +redis://`)},

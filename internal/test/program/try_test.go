@@ -226,6 +226,14 @@ func (try *try) shows() {
 	}
 }
 
+// resumed: the key was paused.
+func (try *try) resumed() {
+	try.succeeds("leaderrun pause --for 1h --key " + try.key())
+	if out := try.succeeds(try.command); !strings.Contains(out, "resumed") {
+		try.Errorf("it says\n%s", out)
+	}
+}
+
 func (try *try) handOver() { try.leaves(128 + int(syscall.SIGTERM)) }
 func (try *try) takeAway() { try.leaves(76) }
 

@@ -1,0 +1,183 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// pauseFlags are what pause was called with.
+type pauseFlags struct {
+	last, until, reason string
+	handOver            bool
+}
+
+func pauseCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "pause --key NAME --for D|--until TIME [--reason TEXT] [--hand-over]",
+		Short: "Have nobody start a command under a key for a while",
+		Long: `Have nobody start a command under a key for a while, on no host. The pause is in the store and ends by itself, after
+90 days at most, or with leaderrun resume. Meanwhile a run is skipped in silence, with the status of any skip (0, or
+that of -E); one with --wait stands by. A command that runs goes on, unless --hand-over has it stopped.
+
+Exit status: 0 the key is paused, 69 the store is away.`,
+		Example: "  leaderrun pause --key nightly --for 2h --reason 'database upgrade'\n  leaderrun pause --key nightly --until 2026-12-01T06:00:00Z --hand-over",
+		Args:    noArguments,
+	}
+	flags := addFlags(command, append(storeFlags, "key")...)
+	var p pauseFlags
+	command.Flags().StringVar(&p.last, "for", "", "`D`: pause for so long, 90 days (2160h) at most")
+	command.Flags().StringVar(&p.until, "until", "", "`TIME`: pause until then: 2026-12-01T06:00:00Z")
+	command.Flags().StringVar(&p.reason, "reason", "", "`TEXT`: why, for those who ask")
+	command.Flags().BoolVar(&p.handOver, "hand-over", false, "have the leader stop its command, too")
+	command.RunE = func(*cobra.Command, []string) error {
+		if err := p.check(); err != nil {
+			return err
+		}
+		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
+			return pause(ctx, store, c.Key, p)
+		})
+	}
+	return command
+}
+
+// check finds what is wrong without the store.
+func (p pauseFlags) check() error {
+	const longest = 200
+	_, err := p.length(time.Now().UnixMilli())
+	for _, r := range p.reason {
+		if !unicode.IsPrint(r) {
+			return &settings.Error{Setting: "reason", Problem: "the character " + strconv.QuoteRune(r) + " is not allowed", Hint: "write one line of printable characters"}
+		}
+	}
+	if n := utf8.RuneCountInString(p.reason); n > longest {
+		return &settings.Error{Setting: "reason", Problem: fmt.Sprintf("%d characters are too long", n), Hint: fmt.Sprintf("use %d at most", longest)}
+	}
+	return err
+}
+
+// length is how long the pause lasts from now on, a time of the store.
+func (p pauseFlags) length(now int64) (time.Duration, error) {
+	name, value := "for", p.last
+	var d time.Duration
+	var err error
+	switch {
+	case p.last != "" && p.until != "":
+		return 0, &settings.Error{Setting: "until", Value: p.until, Problem: "--for says another end", Hint: "give one of them"}
+	case p.last != "":
+		if d, err = settings.Duration("for", p.last); err != nil {
+			return 0, err
+		}
+	case p.until != "":
+		name, value = "until", p.until
+		end, err := time.Parse(time.RFC3339, p.until)
+		if err != nil {
+			return 0, &settings.Error{Setting: name, Value: value, Problem: "is no time", Hint: "write it like 2026-12-01T06:00:00Z or 2026-12-01T06:00:00+01:00; date --iso-8601=seconds shows it now"}
+		}
+		d = end.Sub(time.UnixMilli(now))
+	default:
+		return 0, &settings.Error{Problem: "no end: --for or --until is missing", Hint: "a pause must end by itself: --for 2h, or --until 2026-12-01T06:00:00Z"}
+	}
+	switch {
+	case d < time.Millisecond:
+		return 0, &settings.Error{Setting: name, Value: value, Problem: "is over already", Hint: "name an end that lies ahead"}
+	case d > lease.MaxPause:
+		return 0, &settings.Error{Setting: name, Value: value, Problem: "is more than 90 days from now", Hint: "use 2160h at most, and pause again before it ends"}
+	}
+	return d, nil
+}
+
+func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) error {
+	now := int64(0)
+	if p.until != "" { // it is the store's clock that ends the pause
+		s, err := store.Inspect(ctx, key)
+		if err != nil {
+			return err
+		}
+		now = s.Now
+	}
+	d, err := p.length(now)
+	if err != nil {
+		return err
+	}
+	s, err := store.Pause(ctx, key, d, author(), p.reason)
+	if err != nil {
+		return err
+	}
+	text := key + ": " + pausedUntil(s)
+	if s.Why == lease.HeldLeader && p.handOver {
+		if s, err = store.HandOver(ctx, key); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.HandOver:
+		text += "; asked " + whom(s) + " to stop its command and hand over"
+	case s.Why == lease.HeldLeader:
+		text += "; " + whom(s) + " goes on"
+	}
+	return answerLine(text, nil)
+}
+
+// pausedUntil tells a pause that goes on.
+func pausedUntil(s lease.Status) string {
+	text := fmt.Sprintf("paused until %s (%s left) by %s", instant(s.Pause.Until), span(s.Pause.Left(s.Now)), s.Pause.By)
+	if s.Pause.Reason != "" {
+		text += ": " + s.Pause.Reason
+	}
+	return text
+}
+
+// author is who asks: user@host, the user before sudo.
+func author() string {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if os.Getuid() == 0 {
+		name = cmp.Or(os.Getenv("SUDO_USER"), name)
+	}
+	host, _ := os.Hostname()
+	return name + "@" + cmp.Or(host, "unknown")
+}
+
+func resumeCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "resume --key NAME",
+		Short: "End a pause",
+		Long: `End a pause: a standby takes the lease, and the next run is not skipped.
+
+Exit status: 0 done, 1 the key was not paused, 69 the store is away.`,
+		Example: "  leaderrun resume --key nightly",
+		Args:    noArguments,
+	}
+	flags := addFlags(command, append(storeFlags, "key")...)
+	command.RunE = func(*cobra.Command, []string) error {
+		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
+			return resume(ctx, store, c.Key)
+		})
+	}
+	return command
+}
+
+func resume(ctx context.Context, store lease.Admin, key string) error {
+	s, err := store.Resume(ctx, key)
+	if err != nil {
+		return err
+	}
+	if s.Pause == (lease.Pause{}) {
+		return answerLine(key+": was not paused: "+means(s), errNo)
+	}
+	return answerLine(key+": resumed; it was "+pausedUntil(s), nil)
+}
