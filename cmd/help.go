@@ -9,9 +9,8 @@ import (
 )
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
-       leaderrun status | history | pause | resume | release [flags]
-       leaderrun check | doctor | config | explain [flags]
-       leaderrun help | version | man | completion | install
+       leaderrun status | why | history | pause | resume | release | check [flags]
+       leaderrun doctor | config | explain | help | version | man | completion | install
 `
 
 // help is written by hand but for the flags, and held against the statuses by tests.

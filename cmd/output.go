@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,28 +22,41 @@ import (
 type format string
 
 const (
-	asTable format = "table"
-	asJSON  format = "json"
+	asTable   format = "table"
+	asJSON    format = "json"
+	asMetrics format = "openmetrics" // of status alone
 )
 
-func (f *format) String() string { return string(*f) }
-func (f *format) Type() string   { return "FORMAT" }
+func (f format) String() string { return string(f) }
 
-// Set implements pflag.Value.
-func (f *format) Set(value string) error {
-	switch format(value) {
-	case asTable, asJSON:
-		*f = format(value)
-		return nil
-	}
-	return &settings.Error{Setting: "output", Value: value, Problem: "is neither table nor json", Hint: "use table or json"}
+// formatFlag is -o of a verb, as a pflag.Value.
+type formatFlag struct {
+	format
+	formats []string
 }
 
-func outputFlag(command *cobra.Command) *format {
-	f := asTable
-	command.Flags().VarP(&f, "output", "o", "table or json")
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(asTable), string(asJSON)}, cobra.ShellCompDirectiveNoFileComp))
-	return &f
+func (f *formatFlag) Type() string { return "FORMAT" }
+
+// Set implements pflag.Value.
+func (f *formatFlag) Set(value string) error {
+	if slices.Contains(f.formats, value) {
+		f.format = format(value)
+		return nil
+	}
+	return &settings.Error{Setting: "output", Value: value, Problem: "is no format of this verb", Hint: "use " + f.words()}
+}
+
+func (f *formatFlag) words() string { return strings.Join(f.formats, " or ") }
+
+// outputFlag gives command -o; more are formats beside table and json.
+func outputFlag(command *cobra.Command, more ...format) *format {
+	f := &formatFlag{asTable, []string{string(asTable), string(asJSON)}}
+	for _, format := range more {
+		f.formats = append(f.formats, string(format))
+	}
+	command.Flags().VarP(f, "output", "o", f.words())
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.formats, cobra.ShellCompDirectiveNoFileComp))
+	return &f.format
 }
 
 // print writes v as JSON, or the text that people writes, in one write.

@@ -130,15 +130,6 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	return answerLine(text, nil)
 }
 
-// pausedUntil tells a pause that goes on.
-func pausedUntil(s lease.Status) string {
-	text := fmt.Sprintf("paused until %s (%s left) by %s", instant(s.Pause.Until), span(s.Pause.Left(s.Now)), s.Pause.By)
-	if s.Pause.Reason != "" {
-		text += ": " + s.Pause.Reason
-	}
-	return text
-}
-
 // author is who asks: user@host, the user before sudo.
 func author() string {
 	name := strconv.Itoa(os.Getuid())

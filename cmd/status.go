@@ -19,13 +19,19 @@ func statusCommand() *cobra.Command {
 		Short: "Who leads, since when, and how the last runs went",
 		Long: `Who leads, since when, and how the last runs went: of one key, or of all keys of the prefix.
 
-Exit status: 0 the key is taken (without --key: one of them is), 1 it is free, 69 the store is away.`,
-		Example: "  leaderrun status --key nightly\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
+With -o openmetrics it tells a collector of all keys, as a file of metrics.
+
+Exit status: 0 the key is taken (without --key: one of them is), 1 it is free, 69 the store is away. With -o openmetrics 0
+unless the store is away.`,
+		Example: "  leaderrun status --key nightly\n  leaderrun status -o openmetrics > leaderrun.prom\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
 		Args:    noArguments,
 	}
-	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command)
+	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command, asMetrics)
 	command.RunE = func(*cobra.Command, []string) error {
 		return flags.ask(false, func(ctx context.Context, c settings.Config, store lease.Admin) error {
+			if *output == asMetrics {
+				return showMetrics(ctx, store, c.Key)
+			}
 			if c.Key != "" {
 				return showStatus(ctx, store, c.Key, *output)
 			}
@@ -33,6 +39,24 @@ Exit status: 0 the key is taken (without --key: one of them is), 1 it is free, 6
 		})
 	}
 	return command
+}
+
+// showMetrics tells of one key, or of all.
+func showMetrics(ctx context.Context, store lease.Admin, key string) error {
+	keys := []string{key}
+	if key == "" {
+		var err error
+		if keys, err = store.Keys(ctx); err != nil {
+			return err
+		}
+	}
+	all, damage, err := inspectAll(ctx, store, keys)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	writeMetrics(&b, all)
+	return cmp.Or(writeAnswer(b.String()), damage)
 }
 
 func showStatus(ctx context.Context, store lease.Admin, key string, output format) error {

@@ -124,7 +124,7 @@ func storeAtNight() *fakeStore {
 		"mail":    {Why: lease.HeldRevoked, Value: "revoked:" + db2, Holder: db2, Since: at(time.Minute), Token: three, Remaining: ttl, TTL: ttl, Now: now},
 		"gone":    {Holder: db2, Since: at(-36 * time.Hour), Token: three, TTL: ttl, Now: now, Meta: `{"command":"job"}`},
 		"report": {
-			Now: now, Token: three, Runs: runs[:1],
+			Now: now, Token: three, Runs: runs[:1], Served: at(-24 * time.Hour), Starts: 2, Period: 24 * time.Hour,
 			Pause: lease.Pause{Since: at(0), Until: at(2 * time.Hour), By: "ann@db1", Reason: "database upgrade"},
 		},
 		"odd": {
@@ -171,6 +171,23 @@ func TestStatusOfAllKeys(t *testing.T) {
 		if text, err = answer(t, func() error { return listStatus(t.Context(), &fakeStore{}, output) }); !errors.Is(err, errNo) || text == "" {
 			t.Errorf("seven free keys: %q, %v", text, err)
 		}
+	}
+}
+
+// What a collector reads: every value, and texts of others in their place.
+func TestMetricsOfAllKeys(t *testing.T) {
+	s := storeAtNight()
+	s.damaged = map[string]error{"gone": &lease.StoreError{Op: "status", Err: errors.New("WRONGTYPE"), Permanent: true}}
+	hostile := s.keys["report"]
+	hostile.Pause.By, hostile.Pause.Reason = "a\"b\\", "line\nnext \xff\x1b"
+	s.keys["report"] = hostile
+	text, err := answer(t, func() error { return showMetrics(t.Context(), s, "") })
+	if !errors.Is(err, s.damaged["gone"]) {
+		t.Error(err)
+	}
+	golden(t, "status.openmetrics", text)
+	if text, err = answer(t, func() error { return showMetrics(t.Context(), s, "nightly") }); err != nil || !strings.Contains(text, "leaderrun_key_held{key_class=\"nightly\",key=\"nightly\"} 1\n") {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 
@@ -375,7 +392,7 @@ func TestVerbsRefuse(t *testing.T) {
 	noSettings(t)
 	for args, want := range map[string]string{
 		"status k":                       "status takes no arguments",
-		"status -o yaml":                 "neither table nor json",
+		"status -o yaml":                 "is no format of this verb",
 		"status --ttl 3s":                "unknown flag --ttl",
 		"status --key":                   "--key: needs a value",
 		"status --key a*b":               "not allowed",

@@ -29,6 +29,7 @@ func verbs() map[string]func() *cobra.Command {
 		"resume":     resumeCommand,
 		"status":     statusCommand,
 		"version":    versionCommand,
+		"why":        whyCommand,
 	}
 }
 

@@ -33,6 +33,7 @@ type keyView struct {
 	Tick      *time.Time `json:"tick"`
 	Served    *time.Time `json:"served"`
 	Starts    int        `json:"starts"`
+	PeriodMs  int64      `json:"period_ms"`
 	Value     *string    `json:"value"`
 	StoreTime *time.Time `json:"store_time"`
 	Runs      []runView  `json:"runs"`
@@ -59,7 +60,7 @@ func statusView(s lease.Status) keyView {
 	v := keyView{
 		Key: s.Key, State: state(s), Token: s.Token,
 		LeftMs: s.Remaining.Milliseconds(), TTLMs: s.TTL.Milliseconds(),
-		HandOver: s.HandOver, Starts: s.Starts,
+		HandOver: s.HandOver, Starts: s.Starts, PeriodMs: s.Period.Milliseconds(),
 		Tick: moment(s.Tick), Served: moment(s.Served), StoreTime: moment(s.Now),
 		Runs: runViews(s.Runs), Pause: pauseViewOf(s),
 	}
@@ -120,6 +121,15 @@ func means(s lease.Status) string {
 		return "nobody has ever led"
 	}
 	return "nobody leads"
+}
+
+// pausedUntil tells a pause that goes on.
+func pausedUntil(s lease.Status) string {
+	text := fmt.Sprintf("paused until %s (%s left) by %s", instant(s.Pause.Until), span(s.Pause.Left(s.Now)), s.Pause.By)
+	if s.Pause.Reason != "" {
+		text += ": " + s.Pause.Reason
+	}
+	return text
 }
 
 func statusRows(s lease.Status) [][]string {

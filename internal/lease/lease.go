@@ -25,6 +25,8 @@
 //     is called and has 300 ms to renew: the key settles. A candidate that is
 //     denied when little is left of a lease has the holder called then, so that a
 //     dead one is followed as soon as its lease is over.
+//   - A paused key is granted to nobody. Its holder keeps the lease and may renew it,
+//     bring it back and ask again.
 //
 // Not promised: a store that loses acknowledged writes (an asynchronous
 // failover, a wiped disk) can grant twice. The token covers that, when it is

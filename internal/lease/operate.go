@@ -68,6 +68,8 @@ type Status struct {
 	// more, and Starts how many runs were started for the newest tick.
 	Tick, Served int64
 	Starts       int
+	// Period is that of the newest grant with ticks, 0 if there was none.
+	Period time.Duration
 	// HandOver says that the holder has been asked to hand over.
 	HandOver bool
 	// Meta is what Request.Meta was.

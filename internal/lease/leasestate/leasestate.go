@@ -35,6 +35,8 @@ type State struct {
 	Served int64 `json:"served,omitempty"`
 	Anchor int64 `json:"anchor,omitempty"`
 	Starts int   `json:"starts,omitempty"`
+	// Period is that of the newest grant with ticks, in ms.
+	Period int64 `json:"period_ms,omitempty"`
 	// Settling is under way: a holder that may be alive has been called.
 	Settling *Settling `json:"settling,omitempty"`
 	// Server made the last grant or renewal; "" is unknown.
@@ -129,6 +131,8 @@ func (st *State) Check(key string) error {
 		return fmt.Errorf("token %d is out of range", st.Token)
 	case st.Keep < 0 || st.Keep > maxToken:
 		return fmt.Errorf("it is to be kept for %d ms", st.Keep)
+	case st.Period < 0 || st.Period > maxToken:
+		return fmt.Errorf("a period of %d ms", st.Period)
 	case st.Starts < 0:
 		return fmt.Errorf("%d starts", st.Starts)
 	case st.Paused != nil && st.Paused.Left(st.Paused.Since) == 0:
@@ -138,6 +142,9 @@ func (st *State) Check(key string) error {
 	}
 	return nil
 }
+
+// longestPeriod is ten years, in ms: sums of it stay in range.
+const longestPeriod = 10 * 365 * 86_400_000
 
 // remembered is how many released holders a state keeps.
 const remembered = 20
@@ -335,7 +342,7 @@ func (st *State) Resume() { st.Paused = nil }
 
 // Status is [lease.Admin]'s.
 func (st *State) Status(now Instant) lease.Status {
-	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now)}
+	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Period: milliseconds(min(st.Period, longestPeriod)), Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now)}
 	g := st.Grant
 	if g == nil || (g.Cooldown || g.Revoked) && !g.lives(now) {
 		return s
@@ -356,6 +363,9 @@ func (st *State) grant(token int64, g *Grant, period time.Duration, now Instant)
 	st.Token, st.Grant, st.Settling, st.Server = token, g, nil, now.Server
 	g.extend(now)
 	st.remember(g.TTL, period.Milliseconds(), g.MinHold-g.Acquired)
+	if period > 0 {
+		st.Period = period.Milliseconds()
+	}
 	switch {
 	case covers(st.Anchor, g.Tick, period, now):
 		st.Starts++

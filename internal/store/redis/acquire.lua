@@ -126,7 +126,7 @@ if period > 0 then
 end
 local new = math.max((token or 0) + 1, seen + 1, now) -- at least the time: it grows even over the loss of the counter
 if new > MAXINT then return bad(STATE, 'token is out of range') end
-if period > 0 then redis.call('HSET', STATE, 'series_tick', str(anchor), 'starts', str(starts + 1)) end
+if period > 0 then redis.call('HSET', STATE, 'series_tick', str(anchor), 'starts', str(starts + 1), 'period', ARGV[5]) end
 if token and st.holder ~= '' and st.holder ~= me and host(st.holder) then -- a run that never released
   file(token, record(token, int(st.tick) or 0, int(st.acquired) or 0, math.min(int(st.expires) or now, now), nil, st.holder), keep)
 end

@@ -65,13 +65,14 @@ type memory struct {
 	pauseSince               int64    // nobody is granted the key
 	pauseUntil               int64
 	pauseBy                  string
+	period                   int64  // of the newest grant with ticks
 	meta                     string // of the last grant
 	server                   string // that granted or renewed last
 }
 
 var blank = memory{
 	token: none, granted: none, holdUntil: none, tick: none, ttl: none, ends: none,
-	since: none, due: none, served: none, anchor: none, starts: none, pauseSince: none, pauseUntil: none,
+	since: none, due: none, served: none, anchor: none, starts: none, pauseSince: none, pauseUntil: none, period: none,
 }
 
 type run struct {
@@ -266,7 +267,7 @@ func (m *model) grant(c call, tick int64) []any {
 		if !m.serves(m.anchor, tick, c.period) {
 			m.anchor, m.starts = tick, 0
 		}
-		m.starts = or(m.starts, 0) + 1
+		m.starts, m.period = or(m.starts, 0)+1, c.period
 	}
 	keep := m.kept(c.keep())
 	m.hold(c, token, tick, m.now, m.now+c.minHold)
@@ -412,7 +413,7 @@ func (m *model) status() []any {
 		runs = append(runs, r.record)
 	}
 	return m.answer(1, append([]any{why, m.value, left, holder, or(m.token, 0), ttl, granted, holdUntil, tick,
-		told(m.served), told(m.starts), bit(asked), meta, runs}, m.pauseTold()...)...)
+		told(m.served), told(m.starts), bit(asked), meta, runs}, append(m.pauseTold(), told(m.period))...)...)
 }
 
 // paused is how much of a pause is left, never more than all of it.
@@ -562,7 +563,7 @@ func (m *model) spoil(field, text string) {
 		*map[string]*int64{
 			"token": &m.token, "acquired": &m.granted, "min_hold_until": &m.holdUntil, "tick": &m.tick, "ttl": &m.ttl, "expires": &m.ends,
 			"settle_since": &m.since, "settle_due": &m.due, "served_tick": &m.served, "series_tick": &m.anchor, "starts": &m.starts,
-			"paused_since": &m.pauseSince, "paused_until": &m.pauseUntil,
+			"paused_since": &m.pauseSince, "paused_until": &m.pauseUntil, "period": &m.period,
 		}[field] = n
 	}
 }

@@ -29,6 +29,21 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// What status tells a collector is what one reads.
+func TestKeyMetrics(t *testing.T) {
+	t.Parallel()
+	text, err := os.Open("cmd/testdata/golden/status.openmetrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	promtool := exec.Command("promtool", "check", "metrics")
+	promtool.Stdin = text
+	if out, err := promtool.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // The dashboard's queries are ones, and every metric of theirs and of the alerts'
 // is one of ours.
 func TestDashboard(t *testing.T) {

@@ -26,6 +26,8 @@ var verdicts = []verdict{
 	// Run, on a host and a store of its own: see try.
 	{`(\w+=\S+ )*(/\S+/)?leaderrun -.* -- .+`, (*try).job},
 	{`go run \. .*`, (*try).fromSource},
+	{`leaderrun status -o openmetrics`, says(`^leaderrun_key_held\{.*\} 1$`)},
+	{`leaderrun why .*`, says(`held by`)},
 	{`leaderrun status.*`, says(`\bheld\b`)},
 	{`leaderrun history .*`, says(`^START .*\n.* 0 `)},
 	{`leaderrun release( --key \w+)?`, (*try).handOver},

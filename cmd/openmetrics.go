@@ -1,0 +1,110 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
+)
+
+// keyMetrics are told of every key by status -o openmetrics; ok is false where the
+// store does not know. What a key's runs tell of themselves has other names.
+var keyMetrics = []struct {
+	name, help string
+	value      func(s lease.Status) (v float64, ok bool)
+}{
+	{"held", "1 while somebody leads, else 0.", func(s lease.Status) (float64, bool) {
+		return truth(s.Why == lease.HeldLeader), s.Why != unreadable
+	}},
+	{"paused", "1 while an operator wants nobody to lead, else 0.", func(s lease.Status) (float64, bool) {
+		return truth(s.Pause != (lease.Pause{})), s.Why != unreadable
+	}},
+	{"pause_left_seconds", "Time until the pause ends.", func(s lease.Status) (float64, bool) {
+		return s.Pause.Left(s.Now).Seconds(), s.Pause != lease.Pause{}
+	}},
+	{"token", "Fencing token of the newest lease.", func(s lease.Status) (float64, bool) {
+		return float64(s.Token), s.Token > 0
+	}},
+	{"last_success_timestamp_seconds", "When the newest run that succeeded ended, of the last 20.", func(s lease.Status) (float64, bool) {
+		for _, r := range s.Runs {
+			if !r.Vanished && r.Exit == 0 {
+				return seconds(r.End), validTime(r.End)
+			}
+		}
+		return 0, false
+	}},
+	{"last_run_exit_code", "Status of the newest run, 128+n if signal n ended it; none if it vanished.", func(s lease.Status) (float64, bool) {
+		if len(s.Runs) == 0 || s.Runs[0].Vanished {
+			return 0, false
+		}
+		return float64(s.Runs[0].Exit), true
+	}},
+	{"last_run_vanished", "1 if nobody has said how the newest run ended, else 0.", func(s lease.Status) (float64, bool) {
+		return truth(len(s.Runs) > 0 && s.Runs[0].Vanished), len(s.Runs) > 0
+	}},
+	{"last_run_duration_seconds", "How long the newest run took.", func(s lease.Status) (float64, bool) {
+		if len(s.Runs) == 0 || s.Runs[0].Vanished {
+			return 0, false
+		}
+		return between(s.Runs[0].Start, s.Runs[0].End).Seconds(), true
+	}},
+	{"tick_starts", "Runs that were started for the newest tick.", func(s lease.Status) (float64, bool) {
+		return float64(s.Starts), s.Period > 0
+	}},
+	{"tick_period_seconds", "Distance of ticks, as the newest run with --once-per had it.", func(s lease.Status) (float64, bool) {
+		return s.Period.Seconds(), s.Period > 0
+	}},
+	{"tick_due_seconds", "Time since the tick was due that follows the newest served one, negative before.", func(s lease.Status) (float64, bool) {
+		since := time.Duration(s.Now-s.Served) * time.Millisecond
+		return (since - s.Period).Seconds(), s.Period > 0 && validTime(s.Served) && validTime(s.Now)
+	}},
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func seconds(ms int64) float64 { return float64(ms) / 1000 }
+
+// writeMetrics writes what is known of all keys, for a collector.
+func writeMetrics(b *bytes.Buffer, all []lease.Status) {
+	for _, m := range keyMetrics {
+		var samples bytes.Buffer
+		for _, s := range all {
+			if v, ok := m.value(s); ok {
+				fmt.Fprintf(&samples, "leaderrun_key_%s{%s} %s\n", m.name, keyLabels(s.Key), strconv.FormatFloat(v, 'f', -1, 64))
+			}
+		}
+		writeFamily(b, m.name, m.help, samples.Bytes())
+	}
+	var samples bytes.Buffer
+	for _, s := range all {
+		if s.Pause != (lease.Pause{}) {
+			fmt.Fprintf(&samples, "leaderrun_key_pause_reason{%s,by=\"%s\",reason=\"%s\"} 1\n", keyLabels(s.Key), label(s.Pause.By), label(s.Pause.Reason))
+		}
+	}
+	writeFamily(b, "pause_reason", "Always 1: who paused the key, and why.", samples.Bytes())
+	b.WriteString("# EOF\n")
+}
+
+func writeFamily(b *bytes.Buffer, name, help string, samples []byte) {
+	fmt.Fprintf(b, "# HELP leaderrun_key_%s %s\n# TYPE leaderrun_key_%s gauge\n%s", name, help, name, samples)
+}
+
+// keyLabels are those of the metrics of runs. A key needs no escapes.
+func keyLabels(key string) string {
+	class, _, _ := strings.Cut(key, ":")
+	return fmt.Sprintf(`key_class="%s",key="%s"`, class, key)
+}
+
+// label is a text of anybody's between quotes.
+func label(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(observe.Printable(text))
+}
