@@ -189,6 +189,7 @@ func (t *tracer) run() {
 
 func (t *tracer) ended(tid int, status syscall.WaitStatus) {
 	delete(t.threads, tid)
+	t.orphans()
 	if tid != t.first {
 		return
 	}
@@ -205,6 +206,7 @@ func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 	th := t.threads[tid]
 	if th == nil {
 		t.early[tid] = true // it waits until it is known
+		t.orphans()
 		return
 	}
 	sig, event := status.StopSignal(), int(status)>>16
@@ -243,6 +245,17 @@ func (t *tracer) born(parent, event int) {
 	if t.early[tid] {
 		delete(t.early, tid)
 		_ = ptrace(unix.PTRACE_SYSCALL, tid, 0, 0)
+	}
+}
+
+// orphans takes those for guards whose parent was killed before it could tell of them.
+func (t *tracer) orphans() {
+	for tid := range t.early {
+		if field(tid, "Tgid") == tid && t.threads[field(tid, "PPid")] == nil {
+			t.threads[tid] = &thread{role: guard}
+			delete(t.early, tid)
+			_ = ptrace(unix.PTRACE_SYSCALL, tid, 0, 0)
+		}
 	}
 }
 
@@ -293,17 +306,23 @@ func (t *tracer) begins(tid int, th *thread, name string, args [6]uint64) {
 // strike sends a signal to the thread's process.
 func strike(tid int, sig syscall.Signal) {
 	const pause = 1500 * time.Millisecond
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
-	_, rest, _ := strings.Cut(string(status), "\nTgid:\t")
-	line, _, _ := strings.Cut(rest, "\n")
-	pid, err := strconv.Atoi(line)
-	if err != nil {
+	pid := field(tid, "Tgid")
+	if pid == 0 {
 		return
 	}
 	_ = syscall.Kill(pid, sig)
 	if sig == syscall.SIGSTOP {
 		time.AfterFunc(pause, func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 	}
+}
+
+// field is a number of /proc/TID/status, 0 when the thread is gone.
+func field(tid int, name string) int {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	_, rest, _ := strings.Cut(string(status), "\n"+name+":\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.Atoi(line)
+	return n
 }
 
 // about tells people what a call was about: its path, or what its descriptor is.

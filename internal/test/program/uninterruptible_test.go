@@ -1,0 +1,114 @@
+//go:build linux
+
+package program
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A process in uninterruptible sleep is named after a second, and leaderrun ends when
+// the kernel has let it go. It waits for the answer of a file system, which is the
+// test's own and gives none.
+func TestUninterruptibleIsNamed(t *testing.T) {
+	for _, by := range []string{"guard", "elector"} {
+		t.Run(by, func(t *testing.T) {
+			dir := memory(t)
+			silent := silentFileSystem(t, dir+"/mnt")
+			elector := leaderrun(dir, "-k=100ms", "--", "sh", "-c", "echo $$ >pid; exec stat mnt/file")
+			elector.Stderr = nil
+			stderr, err := elector.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := elector.Start(); err != nil {
+				t.Fatal(err)
+			}
+			<-silent.asked
+			if by == "guard" {
+				send(t, elector.Process.Pid, syscall.SIGTERM)
+			} else {
+				send(t, childOf(t, elector.Process.Pid), syscall.SIGKILL)
+			}
+			pid, err := os.ReadFile(dir + "/pid")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := fmt.Sprintf("process %s (stat): in uninterruptible sleep, D", strings.TrimSpace(string(pid)))
+			for lines := bufio.NewScanner(stderr); ; {
+				if !lines.Scan() {
+					t.Fatalf("nothing says %q", want)
+				}
+				if strings.Contains(lines.Text(), want) {
+					break
+				}
+			}
+			silent.end()
+			if got := status(t, elector); by == "guard" && got != 128+15 || by == "elector" && got != 125 {
+				t.Errorf("status %d", got)
+			}
+		})
+	}
+}
+
+// fileSystem is one that is mounted and answers nothing but that it is there.
+type fileSystem struct {
+	asked chan struct{} // closed when somebody asks for a file
+	end   func()
+}
+
+// silentFileSystem mounts one by the protocol of linux/fuse.h. Who has asked it waits
+// without heeding any signal.
+func silentFileSystem(t *testing.T, at string) fileSystem {
+	if err := os.Mkdir(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Open("/dev/fuse", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skipf("no FUSE here: %v", err)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)
+	if err := syscall.Mount("silent", at, "fuse", syscall.MS_NOSUID|syscall.MS_NODEV, options); err != nil {
+		_ = syscall.Close(fd)
+		t.Skipf("no FUSE here: %v", err)
+	}
+	f := fileSystem{asked: make(chan struct{})}
+	ended := false
+	f.end = func() {
+		if !ended {
+			ended = true
+			_ = syscall.Unmount(at, syscall.MNT_FORCE|syscall.MNT_DETACH) // it fails what is unanswered
+			_ = syscall.Close(fd)
+		}
+	}
+	t.Cleanup(f.end)
+	go func() {
+		const initialize, headerLen, answerLen = 26, 16, 16 + 64
+		request := make([]byte, 1<<17)
+		for asked := false; ; {
+			if _, err := syscall.Read(fd, request); err != nil {
+				return
+			}
+			if operation := binary.NativeEndian.Uint32(request[4:]); operation != initialize {
+				if !asked {
+					asked = true
+					close(f.asked)
+				}
+				continue
+			}
+			answer := make([]byte, answerLen)
+			binary.NativeEndian.PutUint32(answer, answerLen)
+			copy(answer[8:], request[8:headerLen]) // the request's number
+			binary.NativeEndian.PutUint32(answer[16:], 7)
+			binary.NativeEndian.PutUint32(answer[20:], 31)
+			binary.NativeEndian.PutUint32(answer[36:], 1<<16) // max_write
+			_, _ = syscall.Write(fd, answer)
+		}
+	}()
+	return f
+}
