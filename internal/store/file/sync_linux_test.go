@@ -28,7 +28,9 @@ var synced = []struct{ call, what string }{
 // TestSyncs makes each fsync(2) of a run fail in turn, as the kernel sees it.
 func TestSyncs(t *testing.T) {
 	failcall := filepath.Join(t.TempDir(), "failcall")
-	if out, err := exec.Command("go", "build", "-o", failcall, "../../tools/failcall").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-trimpath", "-o", failcall, "../../tools/failcall")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the program's packages are compiled
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	for n := 1; n <= len(synced)+1; n++ {

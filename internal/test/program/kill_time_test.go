@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 var killLoad = flag.Int("killload", 0, "let TestKillTime have so many busy processes beside it")
@@ -25,10 +26,7 @@ var trees = []string{"deep 40", "fork 12", "fork 40", "fork 12 apart"}
 // the tree lives on. The bound is the promise's, the smallest kill margin at a TTL
 // of 15 s; -v shows the figures.
 func TestKillTime(t *testing.T) {
-	chains := filepath.Join(t.TempDir(), "chains")
-	if out, err := exec.Command("go", "build", "-o", chains, "./internal/tools/chains").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	chains := script.Build(t, "internal/tools/chains")
 	for range *killLoad {
 		busy := exec.Command("sh", "-c", "while :; do :; done")
 		if err := busy.Start(); err != nil {

@@ -139,10 +139,7 @@ var lives = []life{
 // is true, and neither a process nor a lease is left.
 func TestEverySystemCallFails(t *testing.T) {
 	t.Parallel()
-	failcall := filepath.Join(t.TempDir(), "failcall")
-	if out, err := exec.Command("go", "build", "-o", failcall, "./internal/tools/failcall").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	failcall := script.Build(t, "internal/tools/failcall")
 	server := script.StartRedis(t).Addr
 	for _, l := range lives {
 		t.Run(l.name, func(t *testing.T) {
@@ -181,10 +178,7 @@ var struck = life{
 // TestStruckAtEverySystemCall kills or stops elector or guard at another system
 // call each time. No process of the tree is alive beside the next leader's command.
 func TestStruckAtEverySystemCall(t *testing.T) {
-	failcall := filepath.Join(t.TempDir(), "failcall")
-	if out, err := exec.Command("go", "build", "-o", failcall, "./internal/tools/failcall").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	failcall := script.Build(t, "internal/tools/failcall")
 	harmless := struck.run(t, failcall, "")
 	harmless.judge(t)
 	if harmless.status != 7 {

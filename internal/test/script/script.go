@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,10 +60,8 @@ func Main(m *testing.M, root string) int {
 			return 0, err
 		}
 		defer os.RemoveAll(bin)
-		build := exec.Command("go", "build", "-trimpath", "-o", bin, ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("go build: %w\n%s", err, out)
+		if err := build(bin, "."); err != nil {
+			return 0, err
 		}
 		helpers, err := filepath.Abs("testdata/script/bin")
 		if err == nil {
@@ -78,6 +77,26 @@ func Main(m *testing.M, root string) int {
 		return 1
 	}
 	return status
+}
+
+// Build builds the program of a folder of this module for the test, and returns its path.
+func Build(t testing.TB, folder string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), path.Base(folder))
+	if err := build(program, "github.com/leaderrun/leaderrun/"+folder); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// build builds a program as leaderrun is shipped.
+func build(to, program string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-o", to, program)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Run runs every script in dir as a parallel subtest. The commands, beside
