@@ -208,11 +208,12 @@ func TestStruckAtEverySystemCall(t *testing.T) {
 	t.Logf("%d runs, in %d of which a blow was dealt", len(blows), dealt.Load())
 }
 
-// each does it for four at a time: every run has several processes of its own.
+// each does it for eight at a time: every run has several processes of its own, which
+// mostly wait.
 func each(faults [][]string, do func([]string)) {
 	next := make(chan []string)
 	var workers sync.WaitGroup
-	for range 4 {
+	for range 8 {
 		workers.Go(func() {
 			for fault := range next {
 				do(fault)

@@ -15,7 +15,8 @@
 //
 // REPORT gets a line "ROLE CALL N" for each kind of call that was made, "failed …"
 // for the one that failed, and "left …" if the guard lived when the elector had
-// ended. The status is COMMAND's, as a shell tells it.
+// ended. Where a call is to fail, only those of its role until then are in it, and all
+// starts of threads. The status is COMMAND's, as a shell tells it.
 //
 // strace counts the calls of each thread for itself: a Go program would get the
 // failure several times, at random, and its command, too.
@@ -227,7 +228,22 @@ func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 	default:
 		deliver = sig
 	}
-	_ = ptrace(unix.PTRACE_SYSCALL, tid, 0, uintptr(deliver))
+	t.goOn(tid, th, deliver)
+}
+
+// goOn lets a thread go on, up to its next system call if that is watched.
+func (t *tracer) goOn(tid int, th *thread, deliver syscall.Signal) {
+	request := unix.PTRACE_CONT
+	if t.watches(th) || th.fails != 0 {
+		request = unix.PTRACE_SYSCALL
+	}
+	_ = ptrace(request, tid, 0, uintptr(deliver))
+}
+
+// watches reports whether every call of a thread counts: where one is to fail, those
+// of its role until then. Stopping takes most of a run's processor time.
+func (t *tracer) watches(th *thread) bool {
+	return t.fault.n == 0 || t.failed == "" && th.role == t.fault.role
 }
 
 // born learns from the parent who its child is: a thread of the same process, or
@@ -238,13 +254,16 @@ func (t *tracer) born(parent, event int) {
 		return
 	}
 	tid, role := int(child), t.threads[parent].role
-	if event != unix.PTRACE_EVENT_CLONE {
+	switch {
+	case event != unix.PTRACE_EVENT_CLONE:
 		role++
+	case t.counts.Load() && !t.watches(t.threads[parent]):
+		t.made[roles[role]+" clone:thread"]++
 	}
 	t.threads[tid] = &thread{role: role}
 	if t.early[tid] {
 		delete(t.early, tid)
-		_ = ptrace(unix.PTRACE_SYSCALL, tid, 0, 0)
+		t.goOn(tid, t.threads[tid], 0)
 	}
 }
 
