@@ -2,7 +2,9 @@ package simulate
 
 import (
 	"flag"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,12 @@ var (
 	first       = flag.Uint64("first", 0, "the seed of the first one")
 	events      = flag.Bool("events", false, "show everything that happens")
 )
+
+// TestMain lets the heap grow: half of the time was spent on collecting it.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
 
 // Three candidates, and whatever a seed brings upon them. What must hold then is
 // in world.judge, born and buried; that somebody leads again afterwards is in
