@@ -79,6 +79,8 @@ var rules = []rule{
 	{path: "internal/store/postgres", only: []string{std, "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/pgproto3", "internal/lease", "internal/lease/leasestate", "internal/store/location", "internal/store/network"}, why: oneStore},
 	{path: "internal/store/network", only: []string{std},
 		why: "it is what the stores share that are reached by a network, and knows none of them"},
+	{path: "internal/store/network/networktest", only: []string{std, "internal/store/network"},
+		why: "it hurts the stores that are reached by a network, and knows none of them"},
 	{path: "internal/test/faultnet", only: []string{std},
 		why: "it hurts connections, whatever runs over them"},
 	{path: "internal/test/fakeclock", only: []string{std},

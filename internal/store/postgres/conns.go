@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -70,7 +69,7 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 		return p.storeError(ctx, op, err)
 	}
 	uncut := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
-	err = guarded(func() error { return call(c) })
+	err = network.Guarded(func() error { return call(c) })
 	const noTransaction = 'I'
 	if uncut() && err == nil && !c.IsClosed() && c.TxStatus() == noTransaction {
 		p.put(c)
@@ -81,17 +80,6 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 		return p.storeError(ctx, op, err)
 	}
 	return nil
-}
-
-// guarded turns a panic of the client into an error: a service on the wrong port
-// must not end the elector.
-func guarded(call func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("unreadable answer: %v", r)
-		}
-	}()
-	return call()
 }
 
 func (p *conns) take(ctx context.Context) (*conn, error) {
@@ -108,7 +96,7 @@ func (p *conns) take(ctx context.Context) (*conn, error) {
 	}
 	p.mu.Unlock()
 	c := &conn{}
-	err := guarded(func() error { return c.connect(ctx, p) })
+	err := network.Guarded(func() error { return c.connect(ctx, p) })
 	switch {
 	case err == nil:
 		p.accepted.Store(true)

@@ -3,20 +3,18 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"runtime"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
@@ -40,17 +38,17 @@ func TestRoundTrips(t *testing.T) {
 		{"TLS and password", "cron", "", 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var w wire
-			s := openWith(t, Options{URL: b.as(t, c.user) + c.parameters, Dialer: w.dial})
+			var w networktest.Wire
+			s := openWith(t, Options{URL: b.as(t, c.user) + c.parameters, Dialer: w.Dial})
 			r := request(strings.ReplaceAll(c.name, " ", "-"))
 			trips := func(what string, want int, call func() error) {
 				t.Helper()
-				before := w.trips()
+				before := w.Trips()
 				if err := call(); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
-				if got := w.trips() - before; got != want || w.dials != 1 {
-					t.Errorf("%s: %d round trips, want %d; %d connections", what, got, want, w.dials)
+				if got := w.Trips() - before; got != want || w.Dials() != 1 {
+					t.Errorf("%s: %d round trips, want %d; %d connections", what, got, want, w.Dials())
 				}
 			}
 			var l lease.Lease
@@ -70,78 +68,11 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// wire counts what goes over a store's connections.
-type wire struct {
-	mu        sync.Mutex
-	dials     int
-	turns     int
-	receiving bool
-	out       bytes.Buffer
-}
-
-func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	w.mu.Lock()
-	w.dials++
-	w.receiving = true
-	w.mu.Unlock()
-	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	return wireConn{c, w}, err
-}
-
-func (w *wire) trips() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.turns
-}
-
-func (w *wire) connections() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dials
-}
-
-func (w *wire) sent(text string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return bytes.Contains(w.out.Bytes(), []byte(text))
-}
-
-type wireConn struct {
-	net.Conn
-	w *wire
-}
-
-func (c wireConn) Write(p []byte) (int, error) {
-	c.w.mu.Lock()
-	if c.w.receiving {
-		c.w.turns++
-		c.w.receiving = false
-	}
-	c.w.out.Write(p)
-	c.w.mu.Unlock()
-	return c.Conn.Write(p)
-}
-
-func (c wireConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.w.mu.Lock()
-	c.w.receiving = true
-	c.w.mu.Unlock()
-	return n, err
-}
-
-// answered reports whether something came back for what was sent last.
-func (w *wire) answered() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.receiving
-}
-
 // Trying again is the caller's decision: it knows whether it may. Nor does the
 // client come again to cancel what has failed.
 func TestEveryCallTriesOnce(t *testing.T) {
-	var hangsUp wire
-	s := openWith(t, Options{URL: "postgres://cron@" + answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.dial})
+	var hangsUp networktest.Wire
+	s := openWith(t, Options{URL: "postgres://cron@" + networktest.Answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.Dial})
 	refusals := 0
 	refused := openWith(t, Options{URL: "postgres://cron@h/db?sslmode=disable", Dialer: func(context.Context, string, string) (net.Conn, error) {
 		refusals++
@@ -149,9 +80,9 @@ func TestEveryCallTriesOnce(t *testing.T) {
 	}})
 	for range 3 {
 		for op, call := range calls(s) {
-			before := hangsUp.connections()
-			if err := call(bounded(t)); err == nil || hangsUp.connections() != before+1 {
-				t.Errorf("%s: error %v, %d connections", op, err, hangsUp.connections()-before)
+			before := hangsUp.Dials()
+			if err := call(bounded(t)); err == nil || hangsUp.Dials() != before+1 {
+				t.Errorf("%s: error %v, %d connections", op, err, hangsUp.Dials()-before)
 			}
 		}
 		for op, call := range calls(refused) {
@@ -182,12 +113,12 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	stores := map[string]*Store{
-		"accepts and never answers": through(neverAnswers(t)),
-		"packets vanish":            through(packetsVanish(t)),
+		"accepts and never answers": through(networktest.NeverAnswers(t)),
+		"packets vanish":            through(networktest.PacketsVanish(t)),
 		"frozen, new connection":    b.open(t),
 		"frozen, warm connection":   warm,
 		"black hole":                hole,
-		"two hosts, both silent":    through(neverAnswers(t) + "," + neverAnswers(t)),
+		"two hosts, both silent":    through(networktest.NeverAnswers(t) + "," + networktest.NeverAnswers(t)),
 	}
 	before := runtime.NumGoroutine()
 	for name, s := range stores {
@@ -238,51 +169,11 @@ func calls(s *Store) map[string]func(context.Context) error {
 	}
 }
 
-func neverAnswers(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String() // the kernel accepts
-}
-
-// packetsVanish returns an address at which the kernel drops every SYN: a
-// listener whose queue is full.
-func packetsVanish(t *testing.T) string {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
-	for range 16 {
-		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
-		var timeout net.Error
-		if errors.As(err, &timeout) && timeout.Timeout() {
-			return addr
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-	}
-	t.Fatal("the queue of the listener does not fill")
-	return ""
-}
-
 // A dead host before the living one takes a part of the time only.
 func TestSecondHostAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	for name, first := range map[string]string{"refuses": "127.0.0.1:1", "is silent": neverAnswers(t), "drops packets": packetsVanish(t)} {
+	for name, first := range map[string]string{"refuses": "127.0.0.1:1", "is silent": networktest.NeverAnswers(t), "drops packets": networktest.PacketsVanish(t)} {
 		t.Run(name, func(t *testing.T) {
 			s := openWith(t, Options{URL: "postgres://postgres:s3cret@" + first + "," + b.Addr + "/postgres"})
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
@@ -297,13 +188,13 @@ func TestSecondHostAnswers(t *testing.T) {
 func TestWaitDoesNotHoldOthersUp(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	var w wire
-	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
+	var w networktest.Wire
+	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
 	l := grant(t, s, request("k"))
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error)
 	go func() { waited <- s.Wait(ctx, "k", time.Minute) }()
-	awaits(t, "LISTEN", func() bool { return w.sent("LISTEN") })
+	awaits(t, "LISTEN", func() bool { return strings.Contains(w.Sent(), "LISTEN") })
 	for range 3 {
 		renewing, done := context.WithTimeout(t.Context(), 5*time.Second)
 		if _, err := s.Renew(renewing, l); err != nil {
@@ -313,7 +204,7 @@ func TestWaitDoesNotHoldOthersUp(t *testing.T) {
 	}
 	cancel()
 	<-waited
-	if n := w.connections(); n != 2 {
+	if n := w.Dials(); n != 2 {
 		t.Errorf("%d connections, want 2", n)
 	}
 }

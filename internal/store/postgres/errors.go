@@ -2,18 +2,15 @@ package postgres
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // rights are all that a user needs who may touch nothing but leaderrun's table.
@@ -80,14 +77,14 @@ const (
 	hintRow       = "delete that row once no command of this key runs"
 	hintIsolation = "ALTER ROLE this user SET default_transaction_isolation = 'read committed'; if it is that, another transaction changes leaderrun_leases: pg_stat_activity shows it"
 	hintRefused   = "look for a trigger, a rule or a row security policy there"
-	hintStart     = "start it, or name the store with --store"
-	hintName      = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
-	hintNetwork   = "check that it runs and that nothing on the way drops packets"
 	hintTLS       = "turn on ssl there, or leave sslmode out of the store's URL"
-	hintCA        = "name the file of its CA's certificate with sslrootcert=FILE in the store's URL, and the server as its certificate does"
-	hintExpired   = "renew that certificate, or set the clock of this host"
 	hintOther     = "check that --store names a Postgres server, and look at its log"
 )
+
+// words are those of an address of Postgres.
+var words = network.Words{
+	Server: "Postgres", CA: "sslrootcert=FILE", Client: "sslcert=FILE&sslkey=FILE", NoTLS: hintTLS, Other: hintOther,
+}
 
 // noTable is that the table is missing and cannot be made.
 type noTable struct{ error }
@@ -130,14 +127,14 @@ func (p *conns) storeError(ctx context.Context, op string, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		text = "given up before an answer came"
 	case ctx.Err() != nil:
-		text, e.Hint = "no answer in time", hintNetwork
+		text, e.Refused, e.Hint = words.Problem(ctx, err)
 	default:
 		if text, e.Permanent, e.Hint = ownProblem(err); text == "" {
 			text, e.Permanent, e.Hint = tlsProblem(err)
 			login = e.Permanent
 		}
 		if text == "" {
-			text, e.Refused, e.Hint = networkProblem(err)
+			text, e.Refused, e.Hint = words.Problem(ctx, err)
 		}
 	}
 	if login && p.accepted.Load() { // it is being changed, there or here
@@ -190,72 +187,15 @@ func ownProblem(err error) (text string, permanent bool, hint string) {
 		return err.Error(), false, hintOneCopy
 	case errors.Is(err, errNoAnswer):
 		return err.Error(), false, hintOther
+	case errors.Is(err, pgconn.ErrConnClosed):
+		return words.Problem(context.Background(), net.ErrClosed)
 	}
 	return "", false, ""
 }
 
 func tlsProblem(err error) (text string, permanent bool, hint string) {
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	var alert *net.OpError
-	last := innermost(err).Error()
-	switch {
-	case errors.As(err, &unknown):
-		return "its certificate was not signed by a CA that this host trusts", true, hintCA
-	case errors.As(err, &name):
-		return "its certificate is not for this name: " + withoutPackage(name), true, hintCA
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate is not valid now: " + withoutPackage(invalid), true, hintExpired
-	case errors.As(err, &alert) && alert.Op == "remote error":
-		return "it refuses this side of TLS: " + withoutPackage(alert.Err), true, "correct sslcert and sslkey in the store's URL"
-	case last == "server refused TLS connection":
+	if network.Cause(err).Error() == "server refused TLS connection" {
 		return "it speaks no TLS", true, hintTLS
 	}
-	return "", false, ""
-}
-
-func withoutPackage(err error) string {
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "x509: "), "tls: ")
-}
-
-func networkProblem(err error) (text string, refused bool, hint string) {
-	var dns *net.DNSError
-	var errno syscall.Errno
-	var timeout interface{ Timeout() bool }
-	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return "no such host", false, hintName
-	case errors.As(err, &dns):
-		return "the name of the host cannot be looked up now", false, hintName
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in time", false, hintNetwork
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		return "it closed the connection", false, hintOther
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused", true, hintStart
-	case errors.As(err, &errno):
-		return errno.Error(), false, hintNetwork
-	}
-	return "no Postgres: " + innermost(err).Error(), false, hintOther
-}
-
-// innermost is the cause of the last thing that was tried.
-func innermost(err error) error {
-	for {
-		var next error
-		switch e := err.(type) { //nolint:errorlint // it goes through the chain itself
-		case interface{ Unwrap() error }:
-			next = e.Unwrap()
-		case interface{ Unwrap() []error }:
-			if all := slices.DeleteFunc(e.Unwrap(), func(e error) bool { return e == nil }); len(all) > 0 {
-				next = all[len(all)-1]
-			}
-		}
-		if next == nil {
-			return err
-		}
-		err = next
-	}
+	return words.TLSProblem(err)
 }

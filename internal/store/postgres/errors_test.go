@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -192,7 +193,7 @@ func TestServerIsUnwell(t *testing.T) {
 	} {
 		t.Run(c.state, func(t *testing.T) {
 			body := "SFATAL\x00C" + c.state + "\x00M" + c.text + "\x00\x00"
-			s := openWith(t, Options{URL: "postgres://cron:sesame@" + answering(t, "E\x00\x00\x00"+string([]byte{byte(4 + len(body))})+body) + "/db?sslmode=disable"})
+			s := openWith(t, Options{URL: "postgres://cron:sesame@" + networktest.Answering(t, "E\x00\x00\x00"+string([]byte{byte(4 + len(body))})+body) + "/db?sslmode=disable"})
 			wantError(t, acquire(t, s), false, c.text+" ("+c.state+")", c.hint)
 		})
 	}
@@ -278,8 +279,8 @@ func TestHostileAnswers(t *testing.T) {
 		row("1") + row("99999999999999999999", "1", "f", "1", "", "5", "{}") + end,
 	} {
 		t.Run(fmt.Sprintf("%.30q", answer), func(t *testing.T) {
-			for _, greeting := range []string{"", hello} {
-				s := openWith(t, Options{URL: "postgres://cron:sesame@" + answering(t, greeting, answer) + "/db?sslmode=disable"})
+			for _, answers := range [][]string{{answer}, {hello, answer}} {
+				s := openWith(t, Options{URL: "postgres://cron:sesame@" + networktest.Answering(t, answers...) + "/db?sslmode=disable"})
 				for op, call := range calls(s) {
 					err := call(bounded(t))
 					if op == "wait" || op == "listen" {
@@ -298,36 +299,4 @@ func TestHostileAnswers(t *testing.T) {
 			}
 		})
 	}
-}
-
-// answering is a server that gives one answer to each of what comes in, and then
-// hangs up. An empty answer is none.
-func answering(t *testing.T, answers ...string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				buf := make([]byte, 64<<10)
-				for _, text := range answers {
-					if text == "" {
-						continue
-					}
-					if _, err := c.Read(buf); err != nil {
-						return
-					}
-					_, _ = c.Write([]byte(text))
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
 }

@@ -9,20 +9,22 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
 // waiting runs a call that waits, and returns what comes of it once the server
 // has heard LISTEN.
-func waiting(t *testing.T, w *wire, call func() error) <-chan error {
+func waiting(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
 	over := make(chan error, 1)
 	go func() { over <- call() }()
-	awaits(t, "LISTEN", func() bool { return w.sent("LISTEN") })
+	awaits(t, "LISTEN", func() bool { return strings.Contains(w.Sent(), "LISTEN") })
 	return over
 }
 
@@ -42,8 +44,8 @@ func TestStandbyHasOneConnection(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	holder := b.open(t)
-	var w wire
-	standby := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
+	var w networktest.Wire
+	standby := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
 	for round := range 3 {
 		l := grant(t, holder, request("k"))
 		r := request("k")
@@ -68,7 +70,7 @@ func TestStandbyHasOneConnection(t *testing.T) {
 	if err := standby.Wait(bounded(t), "k", atMost); err != nil || time.Since(began) < atMost {
 		t.Errorf("over after %s: %v", time.Since(began), err)
 	}
-	if n := w.connections(); n != 1 {
+	if n := w.Dials(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
 }
@@ -115,13 +117,13 @@ func TestNotificationIsLost(t *testing.T) {
 	}
 	t.Cleanup(proxy.Close)
 	l := grant(t, b.open(t), request("k"))
-	var w wire
-	standby := openWith(t, Options{URL: "postgres://postgres:s3cret@" + proxy.Addr() + "/postgres?sslmode=disable", Dialer: w.dial})
+	var w networktest.Wire
+	standby := openWith(t, Options{URL: "postgres://postgres:s3cret@" + proxy.Addr() + "/postgres?sslmode=disable", Dialer: w.Dial})
 	const atMost = 2 * time.Second
 	began := time.Now()
 	over := waiting(t, &w, func() error { return standby.Wait(bounded(t), "k", atMost) })
 	awaits(t, "standby that listens", func() bool {
-		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun' AND state = 'idle' AND query LIKE '%leaderrun_leases%'") == "2" && w.answered()
+		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun' AND state = 'idle' AND query LIKE '%leaderrun_leases%'") == "2" && w.Answered()
 	})
 	if err := proxy.Set(faultnet.DropReplies); err != nil {
 		t.Fatal(err)
@@ -158,8 +160,8 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 			t.Run(name+"/"+op, func(t *testing.T) {
 				b := newBackend(t)
 				grant(t, b.open(t), request("k"))
-				var w wire
-				s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
+				var w networktest.Wire
+				s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
 				over := waiting(t, &w, func() error { return call(s) })
 				lose(t, b)
 				var failure *lease.StoreError
@@ -183,8 +185,8 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 func TestHolderIsCalled(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	var w wire
-	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.dial})
+	var w networktest.Wire
+	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
 	grant(t, s, request("k"))
 	over := waiting(t, &w, func() error { return s.Listen(bounded(t), "k") })
 	for _, other := range []string{s.channel(callKind, "other"), s.channel(wakeKind, "k")} {
@@ -228,9 +230,9 @@ func TestNoConnectionIsLeft(t *testing.T) {
 // its connections nobody must listen: the next request may be another client's.
 func TestPooler(t *testing.T) {
 	b := newBackend(t)
-	var w wire
+	var w networktest.Wire
 	pooled := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := w.dial(ctx, network, addr)
+		c, err := w.Dial(ctx, network, addr)
 		return &otherProcess{Conn: c}, err
 	}})
 	l := grant(t, pooled, request("k"))
@@ -242,13 +244,13 @@ func TestPooler(t *testing.T) {
 			t.Errorf("%v, want ErrNoWakeups", err)
 		}
 	}
-	if w.sent("LISTEN") {
+	if strings.Contains(w.Sent(), "LISTEN") {
 		t.Error("LISTEN was sent")
 	}
 	if err := pooled.Release(bounded(t), l, lease.Result{}); err != nil {
 		t.Error(err)
 	}
-	if n := w.connections(); n != 1 {
+	if n := w.Dials(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -87,11 +88,11 @@ func roundTripsInACluster(t *testing.T, c *script.Cluster) {
 					t.Fatal(err)
 				}
 			}
-			var w wire
-			s := openWith(t, Options{URL: "redis-cluster://" + tt.addr, Prefix: prefix, Dialer: w.dial})
+			var w networktest.Wire
+			s := openWith(t, Options{URL: "redis-cluster://" + tt.addr, Prefix: prefix, Dialer: w.Dial})
 			l := grant(t, s, request("trips")) // settles: two acquires
-			if got := w.trips(); w.dials != tt.dials || got != tt.trips {
-				t.Errorf("%d round trips on %d connections, want %d on %d", got, w.dials, tt.trips, tt.dials)
+			if got := w.Trips(); w.Dials() != tt.dials || got != tt.trips {
+				t.Errorf("%d round trips on %d connections, want %d on %d", got, w.Dials(), tt.trips, tt.dials)
 			}
 			elsewhere := "trips"
 			for n := node; n == node; n, _ = c.Of(t, prefix+":leader:"+elsewhere) {
@@ -99,13 +100,13 @@ func roundTripsInACluster(t *testing.T, c *script.Cluster) {
 			}
 			other := grant(t, s, request(elsewhere))
 			warm := func(ls ...lease.Lease) int {
-				before := w.trips()
+				before := w.Trips()
 				for _, l := range ls {
 					if _, err := s.Renew(bounded(t), l); err != nil {
 						t.Error(err)
 					}
 				}
-				return w.trips() - before
+				return w.Trips() - before
 			}
 			warm(l, other)
 			if got := warm(l, other, l); got != 3 {
@@ -274,8 +275,8 @@ func TestNoCluster(t *testing.T) {
 		{one.Addr, true, false, "it is no node of a cluster", "redis://"},
 		{dead.Addr + "," + one.Addr, false, false, "it is no node of a cluster", "redis://"},
 		{dead.Addr, false, true, "connection refused", "start it"},
-		{answering(t, greeting, greeting), true, false, "it is no node of a cluster", "redis://"},
-		{answering(t, greeting, "+OK\r\n"), false, false, "no Redis: ", "look at its log"},
+		{networktest.Answering(t, greeting, greeting), true, false, "it is no node of a cluster", "redis://"},
+		{networktest.Answering(t, greeting, "+OK\r\n"), false, false, "no Redis: ", "look at its log"},
 	} {
 		t.Run(c.addrs, func(t *testing.T) {
 			err := acquire(t, openCluster(t, c.addrs))

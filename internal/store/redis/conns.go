@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -83,7 +82,8 @@ func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (a
 	}
 	c.ctx = ctx
 	uncut := context.AfterFunc(ctx, func() { _ = c.Close() })
-	v, err := guarded(c.Client, call)
+	var v any
+	err = network.Guarded(func() (err error) { v, err = call(c.Client); return err })
 	if errors.Is(err, redis.Nil) {
 		v, err = nil, nil // an answer: nothing
 	}
@@ -104,17 +104,6 @@ func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (a
 		p.drop(addr)
 	}
 	return v, err
-}
-
-// guarded turns a panic of the client into an error: it panics on lengths that
-// no Redis sends, and a service on the wrong port must not end the elector.
-func guarded(c *redis.Client, call func(*redis.Client) (any, error)) (v any, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			v, err = nil, fmt.Errorf("unreadable answer: %v", r)
-		}
-	}()
-	return call(c)
 }
 
 func (p *conns) take(addr string) (*conn, error) {
@@ -206,7 +195,7 @@ var errTooManyClients = errors.New("max number of clients reached")
 
 func (c *plain) Write(p []byte) (int, error) {
 	n, err := c.fromKernel.Write(p)
-	if hungUp(err) && !c.answered { // as the next Read will tell, unless there are those words
+	if network.HungUp(err) && !c.answered { // as the next Read will tell, unless there are those words
 		return len(p), nil
 	}
 	return n, err

@@ -7,9 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -37,24 +36,24 @@ func TestRoundTrips(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := script.StartRedis(t, c.args...)
-			var w wire
-			s := openWith(t, Options{URL: "redis://" + c.user + server.Addr + c.path, Prefix: prefix, Dialer: w.dial})
+			var w networktest.Wire
+			s := openWith(t, Options{URL: "redis://" + c.user + server.Addr + c.path, Prefix: prefix, Dialer: w.Dial})
 			l := grant(t, s, request("k")) // settles: at least two acquires
-			if got := w.trips(); w.dials != 1 || got != c.first+1 {
-				t.Errorf("%d round trips on %d connections, want %d for the first acquire and 1 for the second", got, w.dials, c.first)
+			if got := w.Trips(); w.Dials() != 1 || got != c.first+1 {
+				t.Errorf("%d round trips on %d connections, want %d for the first acquire and 1 for the second", got, w.Dials(), c.first)
 			}
-			before := w.trips()
+			before := w.Trips()
 			if _, err := s.Renew(bounded(t), l); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.trips() - before; got != 2 || w.dials != 1 {
-				t.Errorf("%d round trips for a renewal and a release on a warm connection, %d connections", got, w.dials)
+			if got := w.Trips() - before; got != 2 || w.Dials() != 1 {
+				t.Errorf("%d round trips for a renewal and a release on a warm connection, %d connections", got, w.Dials())
 			}
 			for _, word := range []string{"CLIENT", "client", "PING", "ping", "evalsha"} {
-				if bytes.Contains(w.sent(), []byte(word+"\r\n")) {
+				if strings.Contains(w.Sent(), word+"\r\n") {
 					t.Errorf("%s was sent", word)
 				}
 			}
@@ -62,65 +61,11 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// wire counts what goes over a store's connections.
-type wire struct {
-	mu        sync.Mutex
-	dials     int
-	turns     int
-	receiving bool
-	out       bytes.Buffer
-}
-
-func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	w.mu.Lock()
-	w.dials++
-	w.receiving = true
-	w.mu.Unlock()
-	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	return wireConn{c, w}, err
-}
-
-func (w *wire) trips() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.turns
-}
-
-func (w *wire) sent() []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return bytes.Clone(w.out.Bytes())
-}
-
-type wireConn struct {
-	net.Conn
-	w *wire
-}
-
-func (c wireConn) Write(p []byte) (int, error) {
-	c.w.mu.Lock()
-	if c.w.receiving {
-		c.w.turns++
-		c.w.receiving = false
-	}
-	c.w.out.Write(p)
-	c.w.mu.Unlock()
-	return c.Conn.Write(p)
-}
-
-func (c wireConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.w.mu.Lock()
-	c.w.receiving = true
-	c.w.mu.Unlock()
-	return n, err
-}
-
 // Trying again is the caller's decision: it knows whether it may.
 func TestEveryCallTriesOnce(t *testing.T) {
 	t.Parallel()
-	var hangsUp wire
-	s := openWith(t, Options{URL: "redis://" + answering(t, greeting, ""), Prefix: prefix, Dialer: hangsUp.dial})
+	var hangsUp networktest.Wire
+	s := openWith(t, Options{URL: "redis://" + networktest.Answering(t, greeting, ""), Prefix: prefix, Dialer: hangsUp.Dial})
 	refusals := 0
 	refused := openWith(t, Options{URL: "redis://h", Prefix: prefix, Dialer: func(context.Context, string, string) (net.Conn, error) {
 		refusals++
@@ -128,9 +73,9 @@ func TestEveryCallTriesOnce(t *testing.T) {
 	}})
 	for range 3 {
 		for op, call := range calls(s) {
-			before := hangsUp.dials
-			if err := call(bounded(t)); err == nil || hangsUp.dials != before+1 {
-				t.Errorf("%s: error %v, %d connections", op, err, hangsUp.dials-before)
+			before := hangsUp.Dials()
+			if err := call(bounded(t)); err == nil || hangsUp.Dials() != before+1 {
+				t.Errorf("%s: error %v, %d connections", op, err, hangsUp.Dials()-before)
 			}
 		}
 		for op, call := range calls(refused) {
@@ -150,8 +95,8 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	t.Cleanup(frozen.Cont)
 
 	for name, s := range map[string]*Store{
-		"accepts and never answers": open(t, neverAnswers(t)),
-		"packets vanish":            open(t, packetsVanish(t)),
+		"accepts and never answers": open(t, networktest.NeverAnswers(t)),
+		"packets vanish":            open(t, networktest.PacketsVanish(t)),
 		"frozen, new connection":    open(t, frozen.Addr),
 		"frozen, warm connection":   warm,
 	} {
@@ -201,54 +146,15 @@ func calls(s *Store) map[string]func(context.Context) error {
 	}
 }
 
-func neverAnswers(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String() // the kernel accepts
-}
-
-// packetsVanish returns an address at which the kernel drops every SYN: a
-// listener whose queue is full.
-func packetsVanish(t *testing.T) string {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
-	for range 16 {
-		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
-		if errors.Is(err, os.ErrDeadlineExceeded) || isTimeout(err) {
-			return addr
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-	}
-	t.Fatal("the queue of the listener does not fill")
-	return ""
-}
-
 func TestWaitDoesNotHoldOthersUp(t *testing.T) {
 	b := realBackend(t)
-	var w wire
-	s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.dial})
+	var w networktest.Wire
+	s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.Dial})
 	l := grant(t, s, request("k"))
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error)
 	go func() { waited <- s.Wait(ctx, "k", time.Minute) }()
-	for !bytes.Contains(w.sent(), []byte("BLPOP")) {
+	for !strings.Contains(w.Sent(), "BLPOP") {
 		time.Sleep(time.Millisecond)
 	}
 	for range 3 {
@@ -260,8 +166,8 @@ func TestWaitDoesNotHoldOthersUp(t *testing.T) {
 	}
 	cancel()
 	<-waited
-	if w.dials != 2 {
-		t.Errorf("%d connections, want 2", w.dials)
+	if w.Dials() != 2 {
+		t.Errorf("%d connections, want 2", w.Dials())
 	}
 }
 
@@ -269,12 +175,12 @@ func TestWaitDoesNotHoldOthersUp(t *testing.T) {
 func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 	b := realBackend(t)
 	for atMost, asked := range map[time.Duration]string{time.Minute: "59.750", time.Second: "0.900"} {
-		var w wire
-		s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.dial})
+		var w networktest.Wire
+		s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.Dial})
 		ctx, cancel := context.WithCancel(t.Context())
 		waited := make(chan error, 1)
 		go func() { waited <- s.Wait(ctx, "k", atMost) }()
-		for !bytes.Contains(w.sent(), []byte("BLPOP")) {
+		for !strings.Contains(w.Sent(), "BLPOP") {
 			select {
 			case err := <-waited:
 				t.Fatalf("it has not asked: %v", err)
@@ -283,8 +189,8 @@ func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 		}
 		cancel()
 		<-waited
-		if !bytes.Contains(w.sent(), []byte("\r\n"+asked+"\r\n")) {
-			t.Errorf("a wait of %s is one of another time than %s s for the server: %q", atMost, asked, w.sent())
+		if !strings.Contains(w.Sent(), "\r\n"+asked+"\r\n") {
+			t.Errorf("a wait of %s is one of another time than %s s for the server: %q", atMost, asked, w.Sent())
 		}
 	}
 }

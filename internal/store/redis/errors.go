@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // rights are all that an ACL user needs who may touch nothing but leaderrun's
@@ -121,11 +121,15 @@ const (
 	hintMoving  = "the key's slot is on its way to another node: wait until CLUSTER SETSLOT has ended that"
 	// Sentinels name a replica when a failover is not over yet, or went wrong.
 	hintFailover = "wait for the end of the failover, or look at SENTINEL MASTERS"
-	hintStart    = "start it, or name the store with --store"
-	hintName     = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
-	hintNetwork  = "check that it runs and that nothing on the way drops packets"
+	hintSocket   = "let this user write to the socket: unixsocketperm, or the group of the server"
 	hintOther    = "check that --store names a Redis server (rediss:// where it speaks TLS), and look at its log"
 )
+
+// words are those of an address of Redis.
+var words = network.Words{
+	Server: "Redis", CA: "ca=FILE", Client: "cert=FILE&key=FILE", Name: "server_name=NAME",
+	NoTLS: "name the port that does, or leave TLS out: redis:// instead of rediss://", Other: hintOther,
+}
 
 // failure says in one line what a person needs to know of err, which is anything
 // that the client, the network or the server can come up with. What is "redis"
@@ -151,9 +155,12 @@ func (s *servers) failure(ctx context.Context, what, addr string, err error) *le
 	default:
 		login = true
 		if text, e.Permanent, e.Hint = tlsProblem(err); text == "" {
-			text, e.Refused, e.Hint = networkProblem(ctx, err)
+			text, e.Refused, e.Hint = words.Problem(ctx, err)
 		}
-		if s.tls != nil && e.Hint == hintNetwork {
+		if errors.Is(err, syscall.EACCES) {
+			text, e.Hint = "permission denied", hintSocket
+		}
+		if s.tls != nil && e.Hint == network.HintNetwork {
 			e.Hint += ", and that this port speaks TLS"
 		}
 	}
@@ -167,31 +174,6 @@ func (s *servers) failure(ctx context.Context, what, addr string, err error) *le
 	now := s.latest.Load()
 	e.Err = fmt.Errorf("%s at %s: %s", what, addr, lease.Readable(text, now.password, now.sentinelPassword))
 	return e
-}
-
-func networkProblem(ctx context.Context, err error) (text string, refused bool, hint string) {
-	var dns *net.DNSError
-	var errno syscall.Errno
-	switch {
-	case ctx.Err() != nil, isTimeout(err):
-		return "no answer in time", false, hintNetwork
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return "no such host", false, hintName
-	case errors.As(err, &dns):
-		return "the name of the host cannot be looked up now", false, hintName
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused", true, hintStart
-	case errors.Is(err, syscall.ENOENT):
-		return "no such socket", true, hintStart
-	case errors.Is(err, syscall.EACCES):
-		return "permission denied", false, "let this user write to the socket: unixsocketperm, or the group of the server"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		return "it closed the connection", false, hintOther
-	case errors.As(err, &errno):
-		return errno.Error(), false, hintNetwork
-	}
-	return "no Redis: " + strings.TrimPrefix(err.Error(), "redis: "), false, hintOther
 }
 
 // inScript is what servers wrap round the error of a command in a script:
@@ -234,9 +216,4 @@ func noAnswer(what, addr, asked string) *lease.StoreError {
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
-}
-
-func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
 }

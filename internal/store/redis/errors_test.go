@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -156,7 +157,7 @@ func TestServerIsUnwell(t *testing.T) {
 			if answer != "" {
 				answer += "\r\n"
 			}
-			wantError(t, acquire(t, open(t, answering(t, greeting, answer))), c.permanent, c.says, c.hint)
+			wantError(t, acquire(t, open(t, networktest.Answering(t, greeting, answer))), c.permanent, c.says, c.hint)
 		})
 	}
 }
@@ -312,7 +313,7 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(fmt.Sprintf("%.30q", answer), func(t *testing.T) {
 			t.Parallel() // some end with their context only
 			for _, hello := range []string{greeting, answer} {
-				s := open(t, ":sesame@"+answering(t, hello, answer))
+				s := open(t, ":sesame@"+networktest.Answering(t, hello, answer))
 				for op, call := range calls(s) {
 					err := call(bounded(t))
 					var failure *lease.StoreError
@@ -329,32 +330,3 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 const greeting = "*0\r\n"
-
-// answering is a server that answers the greeting and everything after it with
-// two texts, and hangs up.
-func answering(t *testing.T, hello, answer string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				buf := make([]byte, 64<<10)
-				for _, text := range []string{hello, answer} {
-					if _, err := c.Read(buf); err != nil || text == "" {
-						return
-					}
-					_, _ = c.Write([]byte(text))
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
-}

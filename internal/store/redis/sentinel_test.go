@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -130,22 +130,22 @@ func TestSentinelsInTurn(t *testing.T) {
 	set.Sentinels[0].Kill()
 	set.Sentinels[1].Stop()
 	t.Cleanup(set.Sentinels[1].Cont)
-	addrs := packetsVanish(t) + "," + neverAnswers(t) + "," + set.Addrs()
-	var w wire
-	s := openWith(t, Options{URL: "redis-sentinel://" + addrs + "/mymaster", Prefix: prefix, Dialer: w.dial})
+	addrs := networktest.PacketsVanish(t) + "," + networktest.NeverAnswers(t) + "," + set.Addrs()
+	var w networktest.Wire
+	s := openWith(t, Options{URL: "redis-sentinel://" + addrs + "/mymaster", Prefix: prefix, Dialer: w.Dial})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if _, err := s.Acquire(ctx, request("k")); !isSettling(err) {
 		t.Errorf("acquire: %v", err)
 	}
-	before := w.dials
+	before := w.Dials()
 	l := grant(t, s, request("k"))
-	if _, err := s.Renew(bounded(t), l); err != nil || w.dials != before {
-		t.Errorf("renewed with %d new connections, %v", w.dials-before, err)
+	if _, err := s.Renew(bounded(t), l); err != nil || w.Dials() != before {
+		t.Errorf("renewed with %d new connections, %v", w.Dials()-before, err)
 	}
 	// Nor does a sentinel take all the time where there is no end to it.
 	began := time.Now()
-	if err := openSentinels(t, neverAnswers(t)+","+set.Sentinels[2].Addr).Pass(t.Context(), "k"); err != nil || time.Since(began) > 3*guideLimit {
+	if err := openSentinels(t, networktest.NeverAnswers(t)+","+set.Sentinels[2].Addr).Pass(t.Context(), "k"); err != nil || time.Since(began) > 3*guideLimit {
 		t.Errorf("pass: %v after %s", err, time.Since(began))
 	}
 }
@@ -158,11 +158,11 @@ func isSettling(err error) bool {
 func TestRoundTripsWithSentinels(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 0, script.Servers{})
-	var w wire
-	s := openWith(t, Options{URL: "redis-sentinel://" + set.Addrs() + "/mymaster", Prefix: prefix, Dialer: w.dial})
+	var w networktest.Wire
+	s := openWith(t, Options{URL: "redis-sentinel://" + set.Addrs() + "/mymaster", Prefix: prefix, Dialer: w.Dial})
 	grant(t, s, request("k")) // settles: two acquires
-	if got := w.trips(); w.dials != 2 || got != 6 {
-		t.Errorf("%d round trips on %d connections, want 2 with a sentinel, 2 greetings, 1 for each acquire", got, w.dials)
+	if got := w.Trips(); w.Dials() != 2 || got != 6 {
+		t.Errorf("%d round trips on %d connections, want 2 with a sentinel, 2 greetings, 1 for each acquire", got, w.Dials())
 	}
 	// A wait that is called off says nothing of the server.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -173,7 +173,7 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	if err := s.Wait(waiting, "k", time.Minute); err == nil {
 		t.Error("the wait was not called off")
 	}
-	if err := s.Pass(bounded(t), "k"); err != nil || bytes.Count(w.sent(), []byte("get-master-addr-by-name")) != 1 {
+	if err := s.Pass(bounded(t), "k"); err != nil || strings.Count(w.Sent(), "get-master-addr-by-name") != 1 {
 		t.Errorf("the sentinels were asked again, %v", err)
 	}
 }
@@ -181,15 +181,15 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 // Nothing but a call that a node has turned away is sent again: what may have been
 // carried out is the caller's to repeat.
 func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
-	hangsUp := answering(t, greeting, "")
+	hangsUp := networktest.Answering(t, greeting, "")
 	for _, url := range []string{
-		"redis-sentinel://" + naming(t, answering(t, greeting, greeting)) + "," + naming(t, answering(t, greeting, greeting)) + "/mymaster",
+		"redis-sentinel://" + naming(t, networktest.Answering(t, greeting, greeting)) + "," + naming(t, networktest.Answering(t, greeting, greeting)) + "/mymaster",
 		"redis-cluster://" + speaking(t, clusterGreeting, func() string { return "-MOVED 1 " + hangsUp + "\r\n" }) + "," + hangsUp,
 	} {
-		var w wire
-		s := openWith(t, Options{URL: url, Prefix: prefix, Dialer: w.dial})
+		var w networktest.Wire
+		s := openWith(t, Options{URL: url, Prefix: prefix, Dialer: w.Dial})
 		for op, call := range calls(s) {
-			before := bytes.Count(w.sent(), []byte(":{leaderrun:leader:k}\r\n"))
+			before := strings.Count(w.Sent(), ":{leaderrun:leader:k}\r\n")
 			wantError(t, call(bounded(t)), false, "it closed the connection", "look at its log")
 			keys := 4 // with braces
 			switch op {
@@ -198,7 +198,7 @@ func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
 			case "list":
 				keys = 0
 			}
-			if sent := bytes.Count(w.sent(), []byte(":{leaderrun:leader:k}\r\n")) - before; sent != keys {
+			if sent := strings.Count(w.Sent(), ":{leaderrun:leader:k}\r\n") - before; sent != keys {
 				t.Errorf("%s: %d keys sent, want %d once", op, sent, keys)
 			}
 		}
@@ -258,15 +258,15 @@ func TestSentinelsHelpNot(t *testing.T) {
 	replica := script.StartRedis(t, "--replicaof", "127.0.0.1", "1")
 	dead := script.StartRedis(t)
 	dead.Kill()
-	locked := answering(t, "-NOAUTH HELLO must be called with the client already authenticated\r\n", "-NOAUTH Authentication required.\r\n")
-	unknown := answering(t, greeting, "*-1\r\n")
+	locked := networktest.Answering(t, "-NOAUTH HELLO must be called with the client already authenticated\r\n", "-NOAUTH Authentication required.\r\n")
+	unknown := networktest.Answering(t, greeting, "*-1\r\n")
 	for _, c := range []struct {
 		name, addrs        string
 		permanent, refused bool
 		says, hint         string
 	}{
 		{"unknown name", unknown, true, false, `sentinel at ` + unknown + `: it knows no server named "mymaster"`, "SENTINEL MASTERS"},
-		{"unknown to all", unknown + "," + answering(t, greeting, "*-1\r\n"), true, false, `it knows no server named "mymaster" (2 were asked)`, "SENTINEL MASTERS"},
+		{"unknown to all", unknown + "," + networktest.Answering(t, greeting, "*-1\r\n"), true, false, `it knows no server named "mymaster" (2 were asked)`, "SENTINEL MASTERS"},
 		{"unknown to one", unknown + "," + dead.Addr, false, false, `it knows no server named "mymaster"`, "SENTINEL MASTERS"},
 		{"a server", redis.Addr, true, false, "sentinel at " + redis.Addr + ": unknown command 'SENTINEL'", "name the sentinels"},
 		{"locked", locked, true, false, "NOAUTH", "sentinel_password=PASSWORD"},
@@ -274,12 +274,12 @@ func TestSentinelsHelpNot(t *testing.T) {
 		{"nobody anywhere", dead.Addr + "," + dead.Addr + "," + dead.Addr, false, true, "connection refused (3 were asked)", "start it"},
 		{"a dead server", naming(t, dead.Addr), false, false, "redis at " + dead.Addr + ": connection refused", "another takes its place"},
 		{"a replica", naming(t, replica.Addr), false, false, "redis at " + replica.Addr + ": a sentinel named it, but it is a replica", "failover"},
-		{"an empty answer", answering(t, greeting, "*0\r\n"), false, false, "something else than a sentinel does", "look at its log"},
-		{"numbers", answering(t, greeting, "*2\r\n:1\r\n:2\r\n"), false, false, "something else than a sentinel does", "look at its log"},
-		{"no host", answering(t, greeting, "*2\r\n$0\r\n\r\n$4\r\n6379\r\n"), false, false, "something else than a sentinel does", "look at its log"},
-		{"a text", answering(t, greeting, "+127.0.0.1:6379\r\n"), false, false, "something else than a sentinel does", "look at its log"},
-		{"a password", answering(t, greeting, "-ERR not sesame2\r\n"), false, false, "not ***", ""},
-		{"an error", answering(t, greeting, "-IDONTKNOW what\x1b[2J\r\n"), false, false, "IDONTKNOW what", ""},
+		{"an empty answer", networktest.Answering(t, greeting, "*0\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"numbers", networktest.Answering(t, greeting, "*2\r\n:1\r\n:2\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"no host", networktest.Answering(t, greeting, "*2\r\n$0\r\n\r\n$4\r\n6379\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"a text", networktest.Answering(t, greeting, "+127.0.0.1:6379\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"a password", networktest.Answering(t, greeting, "-ERR not sesame2\r\n"), false, false, "not ***", ""},
+		{"an error", networktest.Answering(t, greeting, "-IDONTKNOW what\x1b[2J\r\n"), false, false, "IDONTKNOW what", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := openWith(t, Options{URL: "redis-sentinel://" + c.addrs + "/mymaster?sentinel_password=sesame2", Prefix: prefix})
@@ -303,7 +303,7 @@ func naming(t *testing.T, addr string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answering(t, greeting, fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port))
+	return networktest.Answering(t, greeting, fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port))
 }
 
 // What one sentinel says that is behind the others does not last.
@@ -316,7 +316,7 @@ func TestAnotherSentinelIsAsked(t *testing.T) {
 // Sentinels and nodes that do not answer hold nobody up, whatever the number.
 func TestGuidesEndWithTheCall(t *testing.T) {
 	t.Parallel()
-	black, frozen := packetsVanish(t), neverAnswers(t)
+	black, frozen := networktest.PacketsVanish(t), networktest.NeverAnswers(t)
 	for _, url := range []string{
 		"redis-sentinel://" + black + "/n", "redis-sentinel://" + frozen + "/n",
 		"redis-sentinel://" + black + "," + frozen + "," + black + "," + frozen + "/n", "rediss-sentinel://" + frozen + "/n",

@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
+
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // tlsConfig reads the parameters of TLS and the files that they name.
@@ -68,10 +69,6 @@ func secure(ctx context.Context, c net.Conn, config *tls.Config, addr string) (n
 	return secured{t}, nil
 }
 
-func hungUp(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
 // secured is a connection on which the cause of its end is not lost: a server
 // that does not like this side's certificate says so after the handshake, and has
 // hung up when the first request comes.
@@ -79,7 +76,7 @@ type secured struct{ *tls.Conn }
 
 func (c secured) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	if hungUp(err) {
+	if network.HungUp(err) {
 		if _, alert := c.Read(make([]byte, 1)); alert != nil {
 			err = alert
 		}
@@ -87,38 +84,12 @@ func (c secured) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// tlsProblem puts what went wrong with TLS into words; what is permanent takes
-// another certificate, or another URL. An empty text says that it was not TLS.
+// tlsProblem puts what went wrong with TLS into words.
 func tlsProblem(err error) (text string, permanent bool, hint string) {
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	var noTLS tls.RecordHeaderError
-	var alert *net.OpError
+	text, permanent, hint = words.TLSProblem(err)
 	var handshake handshakeError
-	switch {
-	case errors.As(err, &unknown):
-		return "its certificate was not signed by a CA that this host trusts", true, "name the file of its CA's certificate with ca=FILE in the store's URL"
-	case errors.As(err, &name):
-		return "its certificate is not for this name: " + withoutPackage(name), true, "name the server as its certificate does, or give that name with server_name=NAME in the store's URL"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "a certificate that it shows is valid from " + date(invalid.Cert.NotBefore) + " to " + date(invalid.Cert.NotAfter), true, "renew that certificate, or set the clock of this host"
-	case errors.As(err, &noTLS):
-		return "it speaks no TLS at this port", false, "name the port that does, or leave TLS out: redis:// instead of rediss://"
-	case errors.As(err, &alert) && alert.Op == "remote error":
-		text, hint = "it refuses this side of TLS: "+withoutPackage(alert.Err), "it must speak TLS 1.2 or newer: look at its settings and its log"
-		if permanent = strings.Contains(text, "certificate"); permanent {
-			hint = "give a client certificate that it trusts with cert=FILE&key=FILE in the store's URL"
-		}
-		return text, permanent, hint
-	case errors.As(err, &handshake) && !isTimeout(err) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET):
-		return "no TLS: " + withoutPackage(err), false, hintOther
+	if text == "" && errors.As(err, &handshake) && !network.IsTimeout(err) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		return "no TLS: " + strings.TrimPrefix(err.Error(), "tls: "), false, hintOther
 	}
-	return "", false, ""
+	return text, permanent, hint
 }
-
-func withoutPackage(err error) string {
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "x509: "), "tls: ")
-}
-
-func date(t time.Time) string { return t.UTC().Format(time.RFC3339) }

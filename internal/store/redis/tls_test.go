@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -121,14 +122,14 @@ func TestRoundTripsOverTLS(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
 	server := script.StartRedis(t)
 	addr := certs.ServeTLS(t, rawClient(t, server.Addr), "server")
-	var w wire
-	s := openWith(t, Options{URL: "rediss://" + addr + "?ca=" + certs.File("ca.pem"), Prefix: prefix, Dialer: w.dial})
+	var w networktest.Wire
+	s := openWith(t, Options{URL: "rediss://" + addr + "?ca=" + certs.File("ca.pem"), Prefix: prefix, Dialer: w.Dial})
 	l := grant(t, s, request("k")) // settles: two acquires
-	if got := w.trips(); w.dials != 1 || got != 4 {
-		t.Errorf("%d round trips on %d connections, want 3 for the first acquire and 1 for the second", got, w.dials)
+	if got := w.Trips(); w.Dials() != 1 || got != 4 {
+		t.Errorf("%d round trips on %d connections, want 3 for the first acquire and 1 for the second", got, w.Dials())
 	}
-	if _, err := s.Renew(bounded(t), l); err != nil || w.dials != 1 || w.trips() != 5 {
-		t.Errorf("renewed on %d connections with %d round trips, %v", w.dials, w.trips(), err)
+	if _, err := s.Renew(bounded(t), l); err != nil || w.Dials() != 1 || w.Trips() != 5 {
+		t.Errorf("renewed on %d connections with %d round trips, %v", w.Dials(), w.Trips(), err)
 	}
 }
 
@@ -161,9 +162,9 @@ func TestNoTLS(t *testing.T) {
 		name, addr string
 		says, hint string
 	}{
-		{"a text", answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n", ""), "it speaks no TLS at this port", "redis:// instead of rediss://"},
-		{"nonsense in a record", answering(t, "\x16\x03\x03\x00\x04\x63\x00\x00\x00", ""), "no TLS: ", "look at its log"},
-		{"nothing", answering(t, "", ""), "it closed the connection", "look at its log"},
+		{"a text", networktest.Answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n", ""), "it speaks no TLS at this port", "redis:// instead of rediss://"},
+		{"nonsense in a record", networktest.Answering(t, "\x16\x03\x03\x00\x04\x63\x00\x00\x00", ""), "no TLS: ", "look at its log"},
+		{"nothing", networktest.Answering(t, "", ""), "it closed the connection", "look at its log"},
 		{"TLS 1.1", old, "it refuses this side of TLS: protocol version not supported", "TLS 1.2 or newer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -206,7 +207,7 @@ func hangingUp(t *testing.T, certs script.Certificates, config *tls.Config) (add
 // A handshake ends with the call that needs it.
 func TestHandshakeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	for name, addr := range map[string]string{"accepts and never answers": neverAnswers(t), "plain Redis": script.StartRedis(t).Addr} {
+	for name, addr := range map[string]string{"accepts and never answers": networktest.NeverAnswers(t), "plain Redis": script.StartRedis(t).Addr} {
 		s := openWith(t, Options{URL: "rediss://" + addr, Prefix: prefix})
 		for op, call := range calls(s) {
 			t.Run(name+"/"+op, func(t *testing.T) {

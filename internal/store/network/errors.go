@@ -1,0 +1,139 @@
+package network
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Words are what the errors of one store call things.
+type Words struct {
+	// Server is what should answer, such as "Redis".
+	Server string
+	// CA, Client and Name are parts of an address: for the file of a CA, for the two
+	// files of a client certificate, and for the name in the server's certificate, which
+	// is empty where the address has no such part.
+	CA, Client, Name string
+	// NoTLS and Other are hints: the server speaks no TLS; anything may be wrong.
+	NoTLS, Other string
+}
+
+// Hints about the way to a server.
+const (
+	HintNetwork = "check that it runs and that nothing on the way drops packets"
+	hintStart   = "start it, or name the store with --store"
+	hintName    = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
+)
+
+// Problem words an error that kept a server from answering, other than one of TLS.
+// It is refused if nothing listens at the address.
+func (w Words) Problem(ctx context.Context, err error) (text string, refused bool, hint string) {
+	var dns *net.DNSError
+	var errno syscall.Errno
+	switch {
+	case ctx.Err() != nil:
+		return "no answer in time", false, HintNetwork
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "no such host", false, hintName
+	case errors.As(err, &dns):
+		return "the name of the host cannot be looked up now", false, hintName
+	case IsTimeout(err):
+		return "no answer in time", false, HintNetwork
+	case HungUp(err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return "it closed the connection", false, w.Other
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused", true, hintStart
+	case errors.Is(err, syscall.ENOENT):
+		return "no such socket", true, hintStart
+	case errors.As(err, &errno):
+		return errno.Error(), false, HintNetwork
+	}
+	return "no " + w.Server + ": " + Cause(err).Error(), false, w.Other
+}
+
+// TLSProblem words an error of TLS. What is permanent takes another certificate, or
+// another address. The text is empty if it was not TLS.
+func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var noTLS tls.RecordHeaderError
+	var alert *net.OpError
+	switch {
+	case errors.As(err, &unknown):
+		return "its certificate was not signed by a CA that this host trusts", true, "name the file of its CA's certificate with " + w.CA + " in the store's URL"
+	case errors.As(err, &name):
+		hint = "name the server as its certificate does"
+		if w.Name != "" {
+			hint += ", or give that name with " + w.Name + " in the store's URL"
+		}
+		return "its certificate is not for this name: " + withoutPackage(name), true, hint
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Sprintf("a certificate that it shows is valid from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter)), true,
+			"renew that certificate, or set the clock of this host"
+	case errors.As(err, &noTLS):
+		return "it speaks no TLS at this port", false, w.NoTLS
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		text = "it refuses this side of TLS: " + withoutPackage(alert.Err)
+		if strings.Contains(text, "certificate") {
+			return text, true, "give a client certificate that it trusts with " + w.Client + " in the store's URL"
+		}
+		return text, false, "it must speak TLS 1.2 or newer: look at its settings and its log"
+	}
+	return "", false, ""
+}
+
+// HungUp reports whether the other side has closed a connection that was written to.
+func HungUp(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// IsTimeout reports whether err says that something took too long.
+func IsTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// Cause is the innermost error of what was tried last.
+func Cause(err error) error {
+	for {
+		var next error
+		switch e := err.(type) { //nolint:errorlint // it goes through the chain itself
+		case interface{ Unwrap() error }:
+			next = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			if all := slices.DeleteFunc(e.Unwrap(), func(e error) bool { return e == nil }); len(all) > 0 {
+				next = all[len(all)-1]
+			}
+		}
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}
+
+// Guarded turns a panic of a store's client into an error: what answers at a wrong
+// port must not end the elector.
+func Guarded(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("unreadable answer: %v", r)
+		}
+	}()
+	return call()
+}
+
+func withoutPackage(err error) string {
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "x509: "), "tls: ")
+}
+
+func date(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,82 @@
+package network
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var words = Words{Server: "Store", CA: "ca=FILE", Client: "cert=FILE", Other: "other"}
+
+func TestProblem(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		says    string
+		refused bool
+		hint    string
+	}{
+		{&net.DNSError{IsNotFound: true}, "no such host", false, hintName},
+		{&net.DNSError{IsTimeout: true}, "the name of the host cannot be looked up now", false, hintName},
+		{&net.OpError{Err: os.ErrDeadlineExceeded}, "no answer in time", false, HintNetwork},
+		{syscall.ECONNREFUSED, "connection refused", true, hintStart},
+		{syscall.ENOENT, "no such socket", true, hintStart},
+		{io.ErrUnexpectedEOF, "it closed the connection", false, "other"},
+		{net.ErrClosed, "it closed the connection", false, "other"},
+		{syscall.ECONNRESET, "it closed the connection", false, "other"},
+		{syscall.EHOSTUNREACH, "no route to host", false, HintNetwork},
+		{errors.Join(syscall.ECONNREFUSED, fmt.Errorf("second: %w", errors.New("nonsense"))), "connection refused", true, hintStart},
+		{errors.Join(errors.New("first"), fmt.Errorf("second: %w", errors.New("nonsense"))), "no Store: nonsense", false, "other"},
+	} {
+		err := fmt.Errorf("dial: %w", c.err)
+		if says, refused, hint := words.Problem(t.Context(), err); says != c.says || refused != c.refused || hint != c.hint {
+			t.Errorf("%v: %q, refused %t, %q", c.err, says, refused, hint)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if says, refused, _ := words.Problem(ended, err); says != "no answer in time" || refused {
+			t.Errorf("%v after the end: %q, refused %t", c.err, says, refused)
+		}
+		if says, _, _ := words.TLSProblem(err); says != "" {
+			t.Errorf("%v is of TLS: %q", c.err, says)
+		}
+	}
+}
+
+func TestTLSProblem(t *testing.T) {
+	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	remote := func(text string) error { return &net.OpError{Op: "remote error", Err: errors.New("tls: " + text)} }
+	for _, c := range []struct {
+		err       error
+		says      string
+		permanent bool
+		hint      string
+	}{
+		{x509.UnknownAuthorityError{}, "not signed by a CA that this host trusts", true, "with ca=FILE in the store's URL"},
+		{x509.HostnameError{Host: "h", Certificate: &x509.Certificate{}}, "not for this name", true, "name the server as its certificate does"},
+		{x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotBefore: day, NotAfter: day.AddDate(1, 0, 0)}},
+			"valid from 2026-01-02T00:00:00Z to 2027-01-02T00:00:00Z", true, "renew that certificate"},
+		{remote("certificate required"), "it refuses this side of TLS: certificate required", true, "with cert=FILE in the store's URL"},
+		{remote("protocol version not supported"), "it refuses this side of TLS: protocol version", false, "TLS 1.2"},
+	} {
+		says, permanent, hint := words.TLSProblem(fmt.Errorf("handshake: %w", c.err))
+		if !strings.Contains(says, c.says) || permanent != c.permanent || !strings.Contains(hint, c.hint) {
+			t.Errorf("%v: %q, permanent %t, %q", c.err, says, permanent, hint)
+		}
+	}
+}
+
+// A panic of a client is an answer that nobody can read.
+func TestGuarded(t *testing.T) {
+	err := Guarded(func() error { panic("length -5") })
+	if err == nil || err.Error() != "unreadable answer: length -5" {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,158 @@
+// Package networktest has servers that do not work, and connections that count, for
+// the tests of the stores. Only tests may import it.
+package networktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+// Wire counts what goes over a store's connections. Several goroutines may use it.
+type Wire struct {
+	mu        sync.Mutex
+	dials     int
+	trips     int
+	receiving bool
+	out       bytes.Buffer
+}
+
+// Dial opens a connection that counts.
+func (w *Wire) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	w.mu.Lock()
+	w.dials++
+	w.receiving = true
+	w.mu.Unlock()
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	return wireConn{c, w}, err
+}
+
+// Dials returns how many connections there were.
+func (w *Wire) Dials() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dials
+}
+
+// Trips returns the round trips: one begins where something is sent after something
+// was received. The handshake of TCP is none.
+func (w *Wire) Trips() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trips
+}
+
+// Sent returns all that was sent.
+func (w *Wire) Sent() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.String()
+}
+
+// Answered reports whether something came back for what was sent last.
+func (w *Wire) Answered() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.receiving
+}
+
+type wireConn struct {
+	net.Conn
+	w *Wire
+}
+
+func (c wireConn) Write(p []byte) (int, error) {
+	c.w.mu.Lock()
+	if c.w.receiving {
+		c.w.trips++
+		c.w.receiving = false
+	}
+	c.w.out.Write(p)
+	c.w.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+func (c wireConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.w.mu.Lock()
+	c.w.receiving = true
+	c.w.mu.Unlock()
+	return n, err
+}
+
+// Answering starts a server that gives one answer to each of what comes in, and then
+// hangs up; at an empty answer it hangs up at once. It returns the address.
+func Answering(t *testing.T, answers ...string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				buf := make([]byte, 64<<10)
+				for _, text := range answers {
+					if _, err := c.Read(buf); err != nil || text == "" {
+						return
+					}
+					_, _ = c.Write([]byte(text))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// NeverAnswers returns an address at which connections are made and nothing is read.
+func NeverAnswers(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String() // the kernel accepts
+}
+
+// PacketsVanish returns an address at which the kernel drops every SYN: a
+// listener whose queue is full.
+func PacketsVanish(t *testing.T) string {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+	for range 16 {
+		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
+		if network.IsTimeout(err) {
+			return addr
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Fatal("the queue of the listener does not fill")
+	return ""
+}
