@@ -345,7 +345,6 @@ func (m *model) release(c call) []any {
 	}
 	if has || last {
 		m.holder, m.asked, m.since, m.due = "", "", none, none
-		m.retire(c.holder)
 		m.token = max(counter, c.token)
 		m.wakeEnd = m.now + wakeLife
 	}
@@ -355,7 +354,10 @@ func (m *model) release(c call) []any {
 	if c.period > 0 && c.success && (c.tick > m.served || m.served > m.now+c.period) {
 		m.served = c.tick
 	}
-	if has || last || c.success {
+	if known := slices.Contains(m.released, c.holder); !known || has || last || c.success {
+		if !known {
+			m.retire(c.holder)
+		}
 		m.memoryEnd = m.now + m.kept(c.keep())
 	}
 	if c.ran {

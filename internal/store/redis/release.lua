@@ -17,9 +17,11 @@ if ours then
   end
 end
 local ended = st.holder == me and (token or 0) <= mine -- the newest grant was the caller's, expired or not
+-- Nothing that this candidacy has sent may be granted later, also if it has lost its lease.
+local known = string.find(st.released, ' ' .. me .. ' ', 1, true)
+if not known then redis.pcall('HSET', STATE, 'released', string.sub(' ' .. me .. ' ' .. st.released, 1, 1000)) end
 if ours or ended then
-  redis.pcall('HSET', STATE, 'holder', '', 'released', string.sub(' ' .. me .. ' ' .. st.released, 1, 1000), 'hand_over', '',
-    'settle_since', '', 'settle_due', '')
+  redis.pcall('HSET', STATE, 'holder', '', 'hand_over', '', 'settle_since', '', 'settle_due', '')
   if (token or 0) < mine then redis.pcall('HSET', STATE, 'token', ARGV[2]) end
   ping(WAKE)
 end
@@ -31,7 +33,7 @@ if period > 0 then
   -- the last served tick only grows, unless it is garbage of the far future
   if success and (not ok or tick > ok or ok > now + period) then redis.pcall('HSET', STATE, 'served_tick', ARGV[6]) end
 end
-if ours or ended or success then redis.pcall('PEXPIRE', STATE, keep) end
+if ours or ended or success or not known then redis.pcall('PEXPIRE', STATE, keep) end
 if ran then file(mine, record(mine, tick, tonumber(ARGV[7]), now, ARGV[5], me), keep) end
 
 if ours or value == 'cooldown:' .. me then return {1, now} end

@@ -1,0 +1,175 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+)
+
+// The scripts and package leasestate keep one contract, each in its own words. What
+// candidates and operators are told must be the same, call by call, as long as
+// nobody else writes to the store. A history in which it is not is made small.
+func TestScriptsFollowTheRules(t *testing.T) {
+	t.Parallel()
+	s := miniStage(t)
+	store := open(t, s.addr)
+	eachHistory(t, *histories, s.unhurt, func(t *testing.T, steps []step) string {
+		s.do(t, "FLUSHALL")
+		r := &ruled{state: leasestate.New("k"), now: began, server: s.self}
+		granted := map[string]call{}
+		for i, step := range steps {
+			if g, ok := granted[step.holder]; ok { // which it was may depend on what was left out
+				step.token, step.tick, step.granted, step.holdUntil = g.token, g.tick, g.granted, g.holdUntil
+			} else if step.verb == "renew" || step.verb == "release" {
+				step.verb = "acquire"
+			}
+			want := r.do(t, step)
+			if g := r.state.Grant; g != nil && string(g.Holder) == step.holder {
+				granted[step.holder] = call{token: r.state.Token, tick: g.Tick, granted: g.Acquired, holdUntil: g.MinHold}
+			}
+			s.setTime(r.now)
+			if got := tell(t, store, step); got != want {
+				return fmt.Sprintf("step %d\nscripts: %s\nrules:   %s", i, got, want)
+			}
+		}
+		return ""
+	})
+}
+
+// unhurt is what is left of a history if nobody but operators hurts the store, no
+// silence makes it forget the key, and it remembers all holders that released it.
+func (s *stage) unhurt(t *testing.T, seed int64) []step {
+	const remembered = 18
+	var left []step
+	releases := 0
+	for _, step := range s.history(t, seed) {
+		if step.verb == "release" {
+			releases++
+		}
+		if releases > remembered {
+			break
+		}
+		step.wait, step.seenTTL = min(step.wait, 12*hour), min(step.seenTTL, 8*hour)
+		if slices.Contains([]string{"acquire", "renew", "release", "handover", "revoke"}, step.verb) {
+			left = append(left, step)
+		}
+	}
+	return left
+}
+
+// ruled is a key that package leasestate keeps.
+type ruled struct {
+	state     leasestate.State
+	now, born int64
+	server    string
+}
+
+func (r *ruled) do(t *testing.T, s step) string {
+	r.now += s.wait
+	now := leasestate.Instant{Boot: "redis", Up: r.now, Wall: r.now, Settle: settling, Server: r.server}
+	if r.born > 0 {
+		now.Serving = r.now - r.born
+	}
+	answer := tell(t, ruledStore{&r.state, now}, s)
+	if r.state.Token > 0 && r.born == 0 {
+		r.born = r.now
+	}
+	return answer
+}
+
+// ruledStore is that key as a store, at one instant.
+type ruledStore struct {
+	*leasestate.State
+	now leasestate.Instant
+}
+
+func (s ruledStore) Acquire(_ context.Context, r lease.Request) (lease.Lease, error) {
+	return s.State.Acquire(r, s.now)
+}
+
+func (s ruledStore) Renew(_ context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.State.Renew(l, s.now)
+}
+
+func (s ruledStore) Release(_ context.Context, l lease.Lease, r lease.Result) error {
+	return s.State.Release(l, r, s.now)
+}
+
+func (s ruledStore) HandOver(context.Context, string) (lease.Status, error) {
+	s.State.HandOver(s.now)
+	return s.Status(s.now), nil
+}
+
+func (s ruledStore) Revoke(_ context.Context, _ string, atOnce bool) (lease.Status, error) {
+	before := s.Status(s.now)
+	s.State.Revoke(atOnce, s.now)
+	return before, nil
+}
+
+// judged is what a step needs of a store.
+type judged interface {
+	Acquire(context.Context, lease.Request) (lease.Lease, error)
+	Renew(context.Context, lease.Lease) (lease.Lease, error)
+	Release(context.Context, lease.Lease, lease.Result) error
+	HandOver(ctx context.Context, key string) (lease.Status, error)
+	Revoke(ctx context.Context, key string, atOnce bool) (lease.Status, error)
+}
+
+// tell takes a step and says what was told.
+func tell(t *testing.T, on judged, s step) string {
+	t.Helper()
+	ctx, ms := bounded(t), time.Millisecond
+	l := lease.Lease{
+		Key: "k", Holder: lease.Holder(s.holder), Token: s.token, TTL: time.Duration(s.ttl) * ms, AcquiredAt: s.granted, MinHoldUntil: s.holdUntil,
+		Tick: s.tick, Period: time.Duration(s.period) * ms, Meta: "{}",
+	}
+	var err error
+	var status lease.Status
+	told := "yes"
+	switch s.verb {
+	case "acquire":
+		l, err = on.Acquire(ctx, lease.Request{
+			Key: "k", Holder: l.Holder, TTL: l.TTL, MinHold: time.Duration(s.minHold) * ms, Tick: s.tick, Period: l.Period, Tries: int(s.tries), Meta: "{}",
+			Seen: lease.Seen{Token: s.seen, TTL: time.Duration(s.seenTTL) * ms, Expires: s.seenEnds, Left: time.Duration(s.seenLeft) * ms},
+		})
+		told = fmt.Sprintf("granted: token %d, tick %d, acquired %d, hold until %d", l.Token, l.Tick, l.AcquiredAt, l.MinHoldUntil)
+	case "renew":
+		l, err = on.Renew(ctx, l)
+		told = fmt.Sprintf("renewed: hand over %t, was gone %t", l.HandOver, l.Reasserted)
+	case "release":
+		err = on.Release(ctx, l, lease.Result{Ran: s.ran, Success: s.success, Exit: int(s.exit)})
+	case "handover":
+		status, err = on.HandOver(ctx, "k")
+		told = tellStatus(status)
+	case "revoke":
+		status, err = on.Revoke(ctx, "k", s.atOnce)
+		told = tellStatus(status)
+	}
+	var held *lease.HeldError
+	switch {
+	case errors.As(err, &held):
+		told = fmt.Sprintf("%s: token %d, %s left of %s", held.Why, held.Token, held.Remaining, held.TTL)
+		if held.Why == lease.HeldLeader { // who waits for another end need not know more
+			told += fmt.Sprintf(", by %s for %s, expires %d", held.Value, held.Since, held.Expires)
+		}
+	case errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrRevoked): // the scripts say why
+		told = lease.ErrLost.Error()
+	case err != nil:
+		told = err.Error()
+	}
+	return told
+}
+
+func tellStatus(s lease.Status) string {
+	told := fmt.Sprintf("%s: token %d, %s left, holder %s, hand over %t, served %d, starts %d", s.Why, s.Token, s.Remaining, s.Holder, s.HandOver, s.Served, s.Starts)
+	for _, r := range s.Runs {
+		told += fmt.Sprintf("; run %d of %s, tick %d, %d, vanished %t", r.Token, r.Holder, r.Tick, r.Exit, r.Vanished)
+	}
+	return told
+}
