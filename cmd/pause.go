@@ -55,7 +55,7 @@ Exit status: 0 the key is paused, 69 the store is away.`,
 // check finds what is wrong without the store.
 func (p pauseFlags) check() error {
 	const longest = 200
-	_, err := p.length(time.Now().UnixMilli())
+	_, err := p.length(time.Now().UnixMilli()) //nolint:forbidigo // a first look; by the store's clock it is asked once more
 	for _, r := range p.reason {
 		if !unicode.IsPrint(r) {
 			return &settings.Error{Setting: "reason", Problem: "the character " + strconv.QuoteRune(r) + " is not allowed", Hint: "write one line of printable characters"}

@@ -35,6 +35,7 @@ func NewHost() (*Host, error) {
 	return &h, h.IP("link", "set", "lo", "up")
 }
 
+// Close gives the namespace up.
 func (h *Host) Close() { h.namespace.Close() }
 
 func (h *Host) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.namespace.Fd()) }
