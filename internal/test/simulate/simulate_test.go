@@ -154,7 +154,7 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	}
 	if w.setBack > 0 { // only who asks makes the lease of a dead holder as short as it was
 		limit += ttl
-		if w.forgetful { // and where the state is lost, nobody knows how short that is
+		if w.evicted { // and nobody knows how short that is
 			limit += w.setBack
 		}
 	}

@@ -66,6 +66,7 @@ type world struct {
 	forgot    time.Duration // when the store last forgot
 	stepped   time.Duration // when its clock was last set forward
 	setBack   time.Duration // its clock was set back by so much in all
+	evicted   bool          // it lost all but the lease
 	taken     time.Duration // when somebody else's program last took the key
 	saved     bool
 	live      []*tree
@@ -282,7 +283,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	// Anybody may make a lease as short as it was when the clock has been set back.
 	changed := (after.until-before.until).Abs() > noise && !(w.setBack > 0 && after.until < before.until)
 	if x := before.value; x != "" && x != foreign && (after.value != x || changed) {
-		if !w.store.names(request, x) {
+		if !w.store.names(request, strings.TrimPrefix(x, "cooldown:")) {
 			w.failLocked("I6: a request of %s changed the lease of %s", p, x)
 		}
 		if after.value != x {
@@ -417,6 +418,7 @@ func (w *world) forget(lose func() (what string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteLocked("the store forgets: %s", what)
+	w.evicted = w.evicted || after.value != "" && after.token == 0
 	w.forgot, w.lastFault = w.at(), w.at()
 	if after.value == foreign && before.value != foreign {
 		w.taken = w.at()
