@@ -376,7 +376,7 @@ func (try *try) goTest() {
 		switch {
 		case m[5] != "":
 			packages = append(packages, m[5])
-		case m[4] == "v", m[4] == "count", m[4] == "short": // go's own
+		case m[4] == "v", m[4] == "count", m[4] == "short", m[4] == "timeout": // go's own
 		case m[4] != "":
 			flags = append(flags, m)
 		default:
