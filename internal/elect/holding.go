@@ -101,14 +101,13 @@ func (m *machine) unanswered(err error) {
 	if !m.keeping() {
 		return
 	}
-	if m.set.StopOnRenewError && m.running() {
-		m.Err = err
-		m.stop(Expired, m.set.Grace)
-		return
-	}
 	m.RenewAt = m.now + m.set.shorter(m.set.DoubtPause())
 	if m.Outcome != Expired {
 		m.Err = err
+	}
+	if m.set.StopOnRenewError && m.running() {
+		m.stop(Expired, m.set.Grace)
+		return
 	}
 	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer does not call either
 	if m.Phase == Leading {                    // perhaps nothing but the connection has died

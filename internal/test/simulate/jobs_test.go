@@ -32,7 +32,7 @@ func TestJobs(t *testing.T) {
 }
 
 func TestJobsOfRows(t *testing.T) {
-	checkSchedules(t, max(1, *rows/3), func(t *testing.T, seed uint64) *world { return newJobsWith(t, seed, newTable) })
+	checkSchedules(t, max(1, *simulations/6), func(t *testing.T, seed uint64) *world { return newJobsWith(t, seed, newTable) })
 }
 
 func newJobs(t *testing.T, seed uint64) *world { return newJobsWith(t, seed, newRedis) }
