@@ -143,7 +143,7 @@ var table = []struct {
 	{nil, lost, event(ClockSet, 10.2), "Stopping(lost) | clock set | Stopping(lost) | "},
 	{nil, leading, event(CannotWake, 5), "Leading | cannot wake | Leading | "},
 	{func(s *Settings) { s.StopOnRenewError = true }, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Stopping(expired) | signal 15"},
-	{func(s *Settings) { s.StopOnRenewError = true }, append(slices.Clip(leading), event(Timer, 10), event(NoAnswer, 12)), event(Timer, 12.1), "Stopping(expired) | timer | Stopping(expired) | renew"},
+	{func(s *Settings) { s.StopOnRenewError = true }, append(slices.Clip(leading), event(Pinged, 5), event(NoAnswer, 7)), event(Timer, 7.1), "Stopping(expired) | timer | Stopping(expired) | renew"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), handOver, "Leading | renewed | Stopping(ordered) | extend, signal 15"},
 	{nil, append(slices.Clip(leading), event(Timer, 10)), event(LeaseLost, 10.1), "Leading | lost | Stopping(lost) | signal 15"},
 	{nil, leading, event(Order, 5).signal(15), "Leading | order 15 | Stopping(ordered) | signal 15"},
