@@ -38,8 +38,7 @@ func InheritedChildren() ([]int, error) {
 }
 
 // childrenByParent finds them where the kernel has no children files
-// (CONFIG_PROC_CHILDREN): the fourth field of stat is the parent's id. The
-// second one, a name in parentheses, may contain anything.
+// (CONFIG_PROC_CHILDREN).
 func childrenByParent(parent int) (pids []int, all bool) {
 	names, err := readDir("/proc")
 	if err != nil {
@@ -51,7 +50,7 @@ func childrenByParent(parent int) (pids []int, all bool) {
 		if len(pid) != 1 {
 			continue
 		}
-		stat, err := readFile("/proc/" + name + "/stat")
+		found, err := parentOf(pid[0])
 		switch err {
 		case nil:
 		case syscall.ENOENT, syscall.ESRCH: // it is gone
@@ -59,18 +58,28 @@ func childrenByParent(parent int) (pids []int, all bool) {
 		default:
 			all = false
 		}
-		end := len(stat) - 1
-		for end >= 0 && stat[end] != ')' {
-			end--
-		}
-		if end < 0 || len(stat) < end+4 {
-			continue
-		}
-		if rest := appendNumbers(nil, stat[end+4:]); len(rest) > 0 && rest[0] == parent {
+		if found == parent {
 			pids = append(pids, pid[0])
 		}
 	}
 	return pids, all
+}
+
+// parentOf returns a process's parent, 0 if it has none here. It is the fourth field of
+// stat; the second one, a name in parentheses, may contain anything.
+func parentOf(pid int) (int, error) {
+	stat, err := readFile("/proc/" + itoa(pid) + "/stat")
+	end := len(stat) - 1
+	for end >= 0 && stat[end] != ')' {
+		end--
+	}
+	if end < 0 || len(stat) < end+4 {
+		return 0, err
+	}
+	if rest := appendNumbers(nil, stat[end+4:]); len(rest) > 0 {
+		return rest[0], err
+	}
+	return 0, err
 }
 
 func itoa(n int) string {

@@ -8,6 +8,8 @@ type Children struct {
 	fd   int // -1: the kernel has no such files
 	list []byte
 	pids []int
+
+	rounds int // of Kill
 }
 
 // OpenChildren opens the list. The kernel keeps children by thread: the orphans
@@ -44,19 +46,34 @@ func (c *Children) List() (pids []int, all bool) {
 	}
 }
 
+// generations is how many rounds of Kill a tree that does not grow may take; those
+// that were measured have 40 generations at most.
+const generations = 32
+
 // Kill sends SIGKILL to the children that spare does not name, and to the process
 // groups that they lead or that are the given one: no fork escapes from a signal
 // to a group. It returns whom it met. The caller must not reap meanwhile: until a
 // child is reaped, neither its id nor its group's is used again. What is to die
 // needs the processor for that, and gets it first; before the signal, it would fork
 // with it.
+//
+// A tree that lives after so many rounds forks faster than its generations are
+// killed. Then all of it is stopped before each further round: a stopped process
+// counts for its user's process limit, while a dead one makes room for the next.
 func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all bool) {
 	pids, all := c.List()
 	for _, pid := range pids {
-		if spare(pid) {
-			continue
+		if !spare(pid) {
+			met = append(met, pid)
 		}
-		met = append(met, pid)
+	}
+	if c.rounds++; c.rounds > generations {
+		for _, pid := range met {
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+			stopBelow(pid)
+		}
+	}
+	for _, pid := range met {
 		if g, err := syscall.Getpgid(pid); err == nil && (g == pid || g == group) {
 			_ = syscall.Kill(-g, syscall.SIGKILL)
 			hurry(syscall.PRIO_PGRP, g)
@@ -66,4 +83,32 @@ func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all boo
 		hurry(syscall.PRIO_PROCESS, pid)
 	}
 	return met, all
+}
+
+// stopBelow stops the descendants of a process that is stopped: it forks and reaps
+// no more, so its list of children is whole and their ids are theirs.
+func stopBelow(parent int) {
+	pids, _ := ChildrenOf(parent)
+	for _, pid := range pids {
+		if stopChild(pid, parent) {
+			stopBelow(pid)
+		}
+	}
+}
+
+// stopChild stops the process if it is still the parent's child, and reports whether
+// it is. The descriptor keeps the signal from a process that got the id meanwhile.
+// Before Linux 5.3 there are none.
+func stopChild(pid, parent int) bool {
+	const pidfdSendSignal, pidfdOpen = 424, 434
+	fd, _, errno := syscall.RawSyscall(pidfdOpen, uintptr(pid), 0, 0)
+	if errno != 0 {
+		return false
+	}
+	defer syscall.Close(int(fd))
+	if found, err := parentOf(pid); err != nil || found != parent {
+		return false
+	}
+	_, _, errno = syscall.RawSyscall6(pidfdSendSignal, fd, uintptr(syscall.SIGSTOP), 0, 0, 0, 0)
+	return errno == 0
 }

@@ -6,10 +6,10 @@
 // before the rest of the program is initialised. On other systems it offers a
 // reduced form: process groups instead of trees.
 //
-// Only direct children that have not been reaped are ever signalled: their
-// process ids cannot belong to anybody else. A process that adopts orphans
-// meets every descendant as its direct child, once the generations between them
-// are dead.
+// Only direct children that have not been reaped are killed: their process ids cannot
+// belong to anybody else. A process that adopts orphans meets every descendant as its
+// direct child, once the generations between them are dead. A tree that outruns this is
+// stopped first: by pidfd, which cannot mean another process.
 package proc
 
 import "syscall"

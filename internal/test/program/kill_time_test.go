@@ -63,17 +63,27 @@ func killTime(t *testing.T, command, victim string) time.Duration {
 		t.Fatal(err)
 	}
 	defer func() { _ = elector.Process.Kill(); _ = elector.Wait() }()
+	return untilClosed(t, fifo, func() int { return victimOf(t, elector, victim) })
+}
+
+func victimOf(t *testing.T, elector *exec.Cmd, victim string) (pid int) {
+	if victim == "guard" {
+		return childOf(t, elector.Process.Pid)
+	}
+	return elector.Process.Pid
+}
+
+// untilClosed waits until the tree that writes to the fifo stands, kills the victim
+// and returns how long the last process of the tree lived on.
+func untilClosed(t *testing.T, fifo string, victim func() (pid int)) time.Duration {
 	held, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0) // its end is that of the last process
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
 	eventually(t, "the tree stands", func() bool { n, _ := held.Read(make([]byte, len("ready\n"))); return n > 0 })
-	time.Sleep(20 * time.Millisecond) // chains are well under way
-	pid := elector.Process.Pid
-	if victim == "guard" {
-		pid = childOf(t, pid)
-	}
+	time.Sleep(20 * time.Millisecond) // it is well under way
+	pid := victim()
 	begun := proc.Now()
 	send(t, pid, syscall.SIGKILL)
 	if rest, err := io.ReadAll(held); err != nil || len(rest) > 0 {

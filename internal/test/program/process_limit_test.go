@@ -4,6 +4,7 @@ package program
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,21 +23,7 @@ const somebody = 54321
 // something happen that leaderrun might need a thread for. It ends with a status
 // of the contract each time, and no stack.
 func TestProcessLimit(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can be another user, who has no other processes")
-	}
-	bin := memory(t)
-	for name, build := range map[string][]string{
-		"chains":    {"go", "build", "-o", bin + "/chains", "./internal/tools/chains"},
-		"leaderrun": {"sh", "-c", "cp \"$(command -v leaderrun)\" " + bin},
-	} {
-		if out, err := exec.Command(build[0], build[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
-	}
-	if err := os.Chmod(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	bin := somebodysPrograms(t)
 	hits := []struct {
 		name   string
 		do     func(t *testing.T, elector int)
@@ -58,14 +45,9 @@ func TestProcessLimit(t *testing.T) {
 		t.Run(hit.name, func(t *testing.T) {
 			for round := range rounds {
 				dir := memory(t)
-				if err := os.Chown(dir, somebody, somebody); err != nil {
-					t.Fatal(err)
-				}
 				var stderr bytes.Buffer
-				run := fmt.Sprintf("ulimit -u %d; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=1s --renew=50ms -k 100ms --on-acquire true -- %s/chains limit 5 >ready", 40+round, bin, bin)
-				elector := exec.Command("bash", "-c", run)
-				elector.Dir, elector.Stderr = dir, &stderr
-				elector.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
+				elector := bySomebody(t, dir, fmt.Sprintf("ulimit -u %d; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=1s --renew=50ms -k 100ms --on-acquire true -- %s/chains limit 5 >ready", 40+round, bin, bin))
+				elector.Stderr = &stderr
 				if err := elector.Start(); err != nil {
 					t.Fatal(err)
 				}
@@ -81,4 +63,61 @@ func TestProcessLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestForkBomb kills the elector of a command whose processes fork whenever their
+// user's limit lets them, each in a session of its own. Killed generation by
+// generation, such a tree lives until it ends by itself, here after half a minute.
+func TestForkBomb(t *testing.T) {
+	bin := somebodysPrograms(t)
+	for _, victim := range []string{"elector", "guard"} {
+		t.Run(victim, func(t *testing.T) {
+			dir := memory(t)
+			fifo := filepath.Join(dir, "fifo")
+			if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Chown(fifo, somebody, somebody)); err != nil {
+				t.Fatal(err)
+			}
+			elector := bySomebody(t, dir, fmt.Sprintf("ulimit -u 100; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=15s -q -- sh -c 'exec %s/chains bomb 300 >fifo'", bin, bin))
+			if err := elector.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = elector.Process.Kill(); _ = elector.Wait() }()
+			if took, bound := untilClosed(t, fifo, func() int { return victimOf(t, elector, victim) }), 15*time.Second; took > bound {
+				t.Errorf("the tree lived for %s", took)
+			}
+		})
+	}
+}
+
+// somebodysPrograms returns a folder with the programs, which everybody may run.
+func somebodysPrograms(t *testing.T) (bin string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user, who has no other processes")
+	}
+	bin = memory(t)
+	for name, build := range map[string][]string{
+		"chains":    {"go", "build", "-o", bin + "/chains", "./internal/tools/chains"},
+		"leaderrun": {"sh", "-c", "cp \"$(command -v leaderrun)\" " + bin},
+	} {
+		if out, err := exec.Command(build[0], build[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+	if err := os.Chmod(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// bySomebody is a shell's command of the ordinary user, in a folder that becomes theirs.
+func bySomebody(t *testing.T, dir, command string) *exec.Cmd {
+	t.Helper()
+	if err := os.Chown(dir, somebody, somebody); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("bash", "-c", command)
+	c.Dir = dir
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
+	return c
 }

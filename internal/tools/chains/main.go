@@ -4,6 +4,7 @@
 //
 //	chains deep N          N generations, every second one in a session of its own
 //	chains fork N [apart]  N processes that fork and exit, again and again, "apart": each in a session of its own
+//	chains bomb N          processes that fork whenever they can, each in a session of its own, for N tenths of a second
 //	chains root N          one of root's, if the file is setuid root
 //	chains limit N         as many processes as its user may have, for N tenths of a second
 //
@@ -34,6 +35,8 @@ func main() {
 		deep(n, proc.Now()+life)
 	case n > 0 && os.Args[1] == "fork":
 		forks(n, len(os.Args) > 3, proc.Now()+life)
+	case n > 0 && os.Args[1] == "bomb":
+		bomb(proc.Now() + int64(n)*100_000_000)
 	case n > 0 && os.Args[1] == "root":
 		_ = syscall.Setuid(0)
 		say()
@@ -41,7 +44,7 @@ func main() {
 	case n > 0 && os.Args[1] == "limit":
 		limit(proc.Now() + int64(n)*100_000_000)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: chains deep N | chains fork N [apart] | chains root N | chains limit N")
+		fmt.Fprintln(os.Stderr, "usage: chains deep N | chains fork N [apart] | chains bomb N | chains root N | chains limit N")
 		os.Exit(2)
 	}
 }
@@ -74,6 +77,22 @@ func forks(n int, apart bool, end int64) {
 	}
 	say()
 	pause(end)
+}
+
+// bomb says "ready" when its user has as many processes as it may.
+func bomb(end int64) {
+	for first, said := true, false; proc.Now() < end; {
+		pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		switch {
+		case errno == 0 && pid == 0:
+			first = false
+			syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
+		case errno != 0 && first && !said:
+			said = true
+			say()
+		}
+	}
+	exit()
 }
 
 // limit takes what becomes free, too.
