@@ -169,11 +169,18 @@ func (try *try) job() {
 	if !waits {
 		send(try.T, leader.Process.Pid, syscall.SIGTERM)
 	}
-	if code := status(try.T, leader.Cmd); code != 128+int(syscall.SIGTERM) {
+	stop := syscall.SIGTERM
+	if strings.Contains(try.command, " -s INT ") {
+		stop = syscall.SIGINT
+	}
+	if code := status(try.T, leader.Cmd); code != 128+int(stop) {
 		try.Errorf("the other host's line ended with %d", code)
 	}
-	if ran++; oncePer {
+	switch {
+	case oncePer:
 		ran = 1
+	case !strings.Contains(try.command, " --min-hold "): // which is not over yet
+		ran++
 	}
 	try.ended(try.start(try.command), 0, ran)
 }
