@@ -3,6 +3,7 @@ package elect
 import (
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -22,7 +23,9 @@ func settings() Settings {
 	}
 }
 
-func at(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+func at(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
+}
 
 func event(kind EventKind, seconds float64) Event { return Event{Kind: kind, At: at(seconds)} }
 

@@ -1,0 +1,182 @@
+package elect
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// courses are longer than the table's, in which what came before counts.
+var courses = []struct {
+	name   string
+	set    func(*Settings)
+	events []Event
+}{
+	{"pauses vary", func(s *Settings) { s.Wait, s.Jitter = at(60), 0.5 }, []Event{
+		event(Begin, 0), event(NoAnswer, 5).because(unheard), event(Timer, 10.625), event(Held, 10.7).remaining(20), event(CannotWake, 10.8),
+	}},
+	{"a leader's pauses are never longer", func(s *Settings) { s.Jitter = 0.5 }, append(slices.Clip(leading),
+		event(Timer, 10), event(NoAnswer, 12), event(NoAnswer, 12.1), event(TreeGone, 13), event(ReleaseFailed, 15), event(Timer, 15.5))},
+	{"calls that break are asked for ever more rarely", nil, append(slices.Clip(leading),
+		event(Broken, 0.5), event(Renewed, 0.51).sent(0.5), event(Timer, 0.7), event(Broken, 0.75), event(Renewed, 0.76).sent(0.75), event(Timer, 1.2),
+		event(Broken, 1.3), event(NoAnswer, 3.3), event(NoAnswer, 5.3), event(Renewed, 5.5).sent(5.4), event(Broken, 7), event(Renewed, 7.01).sent(7),
+		event(Timer, 7.2), event(Broken, 90))},
+	{"calls are not asked for while a renewal is on its way", nil, []Event{
+		event(Begin, 0), granted, event(ClockSet, 0.02), event(Timer, 0.2), event(Renewed, 0.3).sent(0.02), event(CannotWake, 0.31), event(Timer, 10.02), event(Renewed, 10.1).sent(10.02),
+	}},
+	{"an error that is over is not the reason", nil, append(slices.Clip(leading),
+		event(Timer, 10), event(NoAnswer, 12).because(unheard), event(Renewed, 12.1).sent(12), event(Timer, 33.195))},
+	{"the first reason stays", nil, append(slices.Clip(leading),
+		event(Timer, 10), event(NoAnswer, 12).because(unheard), event(NoAnswer, 14).because(refused), event(Timer, 21.195), event(NoAnswer, 23).because(rights), event(LeaseLost, 24).because(lease.ErrLost))},
+	{"a loss has a reason", nil, append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1).because(lease.ErrLost))},
+	{"a renewal counts until stop-by", nil, append(slices.Clip(leading), event(Timer, 10), event(NoAnswer, 12), event(NoAnswer, 20.5), event(Timer, 20.6))},
+	{"it rejoins, later each time", rejoins, append(slices.Clip(lost),
+		event(TreeGone, 11), event(Released, 11.1), event(Timer, 16.1), event(Granted, 16.2).sent(16.1), event(LeaseLost, 16.3), event(TreeGone, 16.4), event(Released, 16.5),
+		event(Timer, 26.5), event(Granted, 26.6).sent(26.5), event(LeaseLost, 26.7), event(TreeGone, 26.8), event(Released, 26.9),
+		event(Timer, 46.9), event(Granted, 47).sent(46.9), event(LeaseLost, 107.1), event(TreeGone, 107.2), event(Released, 107.3))},
+	{"it rejoins after two TTLs as after the first loss", rejoins, append(slices.Clip(lost),
+		event(TreeGone, 11), event(Released, 11.1), event(Timer, 16.1), event(Granted, 16.2).sent(16.1), event(LeaseLost, 76.2), event(TreeGone, 76.3), event(Released, 76.4))},
+	{"an answer ends a row of refusals", nil, append(slices.Clip(refusedTwice),
+		event(Settling, 1.03).remaining(0.3), event(Timer, 1.33), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(unheard),
+		event(Timer, 2.35), event(NoAnswer, 2.36).because(refused), event(Timer, 2.86), event(NoAnswer, 2.87).because(refused))},
+	{"a store that settles is followed for a while", nil, []Event{
+		event(Begin, 0), event(Settling, 0.1).remaining(4), event(Timer, 4.1), event(Settling, 4.2).remaining(0.5), event(Timer, 4.7), event(Settling, 4.8).remaining(0.5),
+	}},
+	{"a long settling is like a lease", waits(at(60)), []Event{
+		event(Begin, 0), event(Settling, 0.1).remaining(5.001), event(Woke, 0.2), event(Settling, 0.3).remaining(4.8), event(Timer, 5.1), event(Settling, 5.2).remaining(0.3),
+	}},
+	{"a short TTL is followed for a second", func(s *Settings) { s.Timing = NewTiming(3*time.Second, time.Second, time.Second) }, []Event{
+		event(Begin, 0), event(Settling, 0.1).remaining(0.9), event(Timer, 1), event(Settling, 1.05).remaining(0.3),
+	}},
+	{"the tick is that of the first answer: settling", ticks, []Event{event(Begin, 0), event(Settling, 0.1).remaining(0.3).tick(1000), event(Timer, 0.4), event(Held, 0.5).remaining(20).tick(2000), event(Woke, 1)}},
+	{"the tick is that of the first answer: paused", ticks, []Event{event(Begin, 0), event(KeyPaused, 0.1).remaining(30).tick(1000), event(Woke, 0.4)}},
+	{"a skip has a reason", ticks, []Event{event(Begin, 0), event(TickDone, 0.1).because(unheard)}},
+	{"the last attempts are short", waits(at(5)), append(slices.Clip(standby), event(Woke, 4.9), event(Held, 4.95).remaining(20), event(Timer, 5))},
+	{"orders while a grant is given back", waits(at(60)), []Event{
+		event(Begin, 0), event(Granted, 21.2), event(Order, 21.3).signal(15), event(Order, 21.35).signal(15), event(Timer, 22), event(Order, 22.1).signal(15),
+	}},
+	{"an order while a grant is given back ends the wait", waits(at(60)), []Event{
+		event(Begin, 0), event(Granted, 21.2), event(PassOn, 21.25).signal(10), event(Order, 21.3).signal(2), event(Released, 21.4),
+	}},
+	{"a wait that is over while a grant is given back", waits(at(22)), []Event{event(Begin, 0), event(Granted, 21.2), event(Released, 22)}},
+	{"the record of a tick is worth the rest of the lease", func(s *Settings) { s.OncePer = true }, append(slices.Clip(leading),
+		event(TreeGone, 5), event(ReleaseFailed, 7), event(Timer, 7.5), event(ReleaseFailed, 29), event(Timer, 29.19), event(ReleaseFailed, 29.195))},
+	{"a guard that dies unheard", nil, append(slices.Clip(leading[:2]), event(TreeGone, 0.02).because(unheard), event(Released, 0.1))},
+	{"a tree that is killed by kill-by", killAfter(at(0)), append(slices.Clip(leading), event(Timer, 28.695), event(TreeGone, 28.7))},
+}
+
+func TestOutage(t *testing.T) {
+	if got, want := settings().Outage(), at(8.695); got != want { // from 10 to the attempt at 19.195, less a pause
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// The table says what is done, testdata/times.txt when, for how long and with what:
+// the courses, and each row of the table with what follows if nothing but time comes.
+func TestTimes(t *testing.T) {
+	const name = "testdata/times.txt"
+	var got strings.Builder
+	step := func(s State, e Event) State {
+		to, actions := Step(s, e)
+		fmt.Fprintf(&got, "%s: %s | %s | %s%s\n", e.At, s, e, to, inFull(to, actions))
+		return to
+	}
+	begin := func(title string, change func(*Settings)) State {
+		got.WriteString(title + "\n")
+		set := settings()
+		if change != nil {
+			change(&set)
+		}
+		return New(set)
+	}
+	for _, c := range courses {
+		s := begin("\n"+c.name, c.set)
+		for _, e := range c.events {
+			s = step(s, e)
+		}
+	}
+	for _, row := range table {
+		s := begin("", row.set)
+		for _, e := range row.given {
+			s, _ = Step(s, e)
+		}
+		e := row.event
+		for range 3 {
+			s = step(s, e)
+			next, ok := s.Wake()
+			if !ok {
+				break
+			}
+			e = Event{Kind: Timer, At: max(next, e.At)}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(name, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, had := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
+	if !slices.Equal(have, had) {
+		i := 0
+		for i < min(len(have), len(had)) && have[i] == had[i] {
+			i++
+		}
+		t.Errorf("%s, line %d:\n got %s\nwant %s\nif that is right, run this test with -update", name, i+1, lineOf(have, i), lineOf(had, i))
+	}
+}
+
+// lineOf is the i-th line, "" after the last one.
+func lineOf(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+// inFull shows what the actions are done with, and of the state what others see.
+func inFull(s State, actions []Action) string {
+	var b strings.Builder
+	show := func(name string, value, zero any) {
+		if value != zero {
+			fmt.Fprintf(&b, "; %s %v", name, value)
+		}
+	}
+	for _, a := range actions {
+		b.WriteString("; " + actionNames[a.Kind])
+		if a.Timeout != 0 {
+			fmt.Fprintf(&b, " within %s", a.Timeout)
+		}
+		if a.KillBy != 0 {
+			fmt.Fprintf(&b, ", kill-by %s", a.KillBy)
+		}
+		if a.StartBy != 0 {
+			fmt.Fprintf(&b, ", start-by %s", a.StartBy)
+		}
+		if a.Kind == Release {
+			fmt.Fprintf(&b, " %+v", a.Result)
+		}
+		if a.Fresh {
+			b.WriteString(" anew")
+		}
+		if a.Tick != 0 {
+			fmt.Fprintf(&b, " tick %d", a.Tick)
+		}
+	}
+	show("exit", s.Exit, Exit{})
+	show("left", s.Left, "")
+	show("because", s.Err, nil)
+	if next, ok := s.Wake(); ok {
+		show("wakes at", next, nil)
+	}
+	return b.String()
+}
