@@ -74,7 +74,6 @@ func (m *machine) campaigning(e Event) {
 	case Granted:
 		m.granted(e)
 	case Held:
-		m.InFlight, m.Refused = false, 0
 		m.learnTick(e.Tick)
 		m.standBy(Denied, m.WaitUntil, untilNext(e.Remaining))
 		m.awaitWakeup()
@@ -107,7 +106,7 @@ func (m *machine) campaigning(e Event) {
 // granted starts the command, unless the grant came too late or the candidate
 // has been told to stop.
 func (m *machine) granted(e Event) {
-	m.InFlight, m.Refused, m.Err = false, 0, nil
+	m.InFlight, m.Err = false, nil
 	m.hold(e)
 	switch {
 	case m.Orders > 0:
@@ -158,7 +157,7 @@ func untilNext(remaining time.Duration) time.Duration {
 // settling follows a store that waits for a living holder, for a moment even
 // when the candidate does not stand by. A longer settling counts as held.
 func (m *machine) settling(remaining time.Duration) {
-	m.InFlight, m.Refused = false, 0
+	m.Refused = 0
 	if m.SettleUntil == 0 {
 		m.SettleUntil = m.now + max(settlePatience, m.set.TTL/6)
 	}
@@ -173,7 +172,7 @@ func (m *machine) settling(remaining time.Duration) {
 // paused stands by until the pause is over or somebody ends it. The store may lose
 // that wake-up, so the candidate asks again after a TTL.
 func (m *machine) paused(e Event) {
-	m.InFlight, m.Refused, m.Err = false, 0, e.Err
+	m.Err = e.Err
 	m.learnTick(e.Tick)
 	m.standBy(Paused, m.WaitUntil, min(after(e.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
 	m.awaitWakeup()
@@ -182,7 +181,7 @@ func (m *machine) paused(e Event) {
 // unavailable tries again for as long as the candidate stands by, and for a
 // moment when it does not.
 func (m *machine) unavailable(err error) {
-	m.InFlight, m.Err = false, err
+	m.Err = err
 	if errors.Is(err, lease.ErrReleased) {
 		m.Retired = true
 	}
@@ -218,7 +217,7 @@ func (m *machine) patience() time.Duration {
 
 // standBy waits at most for pause, and asks a last time when the limit comes.
 func (m *machine) standBy(why Outcome, until, pause time.Duration) {
-	m.Outcome = why
+	m.InFlight, m.Outcome = false, why
 	switch {
 	case m.Orders > 0:
 		m.finish(Ordered)

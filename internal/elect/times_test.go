@@ -44,6 +44,22 @@ var courses = []struct {
 	{"an answer ends a row of refusals", nil, append(slices.Clip(refusedTwice),
 		event(Settling, 1.03).remaining(0.3), event(Timer, 1.33), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(unheard),
 		event(Timer, 2.35), event(NoAnswer, 2.36).because(refused), event(Timer, 2.86), event(NoAnswer, 2.87).because(refused))},
+	{"refusals count anew after an answer", nil, append(slices.Clip(refusedTwice),
+		event(Settling, 1.03).remaining(0.3), event(Timer, 1.33), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(refused))},
+	{"a standby whose command has ended does not stand by again", waits(at(60)), append(slices.Clip(leading), event(TreeGone, 5), event(Released, 5.1))},
+	{"a second loss soon after the first", rejoins, []Event{
+		event(Begin, 100), event(Granted, 100.1).sent(100), event(LeaseLost, 100.2), event(TreeGone, 100.3), event(Released, 100.4),
+		event(Timer, 105.4), event(Granted, 105.5).sent(105.4), event(LeaseLost, 105.6), event(TreeGone, 105.7), event(Released, 105.8),
+	}},
+	{"exactly two TTLs are not long", rejoins, append(slices.Clip(lost),
+		event(TreeGone, 11), event(Released, 11.1), event(Timer, 16.1), event(Granted, 16.2).sent(16.1), event(LeaseLost, 16.3), event(TreeGone, 16.4), event(Released, 76.2))},
+	{"a tree that is gone at kill-by is too late", nil, append(slices.Clip(leading), event(TreeGone, 28.695))},
+	{"the holder is called ahead of the end, and no later", waits(at(60)), []Event{
+		event(Begin, 0), event(Held, 1).remaining(0.35), event(Woke, 1.1), event(Held, 1.2).remaining(0.351), event(Woke, 1.21), event(Held, 1.3).remaining(0),
+	}},
+	{"a call is asked for as soon as its pause is over", nil, append(slices.Clip(leading), event(Broken, 0.5), event(Renewed, 0.7).sent(0.5))},
+	{"a connection that has lasted a second was worth it", nil, append(slices.Clip(leading),
+		event(Broken, 0.5), event(Renewed, 0.6).sent(0.5), event(Timer, 0.7), event(Broken, 1.7), event(Renewed, 1.71).sent(1.7), event(Timer, 2.1), event(Broken, 3.2))},
 	{"a store that settles is followed for a while", nil, []Event{
 		event(Begin, 0), event(Settling, 0.1).remaining(4), event(Timer, 4.1), event(Settling, 4.2).remaining(0.5), event(Timer, 4.7), event(Settling, 4.8).remaining(0.5),
 	}},
