@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
 func TestHelpListsTheFlags(t *testing.T) {
@@ -50,7 +51,7 @@ func TestHelpFitsATerminal(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	status, stdout, stderr := ran(t, "version")
 	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "leaderrun ") || !strings.Contains(stdout, runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH) {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)

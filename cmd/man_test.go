@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
 // The manual pages say what the commands say of themselves.
@@ -17,7 +19,7 @@ func TestManPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "0") // or each day has pages of its own
 	run := whole()
 	run.InitDefaultHelpCmd()
-	run.ResetFlags() // the help tells of them in order
+	run.ResetFlags() // the help lists them in order
 	run.Short = "run a command only while this host leads"
 	run.Long = verbatim(help())
 	want := map[string]*cobra.Command{"leaderrun.1": run}
@@ -54,7 +56,7 @@ func verbatim(text string) string {
 }
 
 func TestMan(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	for _, args := range [][]string{{"man"}, {"man", "status"}} {
 		if status, stdout, stderr := ran(t, args...); status != 0 || !strings.HasPrefix(stdout, ".nh\n.TH") || stderr != "" {
 			t.Errorf("%q: status %d, %.40q, %q", args, status, stdout, stderr)

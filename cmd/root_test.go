@@ -9,10 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
 func TestHelpGoesToStdout(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"--key", "k", "--help", "x"}} {
 		if status, stdout, stderr := ran(t, args...); status != 0 || stdout != help() || stderr != "" {
 			t.Errorf("%q: status %d, %d bytes on stdout, stderr %q", args, status, len(stdout), stderr)
@@ -21,7 +23,7 @@ func TestHelpGoesToStdout(t *testing.T) {
 }
 
 func TestWithoutArguments(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	if status, stdout, stderr := ran(t); status != 125 || stdout != "" || stderr != usage {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
@@ -30,7 +32,7 @@ func TestWithoutArguments(t *testing.T) {
 // A verb is one only as the first word: any command can be run after a flag, and
 // the first word that is no verb is a command, too.
 func TestVerbsAreFirstWords(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	t.Setenv("PATH", t.TempDir())
 	for _, args := range [][]string{{"--key", "k", "version"}, {"--key", "k", "--", "help"}, {"--key=k", "version", "--help"}} {
 		if status, stdout, stderr := ran(t, args...); status != 127 || stdout != "" || !strings.Contains(stderr, "command not found") {
@@ -45,7 +47,7 @@ func TestVerbsAreFirstWords(t *testing.T) {
 
 // What follows COMMAND is the command's, also what looks like a flag.
 func TestFlagParsingStopsAtTheCommand(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	tests := []struct{ args, command []string }{
 		{[]string{"--key", "k", "job", "--ttl", "nonsense", "-n"}, []string{"job", "--ttl", "nonsense", "-n"}},
 		{[]string{"--key", "k", "--", "--job", "-v"}, []string{"--job", "-v"}},
@@ -188,8 +190,8 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(strings.TrimSpace(tt.env+" "+tt.file+" "+tt.args), func(t *testing.T) {
-			dir := noSettings(t)
-			setVariables(t, strings.Fields(tt.env)...)
+			dir := settingstest.NoSettings(t)
+			settingstest.SetVariables(t, strings.Fields(tt.env)...)
 			if tt.file != "" {
 				if err := os.MkdirAll(filepath.Join(dir, "leaderrun"), 0o700); err != nil {
 					t.Fatal(err)
@@ -276,11 +278,11 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 	}
 	for i, tt := range tests {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			noSettings(t)
-			setVariables(t, strings.Fields(tt.env)...)
+			settingstest.NoSettings(t)
+			settingstest.SetVariables(t, strings.Fields(tt.env)...)
 			args := strings.Fields(tt.args)
 			if tt.file != "" {
-				args = append([]string{"--config", writeFile(t, tt.file)}, args...)
+				args = append([]string{"--config", settingstest.WriteFile(t, tt.file)}, args...)
 			}
 			status, stdout, stderr := ran(t, args...)
 			if strings.Contains(stdout+stderr, canary) {
@@ -294,7 +296,7 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 }
 
 func TestErrorsInJSON(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	for _, args := range [][]string{
 		{"--log-format", "json", "--key", "k", "--ttl", "5", "true"},
 		{"--log-format", "json", "--key", "k", "--config", "/nonexistent", "true"},
@@ -312,7 +314,7 @@ func TestErrorsInJSON(t *testing.T) {
 }
 
 func TestQuietKeepsErrors(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	if status, _, stderr := ran(t, "-q", "--key", "k", "--ttl", "1s", "nonexistent-command"); status != 127 || !strings.HasPrefix(stderr, "leaderrun: ") {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
@@ -320,7 +322,7 @@ func TestQuietKeepsErrors(t *testing.T) {
 
 // Cobra has hidden verbs; behind flags even their names are commands.
 func TestHiddenVerbsAreCommands(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	for _, word := range []string{"__complete", "completion", "help", "version"} {
 		t.Setenv("PATH", t.TempDir())
 		if got := Main([]string{"-q", "--store=file:" + t.TempDir(), "--key=k", word}); got != exitNotFound {
@@ -343,7 +345,7 @@ func fifo(t *testing.T) string {
 // A run that got past its configuration writes the file, also when it could not
 // start the command.
 func TestOutcomeFileOfACommandThatIsNotThere(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	file := filepath.Join(t.TempDir(), "outcome")
 	if status, _, _ := ran(t, "--key", "k", "--outcome-file", file, "/nonexistent/job"); status != 127 {
 		t.Errorf("status %d", status)

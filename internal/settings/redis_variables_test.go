@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
 // One set is used, alone: no part of another set ever joins it.
@@ -45,8 +47,8 @@ func TestRedisSets(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.env, func(t *testing.T) {
-			noSettings(t)
-			setVariables(t, strings.Fields(tt.env)...)
+			settingstest.NoSettings(t)
+			settingstest.SetVariables(t, strings.Fields(tt.env)...)
 			c, err := loaded(t, []string{"--key", "k", "job"})
 			if err != nil || c.Store != tt.store || c.Prefix != tt.prefix || c.StoreSource != tt.source {
 				t.Errorf("store %q, prefix %q from %q, %v", c.Store, c.Prefix, c.StoreSource, err)
@@ -57,8 +59,8 @@ func TestRedisSets(t *testing.T) {
 
 // A store that is named makes every set the application's, right or wrong.
 func TestNamedStoreIgnoresSets(t *testing.T) {
-	noSettings(t)
-	setVariables(t, "MUTEX_REDIS_SENTINEL_HOST=s", "REDIS_URL=", "REDIS_PORT=http")
+	settingstest.NoSettings(t)
+	settingstest.SetVariables(t, "MUTEX_REDIS_SENTINEL_HOST=s", "REDIS_URL=", "REDIS_PORT=http")
 	if c, err := loaded(t, []string{"--key", "k", "--store", "redis://h", "job"}); err != nil || c.Store != "redis://h" {
 		t.Errorf("store %q, %v", c.Store, err)
 	}
@@ -66,8 +68,8 @@ func TestNamedStoreIgnoresSets(t *testing.T) {
 
 func TestPasswordsSurviveTheAddress(t *testing.T) {
 	for _, password := range []string{"p", "a:b@c/d?e#f", "100%", "sp ace", "ünï", "'\"\\", "+&=", "%41"} {
-		noSettings(t)
-		setVariables(t, "REDIS_HOST=h", "REDIS_USERNAME=us:er", "REDIS_PASSWORD="+password)
+		settingstest.NoSettings(t)
+		settingstest.SetVariables(t, "REDIS_HOST=h", "REDIS_USERNAME=us:er", "REDIS_PASSWORD="+password)
 		c, err := loaded(t, []string{"--key", "k", "job"})
 		if err != nil {
 			t.Fatal(err)

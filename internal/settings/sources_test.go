@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
 // values are three different ones for every setting but config.
@@ -54,11 +56,11 @@ func TestPrecedence(t *testing.T) {
 	}
 	for name, value := range values {
 		for places := range 16 {
-			noSettings(t)
+			settingstest.NoSettings(t)
 			var args []string
 			file, want, origin := "", "", nowhere
 			if places&8 != 0 {
-				setVariables(t, "REDIS_HOST=set", "REDIS_PREFIX=set")
+				settingstest.SetVariables(t, "REDIS_HOST=set", "REDIS_PREFIX=set")
 				if want = inSet[name]; want != "" {
 					origin = inFound
 				}
@@ -67,7 +69,7 @@ func TestPrecedence(t *testing.T) {
 				file, want, origin = name+": "+value[2]+"\n", value[2], inFile
 			}
 			if places&2 != 0 {
-				setVariables(t, Variable(name)+"="+value[1])
+				settingstest.SetVariables(t, Variable(name)+"="+value[1])
 				want, origin = value[1], inEnvironment
 			}
 			if places&1 != 0 {
@@ -77,7 +79,7 @@ func TestPrecedence(t *testing.T) {
 			if err := flags.Parse(args); err != nil {
 				t.Fatal(err)
 			}
-			c, s, err := Read(flags, []string{writeFile(t, file)})
+			c, s, err := Read(flags, []string{settingstest.WriteFile(t, file)})
 			if err != nil {
 				t.Errorf("%s in %04b: %v", name, places, err)
 				continue
@@ -137,9 +139,9 @@ func TestNearerWordWins(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run("", func(t *testing.T) {
-			noSettings(t)
-			setVariables(t, strings.Fields(tt.env)...)
-			c, err := loaded(t, append([]string{"--key=k"}, append(strings.Fields(tt.args), "job")...), writeFile(t, tt.file))
+			settingstest.NoSettings(t)
+			settingstest.SetVariables(t, strings.Fields(tt.env)...)
+			c, err := loaded(t, append([]string{"--key=k"}, append(strings.Fields(tt.args), "job")...), settingstest.WriteFile(t, tt.file))
 			if err != nil || c.TTL != tt.ttl || c.Verbose != tt.verbose || c.Quiet != tt.quiet {
 				t.Errorf("%q %q %q: TTL %s, verbose %t, quiet %t, %v", tt.args, tt.env, tt.file, c.TTL, c.Verbose, c.Quiet, err)
 			}
@@ -163,9 +165,9 @@ func TestStorePrecedence(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run("", func(t *testing.T) {
-			noSettings(t)
-			setVariables(t, strings.Fields(tt.env)...)
-			file := writeFile(t, tt.file)
+			settingstest.NoSettings(t)
+			settingstest.SetVariables(t, strings.Fields(tt.env)...)
+			file := settingstest.WriteFile(t, tt.file)
 			c, err := loaded(t, append(strings.Fields(tt.args), "--key", "k", "job"), file)
 			source := strings.ReplaceAll(tt.source, "FILE", file)
 			if err != nil || c.Store != tt.store || c.Prefix != tt.prefix || c.StoreSource != source {
@@ -176,8 +178,8 @@ func TestStorePrecedence(t *testing.T) {
 }
 
 func TestFileIsTheFirstThatExists(t *testing.T) {
-	noSettings(t)
-	first, second := writeFile(t, "key: first"), writeFile(t, "key: second\nttl: 9s")
+	settingstest.NoSettings(t)
+	first, second := settingstest.WriteFile(t, "key: first"), settingstest.WriteFile(t, "key: second\nttl: 9s")
 	absent := filepath.Join(t.TempDir(), "absent.yaml")
 	tests := []struct {
 		args  []string
@@ -221,14 +223,14 @@ func TestFileIsTakenAsWritten(t *testing.T) {
 		{"key: end # of the line\r\nttl: 5s\r\n", "end"},
 	}
 	for _, tt := range tests {
-		noSettings(t)
-		if c, err := loaded(t, []string{"job"}, writeFile(t, tt.text)); err != nil || c.Key != tt.key {
+		settingstest.NoSettings(t)
+		if c, err := loaded(t, []string{"job"}, settingstest.WriteFile(t, tt.text)); err != nil || c.Key != tt.key {
 			t.Errorf("%q: key %q, %v", tt.text, c.Key, err)
 		}
 	}
 	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "--- # nothing\n...\n", "~\n"} {
-		noSettings(t)
-		if _, err := loaded(t, []string{"--key=k", "job"}, writeFile(t, text)); err != nil {
+		settingstest.NoSettings(t)
+		if _, err := loaded(t, []string{"--key=k", "job"}, settingstest.WriteFile(t, text)); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -254,20 +256,20 @@ func TestFileIsStrict(t *testing.T) {
 		"rejoin: yes":              "is neither true nor false",
 		"prefix: a\n<<: {ttl: 1s}": "<<: no such setting",
 	} {
-		noSettings(t)
-		if _, err := loaded(t, []string{"--key=k", "job"}, writeFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+		settingstest.NoSettings(t)
+		if _, err := loaded(t, []string{"--key=k", "job"}, settingstest.WriteFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 	for _, key := range []string{"UPPER.lower", "0123", "0x1f", "1_000", "on", "null-ish", "2026-11-21"} {
-		noSettings(t)
-		if c, err := loaded(t, []string{"job"}, writeFile(t, "key: "+key)); err != nil || c.Key != key {
+		settingstest.NoSettings(t)
+		if c, err := loaded(t, []string{"job"}, settingstest.WriteFile(t, "key: "+key)); err != nil || c.Key != key {
 			t.Errorf("key %q became %q, %v", key, c.Key, err)
 		}
 	}
-	noSettings(t)
+	settingstest.NoSettings(t)
 	t.Setenv("LEADERRUN_TTL", "")
-	if _, err := loaded(t, []string{"--key=k", "job"}, writeFile(t, "ttl: 5s")); err == nil || err.Error() != "LEADERRUN_TTL: is empty" {
+	if _, err := loaded(t, []string{"--key=k", "job"}, settingstest.WriteFile(t, "ttl: 5s")); err == nil || err.Error() != "LEADERRUN_TTL: is empty" {
 		t.Errorf("an empty variable: %v", err)
 	}
 }
@@ -275,14 +277,14 @@ func TestFileIsStrict(t *testing.T) {
 // A default file that is there but cannot be read is an error: its settings were
 // meant to hold.
 func TestUnreadableDefaultFile(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link.yaml")
 	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{dir, link} {
-		_, err := loaded(t, []string{"--key", "k", "job"}, file, writeFile(t, "ttl: 9s"))
+		_, err := loaded(t, []string{"--key", "k", "job"}, file, settingstest.WriteFile(t, "ttl: 9s"))
 		if err == nil || !strings.Contains(err.Error(), file+": cannot be read") {
 			t.Errorf("%v", err)
 		}
@@ -291,7 +293,7 @@ func TestUnreadableDefaultFile(t *testing.T) {
 
 // A home that is no directory, as that of many a system user, holds no file.
 func TestHomeIsNoDirectory(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	t.Setenv("HOME", "/dev/null")
 	t.Setenv("XDG_CONFIG_HOME", "")
 	if _, err := loaded(t, []string{"--key", "k", "job"}, Files()[1]); err != nil {
@@ -300,7 +302,7 @@ func TestHomeIsNoDirectory(t *testing.T) {
 }
 
 func TestFiles(t *testing.T) {
-	dir := noSettings(t)
+	dir := settingstest.NoSettings(t)
 	want := []string{"/etc/leaderrun/leaderrun.yaml", filepath.Join(dir, "leaderrun", "leaderrun.yaml")}
 	if got := Files(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -313,7 +315,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestWaitZero(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	t.Setenv("LEADERRUN_WAIT", "5m")
 	if c, err := loaded(t, []string{"-n", "--key", "k", "job"}); err != nil || c.Wait != 0 {
 		t.Errorf("-n over LEADERRUN_WAIT: %s, %v", c.Wait, err)
@@ -324,8 +326,8 @@ func TestWaitZero(t *testing.T) {
 }
 
 func TestVariablesThatAreNoSettings(t *testing.T) {
-	noSettings(t)
-	setVariables(t, "LEADERRUN_HOLDER=h/1/x", "LEADERRUN_TOKEN=7", "LEADERRUN_LEASE_FILE=/run/x", "LEADERRUN_KEY=outer", "LEADERRUN_STORE=redis://h",
+	settingstest.NoSettings(t)
+	settingstest.SetVariables(t, "LEADERRUN_HOLDER=h/1/x", "LEADERRUN_TOKEN=7", "LEADERRUN_LEASE_FILE=/run/x", "LEADERRUN_KEY=outer", "LEADERRUN_STORE=redis://h",
 		"LEADERRUN_SERVICE_HOST=10.0.0.1", "LEADERRUN_SERVICE_PORT=80", "LEADERRUN_SERVICE_PORT_HTTP=80", "LEADERRUN_PORT=tcp://10.0.0.1:80",
 		"LEADERRUN_PORT_80_TCP=tcp://10.0.0.1:80", "LEADERRUN_PORT_80_TCP_PROTO=tcp", "LEADERRUN_PORT_53_UDP_ADDR=10.0.0.1",
 		"LEADERRUN_METRICS_PORT_9090_SCTP_PORT=9090", "LEADERRUN_METRICS_SERVICE_HOST=10.0.0.2")
@@ -338,7 +340,7 @@ func TestEveryUnknownVariableIsAnError(t *testing.T) {
 	for _, name := range []string{"LEADERRUN_", "LEADERRUN_HELP", "LEADERRUN_N", "LEADERRUN_COMMAND", "LEADERRUN_STORE_URL", "LEADERRUN_PORT_HTTP_TCP",
 		"LEADERRUN_PORT_80", "LEADERRUN_PORT_80_QUIC", "LEADERRUN_key"} {
 		t.Run(name, func(t *testing.T) {
-			noSettings(t)
+			settingstest.NoSettings(t)
 			t.Setenv(name, "x")
 			if _, err := loaded(t, []string{"--key", "k", "job"}); err == nil || !strings.Contains(err.Error(), name+" is set") {
 				t.Errorf("%v", err)

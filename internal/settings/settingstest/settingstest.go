@@ -1,0 +1,54 @@
+// Package settingstest gives tests an environment and files of settings of their own.
+// Only tests may import it.
+package settingstest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// NoSettings leaves a test without any setting but those it makes itself, and
+// returns the user's configuration directory.
+func NoSettings(t *testing.T) string {
+	t.Helper()
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		for _, prefix := range []string{"LEADERRUN_", "MUTEX_REDIS_", "REDIS_", "KUBERNETES_"} {
+			if strings.HasPrefix(name, prefix) {
+				t.Setenv(name, "") // so that it is put back at the end
+				if err := os.Unsetenv(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", home)
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// SetVariables sets variables in the form NAME=VALUE for a test.
+func SetVariables(t *testing.T, variables ...string) {
+	t.Helper()
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
+}
+
+// WriteFile makes a file of settings and returns its path.
+func WriteFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
