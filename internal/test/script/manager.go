@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// manager stands for systemd: it writes down what it is told at NOTIFY_SOCKET.
+// manager stands for systemd: it writes the messages at NOTIFY_SOCKET to a file.
 func manager(ts *testscript.TestScript, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: manager FILE")
@@ -21,7 +21,7 @@ func manager(ts *testscript.TestScript, args []string) {
 	socket := filepath.Join(dir, "s")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	ts.Check(err)
-	told, err := os.Create(ts.MkAbs(args[0]))
+	file, err := os.Create(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Setenv("NOTIFY_SOCKET", socket)
 	ts.Defer(func() {
@@ -29,14 +29,14 @@ func manager(ts *testscript.TestScript, args []string) {
 		_ = os.RemoveAll(dir)
 	})
 	go func() {
-		defer told.Close()
+		defer file.Close()
 		b := make([]byte, 4096)
 		for {
 			n, err := conn.Read(b)
 			if err != nil {
 				return
 			}
-			fmt.Fprintf(told, "%s\n", b[:n])
+			fmt.Fprintf(file, "%s\n", b[:n])
 		}
 	}()
 }

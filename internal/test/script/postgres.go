@@ -12,14 +12,12 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -40,7 +38,7 @@ type PostgresServer struct {
 	cmd      *exec.Cmd
 	gone     chan struct{} // closed once the process has been reaped
 	thaw     func()        // lets the frozen server go on; nil: it is not frozen
-	out      *postgresOutput
+	out      *output
 }
 
 // StartPostgres starts a server and waits until it listens. files are put beside
@@ -153,12 +151,9 @@ func (s *PostgresServer) Kill() {
 func (s *PostgresServer) Restart() {
 	s.t.Helper()
 	s.Kill()
-	for until := time.Now().Add(startPatience); time.Now().Before(until); {
-		if s.start() {
-			return
-		}
+	if !startAgain(s.start) {
+		s.t.Fatalf("postgres does not start again:\n%s", s.out)
 	}
-	s.t.Fatalf("postgres does not start again:\n%s", s.out)
 }
 
 // serveTLS starts the server again, to speak TLS and to show a certificate.
@@ -224,48 +219,14 @@ func (s *PostgresServer) start() bool {
 	cmd := exec.Command(postgresProgram("postgres"), args...)
 	cmd.Dir = s.Dir
 	cmd.SysProcAttr = asPostgres()
-	s.out = &postgresOutput{output: output{seen: make(chan struct{})}}
+	s.out = newOutput("database system is ready to accept ") // a replica: "read-only connections"
 	cmd.Stdout, cmd.Stderr = s.out, s.out
-	started, gone := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // as for a RedisServer
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-			close(gone)
-		}
-	}()
-	if err := <-started; err != nil {
-		s.t.Fatalf("start postgres: %v", err)
-	}
-	s.cmd, s.gone = cmd, gone
-	select {
-	case <-s.out.seen:
-		return true
-	case <-s.gone:
-		s.cmd = nil
-		return false
-	case <-time.After(startPatience):
+	s.cmd, s.gone = cmd, launch(s.t, cmd)
+	if !s.out.listens(s.gone) {
 		s.Kill()
 		return false
 	}
-}
-
-// postgresOutput knows what Postgres prints when it listens.
-type postgresOutput struct{ output }
-
-func (o *postgresOutput) Write(p []byte) (int, error) {
-	n, err := o.output.Write(p)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	// A replica accepts "read-only connections".
-	if !o.told && strings.Contains(o.text.String(), "database system is ready to accept ") {
-		o.told = true
-		close(o.seen)
-	}
-	return n, err
+	return true
 }
 
 // clean leaves nothing behind. What tells other servers that a data directory is

@@ -16,7 +16,7 @@ import (
 // a frozen server.
 const another = "SCRIPTTEST_ANOTHER"
 
-// started is what that test tells.
+// started is what that test prints.
 type started struct {
 	Dir  string
 	Pids []int

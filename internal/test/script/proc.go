@@ -42,7 +42,7 @@ func (s *script) marked(name string) []int {
 }
 
 // lives reports whether a process exists and is no zombie. A signal 0 would
-// not tell: an orphan stays a zombie where process 1 does not reap.
+// not do: an orphan stays a zombie where process 1 does not reap.
 func lives(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

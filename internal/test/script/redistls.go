@@ -21,7 +21,7 @@ import (
 // Certificates is a folder with a private CA and what it has signed, all in PEM
 // form, NAME.pem with NAME.key: ca, server (for 127.0.0.1 and localhost), client,
 // expired (as server, until yesterday), elsewhere (for another name), and
-// stranger, another CA.
+// foreign, another CA.
 type Certificates string
 
 // NewCertificates makes the certificates of one test.
@@ -30,7 +30,7 @@ func NewCertificates(t testing.TB, dir string) Certificates {
 	c := Certificates(dir)
 	now := time.Now()
 	loopback := x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}
-	c.sign(t, "stranger", "stranger", x509.Certificate{IsCA: true}, now.Add(time.Hour))
+	c.sign(t, "foreign", "foreign", x509.Certificate{IsCA: true}, now.Add(time.Hour))
 	c.sign(t, "ca", "ca", x509.Certificate{IsCA: true}, now.Add(time.Hour))
 	c.sign(t, "ca", "server", loopback, now.Add(time.Hour))
 	c.sign(t, "ca", "expired", loopback, now.Add(-24*time.Hour))

@@ -115,17 +115,17 @@ func build(to, program string) error {
 //	redis stop|cont|kill|restart
 //	redis clock CLOCK       the server's clock, see SetClock: +3d, say; the first one restarts it, empty
 //	store stop|cont|kill|restart   whichever store it is; the folder of a file store is
-//	                               stopped by whoever holds its turns, killed by taking it away
+//	                               stopped by holding its turns, killed by taking it away
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
 //	[!] postgres-do SQL     likewise, a line per row
-//	manager FILE            a service manager: what it is told at NOTIFY_SOCKET goes to FILE
+//	manager FILE            a service manager: the messages at NOTIFY_SOCKET go to FILE
 //	tls [NAME]              let the server speak TLS as well, at TLS, with this certificate
 //	sentinels N [LINE…]     start a primary with N replicas and three sentinels
 //	cluster [replicas]      start a cluster of three nodes, with replicas or without
 //	proxy                   start a proxy to the server: PROXY is its URL
 //	proxy MODE|delay D      as faultnet.Mode
 //
-// The condition [free:PORT] tells whether PORT of loopback is free, [mounts]
+// The condition [free:PORT] says whether PORT of loopback is free, [mounts]
 // whether this user may mount a file system in a namespace of his own.
 func Run(t *testing.T, dir string, store Store) {
 	testscript.Run(t, testscript.Params{

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,12 +109,9 @@ func (s *RedisServer) Kill() {
 func (s *RedisServer) Restart() {
 	s.t.Helper()
 	s.Kill()
-	for until := time.Now().Add(startPatience); time.Now().Before(until); {
-		if s.start() {
-			return
-		}
+	if !startAgain(s.start) {
+		s.t.Fatalf("redis-server does not start again:\n%s", s.out)
 	}
-	s.t.Fatalf("redis-server does not start again:\n%s", s.out)
 }
 
 func (s *RedisServer) signal(sig syscall.Signal) {
@@ -129,8 +127,19 @@ func (s *RedisServer) start() bool {
 	cmd := s.command("redis-server", s.args...)
 	cmd.SysProcAttr = dieWithParent()
 	cmd.Env = append(os.Environ(), s.env...)
-	s.out = &output{seen: make(chan struct{})}
+	s.out = newOutput("Ready to accept connections", "Sentinel ID is")
 	cmd.Stdout, cmd.Stderr = s.out, s.out
+	s.cmd, s.gone = cmd, launch(s.t, cmd)
+	if !s.out.listens(s.gone) {
+		s.Kill()
+		return false
+	}
+	return true
+}
+
+// launch starts a server's process; gone is closed once it has been reaped.
+func launch(t testing.TB, cmd *exec.Cmd) (gone chan struct{}) {
+	t.Helper()
 	started, gone := make(chan error), make(chan struct{})
 	go func() {
 		// The kernel kills the server when the thread ends that started it: that
@@ -146,40 +155,55 @@ func (s *RedisServer) start() bool {
 		}
 	}()
 	if err := <-started; err != nil {
-		s.t.Fatalf("start redis-server: %v", err)
+		t.Fatal(err)
 	}
-	s.cmd, s.gone = cmd, gone
-	select {
-	case <-s.out.seen:
-		return true
-	case <-gone:
-		return false
-	case <-time.After(startPatience):
-		s.Kill()
-		return false
+	return gone
+}
+
+// startAgain repeats a start, for a port may be free again only after some time.
+func startAgain(start func() bool) bool {
+	for until := time.Now().Add(startPatience); time.Now().Before(until); {
+		if start() {
+			return true
+		}
 	}
+	return false
 }
 
 // output keeps what a server prints and closes seen when it says that it
-// listens. Its own word is proof: whoever answers on the port may be another.
+// listens. That another server answers on the port is no proof.
 type output struct {
+	says []string // one of them, when it listens
 	seen chan struct{}
 
 	mu   sync.Mutex
 	text strings.Builder
-	told bool
+	over bool // seen is closed
 }
+
+func newOutput(says ...string) *output { return &output{says: says, seen: make(chan struct{})} }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text.Write(p)
 	text := o.text.String()
-	if !o.told && (strings.Contains(text, "Ready to accept connections") || strings.Contains(text, "Sentinel ID is")) {
-		o.told = true
+	if !o.over && slices.ContainsFunc(o.says, func(line string) bool { return strings.Contains(text, line) }) {
+		o.over = true
 		close(o.seen)
 	}
 	return len(p), nil
+}
+
+// listens reports whether the server listens before it is gone.
+func (o *output) listens(gone <-chan struct{}) bool {
+	select {
+	case <-o.seen:
+		return true
+	case <-gone:
+	case <-time.After(startPatience):
+	}
+	return false
 }
 
 func (o *output) String() string {

@@ -68,7 +68,7 @@ func cluster(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// introduce tells a script of a server.
+// introduce sets the variables by which a script reaches a server.
 func introduce(ts *testscript.TestScript, variable, name string, s *RedisServer) {
 	ts.Setenv(variable, strconv.Itoa(s.Port))
 	ts.Check(os.WriteFile(ts.MkAbs(name+".pid"), []byte(strconv.Itoa(s.Pid())), 0o600))
