@@ -19,8 +19,8 @@
 // Not promised: anything across hosts. Another kernel has another boot, so each
 // would take the leases of the other for expired. Network file systems are
 // refused for that reason; a disk attached to two hosts cannot be recognised,
-// nor can containers with a time namespace of their own. Whoever deletes or
-// moves the directory takes the leases out of the store.
+// nor can containers with a time namespace of their own. To delete or move the
+// directory takes the leases out of the store.
 //
 // Only package store and tests may import this package.
 package file

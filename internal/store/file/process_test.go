@@ -83,7 +83,7 @@ func excludeEachOther(t *testing.T, dir string) {
 	for range running {
 		if err := <-over; err != nil {
 			t.Error(err)
-			for _, cmd := range running { // who has failed has left the key to its TTL
+			for _, cmd := range running { // a process that has failed has left the key to its TTL
 				_ = cmd.Process.Kill()
 			}
 		}

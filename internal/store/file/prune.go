@@ -12,8 +12,8 @@ import (
 const pruned = 10
 
 // prune removes the files of keys that have been idle for so long that
-// [leasestate.State.Idle] lets them go. Whoever makes the files of a new key calls
-// it, so that the directory does not grow for ever and nobody else pays. What
+// [leasestate.State.Idle] lets them go. It is called after the files of a new key
+// are made: the directory does not grow for ever, and renewals take no longer. What
 // fails is left for the next time.
 func (s *Store) prune(now leasestate.Instant) {
 	entries, err := os.ReadDir(s.dir)

@@ -40,8 +40,8 @@ func TestSyncs(t *testing.T) {
 		run.Args = append([]string{failcall, report, "elector", "fsync", strconv.Itoa(n), "EIO", "--", run.Path}, dir)
 		run.Path, run.Stderr = failcall, nil
 		said, err := run.CombinedOutput()
-		told, _ := os.ReadFile(report)
-		_, failed, _ := strings.Cut(string(told), "failed elector fsync ")
+		reported, _ := os.ReadFile(report)
+		_, failed, _ := strings.Cut(string(reported), "failed elector fsync ")
 		if n > len(synced) {
 			if err != nil || failed != "" {
 				t.Errorf("after all of them: %v, %q, failed %q", err, said, failed)

@@ -17,11 +17,11 @@ import (
 // turn is the right to update a key: an exclusive flock(2) on the key's lock file.
 //
 // A cleaner of temporary files may remove that file while a turn lasts, and then
-// the next one who comes makes another and has a turn, too. So a turn counts only
-// while its file is the one in the directory, and of two updates at a time the
-// first cannot end: it looks once more after it has made its temporary file, and
-// whoever finds a new lock file removes the temporary files that are there before
-// reading the state. So either the first sees the new lock file, or its rename
+// the next process makes another and has a turn, too. So a turn counts only while
+// its file is the one in the directory, and of two updates at a time the first
+// cannot end: it looks once more after it has made its temporary file, and a process
+// that makes a new lock file removes the temporary files that are there before it
+// reads the state. So either the first sees the new lock file, or its rename
 // finds nothing to rename; it begins again.
 type turn struct {
 	file  *os.File

@@ -9,13 +9,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Wait implements [lease.Store]. A release replaces the key's file, which the
-// kernel tells every standby of this host: they race for the key's turn, one is
+// Wait implements [lease.Store]. A release replaces the key's file, of which the
+// kernel notifies every standby of this host: they race for the key's turn, one is
 // granted, and the others wait again. On one host that is cheap, so nobody has
 // to pass a wake-up on. A holder that dies replaces nothing; the caller's own
 // timer at the end of the lease covers that.
 //
-// A user may have 128 watches at a time by Linux' default. Whoever gets none
+// A user may have 128 watches at a time by Linux' default. A standby without one
 // polls.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
 	_, err := bounded(ctx, s.dir, "wait", func() (struct{}, error) {
@@ -41,7 +41,7 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 	// The kernel takes some ten milliseconds over a watch's end; the key is free now.
 	defer func() { go func() { _ = w.Close() }() }()
 	// The directory, since a watch of the file would stay with the one that is
-	// replaced. Why there can be none, the next acquire tells.
+	// replaced. Why there can be none, the next acquire says.
 	if err := w.Add(s.dir); err != nil {
 		return lease.ErrNoWakeups
 	}

@@ -41,7 +41,7 @@ type Options struct {
 	Prefix string
 	// MustExist is set by those who only ask: nothing is made that is not there.
 	MustExist bool
-	// Warn tells of what works and is dangerous, and what to do about it.
+	// Warn reports what works and is dangerous, and what to do about it.
 	Warn func(problem, hint string)
 }
 

@@ -16,14 +16,14 @@ import (
 )
 
 // conns hands out connections, each to one call at a time. So a renewal never
-// stands behind a standby's wait, whoever shares the store.
+// stands behind a standby's wait on the same store.
 type conns struct {
 	url  string
 	dial network.Dial
 	// config is what the URL said for the last dial: passwords and certificates are
 	// changed while a command runs.
 	config atomic.Pointer[pgconn.Config]
-	addr   string // as people are told
+	addr   string // as messages show it
 	hosts  int
 	slots  network.Slots
 	// accepted: what the URL says of this side has been accepted before.

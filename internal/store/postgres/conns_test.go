@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -68,30 +66,14 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// Trying again is the caller's decision: it knows whether it may. Nor does the
-// client come again to cancel what has failed.
+// Nor does the client come again to cancel what has failed.
 func TestEveryCallTriesOnce(t *testing.T) {
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "postgres://cron@" + networktest.Answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.Dial})
-	refusals := 0
-	refused := openWith(t, Options{URL: "postgres://cron@h/db?sslmode=disable", Dialer: func(context.Context, string, string) (net.Conn, error) {
-		refusals++
-		return nil, syscall.ECONNREFUSED
-	}})
-	for range 3 {
-		for op, call := range calls(s) {
-			before := hangsUp.Dials()
-			if err := call(bounded(t)); err == nil || hangsUp.Dials() != before+1 {
-				t.Errorf("%s: error %v, %d connections", op, err, hangsUp.Dials()-before)
-			}
-		}
-		for op, call := range calls(refused) {
-			before := refusals
-			if err := call(bounded(t)); err == nil || refusals != before+1 {
-				t.Errorf("%s: error %v, %d attempts to connect", op, err, refusals-before)
-			}
-		}
-	}
+	networktest.TryOnce(t, calls(s), hangsUp.Dials)
+	var refusing networktest.Refusing
+	refused := openWith(t, Options{URL: "postgres://cron@h/db?sslmode=disable", Dialer: refusing.Dial})
+	networktest.TryOnce(t, calls(refused), refusing.Dials)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
@@ -121,20 +103,14 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 		"two hosts, both silent":    through(networktest.NeverAnswers(t) + "," + networktest.NeverAnswers(t)),
 	}
 	before := runtime.NumGoroutine()
-	for name, s := range stores {
-		for op, call := range calls(s) {
-			t.Run(name+"/"+op+"/deadline", func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				endsWith(t, ctx, op, call, "no answer in time")
-			})
-			t.Run(name+"/"+op+"/cancel", func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(100*time.Millisecond, cancel)
-				endsWith(t, ctx, op, call, "given up before an answer came")
+	t.Run("stores", func(t *testing.T) {
+		for name, s := range stores {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				networktest.EndWithContext(t, calls(s))
 			})
 		}
-	}
+	})
 	// The client would go on for 15 seconds.
 	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+2; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -144,29 +120,11 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func endsWith(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
-	t.Helper()
-	began := time.Now()
-	err := call(ctx)
-	if took := time.Since(began); took < 90*time.Millisecond || took > 2*time.Second {
-		t.Errorf("returned after %s, the context ended after 100ms", took)
-	}
-	var failure *lease.StoreError
-	if !errors.As(err, &failure) || failure.Permanent || failure.Refused || failure.Op != op || !strings.HasSuffix(err.Error(), ": "+says) {
-		t.Errorf("error %v, want %q", err, says)
-	}
-}
-
 // calls are those that ask the server.
-func calls(s *Store) map[string]func(context.Context) error {
-	l := lease.Lease{Key: "k", Holder: lease.NewHolder("test", 1), Token: 1, TTL: 30 * time.Second}
-	return map[string]func(context.Context) error{
-		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, request("k")); return err },
-		"renew":   func(ctx context.Context) error { _, err := s.Renew(ctx, l); return err },
-		"release": func(ctx context.Context) error { return s.Release(ctx, l, lease.Result{}) },
-		"wait":    func(ctx context.Context) error { return s.Wait(ctx, "k", time.Minute) },
-		"listen":  func(ctx context.Context) error { return s.Listen(ctx, "k") },
-	}
+func calls(s *Store) networktest.Calls {
+	all := networktest.CallsOf(s)
+	all["listen"] = func(ctx context.Context) error { return s.Listen(ctx, "k") }
+	return all
 }
 
 // A dead host before the living one takes a part of the time only.
@@ -185,28 +143,12 @@ func TestSecondHostAnswers(t *testing.T) {
 	}
 }
 
-func TestWaitDoesNotHoldOthersUp(t *testing.T) {
+func TestRenewDuringWait(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	var w networktest.Wire
 	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
-	l := grant(t, s, request("k"))
-	ctx, cancel := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() { waited <- s.Wait(ctx, "k", time.Minute) }()
-	awaits(t, "LISTEN", func() bool { return strings.Contains(w.Sent(), "LISTEN") })
-	for range 3 {
-		renewing, done := context.WithTimeout(t.Context(), 5*time.Second)
-		if _, err := s.Renew(renewing, l); err != nil {
-			t.Errorf("renew while a wait blocks: %v", err)
-		}
-		done()
-	}
-	cancel()
-	<-waited
-	if n := w.Dials(); n != 2 {
-		t.Errorf("%d connections, want 2", n)
-	}
+	networktest.RenewDuringWait(t, s, grant(t, s, request("k")), &w, "LISTEN")
 }
 
 // A restart costs the holder nothing but failed renewals: the server remembers.
@@ -340,7 +282,7 @@ func TestConnections(t *testing.T) {
 		}
 	}
 	limit(1)
-	wantError(t, leader.Listen(bounded(t), "k"), false, "53300", "max_connections")
+	networktest.WantError(t, leader.Listen(bounded(t), "k"), false, "53300", "max_connections")
 	renew("when there is no connection to listen on")
 	limit(-1)
 
@@ -373,7 +315,7 @@ func TestConnections(t *testing.T) {
 	connections("2")
 	limit(2)
 	_, err := standby.Acquire(bounded(t), request("k"))
-	wantError(t, err, false, "53300", "max_connections")
+	networktest.WantError(t, err, false, "53300", "max_connections")
 	limit(-1)
 	for i := range 9 {
 		denied()
@@ -394,7 +336,7 @@ func TestConnections(t *testing.T) {
 	leader.conns.closed = false
 	connections("2")
 	_, err = leader.Renew(bounded(t), l)
-	wantError(t, err, false, "53300", "max_connections")
+	networktest.WantError(t, err, false, "53300", "max_connections")
 	var given *lease.StoreError
 	if err := endOf(t, heard); !errors.As(err, &given) || given.Permanent {
 		t.Errorf("the leader goes on listening: %v", err)
@@ -419,7 +361,7 @@ func TestCancelledWaitForAReplicaIsNoAnswer(t *testing.T) {
 	awaits(t, "wait for the replica", func() bool {
 		return b.one(t, "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "1"
 	})
-	wantError(t, <-renewed, false, "replica", "leave sessions alone")
+	networktest.WantError(t, <-renewed, false, "replica", "leave sessions alone")
 	b.do(t, "ALTER SYSTEM RESET synchronous_standby_names")
 	b.do(t, "SELECT pg_reload_conf()")
 	if _, err := s.Renew(bounded(t), l); err != nil {

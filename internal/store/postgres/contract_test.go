@@ -3,17 +3,14 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -22,11 +19,10 @@ func TestContract(t *testing.T) {
 	b := backend{script.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})}
 	b.do(t, createTable)
 	// The subtests run in parallel on one server, so the network of one stalls.
-	var stalls sync.Map // of *atomic.Bool by test name
+	var network networktest.Stalls
 	leasetest.Run(t, leasetest.Harness{
 		Open: func(t *testing.T) lease.Store {
-			stalled, _ := stalls.LoadOrStore(t.Name(), new(atomic.Bool))
-			return openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: swallowing(stalled.(*atomic.Bool))})
+			return openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: network.Dialer(t)})
 		},
 		Unit:     400 * time.Millisecond,
 		Wakes:    true,
@@ -38,12 +34,7 @@ func TestContract(t *testing.T) {
 		},
 		Wipe:   func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") },
 		Damage: damages(b),
-		Stall: func(t *testing.T, _ string) func() {
-			v, _ := stalls.Load(t.Name())
-			stalled := v.(*atomic.Bool)
-			stalled.Store(true)
-			return func() { stalled.Store(false) }
-		},
+		Stall:  network.Stall,
 	})
 }
 
@@ -61,26 +52,6 @@ func trustingBackend(t *testing.T) backend {
 	b := agedBackend(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
 	b.do(t, createTable)
 	return b
-}
-
-// swallowing returns a dialer whose connections lose what is sent while stalled.
-func swallowing(stalled *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return swallowConn{c, stalled}, err
-	}
-}
-
-type swallowConn struct {
-	net.Conn
-	stalled *atomic.Bool
-}
-
-func (c swallowConn) Write(p []byte) (int, error) {
-	if c.stalled.Load() {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
 }
 
 // damages are rows that leaderrun does not write.

@@ -69,7 +69,7 @@ func FuzzRow(f *testing.F) {
 			t.Errorf("token %d was granted after %d", l.Token, before)
 		}
 		if text := forPeople(state); text != "" && !json.Valid([]byte(text)) {
-			t.Errorf("%q is told as %q", state, text)
+			t.Errorf("%q is shown as %q", state, text)
 		}
 	})
 }

@@ -19,7 +19,7 @@ import (
 const prefix = "leaderrun"
 
 // backend is a server under test with a second, independent client to look into
-// it and to hurt it.
+// it and to damage it.
 type backend struct {
 	*script.PostgresServer
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
 // race lets candidates with a connection each ask for a key at the same time and
@@ -118,7 +119,7 @@ func TestRowMadeAnew(t *testing.T) {
 	}
 }
 
-// A request that waits for a lock ends in the server, too, and its cause is told.
+// A request that waits for a lock ends in the server, too, and its error names the cause.
 func TestLockedTable(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -137,7 +138,7 @@ func TestLockedTable(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			_, err := s.Renew(ctx, l)
-			wantError(t, err, false, "canceling statement due to lock timeout", "another transaction locks the table")
+			networktest.WantError(t, err, false, "canceling statement due to lock timeout", "another transaction locks the table")
 			if _, err := locker.Exec(bounded(t), "ROLLBACK").ReadAll(); err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +171,7 @@ func TestTableThatTakesNothing(t *testing.T) {
 	b.do(t, `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 		CREATE TRIGGER nothing BEFORE INSERT OR UPDATE ON leaderrun_leases FOR EACH ROW EXECUTE FUNCTION nothing()`)
 	_, err := s.Renew(bounded(t), l)
-	wantError(t, err, true, "does not take what is written", "trigger")
+	networktest.WantError(t, err, true, "does not take what is written", "trigger")
 	_, err = s.Acquire(bounded(t), request("fresh"))
-	wantError(t, err, true, "does not take what is written", "trigger")
+	networktest.WantError(t, err, true, "does not take what is written", "trigger")
 }

@@ -38,7 +38,7 @@ const settle = 300
 const (
 	// In a table of the former layout, runs is that of former: NULL. A server that
 	// has replayed the log of another one, or its own after a crash, has kept all
-	// that it acknowledged since an instant that it does not tell.
+	// that it acknowledged since an instant that it does not report.
 	readRow = `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_backend_pid(), pg_is_in_recovery(),
 	floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint, pg_last_wal_replay_lsn() IS NOT NULL,
 	l.version, l.leader_id, l.term, l.state, l.runs
@@ -60,7 +60,7 @@ const (
 	ON CONFLICT (prefix, service_name) DO NOTHING RETURNING 1
 ) ` + wake
 
-	// wake tells those who listen once the transaction is over, if it changed the
+	// wake notifies the listeners once the transaction is over, if it changed the
 	// row.
 	wake = `SELECT (SELECT count(pg_notify(channel, '')) FROM unnest(string_to_array($10, ' ')) channel),
 	has_table_privilege('leaderrun_leases', 'DELETE') FROM saved`
@@ -164,8 +164,8 @@ func (r *row) parse(key string, columns [][]byte) error {
 }
 
 // merged is what two lists say of the last runs, newest token first. An older
-// leaderrun keeps runs in the state, and knows no others. What a holder has told of
-// a run counts more than that it vanished.
+// leaderrun keeps runs in the state, and knows no others. A holder's report of a run
+// counts more than that it vanished.
 func merged(a, b []lease.Run) []lease.Run {
 	all := append(slices.Clone(a), b...)
 	slices.SortStableFunc(all, func(x, y lease.Run) int {
@@ -254,7 +254,7 @@ func forPeople(meta string) string {
 type verb struct {
 	op, key string
 	change  func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
-	// channels are told of the change, with a space between them.
+	// channels are notified of the change, with a space between them.
 	channels string
 	// beats says that a positive answer is a heartbeat.
 	beats bool
@@ -275,7 +275,7 @@ func (s *Store) update(ctx context.Context, v verb) (l lease.Lease, answer error
 				return err
 			}
 			l, answer = v.change(&r.state, r.now)
-			beat := v.beats && answer == nil // which is told even if it changes nothing else
+			beat := v.beats && answer == nil // which is written even if it changes nothing else
 			after, err := json.Marshal(r.state)
 			if err != nil || bytes.Equal(before, after) && !beat {
 				return err
@@ -326,9 +326,9 @@ const deleteIdle = `DELETE FROM leaderrun_leases WHERE prefix = $1 AND service_n
 	SELECT service_name FROM leaderrun_leases WHERE prefix = $1 AND jsonb_typeof(state -> 'keep_ms') = 'number'
 		AND version + (state -> 'keep_ms')::numeric < $2::bigint LIMIT 10 FOR UPDATE SKIP LOCKED)`
 
-// prune removes rows of keys that are long out of use. Whoever adds a row does it,
-// so that the table does not grow for ever and nobody else pays. What fails is left
-// for the next time.
+// prune removes rows of keys that are long out of use. It is called after a row is
+// added: the table does not grow for ever, and renewals take no longer. What fails
+// is left for the next time.
 func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
 	_, _ = c.run(ctx, statement{deleteIdle, []string{s.prefix, strconv.FormatInt(now.Wall, 10)}})
 }

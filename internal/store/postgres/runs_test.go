@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
 // run leads and files a run.
@@ -25,7 +26,7 @@ func run(t *testing.T, s *Store, r lease.Request) lease.Lease {
 	return l
 }
 
-// filed are the tokens of the runs that the store tells.
+// filed are the tokens of the runs that the store returns.
 func filed(t *testing.T, s *Store, key string) (tokens []int64) {
 	t.Helper()
 	status, err := s.Inspect(bounded(t), key)
@@ -140,7 +141,7 @@ func TestSerializationFailures(t *testing.T) {
 		CREATE TRIGGER never BEFORE UPDATE ON leaderrun_leases FOR EACH ROW EXECUTE FUNCTION never()`)
 	time.Sleep(2 * time.Millisecond)
 	_, err := s.Renew(bounded(t), l)
-	wantError(t, err, false, "10 changes in a row were refused because of other transactions: could not serialize access (40001)", "default_transaction_isolation = 'read committed'")
+	networktest.WantError(t, err, false, "10 changes in a row were refused because of other transactions: could not serialize access (40001)", "default_transaction_isolation = 'read committed'")
 	if strings.Contains(err.Error(), "trigger") {
 		t.Errorf("renew: %v", err)
 	}

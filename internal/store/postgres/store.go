@@ -35,7 +35,7 @@
 //
 // Not promised: a failover to a replica that lags can grant twice, unless
 // synchronous_commit makes the server wait for that replica, if the holder cannot be
-// called then; see leasestate's settling. Whoever deletes a row takes the lease away.
+// called then; see leasestate's settling. To delete a row takes the lease away.
 //
 // Only package store, tests and tools may import it.
 package postgres
@@ -184,7 +184,7 @@ func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, 
 	if s.pooled.Load() {
 		return lease.ErrNoWakeups
 	}
-	var deaf bool
+	var pooled bool
 	err := conns.do(ctx, op, func(c *conn) error {
 		if !c.direct {
 			if _, err := s.read(ctx, c, key); err != nil {
@@ -192,7 +192,7 @@ func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, 
 			}
 		}
 		// A pooler would listen on a connection that serves others next.
-		if deaf = !c.direct; deaf {
+		if pooled = !c.direct; pooled {
 			return nil
 		}
 		if err := c.listen(s.channel(kind, key)); err != nil {
@@ -201,7 +201,7 @@ func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, 
 		c.notified = false
 		return then(c)
 	})
-	if deaf || isPermanent(err) { // the next acquire tells what is wrong
+	if pooled || isPermanent(err) { // the next acquire reports what is wrong
 		return lease.ErrNoWakeups
 	}
 	return err

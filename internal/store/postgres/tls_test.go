@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -31,13 +32,13 @@ func newCertificates(t *testing.T) certificates {
 	c := certificates(t.TempDir())
 	now := time.Now()
 	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
-	stranger := c.sign(t, "stranger", x509.Certificate{IsCA: true, NotAfter: now.Add(time.Hour)}, nil)
+	foreign := c.sign(t, "foreign", x509.Certificate{IsCA: true, NotAfter: now.Add(time.Hour)}, nil)
 	ca := c.sign(t, "ca", x509.Certificate{IsCA: true, NotAfter: now.Add(time.Hour)}, nil)
 	c.sign(t, "server", x509.Certificate{IPAddresses: loopback, NotAfter: now.Add(time.Hour)}, ca)
 	c.sign(t, "expired", x509.Certificate{IPAddresses: loopback, NotAfter: now.Add(-time.Hour)}, ca)
 	c.sign(t, "elsewhere", x509.Certificate{DNSNames: []string{"pg.example"}, NotAfter: now.Add(time.Hour)}, ca)
 	c.sign(t, "client", x509.Certificate{NotAfter: now.Add(time.Hour)}, ca)
-	c.sign(t, "other", x509.Certificate{NotAfter: now.Add(time.Hour)}, stranger)
+	c.sign(t, "other", x509.Certificate{NotAfter: now.Add(time.Hour)}, foreign)
 	return c
 }
 
@@ -114,7 +115,7 @@ func TestTLS(t *testing.T) {
 		{name: "full", server: "server", parameters: "sslmode=verify-full" + ca},
 		{name: "direct", server: "server", parameters: "sslmode=verify-full&sslnegotiation=postgres" + ca},
 		{name: "full, unknown CA", server: "server", parameters: "sslmode=verify-full", permanent: true, says: "not signed by a CA that this host trusts", hint: "sslrootcert="},
-		{name: "full, another CA", server: "server", parameters: "sslmode=verify-full&sslrootcert=" + c.file("stranger.pem"), permanent: true, says: "not signed by a CA", hint: "sslrootcert="},
+		{name: "full, another CA", server: "server", parameters: "sslmode=verify-full&sslrootcert=" + c.file("foreign.pem"), permanent: true, says: "not signed by a CA", hint: "sslrootcert="},
 		{name: "full, another name", server: "elsewhere", parameters: "sslmode=verify-full" + ca, permanent: true, says: "not for this name", hint: "name"},
 		{name: "ca, another name", server: "elsewhere", parameters: "sslmode=verify-ca" + ca},
 		{name: "ca, expired", server: "expired", parameters: "sslmode=verify-ca" + ca, permanent: true, says: "a certificate that it shows is valid from 20", hint: "renew that certificate"},
@@ -133,7 +134,7 @@ func TestTLS(t *testing.T) {
 			for range 2 {
 				l, err := s.Acquire(bounded(t), request("k"))
 				if x.says != "" {
-					wantError(t, err, x.permanent, x.says, x.hint)
+					networktest.WantError(t, err, x.permanent, x.says, x.hint)
 					continue
 				}
 				if err != nil {
@@ -167,12 +168,12 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	url := b.URL + "?sslmode=verify-full&sslrootcert=" + ca
 	s := openWith(t, Options{URL: url})
 	l := grant(t, s, request("k"))
-	install("stranger")
+	install("foreign")
 	b.do(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
 	_, _ = s.Renew(bounded(t), l) // it finds the end of its connection
 	_, err := s.Renew(bounded(t), l)
-	wantError(t, err, false, "not signed by a CA that this host trusts", "sslrootcert")
-	wantError(t, acquire(t, openWith(t, Options{URL: url})), true, "not signed by a CA that this host trusts", "sslrootcert")
+	networktest.WantError(t, err, false, "not signed by a CA that this host trusts", "sslrootcert")
+	networktest.WantError(t, acquire(t, openWith(t, Options{URL: url})), true, "not signed by a CA that this host trusts", "sslrootcert")
 	install("ca")
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Error(err)

@@ -223,11 +223,11 @@ func TestNoConnectionIsLeft(t *testing.T) {
 		t.Errorf("wait: %v, want ErrNoWakeups", err)
 	}
 	_, err := s.Acquire(bounded(t), request("k"))
-	wantError(t, err, false, "53300", "max_connections")
+	networktest.WantError(t, err, false, "53300", "max_connections")
 }
 
-// A pooler tells its clients of another process than the one that answers. On
-// its connections nobody must listen: the next request may be another client's.
+// A pooler names another process to its clients than the one that answers. On its
+// connections nobody must listen: the next request may be another client's.
 func TestPooler(t *testing.T) {
 	b := newBackend(t)
 	var w networktest.Wire

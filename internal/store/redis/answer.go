@@ -6,8 +6,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// answer reads what a script returned. It trusts nothing: whoever answers may
-// not be our script, or no Redis at all. The first item that is missing, of
+// answer reads what a script returned. It trusts nothing: the answer may not be that
+// of our script, nor of a Redis at all. The first item that is missing, of
 // another type or out of range makes the answer bad, and a bad answer grants
 // nothing.
 type answer struct {

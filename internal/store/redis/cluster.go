@@ -42,7 +42,7 @@ func movedTo(err error, from string) (addr string, moved bool) {
 	return withHost(addr, from), moved
 }
 
-// withHost completes an address that a node has told: one that does not know its
+// withHost completes an address that a node has sent: one that does not know its
 // own host leaves it out.
 func withHost(addr, from string) string {
 	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {

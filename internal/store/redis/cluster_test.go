@@ -143,7 +143,7 @@ func TestClusterFailover(t *testing.T) {
 }
 
 // A node dies that has no replica: its keys are away, and the others as well
-// unless the cluster is told to go on without it.
+// unless the cluster is set to go on without it.
 func TestClusterLosesANode(t *testing.T) {
 	for _, whole := range []string{"yes", "no"} {
 		t.Run("whole "+whole, func(t *testing.T) {
@@ -165,20 +165,20 @@ func TestClusterLosesANode(t *testing.T) {
 				}
 			}
 			_, err := s.Renew(bounded(t), l)
-			wantError(t, err, false, "redis at "+lost.Addr+": ", "") // the warm connection
-			for range 4 {                                            // whichever node is asked first
+			networktest.WantError(t, err, false, "redis at "+lost.Addr+": ", "") // the warm connection
+			for range 4 {                                                        // whichever node is asked first
 				_, err := s.Renew(bounded(t), l)
 				if whole == "yes" {
-					wantError(t, err, false, "CLUSTERDOWN", "CLUSTER INFO")
+					networktest.WantError(t, err, false, "CLUSTERDOWN", "CLUSTER INFO")
 				} else {
-					wantError(t, err, false, "redis at "+lost.Addr+": connection refused", "another takes its place")
+					networktest.WantError(t, err, false, "redis at "+lost.Addr+": connection refused", "another takes its place")
 				}
 				if failure, _ := errors.AsType[*lease.StoreError](err); failure.Refused {
 					t.Errorf("%v: refused", err)
 				}
 				_, err = s.Renew(bounded(t), kept)
 				if whole == "yes" {
-					wantError(t, err, false, "CLUSTERDOWN", "CLUSTER INFO")
+					networktest.WantError(t, err, false, "CLUSTERDOWN", "CLUSTER INFO")
 				} else if err != nil {
 					t.Errorf("a key of another node: %v", err)
 				}
@@ -191,7 +191,7 @@ func TestClusterLosesANode(t *testing.T) {
 					key += "x"
 				}
 				if _, err := again.Acquire(bounded(t), request(key)); whole == "yes" {
-					wantError(t, err, false, "CLUSTERDOWN", "CLUSTER INFO")
+					networktest.WantError(t, err, false, "CLUSTERDOWN", "CLUSTER INFO")
 				} else if !isSettling(err) {
 					t.Errorf("acquire: %v", err)
 				}
@@ -228,15 +228,15 @@ func slotMoves(t *testing.T, c *script.Cluster) {
 	target.do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
 	source.do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
 	_, err := s.Renew(bounded(t), l)
-	wantError(t, err, false, "TRYAGAIN", "CLUSTER SETSLOT")
+	networktest.WantError(t, err, false, "TRYAGAIN", "CLUSTER SETSLOT")
 	for _, key := range source.do(t, "CLUSTER", "GETKEYSINSLOT", slot, 10).([]any) {
 		source.do(t, "MIGRATE", "127.0.0.1", to.Port, key, 0, 5000)
 	}
 	for range 3 {
 		_, err = s.Renew(bounded(t), l)
-		wantError(t, err, false, "ASK", "CLUSTER SETSLOT")
+		networktest.WantError(t, err, false, "ASK", "CLUSTER SETSLOT")
 		_, err = openCluster(t, c.Addrs()).Acquire(bounded(t), request("moves"))
-		wantError(t, err, false, "ASK", "CLUSTER SETSLOT")
+		networktest.WantError(t, err, false, "ASK", "CLUSTER SETSLOT")
 	}
 	for _, b := range []backend{target, source} {
 		b.do(t, "CLUSTER", "SETSLOT", slot, "NODE", targetID)
@@ -280,7 +280,7 @@ func TestNoCluster(t *testing.T) {
 	} {
 		t.Run(c.addrs, func(t *testing.T) {
 			err := acquire(t, openCluster(t, c.addrs))
-			wantError(t, err, c.permanent, c.says, c.hint)
+			networktest.WantError(t, err, c.permanent, c.says, c.hint)
 			if failure, _ := errors.AsType[*lease.StoreError](err); failure.Refused != c.refused {
 				t.Errorf("refused %t: %v", failure.Refused, err)
 			}
@@ -297,12 +297,12 @@ func TestNodesDisagree(t *testing.T) {
 	moved := func() string { asked.Add(1); return "-MOVED 1 " + other + "\r\n" }
 	one := speaking(t, clusterGreeting, moved)
 	other = speaking(t, clusterGreeting, func() string { asked.Add(1); return "-MOVED 1 " + one + "\r\n" })
-	wantError(t, acquire(t, openCluster(t, one)), false, "MOVED 1 ", "CLUSTER NODES")
+	networktest.WantError(t, acquire(t, openCluster(t, one)), false, "MOVED 1 ", "CLUSTER NODES")
 	if n := asked.Load(); n != 1+1+maxMoves {
 		t.Errorf("%d calls", n)
 	}
 	asked.Store(0)
-	if wantError(t, acquire(t, open(t, one)), true, "MOVED 1 ", "redis-cluster://HOST"); asked.Load() != 1 {
+	if networktest.WantError(t, acquire(t, open(t, one)), true, "MOVED 1 ", "redis-cluster://HOST"); asked.Load() != 1 {
 		t.Errorf("%d calls of a single server", asked.Load())
 	}
 }
@@ -316,7 +316,7 @@ func TestAnotherNodeIsAsked(t *testing.T) {
 		return speaking(t, clusterGreeting, func() string { return "-MOVED 1 " + to + "\r\n" })
 	}
 	s := openCluster(t, moved(dead.Addr)+","+moved(b.addr))
-	wantError(t, acquire(t, s), false, "redis at "+dead.Addr+": connection refused", "another takes its place")
+	networktest.WantError(t, acquire(t, s), false, "redis at "+dead.Addr+": connection refused", "another takes its place")
 	grant(t, s, request("k"))
 }
 
@@ -337,35 +337,20 @@ func TestMovedWithoutAHost(t *testing.T) {
 // speaking is a server that answers HELLO with one text and all else with another.
 func speaking(t *testing.T, hello string, other func() string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
+	return networktest.Serve(t, func(c net.Conn) {
+		buf := make([]byte, 64<<10)
 		for {
-			c, err := l.Accept()
+			n, err := c.Read(buf)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				buf := make([]byte, 64<<10)
-				for {
-					n, err := c.Read(buf)
-					if err != nil {
-						return
-					}
-					answer := hello
-					if !strings.Contains(strings.ToUpper(string(buf[:min(n, 20)])), "HELLO") {
-						answer = other()
-					}
-					_, _ = c.Write([]byte(answer))
-				}
-			}()
+			answer := hello
+			if !strings.Contains(strings.ToUpper(string(buf[:min(n, 20)])), "HELLO") {
+				answer = other()
+			}
+			_, _ = c.Write([]byte(answer))
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 func contractOnACluster(t *testing.T, c *script.Cluster) {

@@ -44,8 +44,8 @@ func TestScriptsFollowTheModel(t *testing.T) {
 	})
 }
 
-// The model judged by the contract, on what candidates are told when nobody
-// hurts the store.
+// The model is checked against the contract, by the answers that candidates get
+// when the store has no fault.
 func TestModelKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	history := func(_ *testing.T, seed int64) []step { return scheduled(seed) }
@@ -111,7 +111,7 @@ func broken(steps []step) string {
 // inTime says whether a host may begin a round now.
 func inTime(now, period int64) bool { return 2*((now-began)%period) < period }
 
-// judge follows what the candidates of one crontab line are told.
+// judge follows the answers to the candidates of one crontab line.
 type judge struct {
 	leader         call
 	until          int64 // its lease or minimum hold goes on

@@ -16,7 +16,7 @@ import (
 )
 
 // conns hands out connections, each to one call at a time. So a renewal never
-// stands behind a standby's blocking wait, whoever shares the store; and what a
+// stands behind a standby's blocking wait on the same store; and what a
 // cut-off call left on its connection never reaches the next one.
 //
 // Each connection is a client of its own. The client's pool cannot do this: it
@@ -195,7 +195,7 @@ var errTooManyClients = errors.New("max number of clients reached")
 
 func (c *plain) Write(p []byte) (int, error) {
 	n, err := c.fromKernel.Write(p)
-	if network.HungUp(err) && !c.answered { // as the next Read will tell, unless there are those words
+	if network.HungUp(err) && !c.answered { // as the next Read will report, unless there are those words
 		return len(p), nil
 	}
 	return n, err

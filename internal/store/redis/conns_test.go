@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,30 +60,14 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// Trying again is the caller's decision: it knows whether it may.
 func TestEveryCallTriesOnce(t *testing.T) {
 	t.Parallel()
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "redis://" + networktest.Answering(t, greeting, ""), Prefix: prefix, Dialer: hangsUp.Dial})
-	refusals := 0
-	refused := openWith(t, Options{URL: "redis://h", Prefix: prefix, Dialer: func(context.Context, string, string) (net.Conn, error) {
-		refusals++
-		return nil, syscall.ECONNREFUSED
-	}})
-	for range 3 {
-		for op, call := range calls(s) {
-			before := hangsUp.Dials()
-			if err := call(bounded(t)); err == nil || hangsUp.Dials() != before+1 {
-				t.Errorf("%s: error %v, %d connections", op, err, hangsUp.Dials()-before)
-			}
-		}
-		for op, call := range calls(refused) {
-			before := refusals
-			if err := call(bounded(t)); err == nil || refusals != before+1 {
-				t.Errorf("%s: error %v, %d attempts to connect", op, err, refusals-before)
-			}
-		}
-	}
+	networktest.TryOnce(t, calls(s), hangsUp.Dials)
+	var refusing networktest.Refusing
+	refused := openWith(t, Options{URL: "redis://h", Prefix: prefix, Dialer: refusing.Dial})
+	networktest.TryOnce(t, calls(refused), refusing.Dials)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
@@ -100,75 +83,25 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 		"frozen, new connection":    open(t, frozen.Addr),
 		"frozen, warm connection":   warm,
 	} {
-		for op, call := range calls(s) {
-			t.Run(name+"/"+op+"/deadline", func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				endsWith(t, ctx, op, call, "no answer in time")
-			})
-			t.Run(name+"/"+op+"/cancel", func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(100*time.Millisecond, cancel)
-				endsWith(t, ctx, op, call, "given up before an answer came")
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			networktest.EndWithContext(t, calls(s))
+		})
 	}
 }
 
-func endsWith(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
-	t.Helper()
-	began := time.Now()
-	err := call(ctx)
-	if took := time.Since(began); took < 90*time.Millisecond || took > 2*time.Second {
-		t.Errorf("returned after %s, the context ended after 100ms", took)
-	}
-	var failure *lease.StoreError
-	if !errors.As(err, &failure) || failure.Permanent || failure.Refused || failure.Op != op || !strings.HasSuffix(err.Error(), ": "+says) {
-		t.Errorf("error %v, want %q", err, says)
-	}
+// calls are those that ask the server.
+func calls(s *Store) networktest.Calls {
+	all := networktest.CallsOf(s)
+	all["pass"] = func(ctx context.Context) error { return s.Pass(ctx, "k") }
+	return all
 }
 
-func calls(s *Store) map[string]func(context.Context) error {
-	l := lease.Lease{Key: "k", Holder: lease.NewHolder("test", 1), Token: 1, TTL: 30 * time.Second}
-	return map[string]func(context.Context) error{
-		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, request("k")); return err },
-		"renew":   func(ctx context.Context) error { _, err := s.Renew(ctx, l); return err },
-		"release": func(ctx context.Context) error { return s.Release(ctx, l, lease.Result{}) },
-		"wait":    func(ctx context.Context) error { return s.Wait(ctx, "k", time.Minute) },
-		"pass":    func(ctx context.Context) error { return s.Pass(ctx, "k") },
-
-		"status":    func(ctx context.Context) error { _, err := s.Inspect(ctx, "k"); return err },
-		"list":      func(ctx context.Context) error { _, err := s.Keys(ctx); return err },
-		"hand over": func(ctx context.Context) error { _, err := s.HandOver(ctx, "k"); return err },
-		"pause":     func(ctx context.Context) error { _, err := s.Pause(ctx, "k", time.Minute, "", ""); return err },
-		"resume":    func(ctx context.Context) error { _, err := s.Resume(ctx, "k"); return err },
-		"revoke":    func(ctx context.Context) error { _, err := s.Revoke(ctx, "k", true); return err },
-	}
-}
-
-func TestWaitDoesNotHoldOthersUp(t *testing.T) {
+func TestRenewDuringWait(t *testing.T) {
 	b := realBackend(t)
 	var w networktest.Wire
 	s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.Dial})
-	l := grant(t, s, request("k"))
-	ctx, cancel := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() { waited <- s.Wait(ctx, "k", time.Minute) }()
-	for !strings.Contains(w.Sent(), "BLPOP") {
-		time.Sleep(time.Millisecond)
-	}
-	for range 3 {
-		renewing, done := context.WithTimeout(t.Context(), 5*time.Second)
-		if _, err := s.Renew(renewing, l); err != nil {
-			t.Errorf("renew while a wait blocks: %v", err)
-		}
-		done()
-	}
-	cancel()
-	<-waited
-	if w.Dials() != 2 {
-		t.Errorf("%d connections, want 2", w.Dials())
-	}
+	networktest.RenewDuringWait(t, s, grant(t, s, request("k")), &w, "BLPOP")
 }
 
 // Servers that are far away have to say early enough that nothing came.

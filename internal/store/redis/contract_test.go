@@ -1,16 +1,13 @@
 package redis
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -29,17 +26,11 @@ func TestContractOnRedis(t *testing.T) {
 	h := harness(b)
 	h.Unit = 200 * time.Millisecond
 	// The subtests run in parallel on one server, so the network of one stalls.
-	var stalls sync.Map // of *atomic.Bool by test name
+	var network networktest.Stalls
 	h.Open = func(t *testing.T) lease.Store {
-		stalled, _ := stalls.LoadOrStore(t.Name(), new(atomic.Bool))
-		return openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: swallowing(stalled.(*atomic.Bool))})
+		return openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: network.Dialer(t)})
 	}
-	h.Stall = func(t *testing.T, _ string) func() {
-		v, _ := stalls.Load(t.Name())
-		stalled := v.(*atomic.Bool)
-		stalled.Store(true)
-		return func() { stalled.Store(false) }
-	}
+	h.Stall = network.Stall
 	leasetest.Run(t, h)
 }
 
@@ -54,26 +45,6 @@ func TestHistories(t *testing.T) {
 	}
 	t.Run("miniredis", histories(miniBackend(t), 100))
 	t.Run("redis-server", histories(realBackend(t), 2000))
-}
-
-// swallowing returns a dialer whose connections lose what is sent while stalled.
-func swallowing(stalled *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return swallowConn{c, stalled}, err
-	}
-}
-
-type swallowConn struct {
-	net.Conn
-	stalled *atomic.Bool
-}
-
-func (c swallowConn) Write(p []byte) (int, error) {
-	if c.stalled.Load() {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
 }
 
 func harness(b backend) leasetest.Harness {

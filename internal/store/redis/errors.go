@@ -98,11 +98,11 @@ func (s *servers) replies(what string) []reply {
 	return replies
 }
 
-// noAuth is what a server wants to say that finds our scripts too long to be
-// read from a stranger and answers with a protocol error instead.
+// noAuth is what a server means that answers a protocol error, because our scripts
+// are longer than what it reads from a client without a password.
 const noAuth = "NOAUTH Authentication required"
 
-// noSlot tells that a server has too many clients. Over TLS it just hangs up.
+// noSlot reports that a server has too many clients. Over TLS it just hangs up.
 func noSlot(err error) bool {
 	var handshake handshakeError
 	return errors.Is(err, errTooManyClients) ||
@@ -211,7 +211,7 @@ func noAnswer(what, addr, asked string) *lease.StoreError {
 	return &lease.StoreError{Hint: hintOther, Err: fmt.Errorf("%s at %s: it answered something else than %s does", what, addr, asked)}
 }
 
-// isReply tells an error that the server sent from one that kept it from
+// isReply tells apart an error that the server sent from one that kept it from
 // answering.
 func isReply(err error) bool {
 	var reply redis.Error

@@ -63,7 +63,7 @@ func examineRole(info *redis.InfoCmd) lease.Finding {
 	case info.Item("Replication", "role") != "master":
 		f.Verdict, f.Text = lease.Bad, "a replica: it grants nothing"
 		f.Hint = "name the server it follows, or the sentinels of both"
-	case replicas > 0 && info.Item("Replication", "min_slaves_good_slaves") == "": // which tells of the setting
+	case replicas > 0 && info.Item("Replication", "min_slaves_good_slaves") == "": // which shows the setting
 		f.Verdict = lease.Doubtful
 		f.Text = fmt.Sprintf("primary, replicas: %d, without min-replicas-to-write: cut off from them it goes on granting for as long as the cut lasts", replicas)
 		f.Hint = "CONFIG SET min-replicas-to-write 1, and have the job's sink check the token (docs/fencing.md)"
@@ -73,7 +73,7 @@ func examineRole(info *redis.InfoCmd) lease.Finding {
 	return f
 }
 
-// replicasOf are the addresses of the replicas that a server tells of.
+// replicasOf are the addresses of the replicas that a server lists.
 func replicasOf(info *redis.InfoCmd) (addrs []string) {
 	for i := 0; ; i++ {
 		text := info.Item("Replication", fmt.Sprintf("slave%d", i))

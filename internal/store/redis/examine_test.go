@@ -14,7 +14,7 @@ import (
 // allowed is by how much clocks may differ.
 const allowed = 305 * time.Millisecond
 
-// found is what an examination tells of one subject.
+// found is what an examination finds of one subject.
 func found(t *testing.T, s *Store, subject string, outage time.Duration) lease.Finding {
 	t.Helper()
 	findings := s.Examine(bounded(t), outage, allowed)

@@ -8,7 +8,7 @@ import (
 )
 
 // Random histories of one key. Candidates behave as leaderrun does, but their
-// messages may come late or twice, and the store may be hurt.
+// messages may come late or twice, and the store may have a fault.
 
 // step is one thing that happens to the store.
 type step struct {
@@ -154,7 +154,7 @@ func troubled(seed int64, m *model, setBack bool) []step {
 		case len(w.steps) > 0 && choice <= 3:
 			w.again(s.wait)
 		case seed%4 != 0 && choice <= 9 && (w.led() || choice == 4):
-			w.hurt(s)
+			w.fault(s)
 		case len(w.candidates) == 0 || len(w.candidates) < 5 && choice <= 14:
 			line := call{
 				period: w.pick(0, w.period, w.period, w.period, 2*second), tries: w.pick(0, 1, 2, 3),
@@ -247,7 +247,7 @@ func (w *world) ask(c *candidate, s step) {
 		c.leads, c.lastUntil = true, w.now+c.ttl
 		c.token, c.tick, c.granted, c.holdUntil = a[2].(int64), a[3].(int64), a[4].(int64), a[5].(int64)
 	case 0, 2, 5:
-		if a[0] == 0 && w.IntN(4) > 0 { // it was told of that lease
+		if a[0] == 0 && w.IntN(4) > 0 { // an answer has shown it that lease
 			c.seen, c.seenTTL, c.seenEnds, c.seenLeft = a[5].(int64), a[6].(int64), a[8].(int64), w.pick(0, 0, 1, w.ttl)
 		}
 		if c.tick == 0 && w.IntN(8) > 0 { // else the answer was lost
@@ -263,8 +263,8 @@ var (
 	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server", "paused_since", "paused_until", "period"}
 )
 
-// hurt does what this history's trouble is, most often.
-func (w *world) hurt(s step) {
+// fault does what this history's trouble is, most often.
+func (w *world) fault(s step) {
 	if s.verb = w.trouble; w.IntN(4) == 0 {
 		s.verb = troubles[w.IntN(len(troubles))]
 	}
@@ -310,7 +310,7 @@ func (w *world) garbage(field string) string {
 }
 
 // scheduled is a history of one crontab line on hosts whose clocks differ by less
-// than half a period. The line says --once-per, or --min-hold, and nobody hurts
+// than half a period. The line says --once-per, or --min-hold, and nothing damages
 // the store. Ticks of round n are those from began + n periods on.
 func scheduled(seed int64) []step {
 	w := newWorld(seed, newModel(false, "self"))

@@ -25,7 +25,7 @@ const (
 	punctual    = 20         // an expiry may come that much early
 	oldEnough   = 90_000     // a marker knows the leases of the past, see also two TTLs
 	longest     = 86_400_000 // no settling lasts longer
-	settlesIn   = 60_000     // whoever waited for a settling has asked again by then
+	settlesIn   = 60_000     // all who waited for a settling have asked again by then
 	runsKept    = 20
 	releaseText = 1000 // of characters that remember who has released
 	mostPaused  = 90 * day
@@ -147,7 +147,7 @@ func (m *model) acquire(c call) []any {
 	case !mine && m.value != "":
 		return m.deny(c)
 	case !mine && m.paused() > 0:
-		return m.answer(5, append([]any{m.paused()}, m.pauseTold()...)...)
+		return m.answer(5, append([]any{m.paused()}, m.shownPause()...)...)
 	case !mine:
 		if need, why := m.missing(c); need > 0 {
 			if left := m.settle(need, m.kept(c.keep())); left > 0 {
@@ -380,7 +380,7 @@ func (m *model) pass() []any {
 	return m.answer(1)
 }
 
-// status is what operators are told.
+// status is what operators are shown.
 func (m *model) status() []any {
 	why, id := m.kind()
 	holder, known := "", strings.HasPrefix(m.holder, "host-")
@@ -399,14 +399,14 @@ func (m *model) status() []any {
 	if m.value != "" && m.leaseEnd != never {
 		left = m.leaseEnd - m.now
 	}
-	told := func(n int64) int64 {
+	shown := func(n int64) int64 {
 		if n > largest {
 			return 0
 		}
 		return or(n, 0)
 	}
 	asked := why == "held" && known && m.token != none && m.asked == fmt.Sprint(m.token)
-	ttl, granted, holdUntil, tick, meta := told(m.ttl), told(m.granted), told(m.holdUntil), told(m.tick), m.meta
+	ttl, granted, holdUntil, tick, meta := shown(m.ttl), shown(m.granted), shown(m.holdUntil), shown(m.tick), m.meta
 	if !known {
 		ttl, granted, holdUntil, tick, meta = 0, 0, 0, 0, ""
 	}
@@ -415,7 +415,7 @@ func (m *model) status() []any {
 		runs = append(runs, r.record)
 	}
 	return m.answer(1, append([]any{why, m.value, left, holder, or(m.token, 0), ttl, granted, holdUntil, tick,
-		told(m.served), told(m.starts), bit(asked), meta, runs}, append(m.pauseTold(), told(m.period))...)...)
+		shown(m.served), shown(m.starts), bit(asked), meta, runs}, append(m.shownPause(), shown(m.period))...)...)
 }
 
 // paused is how much of a pause is left, never more than all of it.
@@ -427,8 +427,8 @@ func (m *model) paused() int64 {
 	return max(0, min(m.pauseUntil-m.now, all))
 }
 
-// pauseTold is what of a pause is told.
-func (m *model) pauseTold() []any {
+// shownPause is the part of an answer that describes the pause.
+func (m *model) shownPause() []any {
 	if m.paused() == 0 {
 		return []any{int64(0), int64(0), "", ""}
 	}

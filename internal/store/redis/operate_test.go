@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// Whatever anybody has written beside the lease, the rest is told, and not more
-// than a person can bear.
+// Whatever anybody has written beside the lease, the status shows the rest, and is
+// bounded.
 func TestHostileState(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("\xff\x00\x1b[2J", 200_000)
@@ -147,7 +148,7 @@ func TestOperatorsRights(t *testing.T) {
 		}
 	}
 	_, err := s.Keys(bounded(t))
-	wantError(t, err, true, "list: redis at "+server.Addr+": NOPERM", "+scan")
+	networktest.WantError(t, err, true, "list: redis at "+server.Addr+": NOPERM", "+scan")
 	if keys, err := open(t, "op:sesame@"+server.Addr).Keys(bounded(t)); err != nil || !slices.Equal(keys, []string{"k"}) {
 		t.Errorf("%q, %v", keys, err)
 	}
@@ -173,5 +174,5 @@ func keysOfACluster(t *testing.T, c *script.Cluster) {
 		}
 	}
 	_, err := openCluster(t, "cron:sesame@"+c.Primaries[0].Addr).Keys(bounded(t))
-	wantError(t, err, true, "list: redis at ", "+scan +cluster|slots")
+	networktest.WantError(t, err, true, "list: redis at ", "+scan +cluster|slots")
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// The scripts and package leasestate keep one contract, each in its own words. What
-// candidates and operators are told must be the same, call by call, as long as
-// nobody else writes to the store. A history in which it is not is made small.
+// The scripts and package leasestate implement one contract. Their answers to
+// candidates and operators must be the same, call by call, as long as nobody else
+// writes to the store. A history in which they differ is made small.
 func TestScriptsFollowTheRules(t *testing.T) {
 	t.Parallel()
 	s := miniStage(t)
 	store := open(t, s.addr)
-	eachHistory(t, *histories, s.unhurt, func(t *testing.T, steps []step) string {
+	eachHistory(t, *histories, s.undamaged, func(t *testing.T, steps []step) string {
 		s.do(t, "FLUSHALL")
 		r := &ruled{state: leasestate.New("k"), now: began, server: s.self}
 		granted := map[string]call{}
@@ -34,7 +34,7 @@ func TestScriptsFollowTheRules(t *testing.T) {
 				granted[step.holder] = call{token: r.state.Token, tick: g.Tick, granted: g.Acquired, holdUntil: g.MinHold}
 			}
 			s.setTime(r.now)
-			if got := tell(t, store, step); got != want {
+			if got := result(t, store, step); got != want {
 				return fmt.Sprintf("step %d\nscripts: %s\nrules:   %s", i, got, want)
 			}
 		}
@@ -42,9 +42,9 @@ func TestScriptsFollowTheRules(t *testing.T) {
 	})
 }
 
-// unhurt is what is left of a history if nobody but operators hurts the store, no
+// undamaged is what is left of a history if only operators change the store, no
 // silence makes it forget the key, and it remembers all holders that released it.
-func (s *stage) unhurt(t *testing.T, seed int64) []step {
+func (s *stage) undamaged(t *testing.T, seed int64) []step {
 	const remembered = 18
 	var left []step
 	releases := 0
@@ -76,7 +76,7 @@ func (r *ruled) do(t *testing.T, s step) string {
 	if r.born > 0 {
 		now.Serving = r.now - r.born
 	}
-	answer := tell(t, ruledStore{&r.state, now}, s)
+	answer := result(t, ruledStore{&r.state, now}, s)
 	if r.state.Token > 0 && r.born == 0 {
 		r.born = r.now
 	}
@@ -121,8 +121,8 @@ type judged interface {
 	Revoke(ctx context.Context, key string, atOnce bool) (lease.Status, error)
 }
 
-// tell takes a step and says what was told.
-func tell(t *testing.T, on judged, s step) string {
+// result takes a step and describes its answer.
+func result(t *testing.T, on judged, s step) string {
 	t.Helper()
 	ctx, ms := bounded(t), time.Millisecond
 	l := lease.Lease{
@@ -131,45 +131,45 @@ func tell(t *testing.T, on judged, s step) string {
 	}
 	var err error
 	var status lease.Status
-	told := "yes"
+	text := "yes"
 	switch s.verb {
 	case "acquire":
 		l, err = on.Acquire(ctx, lease.Request{
 			Key: "k", Holder: l.Holder, TTL: l.TTL, MinHold: time.Duration(s.minHold) * ms, Tick: s.tick, Period: l.Period, Tries: int(s.tries), Meta: "{}",
 			Seen: lease.Seen{Token: s.seen, TTL: time.Duration(s.seenTTL) * ms, Expires: s.seenEnds, Left: time.Duration(s.seenLeft) * ms},
 		})
-		told = fmt.Sprintf("granted: token %d, tick %d, acquired %d, hold until %d", l.Token, l.Tick, l.AcquiredAt, l.MinHoldUntil)
+		text = fmt.Sprintf("granted: token %d, tick %d, acquired %d, hold until %d", l.Token, l.Tick, l.AcquiredAt, l.MinHoldUntil)
 	case "renew":
 		l, err = on.Renew(ctx, l)
-		told = fmt.Sprintf("renewed: hand over %t, was gone %t", l.HandOver, l.Reasserted)
+		text = fmt.Sprintf("renewed: hand over %t, was gone %t", l.HandOver, l.Reasserted)
 	case "release":
 		err = on.Release(ctx, l, lease.Result{Ran: s.ran, Success: s.success, Exit: int(s.exit)})
 	case "handover":
 		status, err = on.HandOver(ctx, "k")
-		told = tellStatus(status)
+		text = statusText(status)
 	case "revoke":
 		status, err = on.Revoke(ctx, "k", s.atOnce)
-		told = tellStatus(status)
+		text = statusText(status)
 	}
 	var held *lease.HeldError
 	switch {
 	case errors.As(err, &held):
-		told = fmt.Sprintf("%s: token %d, %s left of %s", held.Why, held.Token, held.Remaining, held.TTL)
+		text = fmt.Sprintf("%s: token %d, %s left of %s", held.Why, held.Token, held.Remaining, held.TTL)
 		if held.Why == lease.HeldLeader { // who waits for another end need not know more
-			told += fmt.Sprintf(", by %s for %s, expires %d", held.Value, held.Since, held.Expires)
+			text += fmt.Sprintf(", by %s for %s, expires %d", held.Value, held.Since, held.Expires)
 		}
 	case errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrRevoked): // the scripts say why
-		told = lease.ErrLost.Error()
+		text = lease.ErrLost.Error()
 	case err != nil:
-		told = err.Error()
+		text = err.Error()
 	}
-	return told
+	return text
 }
 
-func tellStatus(s lease.Status) string {
-	told := fmt.Sprintf("%s: token %d, %s left, holder %s, hand over %t, served %d, starts %d", s.Why, s.Token, s.Remaining, s.Holder, s.HandOver, s.Served, s.Starts)
+func statusText(s lease.Status) string {
+	text := fmt.Sprintf("%s: token %d, %s left, holder %s, hand over %t, served %d, starts %d", s.Why, s.Token, s.Remaining, s.Holder, s.HandOver, s.Served, s.Starts)
 	for _, r := range s.Runs {
-		told += fmt.Sprintf("; run %d of %s, tick %d, %d, vanished %t", r.Token, r.Holder, r.Tick, r.Exit, r.Vanished)
+		text += fmt.Sprintf("; run %d of %s, tick %d, %d, vanished %t", r.Token, r.Holder, r.Tick, r.Exit, r.Vanished)
 	}
-	return told
+	return text
 }

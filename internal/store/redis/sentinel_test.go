@@ -190,7 +190,7 @@ func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
 		s := openWith(t, Options{URL: url, Prefix: prefix, Dialer: w.Dial})
 		for op, call := range calls(s) {
 			before := strings.Count(w.Sent(), ":{leaderrun:leader:k}\r\n")
-			wantError(t, call(bounded(t)), false, "it closed the connection", "look at its log")
+			networktest.WantError(t, call(bounded(t)), false, "it closed the connection", "look at its log")
 			keys := 4 // with braces
 			switch op {
 			case "wait":
@@ -226,7 +226,7 @@ func TestSentinelPasswords(t *testing.T) {
 		t.Run(c.user+c.parameters, func(t *testing.T) {
 			s := openWith(t, Options{URL: "redis-sentinel://" + c.user + set.Addrs() + "/mymaster" + c.parameters, Prefix: prefix})
 			if c.says != "" {
-				wantError(t, acquire(t, s), true, c.says, c.hint)
+				networktest.WantError(t, acquire(t, s), true, c.says, c.hint)
 				return
 			}
 			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
@@ -254,7 +254,7 @@ func TestSentinelsOverTLS(t *testing.T) {
 		}
 		err = acquire(t, refused)
 	}
-	wantError(t, err, true, "sentinel at 127.0.0.1:", "ca=FILE")
+	networktest.WantError(t, err, true, "sentinel at 127.0.0.1:", "ca=FILE")
 	if !strings.Contains(err.Error(), "not signed by a CA that this host trusts (3 were asked)") {
 		t.Errorf("says %v", err)
 	}
@@ -295,7 +295,7 @@ func TestSentinelsHelpNot(t *testing.T) {
 				if errors.Is(err, lease.ErrNoWakeups) && c.permanent {
 					continue
 				}
-				wantError(t, err, c.permanent, c.says, c.hint)
+				networktest.WantError(t, err, c.permanent, c.says, c.hint)
 				if failure, _ := errors.AsType[*lease.StoreError](err); failure.Refused != c.refused || failure.Op != op {
 					t.Errorf("refused %t, op %s: %v", failure.Refused, failure.Op, err)
 				}
@@ -329,18 +329,22 @@ func TestGuidesEndWithTheCall(t *testing.T) {
 		"redis-sentinel://" + black + "," + frozen + "," + black + "," + frozen + "/n", "rediss-sentinel://" + frozen + "/n",
 		"redis-cluster://" + black + "," + frozen, "rediss-cluster://" + frozen,
 	} {
-		s := openWith(t, Options{URL: url, Prefix: prefix})
-		for op, call := range calls(s) {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			ends(t, ctx, op, call, "no answer in time")
-			cancel()
-			ctx, cancel = context.WithCancel(t.Context())
-			time.AfterFunc(20*time.Millisecond, cancel)
-			ends(t, ctx, op, call, "given up before an answer came")
-		}
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			for op, call := range calls(openWith(t, Options{URL: url, Prefix: prefix})) {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				ends(t, ctx, op, call, "no answer in time")
+				cancel()
+				ctx, cancel = context.WithCancel(t.Context())
+				time.AfterFunc(20*time.Millisecond, cancel)
+				ends(t, ctx, op, call, "given up before an answer came")
+			}
+		})
 	}
 }
 
+// ends wants a call to end soon after its context. The part of the time that one
+// sentinel gets may be over before.
 func ends(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
 	t.Helper()
 	began := time.Now()
@@ -348,7 +352,7 @@ func ends(t *testing.T, ctx context.Context, op string, call func(context.Contex
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("%s returned after %s", op, took)
 	}
-	wantError(t, err, false, says, "")
+	networktest.WantError(t, err, false, says, "")
 }
 
 // A server that becomes a replica is left, warm connections or not.
@@ -359,7 +363,7 @@ func TestServerIsDemoted(t *testing.T) {
 	b := backend{raw: rawClient(t, server.Addr)}
 	b.do(t, "REPLICAOF", "127.0.0.1", "1")
 	_, err := s.Renew(bounded(t), l)
-	wantError(t, err, false, "redis at "+server.Addr+": READONLY", "failover")
+	networktest.WantError(t, err, false, "redis at "+server.Addr+": READONLY", "failover")
 	after, err := s.Renew(bounded(t), l)
 	if err != nil || !after.Reasserted || after.Token != l.Token {
 		t.Errorf("renewed %+v as %+v, %v", l, after, err)
@@ -369,5 +373,5 @@ func TestServerIsDemoted(t *testing.T) {
 func TestSentinelNamedAsServer(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 0, script.Servers{})
-	wantError(t, acquire(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
+	networktest.WantError(t, acquire(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
 }

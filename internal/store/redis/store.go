@@ -78,8 +78,8 @@ func (s *Store) insecure() bool { return s.servers.tls != nil && s.servers.tls.I
 
 const (
 	// settle is how long a key that the server does not know waits for a holder
-	// that does: longer than a living holder on the same network needs to be told
-	// and to put its lease back, short enough for a first run.
+	// that does: longer than a living holder on the same network needs to hear the
+	// call and to put its lease back, short enough for a first run.
 	settle = 300 * time.Millisecond
 
 	// minKeep is the shortest life of what is remembered about a key between
@@ -92,7 +92,7 @@ const (
 	// time, and the attempt at that moment, with --wait the last one, needed another.
 	coarse = 250 * time.Millisecond
 
-	// answerSlack is what Wait gives the server to tell that nothing came: it
+	// answerSlack is what Wait gives the server to answer that nothing came: it
 	// looks at its waiting clients about every 100 ms only.
 	answerSlack = time.Second
 )
@@ -283,7 +283,7 @@ func (s *Store) pop(ctx context.Context, op, list, key string, atMost time.Durat
 		return c.Do(ctx, "BLPOP", s.companion(list, key), seconds).Result()
 	})
 	if se, ok := errors.AsType[*lease.StoreError](err); ok && se.Permanent {
-		return false, lease.ErrNoWakeups // no right to wait, say: the next acquire tells what else is wrong
+		return false, lease.ErrNoWakeups // no right to wait, say: the next acquire reports what else is wrong
 	}
 	return element != nil, err
 }

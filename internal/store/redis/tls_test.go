@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
@@ -27,7 +27,7 @@ func TestTLS(t *testing.T) {
 	_, port, _ := net.SplitHostPort(addr)
 	ca := "?ca=" + certs.File("ca.pem")
 	client := "&cert=" + certs.File("client.pem") + "&key=" + certs.File("client.key")
-	stranger := "&cert=" + certs.File("stranger.pem") + "&key=" + certs.File("stranger.key")
+	foreign := "&cert=" + certs.File("foreign.pem") + "&key=" + certs.File("foreign.key")
 	const wrongCA = "its certificate was not signed by a CA that this host trusts"
 	for _, c := range []struct {
 		name, shows, wants, url string
@@ -43,12 +43,12 @@ func TestTLS(t *testing.T) {
 
 		{name: "no CA", url: "rediss://" + addr, says: wrongCA, hint: "ca=FILE"},
 		{name: "not insecure", url: "rediss://" + addr + "?insecure=false", says: wrongCA, hint: "ca=FILE"},
-		{name: "wrong CA", url: "rediss://" + addr + "?ca=" + certs.File("stranger.pem"), says: wrongCA, hint: "ca=FILE"},
+		{name: "wrong CA", url: "rediss://" + addr + "?ca=" + certs.File("foreign.pem"), says: wrongCA, hint: "ca=FILE"},
 		{name: "expired", shows: "expired", url: "rediss://" + addr + ca, says: "a certificate that it shows is valid from 20", hint: "renew"},
 		{name: "another's certificate", shows: "elsewhere", url: "rediss://" + addr + ca, says: "its certificate is not for this name: ", hint: "server_name=NAME"},
 		{name: "wrong server name", url: "rediss://" + addr + ca + "&server_name=redis.example", says: "not redis.example", hint: "server_name=NAME"},
 		{name: "no client certificate", wants: "yes", url: "rediss://" + addr + ca, says: "it refuses this side of TLS: certificate required", hint: "cert=FILE&key=FILE"},
-		{name: "a stranger's client certificate", wants: "yes", url: "rediss://" + addr + ca + stranger, says: "it refuses this side of TLS: unknown certificate authority", hint: "cert=FILE&key=FILE"},
+		{name: "a foreign client certificate", wants: "yes", url: "rediss://" + addr + ca + foreign, says: "it refuses this side of TLS: unknown certificate authority", hint: "cert=FILE&key=FILE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shows, wants := "server", "no"
@@ -61,7 +61,7 @@ func TestTLS(t *testing.T) {
 			b.do(t, "CONFIG", "SET", "tls-cert-file", certs.File(shows+".pem"), "tls-key-file", certs.File(shows+".key"), "tls-auth-clients", wants)
 			s := openWith(t, Options{URL: c.url, Prefix: prefix})
 			if c.says != "" {
-				wantError(t, acquire(t, s), true, c.says, c.hint)
+				networktest.WantError(t, acquire(t, s), true, c.says, c.hint)
 				return
 			}
 			if s.insecure() != strings.Contains(c.url, "insecure=true") {
@@ -99,7 +99,7 @@ func TestAlertBeforeTheFirstRequest(t *testing.T) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		return &resetConn{Conn: c, closed: closed}, err
 	}})
-	wantError(t, acquire(t, s), true, "it refuses this side of TLS: certificate required", "cert=FILE&key=FILE")
+	networktest.WantError(t, acquire(t, s), true, "it refuses this side of TLS: certificate required", "cert=FILE&key=FILE")
 }
 
 // resetConn fails as the kernel does when its peer has hung up with data unread.
@@ -149,7 +149,7 @@ func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 	}
 	b.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	_, err := s.Renew(bounded(t), l)
-	wantError(t, err, false, "it closed the connection", "look at its log")
+	networktest.WantError(t, err, false, "it closed the connection", "look at its log")
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Errorf("on a new connection: %v", err)
 	}
@@ -168,13 +168,13 @@ func TestNoTLS(t *testing.T) {
 		{"TLS 1.1", old, "it refuses this side of TLS: protocol version not supported", "TLS 1.2 or newer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wantError(t, acquire(t, openWith(t, Options{URL: "rediss://" + c.addr, Prefix: prefix})), false, c.says, c.hint)
+			networktest.WantError(t, acquire(t, openWith(t, Options{URL: "rediss://" + c.addr, Prefix: prefix})), false, c.says, c.hint)
 		})
 	}
 }
 
-// hangingUp is a server that makes handshakes and hangs up, and tells when it has
-// done so for the first time.
+// hangingUp is a server that makes handshakes and hangs up; closed is closed when it
+// has done so for the first time.
 func hangingUp(t *testing.T, certs script.Certificates, config *tls.Config) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
@@ -182,26 +182,15 @@ func hangingUp(t *testing.T, certs script.Certificates, config *tls.Config) (add
 		t.Fatal(err)
 	}
 	config.Certificates = []tls.Certificate{pair}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	once := make(chan struct{})
-	go func() {
-		for first := true; ; first = false {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.(*tls.Conn).HandshakeContext(t.Context())
-			_ = c.Close()
-			if first {
-				close(once)
-			}
-		}
-	}()
-	return l.Addr().String(), once
+	hungUp := make(chan struct{})
+	var once sync.Once
+	addr = networktest.Serve(t, func(c net.Conn) {
+		server := tls.Server(c, config)
+		_ = server.HandshakeContext(t.Context())
+		_ = server.Close()
+		once.Do(func() { close(hungUp) })
+	})
+	return addr, hungUp
 }
 
 // A handshake ends with the call that needs it.
@@ -209,13 +198,10 @@ func TestHandshakeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]string{"accepts and never answers": networktest.NeverAnswers(t), "plain Redis": script.StartRedis(t).Addr} {
 		s := openWith(t, Options{URL: "rediss://" + addr, Prefix: prefix})
-		for op, call := range calls(s) {
-			t.Run(name+"/"+op, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				endsWith(t, ctx, op, call, "no answer in time")
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			networktest.EndWithContext(t, calls(s))
+		})
 	}
 }
 
@@ -239,7 +225,7 @@ func TestBadCertificateFiles(t *testing.T) {
 		{"insecure=maybe", "neither true nor false", "insecure=true"},
 	} {
 		_, err := New(Options{URL: "rediss://:sesame@h?" + c.query, Prefix: prefix})
-		wantError(t, err, true, c.says, c.hint)
+		networktest.WantError(t, err, true, c.says, c.hint)
 	}
 	_ = certs
 }
@@ -257,13 +243,13 @@ func TestSocket(t *testing.T) {
 	if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
 		t.Error(err)
 	}
-	wantError(t, acquire(t, openWith(t, Options{URL: "unix://" + where, Prefix: prefix})), true, "redis at "+path+": NOAUTH", "PASSWORD")
+	networktest.WantError(t, acquire(t, openWith(t, Options{URL: "unix://" + where, Prefix: prefix})), true, "redis at "+path+": NOAUTH", "PASSWORD")
 
 	server.Kill() // a killed server leaves its socket behind
 	err := acquire(t, s)
-	wantError(t, err, false, "acquire: redis at "+path+": connection refused", "start it")
+	networktest.WantError(t, err, false, "acquire: redis at "+path+": connection refused", "start it")
 	gone := acquire(t, openWith(t, Options{URL: "unix:///nowhere/redis.sock", Prefix: prefix}))
-	wantError(t, gone, false, "acquire: redis at /nowhere/redis.sock: no such socket", "start it")
+	networktest.WantError(t, gone, false, "acquire: redis at /nowhere/redis.sock: no such socket", "start it")
 	for _, err := range []error{err, gone} {
 		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Refused {
 			t.Errorf("%v: not refused", err)
@@ -299,9 +285,9 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		change func()
 		says   string
 	}{
-		"another CA":          {func() { install("stranger.pem", "ca.pem") }, "not signed by a CA that this host trusts"},
-		"another certificate": {func() { install("stranger.pem", "client.pem"); install("stranger.key", "client.key") }, "unknown certificate authority"},
-		"half of a pair":      {func() { install("stranger.pem", "client.pem") }, "cannot be used"},
+		"another CA":          {func() { install("foreign.pem", "ca.pem") }, "not signed by a CA that this host trusts"},
+		"another certificate": {func() { install("foreign.pem", "client.pem"); install("foreign.key", "client.key") }, "unknown certificate authority"},
+		"half of a pair":      {func() { install("foreign.pem", "client.pem") }, "cannot be used"},
 		"no file":             {func() { _ = os.Remove(filepath.Join(dir, "client.key")) }, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {

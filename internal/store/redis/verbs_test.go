@@ -16,7 +16,7 @@ func TestRenewScript(t *testing.T) {
 			name: "the state was lost", before: "SET LEASE me PX 20s", call: "renew", want: "1 now 0",
 			after: "HMGET STATE token holder acquired min_hold_until tick ttl expires meta = now-10s me now-10s now-10s now-20s 30000 now+30s {}; PTTL STATE = 100s",
 		},
-		{name: "a lease without an expiry heals", before: leads + "PERSIST LEASE", call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s"},
+		{name: "a lease without an expiry gets one again", before: leads + "PERSIST LEASE", call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s"},
 		{
 			name: "gone with its state: back", call: "renew nb=now+80s", want: "2 now 0",
 			after: "GET LEASE = me; PTTL LEASE = 80s; HMGET STATE token holder acquired min_hold_until tick ttl expires = now-10s me now-10s now+80s now-20s 30000 now+80s; GET SETTLED = now SELF; PTTL SETTLED = 100s",
@@ -29,7 +29,7 @@ func TestRenewScript(t *testing.T) {
 		{name: "gone, granted since", before: "HSET STATE token now-1s holder other", call: "renew", want: "0 now newer _", after: "EXISTS LEASE = 0"},
 		{name: "gone, released", before: ended, call: "renew", want: "0 now released _", after: "EXISTS LEASE = 0"},
 		{name: "another has it", before: rival, call: "renew", want: "0 now other other", after: "GET LEASE = other; PTTL LEASE = 20s"},
-		{name: "a stranger has it", before: "SET LEASE somebody", call: "renew", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
+		{name: "another has it", before: "SET LEASE somebody", call: "renew", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
 		{name: "it cools down", before: "SET LEASE cooldown:me PX 20s", call: "renew", want: "0 now cooldown cooldown:me"},
 		{name: "it was revoked", before: "SET LEASE revoked:me PX 20s", call: "renew", want: "0 now revoked revoked:me", after: "PTTL LEASE = 20s"},
 		{name: "an older token of the same holder", before: leads, call: "renew token=now-30s", want: "0 now newer me", after: "PTTL LEASE = 20s"},
@@ -54,10 +54,10 @@ func TestReleaseScript(t *testing.T) {
 		{name: "everything was gone already", call: "release", want: "0 now gone _", after: "EXISTS WAKE = 0; HGET STATE released = ~me~; LRANGE RUNS 0 -1 = " + mine},
 		{name: "the state was lost", before: "SET LEASE me PX 20s", call: "release", want: "1 now", after: "GET LEASE = nil; HGET STATE token = now-10s"},
 		{name: "another has it", before: rival, call: "release", want: "0 now other other", after: "GET LEASE = other; PTTL LEASE = 20s; HGET STATE holder = other; HGET STATE released = ~me~; EXISTS WAKE = 0; LRANGE RUNS 0 -1 = " + mine},
-		{name: "a stranger has it", before: "SET LEASE somebody", call: "release", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
+		{name: "another has it", before: "SET LEASE somebody", call: "release", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
 		{name: "an older token of the same holder", before: leads, call: "release token=now-30s", want: "0 now other me", after: "GET LEASE = me; HGET STATE holder = me"},
 		{name: "without a period no tick is written", before: leads, call: "release success=1", want: "1 now", after: "HGET STATE served_tick = nil"},
-		{name: "a run of a stranger's list", before: leads + "SET RUNS x", call: "release", want: "1 now", after: "LRANGE RUNS 0 -1 = " + mine},
+		{name: "the list of runs is another's", before: leads + "SET RUNS x", call: "release", want: "1 now", after: "LRANGE RUNS 0 -1 = " + mine},
 	})
 }
 

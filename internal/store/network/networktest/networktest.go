@@ -1,5 +1,5 @@
-// Package networktest has servers that do not work, and connections that count, for
-// the tests of the stores. Only tests may import it.
+// Package networktest has tests that all stores with a network share, servers that fail,
+// and connections that are counted. Only tests may import it.
 package networktest
 
 import (
@@ -91,6 +91,21 @@ func (c wireConn) Read(p []byte) (int, error) {
 // Answering starts a server that gives one answer to each of what comes in, and then
 // hangs up; at an empty answer it hangs up at once. It returns the address.
 func Answering(t *testing.T, answers ...string) string {
+	return Serve(t, func(c net.Conn) {
+		buf := make([]byte, 64<<10)
+		for _, text := range answers {
+			if _, err := c.Read(buf); err != nil || text == "" {
+				return
+			}
+			_, _ = c.Write([]byte(text))
+		}
+	})
+}
+
+// Serve starts a server on loopback, until the test ends, and returns its address.
+// Each connection is served in a goroutine of its own, and then closed.
+func Serve(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -104,13 +119,7 @@ func Answering(t *testing.T, answers ...string) string {
 			}
 			go func() {
 				defer c.Close()
-				buf := make([]byte, 64<<10)
-				for _, text := range answers {
-					if _, err := c.Read(buf); err != nil || text == "" {
-						return
-					}
-					_, _ = c.Write([]byte(text))
-				}
+				serve(c)
 			}()
 		}
 	}()

@@ -1,0 +1,47 @@
+package networktest
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Stalls are the networks of tests that share a server: each can lose what its
+// stores send. A test is known by its name.
+type Stalls struct{ tests sync.Map }
+
+func (s *Stalls) of(t *testing.T) *atomic.Bool {
+	stalled, _ := s.tests.LoadOrStore(t.Name(), new(atomic.Bool))
+	return stalled.(*atomic.Bool)
+}
+
+// Dialer opens the connections of a test.
+func (s *Stalls) Dialer(t *testing.T) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	stalled := s.of(t)
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return stallConn{c, stalled}, err
+	}
+}
+
+// Stall has a test's connections lose what is sent, until it is undone. It is in the
+// form that leasetest asks for.
+func (s *Stalls) Stall(t *testing.T, _ string) (undo func()) {
+	stalled := s.of(t)
+	stalled.Store(true)
+	return func() { stalled.Store(false) }
+}
+
+type stallConn struct {
+	net.Conn
+	stalled *atomic.Bool
+}
+
+func (c stallConn) Write(p []byte) (int, error) {
+	if c.stalled.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
