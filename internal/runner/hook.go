@@ -15,8 +15,8 @@ import (
 )
 
 // helpers are the children that this process has started itself and not reaped
-// yet. Whoever signals or reaps other children holds it, so that a helper is not
-// taken for one of them and no id is used again meanwhile.
+// yet. It is locked while other children are signalled or reaped, so that a helper
+// is not taken for one of them and no id is used again meanwhile.
 type helpers struct {
 	sync.Mutex
 	pids []int

@@ -2,19 +2,16 @@
 // gives it orders and hears its reports. If the guard dies, the elector has
 // inherited the command's tree and the runner kills it.
 //
-// It promises that what it tells as gone is gone, and that Kill ends the tree
+// It promises that what it reports as gone is gone, and that Kill ends the tree
 // also when the guard is stopped or stuck. It knows nothing of leases.
 package runner
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -106,11 +103,11 @@ type held struct {
 	over     chan struct{} // closed when the guard is reaped
 	kill     sync.Once
 	heard    atomic.Int64 // reports
-	left     atomic.Bool  // its tree lives on, as it was told to
+	left     atomic.Bool  // its tree lives on, by Leave
 }
 
 // Prepare starts the guard ahead of the command, so that a start costs less when
-// it comes. What is wrong will be told by Start. It takes as long as a fork does.
+// it comes. Start returns the error, if there is one. It takes as long as a fork does.
 func (r *Runner) Prepare() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +202,7 @@ func (r *Runner) settleIn() error {
 	}
 	proc.DenyAccess() // to the pipes of the orders
 	before, err := proc.InheritedChildren()
-	if err != nil { // who is not known would be killed with a tree
+	if err != nil { // an unknown child would be killed with a tree
 		return err
 	}
 	r.helpers.Lock()
@@ -247,142 +244,6 @@ func self() string {
 	return path
 }
 
-// listen hears the guard out.
-func (r *Runner) listen(h *held) {
-	defer h.reports.Close()
-	defer close(h.over)
-	b := make([]byte, guard.ReportLen)
-	for {
-		_, err := io.ReadFull(h.reports, b)
-		tell := r.reportOf(h, err)
-		if tell == nil {
-			return
-		}
-		if err != nil {
-			h.bury(tell)
-			return
-		}
-		h.heard.Add(1)
-		report := guard.DecodeReport(b)
-		switch report.Kind {
-		case guard.ReportStarted:
-			h.pid = int(report.Value)
-			tell(Report{Kind: Started, Pid: h.pid})
-		case guard.ReportEnded:
-			tell(Report{Kind: Ended, Status: syscall.WaitStatus(report.Value), Left: h.someChild()})
-		case guard.ReportFailed:
-			tell(Report{Kind: Failed, Err: syscall.Errno(report.Value)})
-			h.guard.wait()
-			return
-		case guard.ReportGone:
-			tell(Report{Kind: Gone, Status: syscall.WaitStatus(report.Value)})
-			h.guard.wait()
-			return
-		}
-	}
-}
-
-// reportOf is where the guard's reports go. A guard that has died before the start
-// has none: it is put away, and another one gets ready, not at once, since that one
-// may die as well.
-func (r *Runner) reportOf(h *held, err error) func(Report) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil && h.report == nil && r.now == h && !r.closed {
-		r.now = nil
-		h.dismiss()
-		time.AfterFunc(time.Second, r.prepareAgain)
-	}
-	return h.report
-}
-
-func (r *Runner) prepareAgain() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.now == nil { // no start was sooner
-		_, _ = r.prepared()
-	}
-}
-
-// someChild names a child of the guard.
-func (h *held) someChild() string {
-	pids, _ := proc.ChildrenOf(h.guard.pid)
-	for _, pid := range pids {
-		if name := nameOf(pid); name != "" {
-			return fmt.Sprintf("process %d (%s)", pid, name)
-		}
-	}
-	return "a process that has just ended"
-}
-
-// reportUnkillable reports one of the processes that have been sent SIGKILL and
-// have not ended. Zombies have.
-func (h *held) reportUnkillable(pids []int) {
-	if h.report == nil {
-		return
-	}
-	for _, pid := range pids {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-		state, _, _ := strings.Cut(rest, " ")
-		why := "state " + state
-		switch {
-		case state == "" || state == "Z" || state == "X":
-			continue
-		case syscall.Kill(pid, 0) == syscall.EPERM:
-			why = "another user's, EPERM"
-		case state == "D":
-			why = "in uninterruptible sleep, D"
-		}
-		h.report(Report{Kind: Unkillable, Left: fmt.Sprintf("process %d (%s): %s", pid, nameOf(pid), why)})
-		return
-	}
-}
-
-// nameOf is what people call a process: the program as it was started, or the
-// script that it runs. The kernel knows no more than 15 bytes of either.
-func nameOf(pid int) string {
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return ""
-	}
-	name := strings.TrimSuffix(string(comm), "\n")
-	argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty for a zombie
-	program, rest, _ := strings.Cut(string(argv), "\x00")
-	script, _, _ := strings.Cut(rest, "\x00")
-	switch {
-	case program == "":
-		return name
-	case script != "" && strings.HasPrefix(filepath.Base(script), name):
-		return filepath.Base(script)
-	}
-	return filepath.Base(program)
-}
-
-// bury follows the death of the guard: the command died with it, and what it had
-// adopted is the elector's now.
-func (h *held) bury(tell func(Report)) {
-	if h.left.Load() {
-		h.guard.wait()
-		return
-	}
-	status := h.guard.wait()
-	how := fmt.Sprintf("exit status %d", status.ExitStatus())
-	if status.Signaled() {
-		how = status.Signal().String()
-	}
-	h.killLeftBehind()
-	died := errors.New("the guard process died: " + how)
-	if h.pid == 0 {
-		died = errors.New("the guard process died before it told of a start: " + how)
-	}
-	if h.pid == 0 && status.ExitStatus() == guard.Refused { // any other may have started the command
-		tell(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, died)})
-		return
-	}
-	tell(Report{Kind: Gone, Err: died})
-}
-
 // Extend moves kill-by.
 func (r *Runner) Extend(killBy time.Duration) {
 	h := r.order(guard.OrderExtend, int64(killBy))
@@ -409,7 +270,7 @@ func (r *Runner) signal(kind guard.OrderKind, signal int) {
 	}
 }
 
-// Leave ends the guard and lets the tree live. Nothing more is told.
+// Leave ends the guard and lets the tree live. No report follows.
 func (r *Runner) Leave() {
 	r.mu.Lock()
 	if r.now != nil {

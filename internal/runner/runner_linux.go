@@ -12,7 +12,7 @@ import (
 
 // WallClockSet returns a channel that says each time that the wall clock was set or
 // the machine has woken from sleep; several times may be one. It
-// is nil where the system cannot tell, and lasts as long as the process.
+// is nil where the system does not say so, and lasts as long as the process.
 func WallClockSet() <-chan struct{} {
 	fd, err := proc.WatchWallClock()
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *held) killLeftBehind() {
 }
 
 // sweepOnce kills every child of this process but those that the helpers spare,
-// and returns whom it met. That nobody was found is not enough to know that nobody
+// and returns those that it met. That nobody was found is not enough to know that nobody
 // is left.
 func sweepOnce(children *proc.Children, group int, h *helpers) (met []int, died int, none bool) {
 	h.Lock()

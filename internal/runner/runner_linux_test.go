@@ -17,7 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// Only Linux tells everything about a process tree, and only there it is held.
+// Only on Linux is a whole process tree known, and held.
 
 // dead fails the test if the process lives; a zombie is dead.
 func dead(t *testing.T, pid int) {
@@ -89,7 +89,7 @@ func TestUnheardIsNotFailed(t *testing.T) {
 	}
 }
 
-func TestLeftoversAreTold(t *testing.T) {
+func TestLeftoversAreSignalled(t *testing.T) {
 	r, reports := start(t, far(), "setsid sleep 60 & exit 4")
 	next(t, reports, Started)
 	if ended := next(t, reports, Ended); ended.Status.ExitStatus() != 4 {
@@ -288,8 +288,8 @@ func TestExtendContinuesTheGuard(t *testing.T) {
 	await(t, func() bool { state, _ := lives(guard.pid); return state != "T" })
 }
 
-// Where the system has nothing for another guard, that is told, and all there was is
-// put away once.
+// Where the system has nothing for another guard, Start says so, and what there was
+// is closed once.
 func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	limit, usual := descriptors(t)
 	r := New("/bin/true", []string{"true"})
@@ -339,8 +339,8 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	close(h.over)
 }
 
-// Neither pkill nor pkill -f finds the guard by the elector's name, and what its
-// runtime is told does not reach the command.
+// Neither pkill nor pkill -f finds the guard by the elector's name, and the variables
+// of its runtime do not reach the command.
 func TestGuardIsOfItsOwn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "environment")
 	r, reports := start(t, far(), "env >"+file+".new; mv "+file+".new "+file+"; sleep 60")

@@ -4,7 +4,7 @@ package runner
 
 import "syscall"
 
-// WallClockSet is nil: nobody tells here.
+// WallClockSet is nil: this system does not say so.
 func WallClockSet() <-chan struct{} { return nil }
 
 // killLeftBehind kills the command's process group: nothing is inherited here.

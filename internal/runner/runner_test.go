@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start runs a shell script under a guard and returns what it tells.
+// start runs a shell script under a guard and returns its reports.
 func start(t *testing.T, killBy time.Duration, script string) (*Runner, <-chan Report) {
 	t.Helper()
 	r := New("/bin/sh", []string{"sh", "-c", script})
@@ -123,7 +123,7 @@ func TestNotExecutable(t *testing.T) {
 }
 
 // Where the system refuses what leaderrun or its guard needs, the first file
-// descriptor, the second or any later one, that is told and nothing runs; with
+// descriptor, the second or any later one, an error says so and nothing runs; with
 // one more the command does.
 func TestNoDescriptors(t *testing.T) {
 	limit, usual := descriptors(t)
@@ -237,11 +237,11 @@ func TestTreeIsDead(t *testing.T) {
 			switch name {
 			case "guard killed":
 				if rep.Err == nil {
-					t.Errorf("told %+v: the guard's death is not told", rep)
+					t.Errorf("report %+v without the guard's death", rep)
 				}
 			case "deadline", "deadline moved", "elector gone":
 				if rep.Err != nil {
-					t.Errorf("told %+v: it was not the guard that killed", rep)
+					t.Errorf("report %+v: the guard did not kill", rep)
 				}
 			}
 		})
