@@ -25,15 +25,15 @@ type run struct {
 	// seenUntil is when the lease request.Seen ends, by this host's clock.
 	seenUntil time.Duration
 
-	// reported carries what other goroutines tell, until over is closed.
+	// reported carries the reports of other goroutines, until over is closed.
 	reported chan report
 	over     chan struct{}
 	// requests numbers the requests to the store; cancel ends the last one.
 	requests int
 	cancel   context.CancelFunc
-	// deafen ends the listening of the holder.
-	deafen  context.CancelFunc
-	passing sync.WaitGroup
+	// unlisten ends the listening of the holder.
+	unlisten context.CancelFunc
+	passing  sync.WaitGroup
 }
 
 // report is an event and the request that it answers; 0 is none.
@@ -42,8 +42,8 @@ type report struct {
 	event   elect.Event
 }
 
-// errLateStart: somebody who was told of the grant took too long, such as a disk on
-// which the lease file is made.
+// errLateStart: an observer of the grant took too long, such as a slow disk on which
+// the lease file is made.
 var errLateStart = errors.New("the command was not started: its lease had run out before")
 
 func (r *run) act(a elect.Action) {
@@ -72,19 +72,19 @@ func (r *run) act(a elect.Action) {
 	case elect.Listen:
 		r.listen()
 	case elect.Release:
-		r.deafen()
+		r.unlisten()
 		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
 			return released(r.store.Release(ctx, a.Lease, a.Result))
 		})
 	case elect.Pass:
 		r.pass()
 	case elect.Start:
-		tell := func(e elect.Event) { r.report(report{event: e}) }
+		reportEvent := func(e elect.Event) { r.report(report{event: e}) }
 		if r.set.Now() >= a.StartBy {
-			go tell(elect.Event{Kind: elect.StartFailed, Err: errLateStart})
+			go reportEvent(elect.Event{Kind: elect.StartFailed, Err: errLateStart})
 			return
 		}
-		r.process.Start(a.StartBy, a.KillBy, a.Lease, tell)
+		r.process.Start(a.StartBy, a.KillBy, a.Lease, reportEvent)
 	case elect.Extend:
 		r.process.Extend(a.KillBy)
 	case elect.Signal:
@@ -118,7 +118,7 @@ func (r *run) ask(timeout time.Duration, request func(context.Context) elect.Eve
 // listen waits beside the requests for the store to call on the holder.
 func (r *run) listen() {
 	ctx, cancel := context.WithCancel(r.ctx)
-	r.deafen = cancel
+	r.unlisten = cancel
 	go func() {
 		defer cancel()
 		if e := listened(r.store, ctx, r.request.Key); ctx.Err() == nil {
@@ -135,8 +135,8 @@ func (r *run) report(t report) {
 	}
 }
 
-// pass hands the wake-up on. It is a courtesy: a candidate that leaves does not
-// wait long for it.
+// pass hands the wake-up on. Standbys ask again without it, so a candidate that
+// leaves does not wait long for it.
 func (r *run) pass() {
 	r.cancel()
 	ctx, cancel := context.WithTimeout(r.ctx, min(r.set.Attempt, 500*time.Millisecond))

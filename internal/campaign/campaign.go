@@ -1,5 +1,5 @@
 // Package campaign carries out what package elect decides: it asks the store,
-// holds the command through a Process, keeps the time and tells an Observer. It
+// holds the command through a Process, keeps the time and informs an Observer. It
 // promises that every answer, signal and deadline reaches the state machine in
 // one order, one at a time, and that Run returns only when nothing of the run
 // is left to do. It decides nothing itself.
@@ -29,7 +29,7 @@ type Settings struct {
 	// Signals are those that reach leaderrun.
 	Signals <-chan Received
 	// ClockSet says that the wall clock was set or the machine has woken; nil where
-	// nobody can tell.
+	// that is unknown.
 	ClockSet <-chan struct{}
 }
 
@@ -45,15 +45,15 @@ type Received struct {
 // Process holds the command and its whole tree. Its methods do not block.
 type Process interface {
 	// Start starts the command under the lease, by startBy or not at all, its tree
-	// to be dead by killBy, and tells what becomes of it: Started or StartFailed, CommandEnded when
-	// descendants outlive the command, TreeGone last. It is called again only
-	// after TreeGone or StartFailed.
-	Start(startBy, killBy time.Duration, l lease.Lease, tell func(elect.Event))
+	// to be dead by killBy, and reports what becomes of it: Started or StartFailed,
+	// CommandEnded when descendants outlive the command, TreeGone last. It is called
+	// again only after TreeGone or StartFailed.
+	Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event))
 	// Extend moves the instant by which the tree is dead.
 	Extend(killBy time.Duration)
 	// Signal reaches the command, or what is left of its tree.
 	Signal(signal int)
-	// SignalRest repeats it for those whom it did not reach: the command has ended.
+	// SignalRest repeats it for those that it did not reach: the command has ended.
 	SignalRest(signal int)
 	// Kill sends SIGKILL to the whole tree, as often as it takes.
 	Kill()
@@ -94,14 +94,14 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 		set: set, store: store, process: process, observer: observer,
 		ctx: ctx, state: elect.New(set.Settings), request: set.Request,
 		reported: make(chan report, 16), over: make(chan struct{}),
-		cancel: func() {}, deafen: func() {},
+		cancel: func() {}, unlisten: func() {},
 	}
 	r.step(elect.Event{Kind: elect.Begin})
 	for r.state.Phase != elect.Done {
 		r.step(r.next())
 	}
 	r.cancel()
-	r.deafen()
+	r.unlisten()
 	close(r.over)
 	r.passing.Wait()
 	result := Result{State: r.state, Holder: r.held}
@@ -158,7 +158,7 @@ func (r *run) step(e elect.Event) {
 	}
 }
 
-// learn keeps what a denial tells: who stands in the way, and until when by this
+// learn keeps what a denial says: who holds the key, and until when by this
 // clock. Of the same lease the first word counts: the store's clock may have been
 // set since.
 func (r *run) learn(e elect.Event) {

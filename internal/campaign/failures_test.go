@@ -102,7 +102,7 @@ type life struct {
 	name    string
 	set     func(*Settings)
 	rival   time.Duration // how long another holds the key at first
-	order   time.Duration // when leaderrun is told to stop
+	order   time.Duration // when leaderrun is ordered to stop
 	revoke  time.Duration // when an operator takes the lease away
 	outcome elect.Outcome
 	starts  int
@@ -111,8 +111,8 @@ type life struct {
 var lives = []life{
 	{"alone", nil, 0, 0, 0, elect.Exited, 1},
 	{"standing by", func(s *Settings) { s.Wait = elect.Forever }, 5 * time.Second, 0, 0, elect.Exited, 1},
-	{"told to stop while standing by", func(s *Settings) { s.Wait = elect.Forever }, time.Minute, 3 * time.Second, 0, elect.Ordered, 0},
-	{"told to stop", nil, 0, 12 * time.Second, 0, elect.Ordered, 1},
+	{"ordered to stop while standing by", func(s *Settings) { s.Wait = elect.Forever }, time.Minute, 3 * time.Second, 0, elect.Ordered, 0},
+	{"ordered to stop", nil, 0, 12 * time.Second, 0, elect.Ordered, 1},
 	{"a tick", func(s *Settings) {
 		s.OncePer, s.Wait, s.Request.Period, s.Request.Tries = true, time.Minute, time.Hour, 2
 	}, 5 * time.Second, 0, 0, elect.Exited, 1},

@@ -1,0 +1,150 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func TestStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		free := w.start.Add(7 * time.Second)
+		woken := make(chan struct{}, 1)
+		var seen lease.Seen
+		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+			if time.Now().Before(free) {
+				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Token: 5, TTL: 30 * time.Second, Expires: 90, Remaining: 20 * time.Second}
+			}
+			seen = r.Seen
+			return lease.Lease{Token: r.Seen.Token + 1}, nil
+		}
+		w.wait = func(ctx context.Context) error {
+			select {
+			case <-woken:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		go func() { time.Sleep(7 * time.Second); woken <- struct{}{} }()
+		w.command = lasts(time.Second, 0)
+		set := w.settings()
+		set.Wait = time.Minute
+		r := Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "7.0 acquire", "7.0 start", "8.0 gone", "8.0 release")
+		if want := (lease.Seen{Token: 5, TTL: 30 * time.Second, Expires: 90, Left: 13 * time.Second}); seen != want || r.Lease.Token != 6 {
+			t.Errorf("asked knowing of %+v, want %+v; token %d", seen, want, r.Lease.Token)
+		}
+	})
+}
+
+// A wait that is cut off by the candidate's own timer must not count as the
+// answer to the request that follows it.
+func TestOwnTimerAtExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(ctx context.Context, r lease.Request) (lease.Lease, error) {
+			time.Sleep(50 * time.Millisecond)
+			if left := 20*time.Second - time.Since(w.start); left > 0 {
+				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: left}
+			}
+			return lease.Lease{Token: 1}, nil
+		}
+		w.wait = silent
+		w.command = lasts(time.Second, 0)
+		set := w.settings()
+		set.Wait = time.Minute
+		Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "19.6 acquire", "20.0 acquire", "20.1 start", "21.1 gone", "21.1 release")
+	})
+}
+
+func TestWaitRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
+			return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 30 * time.Second}
+		}
+		set := w.settings()
+		set.Wait = 12 * time.Second
+		r := Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire") // the store cannot wake: every --retry
+		if r.Outcome != elect.Denied || r.Holder == nil {
+			t.Error(r.Outcome, r.Holder)
+		}
+	})
+}
+
+func TestStoreAway(t *testing.T) {
+	away := func(ctx context.Context, _ lease.Request) (lease.Lease, error) { return lease.Lease{}, silent(ctx) }
+	refuse := func(context.Context, lease.Request) (lease.Lease, error) {
+		return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("connection refused"), Refused: true}
+	}
+	for _, test := range []struct {
+		name    string
+		wait    time.Duration
+		acquire func(context.Context, lease.Request) (lease.Lease, error)
+		want    []string
+		end     time.Duration
+	}{
+		{"black hole", 0, away, []string{"0.0 acquire"}, 5 * time.Second},
+		{"refused", 0, refuse, []string{"0.0 acquire", "0.5 acquire", "1.0 acquire"}, time.Second},
+		{"refused while standing by", 12 * time.Second, refuse, []string{"0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire"}, 12 * time.Second},
+		{"black hole, short wait", 2 * time.Second, away, []string{"0.0 acquire"}, 2300 * time.Millisecond},
+		{"black hole while standing by", 7 * time.Second, away, []string{"0.0 acquire", "7.0 acquire"}, 7300 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.acquire = test.acquire
+				set := w.settings()
+				set.Wait = test.wait
+				r := Run(t.Context(), set, w, w, w)
+				w.expect(test.want...)
+				if r.Outcome != elect.Unavailable || time.Since(w.start).Round(100*time.Millisecond) != test.end {
+					t.Errorf("%s after %s, want %s", r.Outcome, time.Since(w.start), test.end)
+				}
+			})
+		})
+	}
+}
+
+func TestRejoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		starts := 0
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) {
+			if starts++; starts <= 10 {
+				return l, lease.ErrLost
+			}
+			return l, nil
+		}
+		w.command = func(ctx context.Context) elect.Exit {
+			select {
+			case <-ctx.Done():
+				return elect.Exit{Signal: 15}
+			case <-time.After(35 * time.Second):
+				return elect.Exit{}
+			}
+		}
+		set := w.settings()
+		set.Rejoin = true
+		r := Run(t.Context(), set, w, w, w)
+		seen := map[lease.Holder]bool{}
+		for _, h := range w.holders {
+			if seen[h] {
+				t.Errorf("holder id %q was used for two candidacies", h)
+			}
+			seen[h] = true
+		}
+		if r.Outcome != elect.Exited || len(seen) != 11 {
+			t.Errorf("%s after %d candidacies, want exited after 11", r.Outcome, len(seen))
+		}
+	})
+}
