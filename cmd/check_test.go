@@ -10,7 +10,7 @@ import (
 )
 
 // It leads while stop-by lies ahead, and the lease is the one that the
-// environment tells of.
+// environment names.
 func TestLeads(t *testing.T) {
 	const holder = "h/1/0123456789abcdef0123456789abcdef"
 	for _, tt := range []struct {

@@ -159,7 +159,7 @@ func TestHelpListsTheStatuses(t *testing.T) {
 		t.Errorf("the help lists %q, the table has %q", listed, want)
 	}
 	if !strings.Contains(section, strconv.Itoa(exitSignalled)+"+n") {
-		t.Error("the help does not tell of signals")
+		t.Error("the help does not explain signals")
 	}
 }
 

@@ -13,9 +13,10 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
-// Whatever a store tells: what people and programs are shown is printable, and
+// Whatever a store answers, what people and programs are shown is printable, and
 // the JSON is JSON.
 func FuzzStatus(f *testing.F) {
 	f.Add("held", "v", `{"command":"job"}`, int64(7), int64(1_700_000_000_000), int64(1_700_000_001_000), int64(time.Second), 3, true)
@@ -24,7 +25,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add("cooldown", "\xff\xfe\x00", "{", int64(1<<53), int64(253402300799999), int64(253402300800000), int64(1<<62), 1<<40, true)
 	f.Add("revoked", "a\tb\r\nc\u2028\U000e0001", `{"command":"\ttab"}`, int64(1), int64(1), int64(2), int64(3), 4, true)
 	f.Fuzz(func(t *testing.T, why, value, meta string, token, start, end, left int64, exit int, odd bool) {
-		holder := lease.Holder("host/12/00112233445566778899aabbccddeeff") // stores tell of no other form
+		holder := lease.Holder("host/12/00112233445566778899aabbccddeeff") // stores return no other form
 		s := lease.Status{
 			Key: "nightly", Why: lease.HeldReason(why), Value: value, Meta: meta, Token: token, Since: start, Now: end, MinHold: end + left,
 			Remaining: time.Duration(left), TTL: time.Duration(start), Tick: start, Served: end, Starts: exit, HandOver: odd,
@@ -64,7 +65,7 @@ func FuzzConfiguration(f *testing.F) {
 		if strings.Contains(text+value+given, "file:") || strings.ContainsAny(variable+value, "\x00") || strings.Contains(variable, "=") {
 			t.Skip() // reads another file; no variable
 		}
-		noSettings(t)
+		settingstest.NoSettings(t)
 		t.Setenv("LEADERRUN_"+variable, value)
 		file := filepath.Join(t.TempDir(), "settings.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -97,7 +97,7 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 	switch {
 	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
 		log.Error("an operator took the lease away, the command was stopped, its result is void",
-			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" tells who leads")
+			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" shows who leads")
 	case r.Outcome == elect.Lost:
 		log.Error("lease lost, the command was stopped, its result is void: "+reason(r.Err),
 			observe.EventVoid, observe.HintAttr, "find out who took it: an operator with leaderrun release --force --now, or who else writes to leaderrun's keys in the store")

@@ -11,8 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/observe"
 )
 
-// keyMetrics are told of every key by status -o openmetrics; ok is false where the
-// store does not know. What a key's runs tell of themselves has other names.
+// keyMetrics are what status -o openmetrics shows of every key; ok is false where the
+// store does not know. The metrics of a key's runs have other names.
 var keyMetrics = []struct {
 	name, help string
 	value      func(s lease.Status) (v float64, ok bool)

@@ -123,9 +123,9 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	}
 	switch {
 	case s.HandOver:
-		text += "; asked " + whom(s) + " to stop its command and hand over"
+		text += "; asked " + holderText(s) + " to stop its command and hand over"
 	case s.Why == lease.HeldLeader:
-		text += "; " + whom(s) + " goes on"
+		text += "; " + holderText(s) + " goes on"
 	}
 	return answerLine(text, nil)
 }

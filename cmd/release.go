@@ -14,14 +14,14 @@ func releaseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "release --key NAME [--force [--now]]",
 		Short: "Have the leader stop its command and hand over",
-		Long: `Have the leader stop its command, as it would if it were told to end, and hand over: a standby takes the lease.
+		Long: `Have the leader stop its command, as if it were ordered to end, and hand over: a standby takes the lease.
 
   --force        take the lease away: its holder kills its command within --lost-grace and the key is free then. If the
                  holder is dead, the key is free when its TTL ends. Nothing else starts before.
   --force --now  the key is free at once. Only if you know that nothing runs any more: if something does, the next
                  leader starts beside it.
 
-Both make the token grow, so that whoever checks it refuses what the old holder still writes.
+Both make the token grow, so that a sink that checks it refuses what the old holder still writes.
 
 Exit status: 0 done, 1 nobody leads, 69 the store is away.`,
 		Example: "  leaderrun release --key nightly",
@@ -59,7 +59,7 @@ func handOver(ctx context.Context, store lease.Admin, key string) error {
 		}
 		return answerLine(text, errNo)
 	}
-	return answerLine(fmt.Sprintf("%s: asked %s to stop its command and hand over", key, whom(s)), nil)
+	return answerLine(fmt.Sprintf("%s: asked %s to stop its command and hand over", key, holderText(s)), nil)
 }
 
 func revoke(ctx context.Context, store lease.Admin, key string, now bool) error {
@@ -69,7 +69,7 @@ func revoke(ctx context.Context, store lease.Admin, key string, now bool) error 
 	}
 	switch {
 	case s.Why == "" && now:
-		return answerLine(key+": was free: "+means(s)+"; a holder that still takes itself for the leader is told by its next renewal that it is none", errNo)
+		return answerLine(key+": was free: "+means(s)+"; a holder that still takes itself for the leader learns by its next renewal that it is none", errNo)
 	case s.Why == "":
 		return answerLine(key+": nothing to take away: "+means(s), errNo)
 	case s.Why == lease.HeldForeign && !now:
@@ -77,11 +77,11 @@ func revoke(ctx context.Context, store lease.Admin, key string, now bool) error 
 	case s.Why == lease.HeldForeign:
 		return answerLine(fmt.Sprintf("%s: deleted %q, which leaderrun did not write", key, s.Value), nil)
 	case s.Why == lease.HeldCooldown:
-		return answerLine(key+": ended the minimum hold of the last run, that of "+whom(s), nil)
+		return answerLine(key+": ended the minimum hold of the last run, that of "+holderText(s), nil)
 	case now:
-		return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, whom(s)), nil)
+		return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, holderText(s)), nil)
 	case s.Why == lease.HeldRevoked:
-		return answerLine(fmt.Sprintf("%s: already taken from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
+		return answerLine(fmt.Sprintf("%s: already taken from %s: the key is free once it has stopped its command, or in %s if it is dead", key, holderText(s), span(s.Remaining)), nil)
 	}
-	return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, whom(s), span(s.Remaining)), nil)
+	return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, holderText(s), span(s.Remaining)), nil)
 }

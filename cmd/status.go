@@ -19,7 +19,7 @@ func statusCommand() *cobra.Command {
 		Short: "Who leads, since when, and how the last runs went",
 		Long: `Who leads, since when, and how the last runs went: of one key, or of all keys of the prefix.
 
-With -o openmetrics it tells a collector of all keys, as a file of metrics.
+With -o openmetrics it writes a file of metrics for a collector.
 
 Exit status: 0 the key is taken (without --key: one of them is), 1 it is free, 69 the store is away. With -o openmetrics 0
 unless the store is away.`,
@@ -41,7 +41,7 @@ unless the store is away.`,
 	return command
 }
 
-// showMetrics tells of one key, or of all.
+// showMetrics writes the metrics of one key, or of all.
 func showMetrics(ctx context.Context, store lease.Admin, key string) error {
 	keys := []string{key}
 	if key == "" {

@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -208,9 +209,9 @@ func TestStatusOfADamagedKey(t *testing.T) {
 // A holder can say anything about its command, and other tools that take a lease
 // say nothing about themselves.
 func TestStatusOfAForeignValue(t *testing.T) {
-	const stranger = "db1/4711/0123456789abcdef0123456789abcdef"
+	const another = "db1/4711/0123456789abcdef0123456789abcdef"
 	meta := `{"command":"` + strings.Repeat("x", 4000) + `"}`
-	s := lease.Status{Key: "k", Why: lease.HeldLeader, Value: stranger, Holder: stranger, Meta: meta}
+	s := lease.Status{Key: "k", Why: lease.HeldLeader, Value: another, Holder: another, Meta: meta}
 	for _, cells := range append(statusRows(s), listRow(s)) {
 		if text := strings.Join(cells, " "); len(text) > 200 || strings.HasPrefix(text, "since") {
 			t.Errorf("%.100s… of %d bytes", text, len(text))
@@ -334,7 +335,7 @@ func TestStoreFailsAVerb(t *testing.T) {
 }
 
 func TestVerbsListTheirFlags(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	for name := range verbs() {
 		status, stdout, stderr := ran(t, name, "--help")
 		if status != 0 || stderr != "" || !strings.Contains(stdout, "leaderrun "+name) {
@@ -346,14 +347,14 @@ func TestVerbsListTheirFlags(t *testing.T) {
 			}
 		}
 		if !strings.Contains(usage, " "+name) {
-			t.Errorf("the usage does not tell of %s", name)
+			t.Errorf("the usage lacks %s", name)
 		}
 	}
 }
 
 // help VERB is VERB --help.
 func TestHelpOfAVerb(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	for name := range verbs() {
 		_, want, _ := ran(t, name, "--help")
 		if status, got, stderr := ran(t, "help", name); status != 0 || got != want || stderr != "" {
@@ -364,7 +365,7 @@ func TestHelpOfAVerb(t *testing.T) {
 
 // An answer that nobody gets is no success.
 func TestAnswerThatCannotBeWritten(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	asked := []string{
 		"help", "help status", "--help", "--key k -h", "version", "config", "config -o json", "explain",
 		"man", "man status", "completion bash", "completion zsh", "completion fish", "__complete stat",
@@ -389,7 +390,7 @@ func TestAnswerThatCannotBeWritten(t *testing.T) {
 }
 
 func TestVerbsRefuse(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	for args, want := range map[string]string{
 		"status k":                       "status takes no arguments",
 		"status -o yaml":                 "is no format of this verb",
@@ -423,7 +424,7 @@ func TestVerbsRefuse(t *testing.T) {
 }
 
 func TestTimeline(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	for name, args := range map[string][]string{"30s.table": {}, "30s.json": {"-o", "json"}, "1s.table": {"--ttl", "1s"}, "unreliable.table": {"--profile", "unreliable", "-k", "1m"}} {
 		status, stdout, stderr := ran(t, append([]string{"explain"}, args...)...)
 		if status != 0 || stderr != "" {
@@ -434,9 +435,9 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	t.Setenv("LEADERRUN_KILL_AFTER", "20s")
-	file := writeFile(t, "store: redis://cron:s3cret@db:6379/0\nrejoin: true\n")
+	file := settingstest.WriteFile(t, "store: redis://cron:s3cret@db:6379/0\nrejoin: true\n")
 	for _, output := range []string{"table", "json"} {
 		status, stdout, stderr := ran(t, "config", "--ttl", "1m", "--config", file, "-o", output)
 		if status != 0 || stderr != "" || strings.Contains(stdout, "s3cret") {
@@ -448,7 +449,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestConfigShowsTheProfile(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	_, stdout, _ := ran(t, "config", "--profile", "fast")
 	if !regexp.MustCompile(`(?m)^ttl +15s +--profile$`).MatchString(stdout) {
 		t.Error(stdout)
@@ -456,7 +457,7 @@ func TestConfigShowsTheProfile(t *testing.T) {
 }
 
 func TestConfigMasksHooks(t *testing.T) {
-	noSettings(t)
+	settingstest.NoSettings(t)
 	t.Setenv("LEADERRUN_ON_LOST", "/bin/curl -d lost --url=https://u:s3cret@hooks/x?a=b")
 	_, stdout, _ := ran(t, "config")
 	if !strings.Contains(stdout, "/bin/curl -d lost --url=https://u:***@hooks/x?a=b ") {

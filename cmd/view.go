@@ -123,7 +123,7 @@ func means(s lease.Status) string {
 	return "nobody leads"
 }
 
-// pausedUntil tells a pause that goes on.
+// pausedUntil describes a pause that goes on.
 func pausedUntil(s lease.Status) string {
 	text := fmt.Sprintf("paused until %s (%s left) by %s", instant(s.Pause.Until), span(s.Pause.Left(s.Now)), s.Pause.By)
 	if s.Pause.Reason != "" {
@@ -229,8 +229,8 @@ func pid(h lease.Holder) int {
 	return n
 }
 
-// whom describes the holder of a lease, also of a released one.
-func whom(s lease.Status) string {
+// holderText describes the holder of a lease, also of a released one.
+func holderText(s lease.Status) string {
 	id := s.Value[strings.LastIndexByte(s.Value, ':')+1:] // some stores write before it what it is
 	holder := cmp.Or(s.Holder, lease.Holder(id))
 	if !holder.Valid() {

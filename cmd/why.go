@@ -158,7 +158,7 @@ func overdue(s lease.Status) time.Duration {
 	return late
 }
 
-// lastRun tells how the newest run ended, with those before it that ended alike
+// lastRun says how the newest run ended, with those before it that ended alike
 // for the same tick.
 func lastRun(s lease.Status) diagnosis {
 	r := s.Runs[0]

@@ -2,7 +2,7 @@
 // does, and holds a command that does nothing. It promises to leave nothing behind
 // but what a store remembers of one key, and to run nothing that does anything.
 //
-// It tells findings and prints nothing. Only package cmd imports it.
+// It returns findings and prints nothing. Only package cmd imports it.
 package doctor
 
 import (
@@ -29,7 +29,7 @@ type Store interface {
 const probe = "leaderrun-doctor"
 
 // Examine leads for a moment as holder, with every verb that a run needs, and has
-// the store tell how its servers are set up.
+// the store say how its servers are set up.
 func Examine(ctx context.Context, store Store, holder lease.Holder, t elect.Timing) []lease.Finding {
 	l, err := acquire(ctx, store, lease.Request{Key: probe, Holder: holder, TTL: t.TTL, Meta: `{"command":"leaderrun doctor"}`})
 	var held *lease.HeldError
@@ -68,12 +68,12 @@ func acquire(ctx context.Context, store Store, r lease.Request) (lease.Lease, er
 // its own, in a store that has them.
 func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []lease.Finding {
 	took, renewErr := renewals(ctx, store, l, renewalSpan)
-	listening, deafen := context.WithCancel(ctx)
-	defer deafen()
+	listening, unlisten := context.WithCancel(ctx)
+	defer unlisten()
 	called := listen(listening, store)
 	gained, elapsed, clockErr := drift(ctx, store)
 	_, handOverErr := store.HandOver(ctx, probe)
-	time.AfterFunc(time.Second, deafen)
+	time.AfterFunc(time.Second, unlisten)
 	heard := <-called
 	waitErr := store.Wait(ctx, probe, 10*time.Millisecond)
 	if errors.Is(waitErr, lease.ErrNoWakeups) {
@@ -97,7 +97,7 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 }
 
 // renewalSpan leaves most of the doctor's time to the rest, also where a renewal
-// takes so long that this is what has to be told.
+// takes so long that this is the finding.
 const renewalSpan = time.Second
 
 // renewals are the times that some of them take, in order: 20, or as many as begin
@@ -155,7 +155,7 @@ func listen(ctx context.Context, store Store) <-chan bool {
 }
 
 // missing is what to do where runs go on without something that a store can do:
-// no error tells of it.
+// no error shows it.
 const missing = "grant this user all the rights that docs/stores.md lists"
 
 func wakeups(heard bool) lease.Finding {
@@ -202,7 +202,7 @@ func latency(median, worst time.Duration, t elect.Timing) lease.Finding {
 }
 
 // clockSpan is how long the two clocks are compared: a hundred times the
-// millisecond in which stores tell the time is a percent of it.
+// millisecond in which stores give the time is a percent of it.
 const clockSpan = time.Second
 
 // clock compares the rates of the two clocks: what they show does not

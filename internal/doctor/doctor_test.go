@@ -119,7 +119,7 @@ func (s *slow) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	}
 }
 
-// A slow store is told to be slow, and not that it gave no answer in the end.
+// A slow store is reported as slow, not as one that gave no answer in the end.
 func TestRenewalsOfASlowStore(t *testing.T) {
 	const each, all = 30 * time.Millisecond, 400 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), all)

@@ -81,7 +81,7 @@ const refusedTries = 3
 // by: limits are exact to half a second.
 const lastAttempt = 300 * time.Millisecond
 
-// quitPatience is how long a candidate that was told to stop waits for the
+// quitPatience is how long a candidate that was ordered to stop waits for the
 // answer to its request, so that a grant is released and not left to expire.
 // A candidate in which nothing runs ends within a second.
 const quitPatience = 500 * time.Millisecond
@@ -144,7 +144,7 @@ type Outcome string
 
 const (
 	Exited      Outcome = "exited"      // the command ran to its end
-	Ordered     Outcome = "ordered"     // told to stop
+	Ordered     Outcome = "ordered"     // leaderrun was ordered to stop
 	MaxRuntime  Outcome = "max-runtime" // ran too long
 	LeftBehind  Outcome = "leftovers"   // the command ended, descendants had to be stopped
 	Detached    Outcome = "detached"    // the command ended, descendants were left alive

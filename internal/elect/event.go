@@ -29,7 +29,7 @@ const (
 	Pinged                         // the store wants a sign of life from its holder
 	Broken                         // Err: the connection on which the holder listens is gone
 	ClockSet                       // the wall clock was set, or the machine has slept: it may have stood still before
-	Order                          // Signal: leaderrun is told to stop
+	Order                          // Signal: leaderrun is ordered to stop
 	PassOn                         // Signal: for the command
 	CommandEnded                   // Exit, Left: the command is over, descendants live
 	TreeGone                       // Exit, or Err when the guard died: nothing lives
@@ -37,10 +37,10 @@ const (
 	ReleaseFailed                  // Err
 )
 
-// Event is something that happened, and when it was told.
+// Event is something that happened, and when it was reported.
 type Event struct {
 	Kind EventKind
-	// At is when the event was told. It never goes back.
+	// At is when the event was reported. It never goes back.
 	At time.Duration
 	// Sent is when the request that was answered left, read before it left.
 	Sent      time.Duration
@@ -65,9 +65,9 @@ const (
 	Wait                         // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
 	Pass                         // hand a wake-up on
 	Start                        // StartBy, KillBy: start the command under Lease; answers Started or StartFailed
-	Extend                       // KillBy: tell the guard
+	Extend                       // KillBy: for the guard
 	Renew                        // Timeout; answers Renewed, LeaseLost or NoAnswer
-	Listen                       // be told when the store wants a sign of life; answers Pinged, Broken or CannotWake
+	Listen                       // wait until the store wants a sign of life; answers Pinged, Broken or CannotWake
 	Signal                       // Signal: to the command, or to what is left of its tree
 	SignalRest                   // Signal: the same once more, to what is left and has not had it: the command has ended
 	Kill                         // SIGKILL to the tree; repeated kills do no harm
@@ -134,7 +134,7 @@ func (a Action) String() string {
 	return name
 }
 
-// Line tells one step in the form of this package's tests and of docs/state-machine.md:
+// Line is one step in the form of this package's tests and of docs/state-machine.md:
 // from | event | to | actions.
 func Line(from State, e Event, to State, actions []Action) string {
 	words := make([]string, len(actions))

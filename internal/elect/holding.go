@@ -32,11 +32,11 @@ func (m *machine) holding(e Event) {
 		m.listenAgain()
 	case Broken:
 		m.broken()
-	case ClockSet: // a paused machine cannot tell how long it stood still, the store can
+	case ClockSet: // a paused machine does not know how long it stood still, the store does
 		m.Dated = m.InFlight
 		m.signOfLife()
 	case CannotWake:
-		m.Listening, m.Deaf = false, true
+		m.Listening, m.NoCalls = false, true
 	case LeaseLost:
 		m.InFlight, m.Taken = false, true
 		if m.Outcome != Expired {
@@ -132,7 +132,7 @@ func (m *machine) listen() {
 }
 
 func (m *machine) listenAgain() {
-	if m.keeping() && !m.Deaf {
+	if m.keeping() && !m.NoCalls {
 		m.Listening, m.ListenedAt, m.ListenAt = true, m.now, 0
 		m.do(Action{Kind: Listen})
 	}
@@ -231,7 +231,7 @@ func (m *machine) stopSignal() int {
 }
 
 // treeGone releases. When the guard died nobody saw the command end: it was
-// killed, unless its end had been told before.
+// killed, unless its end had been reported before.
 func (m *machine) treeGone(e Event) {
 	m.Tree = false
 	why, exit := Exited, e.Exit

@@ -141,7 +141,7 @@ func (w *watch) action(e Event, from State, a Action) {
 	case Listen:
 		w.require(!from.Listening || e.Kind == Pinged, "nobody listens twice")
 		w.require(!w.state.InFlight || e.Kind == Pinged, "nobody begins to listen while a renewal is unanswered")
-		w.require(w.tree && w.state.Outcome != Lost, "only who has the lease listens")
+		w.require(w.tree && w.state.Outcome != Lost, "only a holder listens")
 	case Renew:
 		w.asked = e.At
 		w.require(!from.InFlight || e.Kind != Timer, "one request at a time")

@@ -48,8 +48,8 @@ type State struct {
 
 	// Listening: the store can call on the holder, since ListenedAt. Otherwise it
 	// is tried again at ListenAt, ListenPause after the last time, or once a
-	// renewal is answered. Deaf: this store cannot call.
-	Listening, Deaf                   bool
+	// renewal is answered. NoCalls: this store cannot call.
+	Listening, NoCalls                bool
 	ListenedAt, ListenAt, ListenPause time.Duration
 
 	// Tree: a start was ordered and its tree is not known to be gone. Ran: the
@@ -107,7 +107,7 @@ func (s State) Wake() (at time.Duration, ok bool) {
 		}
 		if s.keeping() && !s.InFlight {
 			consider(s.RenewAt)
-			if !s.Listening && !s.Deaf {
+			if !s.Listening && !s.NoCalls {
 				consider(s.ListenAt)
 			}
 		}

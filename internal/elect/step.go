@@ -104,7 +104,7 @@ func (m *machine) campaigning(e Event) {
 }
 
 // granted starts the command, unless the grant came too late or the candidate
-// has been told to stop.
+// has been ordered to stop.
 func (m *machine) granted(e Event) {
 	m.InFlight, m.Err = false, nil
 	m.hold(e)
@@ -144,9 +144,9 @@ func (m *machine) learnTick(tick int64) {
 	}
 }
 
-// untilNext is the pause of a standby that was told how long the lease still lasts:
-// to a moment before its end, when the holder is called, and then to its end. The
-// store rounds down.
+// untilNext is the pause of a standby that knows how long the lease still lasts: to
+// a moment before its end, when the holder is called, and then to its end. The store
+// rounds down.
 func untilNext(remaining time.Duration) time.Duration {
 	if remaining > callAhead {
 		return remaining - callAhead

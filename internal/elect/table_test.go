@@ -267,8 +267,8 @@ func TestDocumentedTable(t *testing.T) {
 	}
 }
 
-// A guard that dies while the command is being stopped tells nobody how the
-// command ended: that must not look like a success.
+// A guard that dies while the command is being stopped leaves open how the command
+// ended: that must not look like a success.
 func TestGuardDeathIsNoSuccess(t *testing.T) {
 	w := newWatch(t, settings())
 	for _, e := range append(slices.Clip(ordered), event(TreeGone, 6).because(unheard)) {
@@ -282,6 +282,6 @@ func TestGuardDeathIsNoSuccess(t *testing.T) {
 		w.step(e)
 	}
 	if got := w.state.Exit; got != (Exit{Code: 3}) {
-		t.Errorf("exit %+v: the end that was told is forgotten", got)
+		t.Errorf("exit %+v: the end that was reported is forgotten", got)
 	}
 }

@@ -45,8 +45,8 @@ func isPipe(fd int) bool {
 }
 
 // Refused is the status of a guard that has started nothing, since the system
-// refused what it needs, or nobody started it as a guard. All else it tells by the
-// pipe: any other status of one that was not heard leaves open what it did.
+// refused what it needs, or nobody started it as a guard. All else it reports by
+// the pipe: without a report, any other status leaves open what it did.
 const Refused = 125
 
 const exitDone = 0
@@ -75,13 +75,13 @@ type guard struct {
 	pid     int // 0 before the start
 	killBy  int64
 
-	ended, told bool
-	status      syscall.WaitStatus
-	restTold    bool // a signal was sent after the command's end, to all that is left
-	killing     bool
-	elector     int
-	stopped     bool // the elector was, with the command
-	rounds      int
+	ended, reported bool
+	status          syscall.WaitStatus
+	restSignalled   bool // a signal was sent after the command's end, to all that is left
+	killing         bool
+	elector         int
+	stopped         bool // the elector was, with the command
+	rounds          int
 }
 
 func run(orders, reports int) int {
@@ -91,7 +91,7 @@ func run(orders, reports int) int {
 	syscall.CloseOnExec(orders)
 	syscall.CloseOnExec(reports)
 	_ = syscall.SetNonblock(reports, true) // nobody may have to read for a kill to happen
-	alarm, err := proc.NewAlarm(25)        // for half a second: who has stopped it may do so again
+	alarm, err := proc.NewAlarm(25)        // for half a second: it may be stopped again
 	if err != nil || proc.AdoptOrphans() != nil {
 		return Refused
 	}
@@ -148,7 +148,7 @@ func (g *guard) order() (done bool) {
 	case OrderSignal:
 		g.signal(syscall.Signal(value), g.send)
 	case OrderSignalRest:
-		if g.ended && !g.restTold {
+		if g.ended && !g.restSignalled {
 			g.signal(syscall.Signal(value), g.signalOutside)
 		}
 	case OrderKill:
@@ -198,7 +198,7 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	return false
 }
 
-// watchChildren has deaths told by a pipe whose reading end it returns. The
+// watchChildren reports deaths by a pipe whose reading end it returns. The
 // goroutine behind it only looks: the reaping is left to the guard's thread.
 func (g *guard) watchChildren() (died int, watch func(), err error) {
 	var p [2]int
@@ -230,7 +230,7 @@ func (g *guard) reap() (gone bool) {
 }
 
 // collect takes the statuses of the dead and reports how many they are, and
-// whether nobody is left.
+// whether none is left.
 func (g *guard) collect() (died int, gone bool) {
 	died, gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
 		switch {
@@ -245,14 +245,14 @@ func (g *guard) collect() (died int, gone bool) {
 		}
 	})
 	if gone {
-		g.bury()
+		g.killGroup()
 		// The end of a process takes time that the release and the next leader need.
 		proc.GiveWay()
 		g.report(ReportGone, int64(g.status))
 		return died, true
 	}
-	if g.ended && !g.told {
-		g.told = true
+	if g.ended && !g.reported {
+		g.reported = true
 		g.report(ReportEnded, int64(g.status))
 	}
 	return died, false
@@ -295,7 +295,7 @@ func (g *guard) signal(sig syscall.Signal, send func(syscall.Signal)) {
 
 func (g *guard) send(sig syscall.Signal) {
 	if g.ended {
-		g.restTold = true
+		g.restSignalled = true
 		g.signalRest(sig)
 		return
 	}
@@ -313,7 +313,7 @@ func (g *guard) signalCommand(sig syscall.Signal) {
 
 const millisecond = 1_000_000
 
-// kill kills everybody who is a child now, and reports whether nobody is left.
+// kill kills all children, and reports whether none is left.
 // Their children become ours as they die, so it goes on generation by generation,
 // at first without waiting for anybody's word: where the processor is scarce each
 // thread that has to be woken costs a part of the kill margin. A process that
@@ -337,7 +337,7 @@ func (g *guard) report(kind ReportKind, value int64) {
 	written(g.reports, encodeReport(Report{Kind: kind, Value: value})) // an elector that is gone needs none
 }
 
-// failed tells that nothing was started, after which a guard has no more to do.
+// failed reports that nothing was started, after which a guard has no more to do.
 func (g *guard) failed(err error) (done bool) {
 	errno, _ := err.(syscall.Errno)
 	g.report(ReportFailed, int64(errno))

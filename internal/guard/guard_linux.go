@@ -37,5 +37,5 @@ func (g *guard) killChildren() {
 	g.children.Kill(g.pid, func(int) bool { return false })
 }
 
-// bury does nothing: when no child is left, nobody is.
-func (g *guard) bury() {}
+// killGroup does nothing: without a child there is no descendant either.
+func (g *guard) killGroup() {}

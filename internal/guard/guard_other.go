@@ -26,8 +26,8 @@ func (g *guard) signalOutside(syscall.Signal) {}
 // killChildren kills the same.
 func (g *guard) killChildren() { g.signalRest(syscall.SIGKILL) }
 
-// bury kills what is left of the process group when the command is gone.
-func (g *guard) bury() {
+// killGroup kills the rest of the process group when the command is gone.
+func (g *guard) killGroup() {
 	if g.command.Group == 0 {
 		_ = syscall.Kill(-g.pid, syscall.SIGKILL)
 	}

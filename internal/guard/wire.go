@@ -40,7 +40,7 @@ type Command struct {
 	Group int
 }
 
-// ReportKind is what the guard tells.
+// ReportKind is what the guard reports.
 type ReportKind uint32
 
 const (

@@ -34,7 +34,7 @@ type HeldError struct {
 	// Since is how long the holder has had the key, 0 when nobody knows.
 	Since time.Duration
 	// Expires is when the lease runs out as the store has it, in its milliseconds, 0
-	// where it does not know: it tells whether the lease has been renewed since.
+	// where it does not know: it says whether the lease has been renewed since.
 	Expires int64
 	// Tick is the store's time of this answer, as in Request.Tick.
 	Tick int64

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Examiner is what a store may be beside: one that can tell how its servers are
+// Examiner is what a store may be beside: one that can say how its servers are
 // set up, as far as that matters to leases. Outage is how long the store may be
 // away before a command is stopped, margin by how much clocks may differ.
 type Examiner interface {

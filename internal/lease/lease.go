@@ -76,7 +76,7 @@ type Store interface {
 type Pinger interface {
 	// Listen blocks until the store wants a sign of life from the holder of key. A
 	// call made before may be kept for some seconds or be lost: the next renewal
-	// tells the same. Errors: ErrNoWakeups when this store cannot call, *StoreError
+	// says the same. Errors: ErrNoWakeups when this store cannot call, *StoreError
 	// when the connection on which it was listening is gone, which the store itself
 	// may be, too.
 	Listen(ctx context.Context, key string) error
@@ -97,7 +97,7 @@ type Request struct {
 	Tick   int64
 	Period time.Duration
 	Tries  int
-	// Seen is the lease with the largest token of which this candidate was told.
+	// Seen is the lease with the largest token that this candidate has seen.
 	Seen Seen
 	// Meta is stored with the grant for people to read: JSON, at most 4096 bytes.
 	Meta string
@@ -111,7 +111,7 @@ type Seen struct {
 	Token int64
 	TTL   time.Duration
 	// Expires is as in HeldError, Left what is left until then by the candidate's
-	// own clock, which counts from when it was told.
+	// own clock, which counts from the answer that showed it.
 	Expires int64
 	Left    time.Duration
 }

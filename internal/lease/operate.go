@@ -6,10 +6,10 @@ import (
 )
 
 // Admin is what people do with keys under which they run nothing: look at
-// them, and end other people's leases. Every store is one. All that it tells may
+// them, and end other people's leases. Every store is one. All that it returns may
 // have been written by anybody: treat texts as hostile.
 type Admin interface {
-	// Inspect tells what the store knows of key, and changes nothing. A key that
+	// Inspect returns what the store knows of key, and changes nothing. A key that
 	// it has never heard of is free. Errors: *StoreError.
 	Inspect(ctx context.Context, key string) (Status, error)
 
@@ -61,8 +61,8 @@ type Status struct {
 	// never does; TTL the holder's own.
 	Remaining, TTL time.Duration
 	// Now is the time of this answer, Since that of the grant, MinHold the end
-	// of its minimum hold. Of a grant that has been released nothing is told but
-	// its token, unless it cools down; so it is with TTL, Tick and Meta.
+	// of its minimum hold. Of a grant that has been released only the token
+	// is known, unless it cools down; so it is with TTL, Tick and Meta.
 	Now, Since, MinHold int64
 	// Tick is that of the newest grant, Served the last one that needs no run any
 	// more, and Starts how many runs were started for the newest tick.
@@ -80,7 +80,7 @@ type Status struct {
 	Pause Pause
 }
 
-// MaxPause is how long a pause lasts at most: whoever forgets one loses no more.
+// MaxPause is how long a pause lasts at most, as somebody may forget to end it.
 const MaxPause = 90 * 24 * time.Hour
 
 // Pause is a time for which nobody is granted a key, in the form in which stores

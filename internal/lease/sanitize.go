@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// How much a [Status] tells at most, whatever stands in the store.
+// How much a [Status] contains at most, whatever stands in the store.
 const (
 	MaxValue = 256
 	MaxMeta  = 4096

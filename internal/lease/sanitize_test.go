@@ -26,14 +26,14 @@ func TestFiled(t *testing.T) {
 	nobody.Holder = "host/1/\x1b[2J"
 	elsewhere.Host = "\x1b[2J"
 	if got, want := ValidRuns([]Run{run(1), nobody, run(3), elsewhere, run(0), run(-7), run(2)}), []Run{run(3), run(2), run(1)}; !slices.Equal(got, want) {
-		t.Errorf("told %+v, want %+v", got, want)
+		t.Errorf("%+v, want %+v", got, want)
 	}
 	var many []Run
 	for token := range int64(50) {
 		many = append(many, run(token+1))
 	}
 	if got := ValidRuns(many); len(got) != MaxRuns || got[0].Token != 50 || many[0].Token != 1 {
-		t.Errorf("told %d, the newest %+v", len(got), got[0])
+		t.Errorf("%d runs, the newest %+v", len(got), got[0])
 	}
 	if ValidRuns(nil) != nil {
 		t.Error("runs of none")

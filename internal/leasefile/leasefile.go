@@ -11,8 +11,8 @@
 //	TOKEN HOLDER STOP-BY BOOT-ID CHECKSUM
 //
 // STOP-BY is in nanoseconds of CLOCK_BOOTTIME and counts in this boot alone.
-// Whoever reads while the line is being rewritten may get parts of both; the
-// checksum, a CRC-32 of what stands before it, gives that away.
+// A reader may get parts of the old and of the new line while it is being rewritten;
+// the checksum, a CRC-32 of what stands before it, shows that.
 package leasefile
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// Lease is what the file tells.
+// Lease is the content of the file.
 type Lease struct {
 	Token  int64
 	Holder string
@@ -157,7 +157,7 @@ func (d disk) WriteAt(b []byte, at int64) (int, error) {
 
 func (d disk) Close() error { return syscall.Close(int(d)) }
 
-// cause is the reason in an error about a file whose directory is told already.
+// cause is the reason in an error about a file whose directory is named already.
 func cause(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -239,8 +239,7 @@ func checksum(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEE
 // takes less than a microsecond, unless its writer loses the processor.
 const tornTries = 5
 
-// Read returns the lease that the file tells of. A file of an earlier boot tells
-// of none.
+// Read returns the lease in the file. A file of an earlier boot has none.
 func Read(path string) (Lease, error) {
 	boot, err := bootID()
 	if err != nil {

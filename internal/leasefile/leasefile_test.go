@@ -82,7 +82,7 @@ func TestNoUmaskCounts(t *testing.T) {
 	}
 }
 
-// Whoever has the file open when it is removed sees the end of the lease, too.
+// A process that has the file open when it is removed sees the end of the lease, too.
 func TestRemovedFileSaysSo(t *testing.T) {
 	f := create(t)
 	other := f.Path() + ".other"
@@ -149,7 +149,7 @@ func TestNobodyWaitsForADisk(t *testing.T) {
 	disk.goOn <- struct{}{}
 	<-disk.writing // what was said meanwhile is one write
 	if err := f.Update(3); err == nil {
-		t.Error("the failure of a write is not told")
+		t.Error("the failure of a write is not reported")
 	}
 	f.Remove()
 	began := time.Now()

@@ -24,16 +24,16 @@ func TestEventsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, section, _ := strings.Cut(string(page), "| event | level |")
-	var told []string
+	var explained []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
 		for _, name := range strings.Split(row[1], ", ") {
-			told = append(told, strings.Trim(name, "`"))
+			explained = append(explained, strings.Trim(name, "`"))
 		}
 	}
 	want := slices.Sorted(slices.Values(events))
-	slices.Sort(told)
-	if !slices.Equal(told, want) {
-		t.Errorf("the page explains %q, the events are %q", told, want)
+	slices.Sort(explained)
+	if !slices.Equal(explained, want) {
+		t.Errorf("the page explains %q, the events are %q", explained, want)
 	}
 }
 

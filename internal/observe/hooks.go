@@ -18,8 +18,8 @@ const (
 // Hook is one such event, and what is known of it.
 type Hook struct {
 	Event string
-	// Holder and Token are those of the lease; for HookSkip those of whoever
-	// leads, if that is known.
+	// Holder and Token are those of the lease; for HookSkip those of the
+	// leader, if it is known.
 	Holder lease.Holder
 	Token  int64
 	// Outcome is why; empty for HookAcquire.
@@ -68,7 +68,7 @@ func (h *Hooks) Observe(t campaign.Transition) {
 	}
 }
 
-// skip says who leads, if that is somebody and the store told it.
+// skip names the leader, if there is one and the store named it.
 func (h *Hooks) skip(why elect.Outcome) Hook {
 	hook := Hook{Event: HookSkip, Outcome: why}
 	if why == elect.Denied && h.held != nil && h.held.Why == lease.HeldLeader && lease.Holder(h.held.Value).Valid() {

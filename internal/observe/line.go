@@ -24,7 +24,7 @@ type Line struct {
 	w     io.Writer
 	held  *lease.HeldError
 	pause *lease.PausedError // later than held, if it is not nil
-	told  time.Time          // when the last of them was
+	since time.Time          // when the last of them came
 	stop  chan struct{}      // ends the rewriting; nil while nothing is shown
 	shown bool
 }
@@ -49,10 +49,10 @@ func (l *Line) Observe(t campaign.Transition) {
 	case t.To.Phase != elect.Standby && t.To.Phase != elect.Campaigning:
 		l.hide()
 	case l.on && errors.As(t.Event.Err, &held):
-		l.held, l.pause, l.told = held, nil, time.Now()
+		l.held, l.pause, l.since = held, nil, time.Now()
 		l.show()
 	case l.on && errors.As(t.Event.Err, &pause):
-		l.pause, l.told = pause, time.Now()
+		l.pause, l.since = pause, time.Now()
 		l.show()
 	}
 }
@@ -92,7 +92,7 @@ func (l *Line) draw() {
 }
 
 func (l *Line) text() string {
-	gone := time.Since(l.told)
+	gone := time.Since(l.since)
 	var b strings.Builder
 	fmt.Fprintf(&b, "leaderrun: %s: standing by: ", l.key)
 	if l.pause != nil {

@@ -37,7 +37,7 @@ func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 	mux.HandleFunc("GET /leader", s.serveLeader)
 	s.http = http.Server{
 		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 8 << 10,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of strangers' mistakes
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of clients' mistakes
 	}
 	s.http.SetKeepAlivesEnabled(false)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +73,7 @@ func listenCure(err error) string {
 	return "choose an address of this host, or give the port alone: --metrics-listen :9090"
 }
 
-// cause leaves out the address, which is told already.
+// cause leaves out the address, which is named already.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

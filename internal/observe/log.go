@@ -1,4 +1,4 @@
-// Package observe tells people and machines what a run does: log records and a
+// Package observe reports to people and machines what a run does: log records and a
 // standby's line on standard error, metrics, hooks, the service manager. It
 // promises never to hold a run up: what nobody reads is dropped. It decides
 // nothing and imports no store.

@@ -33,8 +33,8 @@ const (
 	metricCount
 )
 
-// metrics are what is told of every metric: readers refuse two files that differ
-// in it.
+// metrics are the names and help of all metrics: readers refuse two files that
+// differ in them.
 var metrics = [metricCount]struct{ name, kind, help string }{
 	acquired:        {"leader_acquired_total", "counter", "Leases that were acquired."},
 	lost:            {"leader_lost_total", "counter", "Leases that were lost or expired while held."},

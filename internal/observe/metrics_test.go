@@ -17,7 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// observe tells the sink what the state machine makes of the events.
+// observe passes the observer what the state machine makes of the events.
 func observe(sink campaign.Observer, set elect.Settings, events ...elect.Event) {
 	state := elect.New(set)
 	for _, e := range events {
@@ -52,7 +52,7 @@ func TestMetrics(t *testing.T) {
 	away := errors.New("away")
 	tests := map[string]struct {
 		events []elect.Event
-		want   map[int]float64 // counters that are not told are 0, gauges unknown; -1: a time of today
+		want   map[int]float64 // counters that are missing are 0, gauges unknown; -1: a time of today
 	}{
 		"nothing yet": {nil, nil},
 		"leading":     {led(), map[int]float64{acquired: 1, renewals: 1, isLeader: 1, token: 7, ttl: 30}},
@@ -135,17 +135,17 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told, want []string
+	var listed, want []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge) \\|").FindAllStringSubmatch(string(page), -1) {
-		told = append(told, row[1]+" "+row[2])
+		listed = append(listed, row[1]+" "+row[2])
 	}
 	for _, m := range metrics {
 		want = append(want, m.name+" "+m.kind)
 	}
-	slices.Sort(told)
+	slices.Sort(listed)
 	slices.Sort(want)
-	if !slices.Equal(told, want) {
-		t.Errorf("the page tells of %q, the metrics are %q", told, want)
+	if !slices.Equal(listed, want) {
+		t.Errorf("the page lists %q, the metrics are %q", listed, want)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestTextfileCarriesOver(t *testing.T) {
 	}
 }
 
-// The file is there while the run lasts, and tells of each end where one rejoins.
+// The file is there while the run lasts, and shows each end where one rejoins.
 func TestTextfileMeanwhile(t *testing.T) {
 	rejoins := usual
 	rejoins.Rejoin = true

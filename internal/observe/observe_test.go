@@ -85,7 +85,7 @@ func TestWriterKeepsOrderAndFlushes(t *testing.T) {
 	}
 }
 
-// A run tells of trouble, of its end, and of nothing else.
+// A run logs trouble and its end, and nothing else.
 func TestRun(t *testing.T) {
 	set := elect.Settings{Timing: elect.NewTiming(30*time.Second, 10*time.Second, 10*time.Second), Retry: 5 * time.Second, KillAfter: 10 * time.Second, StopSignal: 15}
 	timeout := &lease.StoreError{Op: "renew", Err: errors.New("no answer in time"), Hint: "look at the network"}

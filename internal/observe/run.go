@@ -19,7 +19,7 @@ type Run struct {
 	log *slog.Logger
 	// away: it was said that a standby cannot use the store.
 	away bool
-	// result is what the last release tells the store.
+	// result is what the last release records in the store.
 	result lease.Result
 }
 
@@ -89,7 +89,7 @@ func (r *Run) unanswered(t campaign.Transition) {
 	}
 }
 
-// entered tells of a new phase.
+// entered logs a new phase.
 func (r *Run) entered(t campaign.Transition) {
 	if r.away && (t.To.Phase == elect.Starting || denied(t.To)) {
 		r.away = false
@@ -108,7 +108,7 @@ func denied(s elect.State) bool {
 	return s.Phase == elect.Standby && (s.Outcome == elect.Denied || s.Outcome == elect.Paused)
 }
 
-// stopping tells why a tree is being stopped.
+// stopping logs why a tree is being stopped.
 func (r *Run) stopping(t campaign.Transition) {
 	switch t.To.Outcome {
 	case elect.Lost:
@@ -123,7 +123,7 @@ func (r *Run) stopping(t campaign.Transition) {
 	}
 }
 
-// notReleased tells what a failed release costs others. A lease that is lost or
+// notReleased logs what a failed release costs others. A lease that is lost or
 // has expired keeps nobody waiting.
 func (r *Run) notReleased(t campaign.Transition) {
 	s := t.From

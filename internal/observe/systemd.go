@@ -17,11 +17,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// NotifySocket is the variable by which a service manager is told, by the
-// process that it has started and by nobody else.
+// NotifySocket names the socket on which the process that a service manager has
+// started, and no other, reports to it.
 const NotifySocket = "NOTIFY_SOCKET"
 
-// Managed reports whether a service manager wants to be told by this process. A
+// Managed reports whether this process should report to a service manager. A
 // leaderrun somewhere below a service must not speak for all of it.
 func Managed() bool {
 	started, named := os.LookupEnv("SYSTEMD_EXEC_PID")
@@ -34,9 +34,9 @@ func ToJournal() bool {
 	return ok && err == nil
 }
 
-// Service is a campaign.Observer that tells the service manager: ready when the
+// Service is a campaign.Observer that notifies the service manager: ready when the
 // command has started, stopping when the run comes to its end, and in words what
-// it does. It tells from a goroutine of its own.
+// it does. It sends from a goroutine of its own.
 type Service struct {
 	rejoins  bool
 	log      *slog.Logger
@@ -47,26 +47,26 @@ type Service struct {
 	stopping bool
 }
 
-// NewService tells the manager until Close. rejoins: a lost lease is not the end.
+// NewService notifies the manager until Close. rejoins: a lost lease is not the end.
 func NewService(rejoins bool, log *slog.Logger) *Service {
 	const waiting = 64
 	s := &Service{rejoins: rejoins, log: log, queue: make(chan string, waiting), done: make(chan struct{})}
-	go s.tell()
+	go s.send()
 	return s
 }
 
-func (s *Service) tell() {
+func (s *Service) send() {
 	defer close(s.done)
 	warned := false
 	for state := range s.queue {
 		if _, err := daemon.SdNotify(false, state); err != nil && !warned {
 			warned = true
-			s.log.Warn("the service manager could not be told: "+err.Error(), EventManager, HintAttr, "look at NOTIFY_SOCKET, or unset it")
+			s.log.Warn("the service manager could not be notified: "+err.Error(), EventManager, HintAttr, "look at NOTIFY_SOCKET, or unset it")
 		}
 	}
 }
 
-// Close returns when all is told, after a second at the latest.
+// Close returns when all is sent, after a second at the latest.
 func (s *Service) Close() {
 	close(s.queue)
 	select {
@@ -75,7 +75,7 @@ func (s *Service) Close() {
 	}
 }
 
-// Observe tells what the manager does not know yet.
+// Observe sends what the manager does not know yet.
 func (s *Service) Observe(t campaign.Transition) {
 	errors.As(t.Event.Err, &s.held)
 	var news []string
@@ -148,7 +148,7 @@ func (s *Service) waiting(to elect.State) string {
 
 // reasons say why a command is being stopped.
 var reasons = map[elect.Outcome]string{
-	elect.Ordered:    "told to",
+	elect.Ordered:    "ordered to",
 	elect.Lost:       "the lease is lost",
 	elect.Expired:    "the lease runs out",
 	elect.MaxRuntime: "it ran too long",

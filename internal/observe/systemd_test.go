@@ -15,7 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// manager listens at NOTIFY_SOCKET and returns what it was told last.
+// manager listens at NOTIFY_SOCKET and returns the last message.
 func manager(t *testing.T) (heard func() []string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -64,7 +64,7 @@ func TestService(t *testing.T) {
 		"foreign":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: &lease.HeldError{Value: "x\nMAINPID=1"}}}, []string{"STATUS=standing by: the key is taken"}},
 		"away":     {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: &lease.StoreError{}}}, []string{"STATUS=standing by: the store cannot be used"}},
 		"skipped":  {usual, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Err: held}}, []string{"STOPPING=1\nSTATUS=ended"}},
-		"ordered":  {usual, led(append([]elect.Event{{Kind: elect.Order, Signal: 15, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: told to"), end...)},
+		"ordered":  {usual, led(append([]elect.Event{{Kind: elect.Order, Signal: 15, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: ordered to"), end...)},
 		"lost":     {usual, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: the lease is lost"), end...)},
 		"rejoined": {rejoins, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STATUS=stopping: the lease is lost"), "STATUS=releasing the lease", "STATUS=standing by: the store cannot be used")},
 		"doubtful": {usual, led(elect.Event{Kind: elect.Timer, At: 21 * time.Second}, elect.Event{Kind: elect.NoAnswer, At: 22 * time.Second}, elect.Event{Kind: elect.NoAnswer, At: 23 * time.Second}),
@@ -75,11 +75,11 @@ func TestService(t *testing.T) {
 		observe(s, test.set, test.events...)
 		s.Close()
 		got := heard()
-		for i, told := range got {
-			got[i] = regexp.MustCompile(`since .*`).ReplaceAllString(told, "since ")
+		for i, message := range got {
+			got[i] = regexp.MustCompile(`since .*`).ReplaceAllString(message, "since ")
 		}
 		if strings.Join(got, "|") != strings.Join(test.want, "|") {
-			t.Errorf("%s: told %q, want %q", name, got, test.want)
+			t.Errorf("%s: sent %q, want %q", name, got, test.want)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestServiceWithoutManager(t *testing.T) {
 	var out strings.Builder
 	s = NewService(false, NewLogger(&out, slog.LevelWarn, Form{}))
 	observe(s, usual, led(ended(12*time.Second, 0)...)...)
-	if s.Close(); strings.Count(out.String(), "leaderrun: the service manager could not be told: ") != 1 {
+	if s.Close(); strings.Count(out.String(), "leaderrun: the service manager could not be notified: ") != 1 {
 		t.Errorf("it said %q", &out)
 	}
 }

@@ -146,7 +146,7 @@ func (f *Textfile) write() error {
 }
 
 // merge adds what was counted since the last time to the values before, and
-// takes over what was measured. A leadership of which the file still tells is over
+// takes over what was measured. A leadership that the file still shows is over
 // when somebody was met with a newer token.
 func merge(before, now, counted values, seen int64) values {
 	merged := before
@@ -204,7 +204,7 @@ func takeTurn(dir *os.Root) (release func(), err error) {
 	return nil, fmt.Errorf("somebody keeps it from being written: flock: %w", err)
 }
 
-// read returns what the file tells. It may be missing, or anything at all.
+// read returns the values in the file. It may be missing, or anything at all.
 func (f *Textfile) read(dir *os.Root) (values, error) {
 	file, err := dir.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -249,7 +249,7 @@ func replace(dir *os.Root, name string, text []byte) error {
 	return nil
 }
 
-// reasonOf leaves out the path, which is told already.
+// reasonOf leaves out the path, which is named already.
 func reasonOf(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

@@ -52,7 +52,7 @@ const generations = 32
 
 // Kill sends SIGKILL to the children that spare does not name, and to the process
 // groups that they lead or that are the given one: no fork escapes from a signal
-// to a group. It returns whom it met. The caller must not reap meanwhile: until a
+// to a group. It returns those that it met. The caller must not reap meanwhile: until a
 // child is reaped, neither its id nor its group's is used again. What is to die
 // needs the processor for that, and gets it first; before the signal, it would fork
 // with it.

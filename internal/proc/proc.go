@@ -15,9 +15,9 @@ package proc
 import "syscall"
 
 // Reap takes the statuses of all children that have ended, or been stopped or
-// continued, without waiting, and reports how many have ended, and whether no
-// child is left.
-func Reap(told func(pid int, status syscall.WaitStatus)) (died int, none bool) {
+// continued, without waiting, calls changed with each, and reports how many have
+// ended and whether no child is left.
+func Reap(changed func(pid int, status syscall.WaitStatus)) (died int, none bool) {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED|syscall.WCONTINUED, nil)
@@ -31,7 +31,7 @@ func Reap(told func(pid int, status syscall.WaitStatus)) (died int, none bool) {
 			if !status.Stopped() && !status.Continued() {
 				died++
 			}
-			told(pid, status)
+			changed(pid, status)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func Now() int64 {
 	return ts.Nano()
 }
 
-// BootID names this boot of the kernel, the one whose time Now tells; "" when
+// BootID names this boot of the kernel, the one whose time Now returns; "" when
 // /proc is missing.
 func BootID() string {
 	const length = 36 // and a newline
@@ -205,14 +205,14 @@ func WatchWallClock() (fd int, err error) {
 }
 
 // Poll waits until one of the file descriptors is readable or at its end, or
-// until the alarm goes off, and tells which descriptors are ready. One below 0
+// until the alarm goes off, and reports which descriptors are ready. One below 0
 // never is.
 func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	type pollFD struct {
 		fd              int32
 		events, revents int16
 	}
-	const readable = 1 // POLLIN; the end and errors are always told
+	const readable = 1 // POLLIN; the end and errors are always reported
 	set := []pollFD{{fd: int32(a.fd), events: readable}}
 	for _, fd := range fds {
 		set = append(set, pollFD{fd: int32(fd), events: readable})

@@ -192,7 +192,7 @@ func TestAlarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ready := a.Poll(p[0], -1); !ready[0] {
-		t.Error("the pipe was not told as readable")
+		t.Error("the pipe was not reported as readable")
 	}
 }
 
@@ -228,7 +228,7 @@ func TestDenyAccess(t *testing.T) {
 		os.Exit(0)
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("only root can be somebody else, whom root's right to all does not help")
+		t.Skip("only root can become another user")
 	}
 	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	open := func(argv ...string) (pid int, close func()) {

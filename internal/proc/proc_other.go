@@ -21,7 +21,7 @@ func Now() int64 {
 	return ts.Nano()
 }
 
-// BootID names this boot of the kernel; "" where it cannot tell. It is not
+// BootID names this boot of the kernel; "" where it is unknown. It is not
 // kern.boottime: that one moves when the wall clock is set.
 func BootID() string {
 	id, _ := unix.Sysctl("kern.bootsessionuuid")
@@ -97,7 +97,7 @@ func NewAlarm(int64) (*Alarm, error) { return &Alarm{}, nil }
 func (a *Alarm) Set(at int64) { a.at = at }
 
 // Poll waits until one of the file descriptors is readable or at its end, or
-// until the alarm goes off, and tells which descriptors are ready.
+// until the alarm goes off, and reports which descriptors are ready.
 func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	set := make([]unix.PollFd, len(fds))
 	for i, fd := range fds {

@@ -1,4 +1,4 @@
-// Package sender tells whether a signal was sent by the kernel, as for a terminal,
+// Package sender says whether a signal was sent by the kernel, as for a terminal,
 // or by a process. A terminal sends to its whole foreground process group, of which
 // a command is then a part; a process may have sent to this one alone.
 //

@@ -35,9 +35,9 @@ func Note(signals ...syscall.Signal) {
 	}
 }
 
-// Of tells who has sent the signal since the last call: the kernel, or a process,
+// Of reports who has sent the signal since the last call: the kernel, or a process,
 // the last one by its id, which is 0 from outside this namespace. Several signals
-// may come as one, and what was told with one is not told again with the next.
+// may come as one; each sender is reported once.
 func Of(sig syscall.Signal) (kernel, process bool, pid int) {
 	by := atomic.SwapUint32(&noted[sig][1], 0)
 	return atomic.SwapUint32(&noted[sig][0], 0) != 0, by != 0, int(by &^ (1 << 31))

@@ -47,7 +47,7 @@ func TestSenders(t *testing.T) {
 			t.Errorf("the kernel's signal: kernel %t, process %t", kernel, process)
 		}
 		if kernel, process, _ := Of(syscall.SIGALRM); kernel || process {
-			t.Errorf("told again: kernel %t, process %t", kernel, process)
+			t.Errorf("reported again: kernel %t, process %t", kernel, process)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func parseBool(value string) (bool, *Error) {
 	return b, nil
 }
 
-// either reads one of two words and tells whether it is the second.
+// either reads one of two words and reports whether it is the second.
 func either(first, second string) func(string) (bool, *Error) {
 	return func(value string) (bool, *Error) {
 		if value != first && value != second {
@@ -184,7 +184,7 @@ func either(first, second string) func(string) (bool, *Error) {
 // parseSignal reads a signal as kill(1) and timeout(1) do: TERM, SIGTERM, term
 // or 15. KILL is allowed and means no grace at all. Refused are 0, which sends
 // nothing, and the job control signals: a stopped command cannot end, and one
-// that was told to go on does not, so that every stop would last until SIGKILL.
+// that is continued does not end, so that every stop would last until SIGKILL.
 func parseSignal(value string) (syscall.Signal, *Error) {
 	const highest = 64 // the last real-time signal of Linux
 	s, known := signalNamed(strings.TrimPrefix(strings.ToUpper(value), "SIG"))

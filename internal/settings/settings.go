@@ -26,7 +26,7 @@ type Config struct {
 	// Key names the lease; the same key excludes.
 	Key string
 	// Store is the address of the store, possibly with a password: never print
-	// it. StoreSource tells people where it was named, "LEADERRUN_STORE" say; it
+	// it. StoreSource says where it was named, "LEADERRUN_STORE" say; it
 	// is empty while the address is only the default.
 	Store, StoreSource string
 	// Prefix starts the names of all keys in the store.

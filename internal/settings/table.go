@@ -135,7 +135,7 @@ var Groups = []Group{
 			set:     into(func(c *Config) *elect.Leftovers { return &c.Leftovers }, parseLeftovers),
 		},
 	}},
-	{"Telling", []Setting{
+	{"Reporting", []Setting{
 		{
 			Name: "outcome-file", Value: "FILE", Usage: "write how it ended, as JSON",
 			set: into(func(c *Config) *string { return &c.OutcomeFile }, parseText),

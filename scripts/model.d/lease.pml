@@ -72,7 +72,7 @@
 #define ENDED 5
 #define DEAD 6     /* with its guard */
 
-/* what a candidate was told */
+/* what a candidate knows of another's lease */
 #define UNKNOWN 0
 #define OVER 1
 
@@ -109,9 +109,9 @@ byte verb[N], id[N], tok[N];                /* the request under way */
 byte late_verb[N], late_id[N], late_tok[N]; /* one that was given up and may arrive yet */
 byte answer[N], answer_tok[N];
 /* When another's lease is over by the candidate's own clock: UNKNOWN, OVER, or in
- * so many ticks more. A renewal makes what was told worthless: the store compares
- * the expiry that it told with the one that it knows. */
-byte told[N], answer_told[N];
+ * so many ticks more. A renewal makes that worthless: the store compares the expiry
+ * that it had answered with the one that it knows. */
+byte known[N], answer_known[N];
 bool sure[N], late_sure[N];                 /* the request says that it is over */
 byte started;          /* the token of the newest tree */
 
@@ -149,7 +149,7 @@ inline own_time(i) {
 	:: else
 	fi;
 	if
-	:: told[i] > OVER -> told[i]--
+	:: known[i] > OVER -> known[i]--
 	:: else
 	fi
 }
@@ -201,8 +201,8 @@ end:	do
 #define renewed_since() skip
 #else
 inline renewed_since() {
-	told[0] = UNKNOWN; answer_told[0] = UNKNOWN; sure[0] = false; late_sure[0] = false;
-	told[1] = UNKNOWN; answer_told[1] = UNKNOWN; sure[1] = false; late_sure[1] = false
+	known[0] = UNKNOWN; answer_known[0] = UNKNOWN; sure[0] = false; late_sure[0] = false;
+	known[1] = UNKNOWN; answer_known[1] = UNKNOWN; sure[1] = false; late_sure[1] = false
 }
 #endif
 
@@ -244,14 +244,14 @@ inline lease_anew() {
 #else
 #define MAY_FOLLOW(own) (last == 0 || settled || own)
 #endif
-#ifdef TOLD_BY_STORE
+#ifdef COUNT_DOWN_LEFT
 #define WAIT_FOR left
 #else
 #define WAIT_FOR TTL /* the holder has renewed before this, and no later */
 #endif
 
 /* handle: the store acts on one request of candidate i; out and out_tok are its
- * answer. own says that what the candidate was told of is over by its own clock. */
+ * answer. own says that the lease is over by the candidate's own clock. */
 inline handle(v, h, t, own) {
 	out = NO; out_tok = 0;
 	if
@@ -261,7 +261,7 @@ inline handle(v, h, t, own) {
 		lease_anew()
 #endif
 #if STEPS > 0
-	:: v == ACQUIRE && holder != 0 && holder != h -> out_told = OVER + WAIT_FOR
+	:: v == ACQUIRE && holder != 0 && holder != h -> out_known = OVER + WAIT_FOR
 	:: v == ACQUIRE && holder == 0 && !released[h] && token < TOKENS && !MAY_FOLLOW(own) ->
 		settling = true
 #endif
@@ -293,37 +293,37 @@ inline handle(v, h, t, own) {
 /* wire: the requests of one candidate reach the store, at any time, and perhaps
  * long after they were given up. One that is lost never does. */
 proctype wire(byte i) {
-	byte out, out_tok, out_told;
+	byte out, out_tok, out_known;
 end:	do
 	:: atomic { verb[i] != NONE ->
 		handle(verb[i], id[i], tok[i], sure[i]);
 		verb[i] = NONE; id[i] = 0; tok[i] = 0; sure[i] = false;
 		if
-		:: asked[i] -> answer[i] = out; answer_tok[i] = out_tok; answer_told[i] = out_told /* a lost one is never read */
+		:: asked[i] -> answer[i] = out; answer_tok[i] = out_tok; answer_known[i] = out_known /* a lost one is never read */
 		:: else
 		fi;
-		out = 0; out_tok = 0; out_told = 0 }
+		out = 0; out_tok = 0; out_known = 0 }
 	:: atomic { late_verb[i] != NONE ->
 		handle(late_verb[i], late_id[i], late_tok[i], late_sure[i]); /* nobody waits for the answer */
 		late_verb[i] = NONE; late_id[i] = 0; late_tok[i] = 0; late_sure[i] = false;
-		out = 0; out_tok = 0; out_told = 0 }
+		out = 0; out_tok = 0; out_known = 0 }
 	od
 }
 
 inline ask(i, v) {
 	verb[i] = v; id[i] = ID(i); tok[i] = mine[i];
-	sure[i] = (v == ACQUIRE && told[i] == OVER);
+	sure[i] = (v == ACQUIRE && known[i] == OVER);
 	asked[i] = true; sent[i] = 0
 }
 
 inline answered(i) {
-	asked[i] = false; answer[i] = NONE; answer_tok[i] = 0; answer_told[i] = UNKNOWN; sent[i] = 0
+	asked[i] = false; answer[i] = NONE; answer_tok[i] = 0; answer_known[i] = UNKNOWN; sent[i] = 0
 }
 
 /* learn: of the same lease the first word counts. */
 inline learn(i) {
 	if
-	:: told[i] == UNKNOWN -> told[i] = answer_told[i]
+	:: known[i] == UNKNOWN -> known[i] = answer_known[i]
 	:: else
 	fi
 }
@@ -375,7 +375,7 @@ end:	do
 	:: atomic { at[i] == ASKING && answer[i] == NO -> learn(i); answered(i) }
 	:: atomic { at[i] == ASKING && answer[i] == YES ->
 		mine[i] = answer_tok[i];
-		told[i] = UNKNOWN;
+		known[i] = UNKNOWN;
 		extend(i, sent[i]);
 		kill_in[i] = 0; /* nothing runs yet */
 		at[i] = GRANTED;
@@ -393,7 +393,7 @@ end:	do
 		:: else
 		fi;
 		answered(i) }
-	/* told to stop, lost, expired, or the command ended */
+	/* ordered to stop, lost, expired, or the command ended */
 	:: atomic { at[i] == LEADING -> at[i] = STOPPING; age[i] = 0 }
 	:: atomic { at[i] == STOPPING && MAY_END(i) -> at[i] = RELEASING }
 	/* nobody waits for the answer to a release; it may arrive in the next run */

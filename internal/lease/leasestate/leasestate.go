@@ -3,8 +3,8 @@
 // a whole while nobody else can change it. Stores that run scripts of their own
 // have these rules in their scripts; the contract suite judges both.
 //
-// It promises to grant no key twice, on the store's time as it is told, and to
-// see neither a file, a network nor a clock. It does not promise anything when
+// It promises to grant no key twice, on the store's time as its caller gives it, and
+// to see neither a file, a network nor a clock. It does not promise anything when
 // two changes of one state overlap: that is the store's part.
 package leasestate
 
@@ -169,7 +169,7 @@ func (g *Grant) rest(now Instant) int64 {
 }
 
 // Free reports whether somebody who waits may be granted the key. While it
-// settles that is a matter of time, which the candidate has been told.
+// settles that is a matter of time, which the candidate knows.
 func (st *State) Free(now Instant) bool {
 	return !st.Grant.lives(now) && st.Settling == nil && st.pause(now) == lease.Pause{}
 }
@@ -374,7 +374,7 @@ func (st *State) grant(token int64, g *Grant, period time.Duration, now Instant)
 	}
 }
 
-// lease is the living grant as its holder is told.
+// lease is the living grant as its holder gets it.
 func (st *State) lease(period time.Duration) lease.Lease {
 	g := st.Grant
 	return lease.Lease{
@@ -447,7 +447,7 @@ const serving = 90_000
 // how long it still lasts.
 func (st *State) settle(need int64, now Instant) (left int64) {
 	const (
-		asked   = 60_000     // whoever waited for a settling has asked again by then
+		asked   = 60_000     // all who waited for a settling have asked again by then
 		longest = 86_400_000 // no settling lasts longer
 	)
 	s := st.Settling

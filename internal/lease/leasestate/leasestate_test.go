@@ -248,7 +248,7 @@ func TestReleaseEndsACandidacyThatTheFileForgot(t *testing.T) {
 	}
 }
 
-// A state may be of anybody's making: what is told of it has an end.
+// Anybody may have written the state: its status is bounded all the same.
 func TestStatusIsBounded(t *testing.T) {
 	huge := strings.Repeat("\xff", 1<<20)
 	st, r := New("k"), request("k")

@@ -14,9 +14,9 @@ var expiryTests = []test{
 	{"any other one has time to renew", expiryDoubted},
 }
 
-// expired is a lease that is over by the store's clock, and what a standby was
-// told of it.
-func expired(t *testing.T, h Harness) (s lease.Store, l lease.Lease, told lease.Seen) {
+// expired is a lease that is over by the store's clock, and what a standby has seen
+// of it.
+func expired(t *testing.T, h Harness) (s lease.Store, l lease.Lease, seen lease.Seen) {
 	t.Helper()
 	s, r := h.Open(t), h.request()
 	r.TTL = max(h.Unit, time.Second) // long enough for a denial that calls nobody
@@ -46,15 +46,15 @@ func expiryDoubted(t *testing.T, h Harness) {
 	if !h.Settles { // its clock cannot be set
 		return
 	}
-	for name, seen := range map[string]func(*lease.Seen){
-		"it knows nothing":         func(told *lease.Seen) { *told = lease.Seen{} },
-		"its clock says otherwise": func(told *lease.Seen) { told.Left = 3 * h.Unit },
+	for name, change := range map[string]func(*lease.Seen){
+		"it knows nothing":         func(seen *lease.Seen) { *seen = lease.Seen{} },
+		"its clock says otherwise": func(seen *lease.Seen) { seen.Left = 3 * h.Unit },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, l, told := expired(t, h)
-			seen(&told)
+			s, l, seen := expired(t, h)
+			change(&seen)
 			candidate := h.request()
-			candidate.Key, candidate.Seen = l.Key, told
+			candidate.Key, candidate.Seen = l.Key, seen
 			if settling := settles(t, s, candidate); settling.Why != lease.SettleExpired {
 				t.Errorf("settles because it is %s, want %s", settling.Why, lease.SettleExpired)
 			}

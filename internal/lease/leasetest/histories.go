@@ -154,11 +154,11 @@ func (y *history) play(r *report) {
 		}
 	}
 	if verdict != porcupine.Ok {
-		r.wrong = append(r.wrong, fmt.Sprintf("history %d: no order of these calls explains their answers (%s):\n%s", y.seed, verdict, told(all)))
+		r.wrong = append(r.wrong, fmt.Sprintf("history %d: no order of these calls explains their answers (%s):\n%s", y.seed, verdict, describe(all)))
 	}
 }
 
-func told(all []porcupine.Operation) string {
+func describe(all []porcupine.Operation) string {
 	var b strings.Builder
 	for _, op := range all {
 		until := fmt.Sprintf("%7.3f", float64(op.Return)/1e6)
@@ -349,7 +349,7 @@ func (c *client) release(l lease.Lease, this call) answer {
 	})
 }
 
-// plain is an answer that tells no more than whether it was done.
+// plain is an answer that says no more than whether it was done.
 func (c *client) plain(err error) answer {
 	var failed *lease.StoreError
 	switch {

@@ -33,7 +33,7 @@ func hostileTests(h Harness) []test {
 		tests = append(tests,
 			test{"a foreign value denies and is never changed", foreignDenies},
 			test{"a foreign value takes the lease from its holder", foreignTakes},
-			test{"a holder id without an expiry heals", endlessHeals},
+			test{"a holder id without an expiry gets one again", endlessIsRepaired},
 		)
 	}
 	for _, d := range h.Damage {
@@ -171,7 +171,7 @@ func forgetRelease(t *testing.T, h Harness) {
 	release(t, s, l, succeeded)
 	refused(t, s, r, lease.ErrReleased)
 	if _, err := s.Acquire(bounded(t), rival(r)); err != nil {
-		t.Errorf("acquire after the release: %v", err) // nobody is left to wait for
+		t.Errorf("acquire after the release: %v", err) // there is no holder to wait for
 	}
 }
 
@@ -213,7 +213,7 @@ func foreignTakes(t *testing.T, h Harness) {
 	}
 }
 
-func endlessHeals(t *testing.T, h Harness) {
+func endlessIsRepaired(t *testing.T, h Harness) {
 	s := h.Open(t)
 	for _, prefix := range []string{"", "cooldown:", "revoked:"} {
 		r := h.request()

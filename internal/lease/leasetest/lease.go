@@ -18,8 +18,8 @@ var leaseTests = []test{
 	{"keys do not touch each other", keysAreSeparate},
 	{"a holder that asks again gets the same grant", acquireIsIdempotent},
 	{"a holder that has released is never granted again", releasedForGood},
-	{"a denial tells who holds the key and for how long", denialTells},
-	{"a denial tells since when the key is held", denialTellsSince},
+	{"a denial says who holds the key and for how long", denialSaysWho},
+	{"a denial says since when the key is held", denialSaysSince},
 	{"the holder's own ttl counts", holdersTTLCounts},
 	{"tokens increase", tokensIncrease},
 	{"a renewal extends the lease", renewalExtends},
@@ -174,7 +174,7 @@ func releasedForGood(t *testing.T, h Harness) {
 	refused(t, s, r, lease.ErrReleased)
 }
 
-func denialTells(t *testing.T, h Harness) {
+func denialSaysWho(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
 	h.pass(h.Unit)
@@ -187,7 +187,7 @@ func denialTells(t *testing.T, h Harness) {
 	}
 }
 
-func denialTellsSince(t *testing.T, h Harness) {
+func denialSaysSince(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	began := time.Now()
 	l := h.Grant(t, s, r)
@@ -264,13 +264,13 @@ func renewalExtends(t *testing.T, h Harness) {
 func renewalCompares(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
-	older, stranger := l, l
+	older, foreign := l, l
 	older.Token--
-	stranger.Holder = rival(r).Holder
+	foreign.Holder = rival(r).Holder
 	lost(t, s, older)
-	lost(t, s, stranger)
-	stranger.Token++ // a token alone proves nothing
-	lost(t, s, stranger)
+	lost(t, s, foreign)
+	foreign.Token++ // a token alone proves nothing
+	lost(t, s, foreign)
 	renew(t, s, l)
 }
 
@@ -323,10 +323,10 @@ func releaseFrees(t *testing.T, h Harness) {
 func releaseCompares(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
-	older, stranger := l, l
+	older, foreign := l, l
 	older.Token--
-	stranger.Holder = rival(r).Holder
-	for _, l := range []lease.Lease{older, stranger} {
+	foreign.Holder = rival(r).Holder
+	for _, l := range []lease.Lease{older, foreign} {
 		if err := s.Release(bounded(t), l, succeeded); !errors.Is(err, lease.ErrLost) {
 			t.Errorf("release: %v, want ErrLost", err)
 		}

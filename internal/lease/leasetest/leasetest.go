@@ -21,7 +21,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Harness tells the suite how to reach one store, and what can be done to it.
+// Harness is how the suite reaches one store, and what can be done to it.
 // The functions are called from the goroutine of a subtest and may end it.
 type Harness struct {
 	// Open returns one more client of the same backing data, and closes it at
@@ -52,7 +52,7 @@ type Harness struct {
 	// before it grants it.
 	Settles bool
 
-	// The rest hurts the backing data. A nil field is a notion that the store
+	// The rest damages the backing data. A nil field is a notion that the store
 	// does not have, and its subtests do not exist.
 
 	// Forget deletes what says who holds key, but not the store's memory of it. It

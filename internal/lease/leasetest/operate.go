@@ -14,12 +14,12 @@ import (
 func operateTests(h Harness) []test {
 	tests := []test{
 		{"a key that nobody knows is free", unknownIsFree},
-		{"the status tells who leads", statusTellsLeader},
-		{"the status tells what is left of a released key", statusAfterRelease},
-		{"the status tells of a holder that vanished", statusAfterCrash},
-		{"the status tells a cooldown", statusTellsCooldown},
+		{"the status shows who leads", statusShowsLeader},
+		{"the status shows what is left of a released key", statusAfterRelease},
+		{"the status shows a holder that vanished", statusAfterCrash},
+		{"the status shows a cooldown", statusShowsCooldown},
 		{"the status changes nothing", statusChangesNothing},
-		{"the last runs are told, newest first", statusTellsRuns},
+		{"the status shows the last runs, newest first", statusShowsRuns},
 		{"keys are listed in order", keysAreListed},
 		{"a holder is asked to hand over", handOverAsks},
 		{"nobody leads: nobody is asked to hand over", handOverAsksNobody},
@@ -38,8 +38,8 @@ func operateTests(h Harness) []test {
 			test{"a key that is revoked at once wakes a standby", revokeAtOnceWakes})
 	}
 	if h.Put != nil {
-		tests = append(tests, test{"a foreign value is told, and revoked at once only", operateForeign},
-			test{"the status heals nothing", statusHealsNothing})
+		tests = append(tests, test{"a foreign value is shown, and revoked at once only", operateForeign},
+			test{"the status repairs nothing", statusRepairsNothing})
 	}
 	if h.Forget != nil {
 		tests = append(tests, test{"a key that is gone is revoked at once only", revokeOfAForgottenKey})
@@ -123,7 +123,7 @@ func unknownIsFree(t *testing.T, h Harness) {
 	for _, status := range []lease.Status{inspect(t, s, key), handOver(t, s, key), revoke(t, s, key, false), inspect(t, s, key)} {
 		is(t, status, "", "")
 		if status.Token != 0 || status.Since != 0 || status.Tick != 0 || status.Starts != 0 || status.HandOver || status.Meta != "" || len(status.Runs) > 0 {
-			t.Errorf("told of a key that nobody knows: %+v", status)
+			t.Errorf("the status of an unknown key: %+v", status)
 		}
 	}
 	if listed(t, s, key) {
@@ -131,7 +131,7 @@ func unknownIsFree(t *testing.T, h Harness) {
 	}
 }
 
-func statusTellsLeader(t *testing.T, h Harness) {
+func statusShowsLeader(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.ticking()
 	r.MinHold, r.Meta = h.Unit, `{"command":"job"}`
 	l := h.Grant(t, s, r)
@@ -169,7 +169,7 @@ func statusAfterRelease(t *testing.T, h Harness) {
 func filed(t *testing.T, status lease.Status, l lease.Lease, vanished bool, exit int) {
 	t.Helper()
 	if len(status.Runs) == 0 {
-		t.Fatal("no run is told")
+		t.Fatal("no run is shown")
 	}
 	r := status.Runs[0]
 	if r.Token != l.Token || r.Holder != l.Holder || r.Host != l.Holder.Host() || r.Tick != l.Tick || r.Vanished != vanished || r.Exit != exit {
@@ -194,7 +194,7 @@ func statusAfterCrash(t *testing.T, h Harness) {
 	filed(t, inspect(t, s, r.Key), l, true, 0)
 }
 
-func statusTellsCooldown(t *testing.T, h Harness) {
+func statusShowsCooldown(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	r.MinHold = 10 * h.Unit
 	l := h.Grant(t, s, r)
@@ -224,7 +224,7 @@ func statusChangesNothing(t *testing.T, h Harness) {
 	reasserted(t, s, l)
 }
 
-func statusTellsRuns(t *testing.T, h Harness) {
+func statusShowsRuns(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	for exit := range lease.MaxRuns + 2 {
 		r = rival(r)
@@ -275,11 +275,11 @@ func handOverAsks(t *testing.T, h Harness) {
 	heard()
 	for range 2 {
 		if l = renew(t, s, l); !l.HandOver {
-			t.Error("the holder is not told")
+			t.Error("the holder is not asked")
 		}
 	}
 	if !inspect(t, s, r.Key).HandOver {
-		t.Error("the status does not tell of it")
+		t.Error("the status does not show it")
 	}
 	release(t, s, l, succeeded)
 	if status := inspect(t, s, r.Key); status.HandOver {
@@ -392,7 +392,7 @@ func operateForeign(t *testing.T, h Harness) {
 	}
 }
 
-func statusHealsNothing(t *testing.T, h Harness) {
+func statusRepairsNothing(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	r.TTL = h.Unit
 	h.Grant(t, s, r)
@@ -403,7 +403,7 @@ func statusHealsNothing(t *testing.T, h Harness) {
 		}
 		h.pass(2 * h.Unit)
 	}
-	held(t, s, rival(r), lease.HeldLeader) // and that heals
+	held(t, s, rival(r), lease.HeldLeader) // which repairs it
 	if left := inspect(t, s, r.Key).Remaining; left == 0 {
 		t.Error("not healed")
 	}

@@ -159,8 +159,8 @@ func pauseIsBounded(t *testing.T, h Harness) {
 	if err != nil || p.Until-p.Since != lease.MaxPause.Milliseconds() {
 		t.Errorf("paused until %d since %d, error %v", p.Until, p.Since, err)
 	}
-	for _, told := range []lease.Pause{p, inspect(t, s, key).Pause} {
-		for _, text := range []string{told.By, told.Reason} {
+	for _, shown := range []lease.Pause{p, inspect(t, s, key).Pause} {
+		for _, text := range []string{shown.By, shown.Reason} {
 			if text == "" || len(text) > 1000 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 				t.Errorf("%d bytes: %.50q", len(text), text)
 			}
@@ -185,7 +185,7 @@ func resumeWakes(t *testing.T, h Harness) {
 	wakes(t, clients(t, h, 1), r.Key, func() { resume(t, s, r.Key) })
 }
 
-// The candidate has been told when to ask again, as in a settling.
+// The candidate knows when to ask again, as in a settling.
 func pauseWakesNobody(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	pause(t, s, r.Key, h.long())

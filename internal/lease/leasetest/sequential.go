@@ -58,8 +58,7 @@ const (
 	forgets  = "forget" // no call: the key is deleted
 )
 
-// answer is what came of a call. Who and tok are told by grants and denials, tok
-// also by a status.
+// answer is the result of a call. Grants and denials give who and tok, a status tok.
 type answer struct {
 	what string
 	who  int
@@ -102,7 +101,7 @@ const (
 	revoked
 )
 
-// statuses are what an operator is told.
+// statuses are what an operator is shown.
 var statuses = map[phase]string{free: noLease, led: denied, cooling: cools, gone: noLease, revoked: stops}
 
 // memory is all that a store knows of a key.
@@ -110,7 +109,7 @@ type memory struct {
 	phase phase
 	who   int // of the newest grant
 	tok   int64
-	// vague: nobody has been told the token of the newest grant or revocation yet.
+	// vague: no answer has shown the token of the newest grant or revocation yet.
 	// It is larger than tok.
 	vague    bool
 	asked    bool   // to hand over
@@ -125,31 +124,31 @@ type memory struct {
 var model = porcupine.Model{
 	Init: func() any { return memory{who: nobody} },
 	Step: func(state, input, output any) (bool, any) {
-		m, c, got := state.(memory), input.(call), output.(answer)
-		told := &got
-		if got.what == unknown {
-			told = nil
+		m, c, a := state.(memory), input.(call), output.(answer)
+		got := &a
+		if a.what == unknown {
+			got = nil
 		}
-		want, next := m.do(c, told)
-		return told == nil || got == want, next
+		want, next := m.do(c, got)
+		return got == nil || a == want, next
 	},
 }
 
-// do returns the right answer and what the store knows after it. It takes from
-// told, the answer that came, no more than the token where any one will do.
-func (m memory) do(c call, told *answer) (answer, memory) {
+// do returns the right answer and what the store knows after it. Of got, the answer
+// that came, it uses only the token, and only where any token will do.
+func (m memory) do(c call, got *answer) (answer, memory) {
 	switch c.verb {
 	case acquires:
-		return m.acquire(c, told)
+		return m.acquire(c, got)
 	case renews:
 		return m.renew(c)
 	case releases:
 		return m.release(c)
 	case asks:
 		m.asked = m.asked || m.phase == led
-		return m.status(map[bool]string{false: no, true: yes}[m.phase == led], told)
+		return m.status(map[bool]string{false: no, true: yes}[m.phase == led], got)
 	case revokes, frees:
-		return m.revoke(c.verb == frees, told)
+		return m.revoke(c.verb == frees, got)
 	case forgets:
 		switch m.phase {
 		case led:
@@ -161,15 +160,15 @@ func (m memory) do(c call, told *answer) (answer, memory) {
 	return answer{what: yes}, m
 }
 
-// status tells the token beside what.
-func (m memory) status(what string, told *answer) (answer, memory) {
-	a, m := m.tell(what, told)
+// status is an answer with the token and without the holder.
+func (m memory) status(what string, got *answer) (answer, memory) {
+	a, m := m.answer(what, got)
 	a.who = 0
 	return a, m
 }
 
-func (m memory) revoke(atOnce bool, told *answer) (answer, memory) {
-	a, m := m.status(statuses[m.phase], told)
+func (m memory) revoke(atOnce bool, got *answer) (answer, memory) {
+	a, m := m.status(statuses[m.phase], got)
 	if !atOnce && m.phase != led && m.phase != cooling {
 		return a, m
 	}
@@ -185,21 +184,21 @@ func (m memory) revoke(atOnce bool, told *answer) (answer, memory) {
 	return a, m
 }
 
-func (m memory) acquire(c call, told *answer) (answer, memory) {
+func (m memory) acquire(c call, got *answer) (answer, memory) {
 	switch {
 	case (m.phase == led || m.phase == gone) && m.who == c.who:
 		m.phase = led
-		return m.tell(granted, told)
+		return m.answer(granted, got)
 	case m.released&(1<<c.who) != 0:
 		return answer{what: released}, m
 	case c.ticks && m.served:
 		return answer{what: served}, m
 	case m.phase == led:
-		return m.tell(denied, told)
+		return m.answer(denied, got)
 	case m.phase == cooling:
-		return m.tell(cools, told)
+		return m.answer(cools, got)
 	case m.phase == revoked:
-		return m.tell(stops, told)
+		return m.answer(stops, got)
 	case m.phase == gone:
 		return answer{what: settling}, m
 	case c.ticks && c.tries > 0 && m.starts >= c.tries:
@@ -209,18 +208,18 @@ func (m memory) acquire(c call, told *answer) (answer, memory) {
 	if c.ticks {
 		m.starts++
 	}
-	return m.tell(granted, told)
+	return m.answer(granted, got)
 }
 
-// tell is an answer with holder and token, whichever it is where nobody has been
-// told it before.
-func (m memory) tell(what string, told *answer) (answer, memory) {
-	if m.vague && told != nil && told.tok > m.tok {
-		m.tok, m.vague = told.tok, false
+// answer is an answer with holder and token; the token is the one that came where no
+// answer has shown it before.
+func (m memory) answer(what string, got *answer) (answer, memory) {
+	if m.vague && got != nil && got.tok > m.tok {
+		m.tok, m.vague = got.tok, false
 	}
 	a := answer{what, m.who, m.tok}
 	if m.vague {
-		a.tok = -1 // whatever was told is wrong
+		a.tok = -1 // so any token in got is wrong
 	}
 	return a, m
 }
@@ -239,7 +238,7 @@ func (m memory) renew(c call) (answer, memory) {
 }
 
 func (m memory) release(c call) (answer, memory) {
-	m.served = m.served || c.ticks && c.success // the work is done, whoever leads now
+	m.served = m.served || c.ticks && c.success // the work is done, also under another leader
 	if !m.owns(c) && (m.phase != revoked || m.who != c.who) {
 		if m.phase == free || m.phase == gone {
 			return answer{what: yes}, m

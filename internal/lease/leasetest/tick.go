@@ -9,9 +9,9 @@ import (
 
 // tickTests: at most one successful run per tick.
 var tickTests = []test{
-	{"every answer tells the store's time", answersTellTime},
+	{"every answer has the store's time", answersHaveTime},
 	{"a success serves the tick", successServesTick},
-	{"done tells which tick and why", doneTells},
+	{"done says which tick and why", doneSaysWhy},
 	{"done is checked before held", doneBeforeHeld},
 	{"a failure does not serve the tick", failureDoesNotServe},
 	{"a tick has so many starts", startsPerTick},
@@ -49,7 +49,7 @@ func at(r lease.Request, tick int64) lease.Request {
 
 // The tick of a candidacy is the store's time of its first answer, whatever that
 // says, so all answers are on one clock.
-func answersTellTime(t *testing.T, h Harness) {
+func answersHaveTime(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
 	last := l.Tick
@@ -89,19 +89,19 @@ func successServesTick(t *testing.T, h Harness) {
 	}
 }
 
-func doneTells(t *testing.T, h Harness) {
+func doneSaysWhy(t *testing.T, h Harness) {
 	for _, result := range []lease.Result{succeeded, failed} {
 		s, r := h.Open(t), h.ticking()
 		r.Tries = 1
 		began := time.Now()
 		release(t, s, h.Grant(t, s, r), result)
 		h.pass(2 * h.Unit)
-		told := done(t, s, rival(r))
-		if most := 3*h.Unit + time.Since(began); told.Ago < h.Unit || told.Ago > most {
-			t.Errorf("the tick was %s ago, %s have passed", told.Ago, 2*h.Unit)
+		served := done(t, s, rival(r))
+		if most := 3*h.Unit + time.Since(began); served.Ago < h.Unit || served.Ago > most {
+			t.Errorf("the tick was %s ago, %s have passed", served.Ago, 2*h.Unit)
 		}
-		if told.GivenUp == result.Success {
-			t.Errorf("given up: %t after %+v", told.GivenUp, result)
+		if served.GivenUp == result.Success {
+			t.Errorf("given up: %t after %+v", served.GivenUp, result)
 		}
 	}
 }
@@ -219,8 +219,8 @@ func newerTickIsLast(t *testing.T, h Harness) {
 	first := h.Grant(t, s, r)
 	release(t, s, first, failed)
 	release(t, s, h.Grant(t, s, at(r, first.Tick+half)), failed)
-	if told := done(t, s, at(r, first.Tick)); !told.GivenUp {
-		t.Errorf("%+v", told)
+	if served := done(t, s, at(r, first.Tick)); !served.GivenUp {
+		t.Errorf("%+v", served)
 	}
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed) // a slow clock's, of the same round
 }

@@ -198,7 +198,7 @@ func renewalWakesNobody(t *testing.T, h Harness) {
 	waitsOn(t, h.Open(t), r.Key, func() { l = renew(t, s, l) })
 }
 
-// The candidate has been told when to ask again; woken at once, it would ask and
+// The candidate knows when to ask again; woken at once, it would ask and
 // wait without a pause.
 func settlingWakesNobody(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()

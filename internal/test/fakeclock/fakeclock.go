@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Set writes a clock to a file, in the words of faketime(1), such as "-1h". Whoever
+// Set writes a clock to a file, in the words of faketime(1), such as "-1h". All who
 // may enter its folder may read it. A program that looks never finds half a line.
 func Set(file, clock string) error {
 	half := file + ".new"

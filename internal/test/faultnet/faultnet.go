@@ -1,6 +1,6 @@
-// Package faultnet hurts TCP connections on purpose: a proxy on loopback that
-// forwards to a target and can be told, while connections live, to lose bytes,
-// to be slow, to refuse and to reset.
+// Package faultnet makes TCP connections fail on purpose: a proxy on loopback that
+// forwards to a target and can be set, while connections live, to lose bytes, to be
+// slow, to refuse and to reset.
 //
 // It works on a byte stream: it can lose everything from some point on, but not
 // single packets, and a connection that has lost a byte never carries another
@@ -146,8 +146,8 @@ func (p *Proxy) accept(l net.Listener) {
 	}
 }
 
-// admit registers a new connection, so that cut finds it. A proxy that was told
-// to cut since the connection was made cuts it here.
+// admit registers a new connection, so that cut finds it. A proxy that was set to
+// cut since the connection was made cuts it here.
 func (p *Proxy) admit(client *net.TCPConn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// What status tells a collector is what one reads.
+// What status writes for a collector is what one reads.
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	text, err := os.Open("cmd/testdata/golden/status.openmetrics")

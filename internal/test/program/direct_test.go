@@ -114,7 +114,7 @@ func TestFirstProcess(t *testing.T) {
 
 // An orphan that is not of the command's tree: somebody's `exec` into the
 // container left it behind.
-func TestFirstProcessReapsStrangers(t *testing.T) {
+func TestFirstProcessReapsAdoptedOrphans(t *testing.T) {
 	t.Parallel()
 	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
@@ -133,7 +133,7 @@ func TestFirstProcessReapsStrangers(t *testing.T) {
 	if out, err := exec.Command(enter[0], append(enter[1:], "sh", "-c", "(sleep 0.1 &)")...).CombinedOutput(); err != nil {
 		t.Fatalf("nsenter: %v\n%s", err, out)
 	}
-	eventually(t, "the stranger is reaped", func() bool {
+	eventually(t, "the orphan is reaped", func() bool {
 		out, err := exec.Command(enter[0], append(enter[1:], "ps", "-eo", "ppid=,stat=,comm=")...).Output()
 		if err != nil {
 			t.Fatal(err)

@@ -19,7 +19,7 @@ type recipe struct {
 	job     string   // the program of the document that is the job
 	env     []string // where the sink is
 	read    func() string
-	refusal string // what a stale leader is told; TOKEN and NEWER stand for the tokens
+	refusal string // the error that a stale leader gets; TOKEN and NEWER stand for the tokens
 	status  string // of its job
 }
 

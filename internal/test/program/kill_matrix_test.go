@@ -174,7 +174,7 @@ func (m *leader) outlives(t *testing.T, d time.Duration) {
 	}
 }
 
-// successor runs the next leader and returns whom its command found alive.
+// successor runs the next leader and returns the processes that its command found alive.
 func (m *leader) successor(t *testing.T) []int {
 	t.Helper()
 	next := leaderrun(m.dir, "-q", "--wait=forever", "--retry=10ms", "--", "sh", "-c", survivors, "sh", m.mark)

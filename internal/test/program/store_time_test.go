@@ -130,8 +130,8 @@ func (f *rivals) oneAtATime() {
 	}
 }
 
-// The wall clock of the server's host steps under a healthy leader. Whoever waits
-// then, and whoever comes, is told by that clock that the lease has expired.
+// The wall clock of the server's host steps under a healthy leader. By that clock the
+// lease has expired, for candidates that wait and for those that come.
 func TestServerStepsItsClock(t *testing.T) {
 	for name, others := range map[string]func(*serverFault){
 		"a standby waits":   func(f *serverFault) { f.standby() },

@@ -465,7 +465,7 @@ func (r lived) wrong() error {
 	wrong(!r.unharmed() && !strings.HasPrefix(r.stderr, "leaderrun: "), "no message")
 	wrong(strings.Contains(r.stderr, "goroutine "), "a stack trace")
 	wrong(r.status == 7 && !ended, "the command did not run to its end")
-	// A guard that is killed may not have told of the start yet.
+	// A guard that is killed may not have reported the start yet.
 	wrong(strings.Contains(r.stderr, "nothing ran") && begun > 0 && r.happens == nil, "the command did run")
 	wrong(begun > 1, "the command was started %d times", begun)
 	wrong(r.left && r.status != 128+9, "the guard outlived the elector")

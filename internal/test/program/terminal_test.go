@@ -110,6 +110,20 @@ func (s *terminal) enter(keys string) {
 	}
 }
 
+// suspend stops the job in the foreground by the terminal's key.
+func (s *terminal) suspend() {
+	s.t.Helper()
+	s.enter(ctrlZ)
+	s.expect("Stopped.*leaderrun")
+}
+
+// resume lets it go on in the foreground.
+func (s *terminal) resume() {
+	s.t.Helper()
+	s.enter("fg\n")
+	s.expect("leaderrun")
+}
+
 // expect waits until the pattern appears behind what was expected before, and
 // returns its group.
 func (s *terminal) expect(pattern string) (group string) {
@@ -228,14 +242,12 @@ func TestTerminal(t *testing.T) {
 			s.run(`leaderrun ` + counting + ` &`)
 			s.enter("run=$!\n")
 			for n := 1; n <= 3; n++ {
-				s.enter("fg\n")
-				s.expect("leaderrun")
+				s.resume()
 				s.enter(ctrlC)
 				s.expect(fmt.Sprintf(`INT %d\r\n`, n))
 				s.enter(ctrlBackslash)
 				s.expect(fmt.Sprintf(`QUIT %d\r\n`, n))
-				s.enter(ctrlZ)
-				s.expect("Stopped.*leaderrun")
+				s.suspend()
 			}
 			s.enter("bg; kill -QUIT $run\n")
 			s.expect(`QUIT 4\r\n`)
@@ -255,18 +267,16 @@ func TestTerminal(t *testing.T) {
 		},
 		"ctrl-z, jobs, fg": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; read line; echo got $line'`)
-			s.enter(ctrlZ)
-			s.expect("Stopped.*leaderrun")
+			s.suspend()
 			s.enter("jobs\n")
 			s.expect(`\[1\]\+ +Stopped.*leaderrun`)
-			s.enter("fg\n")
-			s.expect("leaderrun")
+			s.resume()
 			s.enter("word\n")
 			s.expect("got word")
 			s.status(0)
 		},
-		// The command alone is stopped and continued, by whoever does that: with it
-		// leaderrun is, or it could not renew for a command that runs.
+		// The command alone is stopped and continued, not leaderrun: which follows it, or
+		// a command would go on without renewals.
 		"leaderrun stops and goes on with the command": func(s *terminal) {
 			s.enter("leaderrun bash -c 'echo pid $$; exec sleep 60' & echo runs $!\n")
 			elector := s.pid(`runs (\d+)\r\n`)
@@ -281,7 +291,7 @@ func TestTerminal(t *testing.T) {
 				_ = syscall.Kill(command, syscall.SIGTSTP)
 				_ = syscall.Kill(command, syscall.SIGCONT)
 			}
-			_ = syscall.Kill(command, syscall.SIGKILL) // which the guard tells to an elector that runs
+			_ = syscall.Kill(command, syscall.SIGKILL) // which the guard reports to an elector that runs
 			s.enter(fmt.Sprintf("wait %d; echo status $?\n", elector))
 			s.expect(`status 137\r\n`)
 		},
@@ -289,16 +299,13 @@ func TestTerminal(t *testing.T) {
 			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
 			s.enter("leaderrun -v --wait forever sh -c 'echo my turn; read line; echo got $line'\n")
 			s.expect("Standby")
-			s.enter(ctrlZ)
-			s.expect("Stopped.*leaderrun")
+			s.suspend()
 			s.enter("touch go; leaderrun -w forever echo it does not lead\n")
 			s.expect(`\nit does not lead`)
 			s.enter("fg\n")
 			s.expect(`\nmy turn`)
-			s.enter(ctrlZ) // is the command's, now that one runs
-			s.expect("Stopped.*leaderrun")
-			s.enter("fg\n")
-			s.expect("leaderrun")
+			s.suspend() // the command, now that one runs
+			s.resume()
 			s.enter("word\n")
 			s.expect("got word")
 			s.status(0)
@@ -307,19 +314,17 @@ func TestTerminal(t *testing.T) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
 			s.enter("leaderrun -v --wait 1s true\n")
 			s.expect("Standby")
-			s.enter(ctrlZ)
-			s.expect("Stopped.*leaderrun")
+			s.suspend()
 			s.enter("sleep 1; fg; echo status $?\n")
 			s.expect(`--wait 1s ran out(?s:.*)status 75`)
 		},
 		"a stopped job does not keep its lease": func(s *terminal) {
 			s.run(`leaderrun --ttl 2s sh -c 'echo up; exec sleep 60'`)
-			s.enter(ctrlZ)
-			s.expect("Stopped.*leaderrun")
+			s.suspend()
 			s.enter("leaderrun --wait forever --retry 10ms echo the next one leads\n")
 			s.expect(`\nthe next one leads`)
 			s.enter("wait %1; echo waited $?\n")
-			s.expect(`Exit 76.*leaderrun|waited 76`) // the shell tells before its next prompt, or now
+			s.expect(`Exit 76.*leaderrun|waited 76`) // the shell reports it before its next prompt, or now
 		},
 		"background read": func(s *terminal) {
 			s.enter("leaderrun cat &\n")
@@ -329,7 +334,7 @@ func TestTerminal(t *testing.T) {
 				s.enter("jobs\n")
 				return s.expect(`(Running|Stopped).*leaderrun`) == "Stopped"
 			})
-			s.status(0) // the shell may have told of the stop twice
+			s.status(0) // the shell may have reported the stop twice
 			s.enter("fg\n")
 			s.expect("leaderrun cat")
 			s.enter("word\n" + ctrlD)
@@ -404,11 +409,11 @@ func TestTerminal(t *testing.T) {
 			s.expect(`\nonetwo\r`)
 		}),
 		// Not a script: testscript's ttyin loses what was written last before it reads it.
-		"only there a skip is told, and who leads": func(s *terminal) {
+		"only there a skip is shown, and who leads": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
 			s.enter("leaderrun touch ran; echo status $?; ls\n")
 			s.expect(`\nleaderrun: k: nothing ran: \S+/\d+/[0-9a-f]+\S* leads\r\nstatus 0\r\nprompt> `)
-			s.enter("leaderrun touch ran 2>told; cmp told /dev/null\n")
+			s.enter("leaderrun touch ran 2>err; cmp err /dev/null\n")
 			s.status(0)
 		},
 		"a standby shows for whom it waits": func(s *terminal) {

@@ -210,7 +210,7 @@ func (try *try) unasked(line *running) string {
 	return line.said()
 }
 
-// says: while another host leads the key, and after a run of it, the command tells
+// says: while another host leads the key, and after a run of it, the command prints
 // something of the form want.
 func says(want string) func(*try) {
 	return func(try *try) {
@@ -324,8 +324,8 @@ func (try *try) environmentFile() {
 // counts: there are as many as the document says, or more.
 func (try *try) counts() {
 	n, err := strconv.Atoi(strings.TrimSpace(output(try.T, "sh", "-c", try.command)))
-	if told, _ := strconv.Atoi(matches(`more than (\d+) lines in scripts`, try.pages[0].text)[0][1]); err != nil || n <= told {
-		try.Errorf("%d are not more than %d (%v)", n, told, err)
+	if least, _ := strconv.Atoi(matches(`more than (\d+) lines in scripts`, try.pages[0].text)[0][1]); err != nil || n <= least {
+		try.Errorf("%d are not more than %d (%v)", n, least, err)
 	}
 }
 

@@ -62,7 +62,7 @@ type fileSystem struct {
 	end   func()
 }
 
-// silentFileSystem mounts one by the protocol of linux/fuse.h. Who has asked it waits
+// silentFileSystem mounts one by the protocol of linux/fuse.h. A process that has asked it waits
 // without heeding any signal.
 func silentFileSystem(t *testing.T, at string) fileSystem {
 	if err := os.Mkdir(at, 0o755); err != nil {

@@ -77,7 +77,7 @@ func TestCrowdSpreads(t *testing.T) {
 	}
 }
 
-// nobody is told what happens.
+// nobody is an observer that ignores what happens.
 type nobody struct{}
 
 func (nobody) Observe(campaign.Transition) {}

@@ -44,13 +44,13 @@ type tree struct {
 var errGuardDied = errors.New("the guard process died: killed")
 
 // Start, Extend, Signal, Kill and Leave are what a campaign does with a command.
-func (p *process) Start(startBy, killBy time.Duration, l lease.Lease, tell func(elect.Event)) {
+func (p *process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.awake()
 	t := &tree{p: p, lease: l, startBy: startBy - p.offset, killBy: killBy - p.offset, events: make(chan elect.Event, 8)}
 	t.throw()
 	go func() {
 		for e := range t.events {
-			tell(e)
+			report(e)
 		}
 	}()
 	if !p.hold(t) {
@@ -203,10 +203,10 @@ func (t *tree) die(after time.Duration, exit elect.Exit) {
 	if !t.ended {
 		t.exit = exit
 	}
-	t.endAt, t.end = at, time.AfterFunc(after, t.bury)
+	t.endAt, t.end = at, time.AfterFunc(after, t.allDead)
 }
 
-func (t *tree) bury() {
+func (t *tree) allDead() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
@@ -214,7 +214,7 @@ func (t *tree) bury() {
 	}
 	t.over, t.live = true, false
 	t.alarm.Stop()
-	t.p.host.w.buried(t)
+	t.p.host.w.died(t)
 	t.finish(elect.Event{Kind: elect.TreeGone, Exit: t.exit, Err: t.guardErr})
 }
 

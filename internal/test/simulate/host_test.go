@@ -23,7 +23,7 @@ type host struct {
 	now     *process
 	started int
 	suffer  [troubles]int
-	hurt    time.Duration // the last time that a fault hit this host, or the store
+	faultAt time.Duration // of the last fault of this host, or of the store
 	cutOff  time.Duration // the last time that one hit this host itself
 }
 
@@ -149,7 +149,7 @@ func (p *process) Observe(t campaign.Transition) {
 	p.host.w.observed(p, t)
 }
 
-// note tells what the process does, as long as it lives.
+// note logs what the process does, as long as it lives.
 func (p *process) note(format string, args ...any) {
 	if !p.isDead() {
 		p.host.w.note(format, args...)
@@ -242,10 +242,10 @@ func (p *process) adopt(l *link) bool {
 }
 
 // kill is SIGKILL for the elector. What it has sent is on its way all the same.
-// Its goroutines are told to end, which nobody notices.
+// Its goroutines end, which no other process notices.
 func (p *process) kill() {
 	t := p.held()
-	if p.isDead() || t != nil && !t.guarded() { // both: nobody is left who could kill the tree, see docs/guard.md
+	if p.isDead() || t != nil && !t.guarded() { // both dead: no process could kill the tree, see docs/guard.md
 		return
 	}
 	p.host.w.note("%s: the elector is killed", p)
@@ -265,7 +265,7 @@ func (p *process) kill() {
 	close(p.killed)
 }
 
-// order tells leaderrun twice to stop: it does not wait for anything then.
+// order orders leaderrun twice to stop: it does not wait for anything then.
 func (p *process) order() {
 	for _, signal := range []int{15, 2} {
 		p.dither()
@@ -301,7 +301,7 @@ func (h *host) suffers(t trouble) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.suffer[t] > 0 {
-		h.hurt, h.cutOff = h.w.at(), h.w.at()
+		h.faultAt, h.cutOff = h.w.at(), h.w.at()
 	}
 	return h.suffer[t] > 0
 }
@@ -310,20 +310,20 @@ func (h *host) bring(t trouble, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.suffer[t] += n
-	h.hurt, h.cutOff = h.w.at(), h.w.at()
+	h.faultAt, h.cutOff = h.w.at(), h.w.at()
 }
 
 // hit notes a fault of this host, missed one of the store's.
 func (h *host) hit() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hurt, h.cutOff = h.w.at(), h.w.at()
+	h.faultAt, h.cutOff = h.w.at(), h.w.at()
 }
 
 func (h *host) missed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hurt = h.w.at()
+	h.faultAt = h.w.at()
 }
 
 // reachedSince reports whether nothing has come between this host and the store
@@ -339,8 +339,8 @@ func (h *host) reachedSince(at time.Duration) bool {
 	return h.cutOff < at
 }
 
-// unhurtSince reports whether no fault has hit the host since.
-func (h *host) unhurtSince(at time.Duration) bool {
+// withoutFaultSince reports whether no fault has hit the host since.
+func (h *host) withoutFaultSince(at time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, n := range h.suffer {
@@ -348,7 +348,7 @@ func (h *host) unhurtSince(at time.Duration) bool {
 			return false
 		}
 	}
-	return h.hurt < at
+	return h.faultAt < at
 }
 
 // slowness is how slow a slow network is: mostly about as slow as an attempt may

@@ -101,7 +101,7 @@ func (j *jobs) started(w *world, t *tree) {
 }
 
 // observed looks for successes, first as candidates know of them and then as the
-// store has acknowledged them, and judges who is told that there is nothing to do.
+// store has acknowledged them, and checks the answers that there is nothing to do.
 func (j *jobs) observed(p *process, t campaign.Transition) {
 	s := t.To
 	success := s.Ran && (s.Outcome == elect.Exited || s.Outcome == elect.LeftBehind) && s.Exit == elect.Exit{}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // Three candidates, and whatever a seed brings upon them. What must hold then is
-// in world.judge, born and buried; that somebody leads again afterwards is in
+// in world.judge, born and died; that somebody leads again afterwards is in
 // run.
 func TestSimulations(t *testing.T) {
 	checkSchedules(t, *simulations, newWorld)

@@ -17,8 +17,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// table keeps one row as Postgres does: whoever changes it has read it before, with
-// the clock, and the change counts if nobody else's came in between. What becomes
+// table keeps one row as Postgres does: a writer has read it before, with the
+// clock, and its change counts if no other came in between. What becomes
 // of the row is up to package leasestate.
 type table struct {
 	w *world
@@ -64,7 +64,7 @@ func newTable(w *world) backend { return &table{w: w, row: row{State: leasestate
 func (t *table) now() leasestate.Instant {
 	ms := t.w.stored(t.w.at())
 	now := leasestate.Instant{Boot: "table", Up: ms, Wall: ms, Settle: 300, Server: fmt.Sprint(t.w.server.Load())}
-	if t.w.server.Load() == 1 { // a server that was killed does not tell what it has kept
+	if t.w.server.Load() == 1 { // a server that was killed does not say what it has kept
 		now.Serving = t.w.at().Milliseconds()
 	}
 	return now

@@ -172,7 +172,7 @@ func (w *world) newHolder() lease.Holder {
 	return lease.Holder(fmt.Sprintf("twin/7/%032x", w.holders))
 }
 
-// setClock tells the store what its clock says.
+// setClock sets the clock that the store shows.
 func (w *world) setClock() { w.store.showTime(w.clock.at(w.at())) }
 
 // stepClock sets the store's clock.
@@ -367,7 +367,7 @@ func (w *world) explained(t *tree) bool {
 	return p.isFrozen() || p.isDead() || t.stopped || !p.host.reachedSince(w.at()-p.set.Attempt-called)
 }
 
-// observed is told of every transition.
+// observed is called with every transition.
 func (w *world) observed(p *process, t campaign.Transition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -381,14 +381,14 @@ func (w *world) stored(at time.Duration) int64 {
 	return w.clock.at(at).UnixMilli()
 }
 
-// buried is called when the last of a tree has died.
-func (w *world) buried(t *tree) {
+// died is called when the last process of a tree has died.
+func (w *world) died(t *tree) {
 	s := w.look()
 	holder := string(t.lease.Holder)
 	w.mu.Lock()
 	out := t.out
 	w.mu.Unlock()
-	unhurt := t.p.host.unhurtSince(out) && !t.p.isFrozen() && !t.stopped
+	untouched := t.p.host.withoutFaultSince(out) && !t.p.isFrozen() && !t.stopped
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteLocked("%s: the tree of %s is dead", t.p, holder)
@@ -404,7 +404,7 @@ func (w *world) buried(t *tree) {
 		}
 		set := t.p.set
 		limit := set.Renew + set.Attempt + set.LostGrace + set.KillMargin
-		if unhurt && t.out != 0 && now-t.out > limit {
+		if untouched && t.out != 0 && now-t.out > limit {
 			w.failLocked("the tree of %s died %s after its lease had been taken out, at most %s were promised", holder, now-t.out, limit)
 		}
 	}

@@ -55,7 +55,7 @@ func (c *candidates) join(command *command) {
 			Request:   lease.Request{Key: c.key, TTL: c.ttl, Meta: "{}"},
 			NewHolder: newHolder,
 			Signals:   c.orders,
-		}, &counted{Store: c.store, calls: &c.calls}, command, deaf{})
+		}, &counted{Store: c.store, calls: &c.calls}, command, ignore{})
 		if result.Outcome != elect.Exited && result.Outcome != elect.Ordered {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *candidates) lead(ended func(), letGo <-chan time.Time) error {
 
 func newHolder() lease.Holder { return lease.NewHolder("benchmark", os.Getpid()) }
 
-// end orders all to stop and tells what went wrong with any of them.
+// end orders all to stop and returns what went wrong with any of them.
 func (c *candidates) end() error {
 	over := make(chan struct{})
 	go func() {
@@ -106,13 +106,13 @@ type command struct {
 // briefly is how long a command runs: long enough for a newcomer to settle.
 func briefly() <-chan time.Time { return time.After(20 * time.Millisecond) }
 
-func (c *command) Start(_, _ time.Duration, _ lease.Lease, tell func(elect.Event)) {
+func (c *command) Start(_, _ time.Duration, _ lease.Lease, report func(elect.Event)) {
 	c.started()
 	go func() {
-		tell(elect.Event{Kind: elect.Started})
+		report(elect.Event{Kind: elect.Started})
 		<-c.over()
 		c.ended()
-		tell(elect.Event{Kind: elect.TreeGone})
+		report(elect.Event{Kind: elect.TreeGone})
 	}()
 }
 
@@ -122,9 +122,9 @@ func (*command) SignalRest(int)       {}
 func (*command) Kill()                {}
 func (*command) Leave()               {}
 
-type deaf struct{}
+type ignore struct{}
 
-func (deaf) Observe(campaign.Transition) {}
+func (ignore) Observe(campaign.Transition) {}
 
 // counted is the store as one candidate has it.
 type counted struct {

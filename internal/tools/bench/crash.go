@@ -87,7 +87,7 @@ func (b *bench) crashOnce(store lease.Store, round int) (time.Duration, error) {
 	return legs[0].start - expiry, nil
 }
 
-// expiry is when the lease runs out, to the millisecond: a denied acquire tells.
+// expiry is when the lease runs out, to the millisecond: a denied acquire says it.
 func expiry(store lease.Store) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), crashTTL)
 	defer cancel()

@@ -155,7 +155,7 @@ func awaitBlocked(path string, n int) error {
 	})
 }
 
-// constant tells what it takes to start and end the command that leaves stamps:
+// constant prints what it takes to start and end the command that leaves stamps:
 // that much is in every hand-over.
 func constant(b *bench) error {
 	out, err := b.newStamps("constant")
@@ -187,7 +187,7 @@ func constant(b *bench) error {
 	return nil
 }
 
-// spread tells how far values lie apart.
+// spread says how far values lie apart.
 func spread(values []float64) string {
 	return fmt.Sprintf("least %.2f, median %.2f, most %.2f", slices.Min(values), at(values, 0.5), slices.Max(values))
 }

@@ -22,7 +22,7 @@ func many(b *bench) error {
 		if err := errors.Join(r.among(n, b.redis), c.end()); err != nil {
 			return fmt.Errorf("%d standbys: %w", n, err)
 		}
-		r.tell(n)
+		r.print(n)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (r *chain) takesOver() {
 	r.join(r.another())
 }
 
-func (r *chain) tell(n int) {
+func (r *chain) print(n int) {
 	var most int64
 	for i := range r.gaps {
 		most = max(most, r.acquires[i+1]-r.acquires[i])

@@ -63,7 +63,7 @@ func isGuard(pid int) bool {
 	return strings.TrimSpace(string(name)) == "lease-guard"
 }
 
-// signalGuard spares whoever has got the process id of a guard that is gone.
+// signalGuard spares another process that has got the id of a guard that is gone.
 func signalGuard(pid int, sig syscall.Signal) {
 	if pid != 0 && isGuard(pid) {
 		_ = syscall.Kill(pid, sig)

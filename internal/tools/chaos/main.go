@@ -36,7 +36,7 @@ type options struct {
 func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 30, "rounds in all")
-	flag.IntVar(&o.workers, "workers", 4, "stores, each with candidates of its own, that are hurt at the same time")
+	flag.IntVar(&o.workers, "workers", 4, "stores, each with candidates of its own, that have faults at the same time")
 	flag.StringVar(&o.store, "store", "redis", "redis, sentinel or postgres")
 	flag.StringVar(&o.faults, "faults", "", "only faults whose whole names this regular expression matches")
 	flag.BoolVar(&o.hosts, "hosts", false, "every candidate in a network namespace of its own; this process must be alone in one")

@@ -54,7 +54,7 @@ func (p *probe) look(ctx context.Context, store lease.Admin) {
 	before := clock()
 	status, err := store.Inspect(ctx, key)
 	after := clock()
-	if err != nil { // the store is being hurt
+	if err != nil { // the store has a fault
 		return
 	}
 	p.mu.Lock()
@@ -82,7 +82,7 @@ func (p *probe) holds(token int64) bool {
 	return h != nil && h.over == 0
 }
 
-// of tells when the lease of a token ran out, 0 unless it did so by itself, and
+// of returns when the lease of a token ran out, 0 unless it did so by itself, and
 // from when on it was over for certain.
 func (p *probe) of(token int64) (ranOut, over time.Duration) {
 	p.mu.Lock()

@@ -28,11 +28,11 @@ const (
 // sentinels are two servers, one of which leads, and three that watch them. All
 // share a clock.
 type sentinels struct {
-	addrs string // of those that watch
-	clock string
-	nodes []*redisNode
-	data  []*redisNode // of all nodes
-	hurt  *redisNode   // the one that led and was killed or stopped
+	addrs  string // of those that watch
+	clock  string
+	nodes  []*redisNode
+	data   []*redisNode // of all nodes
+	failed *redisNode   // the one that led and was killed or stopped
 }
 
 type redisNode struct {
@@ -181,20 +181,20 @@ func (s *sentinels) store() (storeClient, error) {
 // kill kills the server that leads.
 func (s *sentinels) kill() error {
 	var err error
-	if s.hurt, err = s.leading(); err != nil {
+	if s.failed, err = s.leading(); err != nil {
 		return err
 	}
-	return s.hurt.kill()
+	return s.failed.kill()
 }
 
 // start starts again what was killed, and returns when it follows.
 func (s *sentinels) start() error {
 	for _, n := range s.data {
-		if err := s.letFollow(n); err != nil && n != s.hurt {
+		if err := s.letFollow(n); err != nil && n != s.failed {
 			return err
 		}
 	}
-	if err := s.hurt.launch(); err != nil {
+	if err := s.failed.launch(); err != nil {
 		return err
 	}
 	return s.ready()
@@ -203,16 +203,16 @@ func (s *sentinels) start() error {
 // freeze stops the server that leads.
 func (s *sentinels) freeze() error {
 	var err error
-	if s.hurt, err = s.leading(); err != nil {
+	if s.failed, err = s.leading(); err != nil {
 		return err
 	}
-	s.hurt.signal(syscall.SIGSTOP)
+	s.failed.signal(syscall.SIGSTOP)
 	return nil
 }
 
 // cont lets it go on, and returns when one leads and the other follows.
 func (s *sentinels) cont() error {
-	s.hurt.signal(syscall.SIGCONT)
+	s.failed.signal(syscall.SIGCONT)
 	return s.ready()
 }
 

@@ -187,7 +187,7 @@ func copyFolder(from, to string) error {
 	return nil
 }
 
-// fill takes all connections that the server gives, until it is told to end.
+// fill takes all connections that the server gives, until ctx ends.
 func (s *server) fill(ctx context.Context) {
 	var taken []func()
 	defer func() {

@@ -165,7 +165,7 @@ func (w *worker) revive() error {
 }
 
 // proxyOf is the address of a candidate's proxy, "" where there is none: sentinels
-// tell everybody where the servers themselves are.
+// give clients the addresses of the servers themselves.
 func (w *worker) proxyOf(i int) string {
 	if p := w.proxies[i]; p != nil {
 		return p.Addr()

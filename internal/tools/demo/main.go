@@ -2,7 +2,7 @@
 
 // Demo shows in half a minute what leaderrun is for, without any server: three
 // candidates for one key; the leader is killed; the next one is cut off from the
-// store. What it tells at the end is measured from what the commands themselves
+// store. What it prints at the end is measured from what the commands themselves
 // wrote. Run it with: scripts/demo
 //
 // Its store is miniredis, in its own process on loopback, behind a proxy per
@@ -28,7 +28,7 @@ const (
 	// inTime is how soon somebody else leads at the latest: when the lease has run
 	// out, and a busy machine has had time to notice.
 	inTime = ttl + time.Second
-	// steady is how long a leader is watched before it is hurt.
+	// steady is how long a leader is watched before its fault.
 	steady = 2 * time.Second
 )
 
@@ -81,24 +81,24 @@ func demo() (err error) {
 
 // play is the whole piece.
 func (s *stage) play() error {
-	s.tell("three candidates for the key \"demo\", with a TTL of %s", ttl)
+	s.say("three candidates for the key \"demo\", with a TTL of %s", ttl)
 	first, err := s.leader(nil, 10*time.Second)
 	if err != nil {
 		return err
 	}
-	s.tell("%s leads, the others stand by", first.name)
+	s.say("%s leads, the others stand by", first.name)
 	s.watch(steady)
 
-	s.tell("%s is killed: SIGKILL to its leaderrun", first.name)
+	s.say("%s is killed: SIGKILL to its leaderrun", first.name)
 	first.kill()
 	second, err := s.leader(first, inTime)
 	if err != nil {
 		return err
 	}
-	s.tell("%s leads, %s after the last sign of %s's command", second.name, s.gap(first, second), first.name)
+	s.say("%s leads, %s after the last sign of %s's command", second.name, s.gap(first, second), first.name)
 	s.watch(steady)
 
-	s.tell("%s is cut off: its packets to the store vanish", second.name)
+	s.say("%s is cut off: its packets to the store vanish", second.name)
 	if err := second.proxy.Set(faultnet.Swallow); err != nil {
 		return err
 	}
@@ -107,12 +107,12 @@ func (s *stage) play() error {
 	if err != nil {
 		return err
 	}
-	s.tell("%s leads, %s after the last sign of %s's command, which had been stopped before", third.name, s.gap(second, third), second.name)
+	s.say("%s leads, %s after the last sign of %s's command, which had been stopped before", third.name, s.gap(second, third), second.name)
 	s.watch(steady)
 
 	if err := s.overlap(); err != nil {
 		return err
 	}
-	s.tell("no two commands ran at once, and the token grew with each leader: as promised")
+	s.say("no two commands ran at once, and the token grew with each leader: as promised")
 	return nil
 }

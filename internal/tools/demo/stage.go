@@ -27,8 +27,8 @@ func newStage() *stage {
 	return &stage{began: time.Duration(proc.Now()), live: terminal}
 }
 
-// tell says what happens now.
-func (s *stage) tell(format string, args ...any) {
+// say prints what happens now.
+func (s *stage) say(format string, args ...any) {
 	s.clear()
 	elapsed := time.Duration(proc.Now()) - s.began
 	fmt.Printf("%6.2f s  %s\n", elapsed.Seconds(), fmt.Sprintf(format, args...))

@@ -5,10 +5,10 @@
 //	failcall [-late] REPORT [ROLE CALL N ERRNO] -- COMMAND [ARG…]
 //
 // ROLE is elector, guard, or command: the child of the guard up to its exec. The
-// command itself is let go of at that moment. The N-th CALL of the role, counted
+// command itself is not traced from that moment on. The N-th CALL of the role, counted
 // over all of its threads, is not carried out and returns ERRNO; a close is
 // carried out, since it frees the descriptor whatever it returns. With -late only
-// the calls after a SIGUSR1 to failcall count, and an empty REPORT tells that
+// the calls after a SIGUSR1 to failcall count, and an empty REPORT says that
 // they do. With SIGKILL or SIGSTOP for ERRNO the role's process gets that signal
 // when it makes the call, which does not fail; a stopped one is continued after
 // 1.5 s.
@@ -16,7 +16,7 @@
 // REPORT gets a line "ROLE CALL N" for each kind of call that was made, "failed …"
 // for the one that failed, and "left …" if the guard lived when the elector had
 // ended. Where a call is to fail, only those of its role until then are in it, and all
-// starts of threads. The status is COMMAND's, as a shell tells it.
+// starts of threads. The status is COMMAND's, as a shell returns it.
 //
 // strace counts the calls of each thread for itself: a Go program would get the
 // failure several times, at random, and its command, too.
@@ -74,7 +74,7 @@ type tracer struct {
 	fault   fault
 	first   int // the elector
 	threads map[int]*thread
-	early   map[int]bool   // threads that are seen before their parent has told of them
+	early   map[int]bool   // threads that are seen before their parent's report
 	made    map[string]int // calls, by "role call"
 	failed  string
 	left    bool // a guard lived when the elector ended
@@ -145,7 +145,7 @@ func parse(words []string) (f fault, ok bool) {
 }
 
 // start starts the elector under the tracer. It is stopped and seized anew
-// because only who is seized can be stopped and continued as if nobody traced it.
+// because only a seized process can be stopped and continued as if nothing traced it.
 func (t *tracer) start(argv []string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -267,7 +267,7 @@ func (t *tracer) born(parent, event int) {
 	}
 }
 
-// orphans takes those for guards whose parent was killed before it could tell of them.
+// orphans takes those for guards whose parent was killed before it could report them.
 func (t *tracer) orphans() {
 	for tid := range t.early {
 		if field(tid, "Tgid") == tid && t.threads[field(tid, "PPid")] == nil {
@@ -344,7 +344,7 @@ func field(tid int, name string) int {
 	return n
 }
 
-// about tells people what a call was about: its path, or what its descriptor is.
+// about describes what a call was about: its path, or what its descriptor is.
 func about(tid int, name string, args [6]uint64) string {
 	at := args[1]
 	switch name {

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	start := proc.Now()
-	proc.Sleep(50_000_000) // until whoever has come is waiting
+	proc.Sleep(50_000_000) // until all standbys wait
 	line := append(strconv.AppendInt(nil, start, 10), ' ')
 	line = append(strconv.AppendInt(line, proc.Now(), 10), '\n')
 	_, _ = syscall.Write(1, line) // a line that is missing is missed by the reader
