@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // verdict says of the commands that match an expression, from end to end, how they are
@@ -71,7 +69,6 @@ var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|grep|sudo|systemctl
 // has a verdict, and it holds.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	redis := script.StartRedis(t, "--appendonly", "yes")
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +90,10 @@ func TestDocuments(t *testing.T) {
 			continue
 		}
 		needed[verdicts[i].command] = true
-		t.Run(c.command, func(t *testing.T) { verdicts[i].holds(newTry(t, c, filepath.Join(dir, strconv.Itoa(n)), redis)) })
+		t.Run(c.command, func(t *testing.T) {
+			t.Parallel()
+			verdicts[i].holds(newTry(t, c, filepath.Join(dir, strconv.Itoa(n))))
+		})
 	}
 	for _, v := range verdicts {
 		if !needed[v.command] {

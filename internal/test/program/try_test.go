@@ -23,16 +23,15 @@ import (
 type try struct {
 	*testing.T
 	*shown
-	root  string
-	redis *script.RedisServer
+	root   string
+	server *script.RedisServer // nil until it is used
 }
 
-func newTry(t *testing.T, c *shown, root string, redis *script.RedisServer) *try {
+func newTry(t *testing.T, c *shown, root string) *try {
 	for _, p := range c.pages {
 		t.Log("shown in", p.name)
 	}
-	try := &try{t, c, root, redis}
-	try.redisDo("flushall")
+	try := &try{T: t, shown: c, root: root}
 	for _, dir := range []string{"/tmp", "/var/lib"} {
 		if err := os.MkdirAll(root+dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -66,9 +65,18 @@ func (try *try) read(name string) string {
 	return string(text)
 }
 
+// redis is the store of that host.
+func (try *try) redis() *script.RedisServer {
+	try.Helper()
+	if try.server == nil {
+		try.server = script.StartRedis(try.T, "--appendonly", "yes")
+	}
+	return try.server
+}
+
 func (try *try) redisDo(args ...string) string {
 	try.Helper()
-	return output(try.T, "redis-cli", append([]string{"-p", strconv.Itoa(try.redis.Port)}, args...)...)
+	return output(try.T, "redis-cli", append([]string{"-p", strconv.Itoa(try.redis().Port)}, args...)...)
 }
 
 // running is a line of a shell, and what it says.
@@ -86,7 +94,7 @@ func (r *running) said() string {
 func (try *try) start(line string) *running {
 	try.Helper()
 	line = regexp.MustCompile(`(^|[ :>])/(\w)`).ReplaceAllString(line, "${1}"+try.root+"/$2")
-	line = strings.NewReplacer("redis://redis.internal:6379", "redis://"+try.redis.Addr, "[$(POD_IP)]:9090", "[::1]:0").Replace(line)
+	line = strings.NewReplacer("redis://redis.internal:6379", "redis://"+try.redis().Addr, "[$(POD_IP)]:9090", "[::1]:0").Replace(line)
 	out, err := os.CreateTemp(try.root, "out-")
 	if err != nil {
 		try.Fatal(err)
@@ -95,7 +103,7 @@ func (try *try) start(line string) *running {
 	r := &running{exec.Command("sh", "-c", line), out.Name()}
 	r.Dir = try.root
 	r.Env = append(os.Environ(), "PATH="+filepath.Join(try.root, "bin")+":"+os.Getenv("PATH"),
-		"XDG_CONFIG_HOME="+try.root, "XDG_RUNTIME_DIR="+try.root, "LEADERRUN_STORE=redis://"+try.redis.Addr)
+		"XDG_CONFIG_HOME="+try.root, "XDG_RUNTIME_DIR="+try.root, "LEADERRUN_STORE=redis://"+try.redis().Addr)
 	r.Stdout, r.Stderr = out, out
 	if err := r.Start(); err != nil {
 		try.Fatal(err)
