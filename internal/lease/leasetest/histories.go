@@ -42,6 +42,9 @@ const (
 // seen is faster.
 func Histories(t *testing.T, h Harness, n int) {
 	t.Helper()
+	if testing.Short() {
+		n = min(n, 200)
+	}
 	began := time.Now()
 	r := play(t, h, n, 5)
 	for _, wrong := range r.wrong {

@@ -26,6 +26,14 @@ var (
 // enough histories go everywhere; see checkSeen.
 const enough = 200
 
+// toPlay is how many histories are played.
+func toPlay() int64 {
+	if testing.Short() {
+		return *histories / 8
+	}
+	return *histories
+}
+
 // began is when histories begin. It is a whole number of periods.
 const began = 1_900_022_400_000
 
@@ -33,14 +41,14 @@ func TestScriptsFollowTheModel(t *testing.T) {
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
 		s := miniStage(t)
-		eachHistory(t, *histories, s.history, s.play)
-		if *onlyHistory == none && *histories >= enough {
+		eachHistory(t, toPlay(), s.history, s.play)
+		if *onlyHistory == none && toPlay() >= enough {
 			s.checkSeen(t)
 		}
 	})
 	t.Run("redis-server", func(t *testing.T) {
 		s := realStage(t)
-		eachHistory(t, *histories/4, s.history, s.play)
+		eachHistory(t, toPlay()/4, s.history, s.play)
 	})
 }
 
@@ -49,7 +57,7 @@ func TestScriptsFollowTheModel(t *testing.T) {
 func TestModelKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	history := func(_ *testing.T, seed int64) []step { return scheduled(seed) }
-	eachHistory(t, 40**histories, history, func(_ *testing.T, steps []step) string { return broken(steps) })
+	eachHistory(t, 40*toPlay(), history, func(_ *testing.T, steps []step) string { return broken(steps) })
 }
 
 // eachHistory fails the test with the smallest history that check objects to.

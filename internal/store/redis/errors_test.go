@@ -276,7 +276,9 @@ func TestHostileAnswers(t *testing.T) {
 			for _, hello := range []string{greeting, answer} {
 				s := open(t, ":sesame@"+networktest.Answering(t, hello, answer))
 				for op, call := range calls(s) {
-					err := call(bounded(t))
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					err := call(ctx)
+					cancel()
 					var failure *lease.StoreError
 					if op == "acquire" && !errors.As(err, &failure) {
 						t.Errorf("%s: error %#v, want a *StoreError", op, err)

@@ -19,7 +19,7 @@ func TestScriptsFollowTheRules(t *testing.T) {
 	t.Parallel()
 	s := miniStage(t)
 	store := open(t, s.addr)
-	eachHistory(t, *histories, s.undamaged, func(t *testing.T, steps []step) string {
+	eachHistory(t, toPlay(), s.undamaged, func(t *testing.T, steps []step) string {
 		s.do(t, "FLUSHALL")
 		r := &ruled{state: leasestate.New("k"), now: began, server: s.self}
 		granted := map[string]call{}

@@ -36,7 +36,7 @@ func TestSimulationsOfRows(t *testing.T) {
 
 func checkSchedules(t *testing.T, n uint64, build func(*testing.T, uint64) *world) {
 	if testing.Short() {
-		n = min(n, 20)
+		n = min(n, 8)
 	}
 	oneProcessor(t)
 	var all count
