@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,7 @@ var roles = map[string]func(dir string) error{"runs": runRounds, "updates": upda
 const roleVariable = "FILE_STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // the default, for tests that sleep: two processors are enough for more
 	role, ok := roles[os.Getenv(roleVariable)]
 	if !ok {
 		os.Exit(m.Run())
