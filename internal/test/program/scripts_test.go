@@ -16,9 +16,9 @@ import (
 
 // TestScripts runs testdata/script: those in run once per store, those in cli,
 // for which one store is as good as another, once, and those of a store with that
-// one. What ticks, holds and tokens ask of a store is in lease/leasetest, and what
-// a run makes of it over days is in internal/test/simulate. The helpers of the
-// scripts are in testdata/script/bin.
+// one. What ticks, holds and tokens ask of a store is in lease/leasetest; what hosts
+// make of it is in internal/campaign, in virtual time, and over days and with faults in
+// internal/test/simulate. The helpers of the scripts are in testdata/script/bin.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	groups := []struct {
