@@ -255,13 +255,13 @@ func TestWaitOutlastsAnOutage(t *testing.T) {
 	}{
 		{7 * time.Second, 2500 * ms, 4 * time.Second, elect.Denied},
 		{3 * time.Second, 2500 * ms, 4 * time.Second, elect.Unavailable},
-		{2 * time.Second, 0, 9 * time.Second, elect.Unavailable},
+		{2 * time.Second, ms, 9 * time.Second, elect.Unavailable},
 	} {
 		on(t, func(t *testing.T, h *hosts) {
 			h.job = ends(20*time.Second, 0)
+			h.goes, h.back = test.goes, test.back
 			go h.run(func(*Settings) {})
 			time.Sleep(ms)
-			h.goes, h.back = test.goes, test.back
 			began := time.Now()
 			r := h.run(func(s *Settings) { s.Wait, s.Retry = test.wait, 300*ms })
 			if took := time.Since(began); r.Outcome != test.want || took < test.wait || took > test.wait+500*ms {
