@@ -52,12 +52,12 @@ func (r *run) act(a elect.Action) {
 		if a.Fresh && r.requests > 0 {
 			r.request.Holder = r.set.NewHolder()
 		}
-		r.request.Tick = a.Tick
+		r.choose(a.Tick)
 		r.request.Seen.Left = max(0, r.seenUntil-r.set.Now())
 		request := r.request
 		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
 			l, err := r.store.Acquire(ctx, request)
-			return acquired(l, err)
+			return r.acquired(request, l, err)
 		})
 	case elect.Wait:
 		// The store is asked to return by itself; the limit is for one that hangs.
@@ -96,6 +96,31 @@ func (r *run) act(a elect.Action) {
 	case elect.Leave:
 		r.process.Leave()
 	}
+}
+
+// choose gives the request the candidate's tick. As long as no store has answered it
+// is the one by this host's wall clock, which the store compares with its own.
+func (r *run) choose(tick int64) {
+	q := &r.request
+	q.Tick, q.TickFrom, q.TickUntil = tick, 0, 0
+	if r.set.TickAt == nil {
+		return
+	}
+	if tick != 0 {
+		t := r.set.TickAt(tick)
+		q.Period = t.Period
+		return
+	}
+	t := r.set.TickAt(r.set.WallNow().UnixMilli())
+	q.Tick, q.TickFrom, q.TickUntil, q.Period = t.At, t.From, t.Until, t.Period
+}
+
+// tickAt is the tick of a candidate that was first answered at that time of the store.
+func (r *run) tickAt(now int64) int64 {
+	if r.set.TickAt == nil || now == 0 {
+		return now
+	}
+	return r.set.TickAt(now).At
 }
 
 // ask sends one request to the store. There is at most one at a time: a new one
@@ -146,21 +171,24 @@ func (r *run) pass() {
 	})
 }
 
-func acquired(l lease.Lease, err error) elect.Event {
+func (r *run) acquired(request lease.Request, l lease.Lease, err error) elect.Event {
 	var held *lease.HeldError
 	var settling *lease.SettlingError
 	var paused *lease.PausedError
+	var clock *lease.ClockError
 	switch {
 	case err == nil:
 		return elect.Event{Kind: elect.Granted, Lease: l}
 	case errors.As(err, &held):
-		return elect.Event{Kind: elect.Held, Remaining: held.Remaining, Tick: held.Tick, Err: err}
+		return elect.Event{Kind: elect.Held, Remaining: held.Remaining, Tick: r.tickAt(held.Tick), Err: err}
 	case errors.As(err, &settling):
-		return elect.Event{Kind: elect.Settling, Remaining: settling.Remaining, Tick: settling.Tick, Err: err}
+		return elect.Event{Kind: elect.Settling, Remaining: settling.Remaining, Tick: r.tickAt(settling.Tick), Err: err}
 	case errors.As(err, &paused):
-		return elect.Event{Kind: elect.KeyPaused, Remaining: paused.Remaining, Tick: paused.Tick, Err: err}
+		return elect.Event{Kind: elect.KeyPaused, Remaining: paused.Remaining, Tick: r.tickAt(paused.Tick), Err: err}
+	case errors.As(err, &clock):
+		return elect.Event{Kind: elect.ClockDiffers, Tick: r.tickAt(clock.Tick), Err: err}
 	case errors.Is(err, lease.ErrDone):
-		return elect.Event{Kind: elect.TickDone, Err: err}
+		return elect.Event{Kind: elect.TickDone, Tick: request.Tick, Err: err}
 	}
 	return elect.Event{Kind: elect.NoAnswer, Err: err}
 }

@@ -24,6 +24,11 @@ type Settings struct {
 	Now func() time.Duration
 	// Request is what every attempt asks for; Run fills in the holder.
 	Request lease.Request
+	// TickAt says which tick a candidate has whose first answer was given at that time
+	// of the store, in milliseconds; nil: that time itself. A tick is its own. WallNow
+	// is this host's wall clock, and needed with it alone.
+	TickAt  func(now int64) lease.Tick
+	WallNow func() time.Time
 	// NewHolder makes the id of the next candidacy.
 	NewHolder func() lease.Holder
 	// Signals are those that reach leaderrun.

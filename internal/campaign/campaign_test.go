@@ -149,6 +149,71 @@ func TestTickStays(t *testing.T) {
 	})
 }
 
+// With a schedule the candidate chooses its tick by its own clock, and says when that
+// is right. The store's clock decides, and once it is known no other is asked.
+func TestTickOfSchedule(t *testing.T) {
+	for name, test := range map[string]struct {
+		host int64 // what the host's clock shows; the store's shows 4200
+		want []lease.Request
+	}{
+		"right": {4900, []lease.Request{{Tick: 4000, TickFrom: 4000, TickUntil: 5000}, {Tick: 4000}, {Tick: 4000}}},
+		"wrong": {8100, []lease.Request{{Tick: 8000, TickFrom: 8000, TickUntil: 9000}, {Tick: 4000}, {Tick: 4000}, {Tick: 4000}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.command = lasts(time.Second, 0)
+			var asked []lease.Request
+			now := int64(4200)
+			w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+				asked = append(asked, lease.Request{Tick: r.Tick, TickFrom: r.TickFrom, TickUntil: r.TickUntil})
+				if r.Period != time.Duration(r.Tick)*time.Second {
+					t.Errorf("%s: a period of %s for the tick %d", name, r.Period, r.Tick)
+				}
+				held := &lease.HeldError{Remaining: time.Second, Tick: now}
+				switch {
+				case r.TickUntil != 0 && (now < r.TickFrom || now >= r.TickUntil):
+					return lease.Lease{}, &lease.ClockError{Tick: now}
+				case now == 4200:
+					now = 5300 // the next tick has come
+					return lease.Lease{}, held
+				case now == 5300:
+					now = 5400
+					return lease.Lease{}, held
+				}
+				return lease.Lease{Holder: r.Holder, Token: 8, Tick: r.Tick}, nil
+			}
+			set := w.settings()
+			set.OncePer, set.Wait, set.Request.Exact = true, time.Minute, true
+			set.WallNow = func() time.Time { return time.UnixMilli(test.host) }
+			set.TickAt = func(now int64) lease.Tick {
+				at := now - now%1000
+				return lease.Tick{At: at, From: at, Until: at + 1000, Period: time.Duration(at) * time.Second}
+			}
+			r := Run(t.Context(), set, w, w, w)
+			if !slices.Equal(asked, test.want) {
+				t.Errorf("%s: asked %+v, want %+v", name, asked, test.want)
+			}
+			if r.Outcome != elect.Exited || r.Tick != 4000 || len(slices.Compact(w.holders)) != 1 {
+				t.Errorf("%s: %s under tick %d, holders %q", name, r.Outcome, r.Tick, w.holders)
+			}
+		})
+	}
+}
+
+// A store that does not keep the contract is asked no more often than any other.
+func TestClockDiffersForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
+			return lease.Lease{}, &lease.ClockError{Tick: 1}
+		}
+		r := Run(t.Context(), w.settings(), w, w, w)
+		if r.Outcome != elect.Unavailable || len(w.holders) > 20 {
+			t.Errorf("%s after %d requests", r.Outcome, len(w.holders))
+		}
+	})
+}
+
 // The lease counts from before the request, however late the answer is.
 func TestSlowAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,8 @@ const (
 	Granted                        // Sent, Lease
 	Held                           // Remaining: somebody else has the key
 	Settling                       // Remaining: the store has no memory of the key
-	TickDone                       // the candidate's tick is served
+	ClockDiffers                   // Tick: that of the request was chosen for another time than the store's
+	TickDone                       // Tick, if it is known: that of the candidate is served
 	KeyPaused                      // Remaining: nobody is granted the key
 	NoAnswer                       // Err: acquire, renewal or wait without an answer that counts
 	Woke                           // the key may be free
@@ -46,7 +47,7 @@ type Event struct {
 	Sent      time.Duration
 	Lease     lease.Lease
 	Remaining time.Duration
-	// Tick is the store's time of the answer.
+	// Tick is the candidate's by the store's time of the answer.
 	Tick   int64
 	Signal int
 	// FromTerminal: the command, once it runs, has received the signal as well.
@@ -61,7 +62,7 @@ type Event struct {
 type ActionKind int
 
 const (
-	Acquire    ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, TickDone, KeyPaused or NoAnswer
+	Acquire    ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, ClockDiffers, TickDone, KeyPaused or NoAnswer
 	Wait                         // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
 	Pass                         // hand a wake-up on
 	Start                        // StartBy, KillBy: start the command under Lease; answers Started or StartFailed
@@ -92,7 +93,7 @@ type Action struct {
 
 var (
 	phaseNames = [...]string{"Campaigning", "Standby", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
-	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "tick done", "paused", "no answer", "woke", "cannot wake",
+	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "clock differs", "tick done", "paused", "no answer", "woke", "cannot wake",
 		"started", "start failed", "renewed", "lost", "pinged", "broken", "clock set", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
 	actionNames = [...]string{"acquire", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
 )

@@ -213,7 +213,7 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 // plausible keeps the world to answers of questions that were asked.
 func plausible(s State, kind EventKind) bool {
 	switch kind {
-	case Granted, Held, Settling, TickDone:
+	case Granted, Held, Settling, ClockDiffers, TickDone:
 		return s.Phase == Campaigning && s.InFlight
 	case NoAnswer:
 		return s.InFlight && s.Phase != Releasing || s.Phase == Standby

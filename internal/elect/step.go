@@ -80,7 +80,10 @@ func (m *machine) campaigning(e Event) {
 	case Settling:
 		m.learnTick(e.Tick)
 		m.settling(e.Remaining)
+	case ClockDiffers:
+		m.clockDiffers(e)
 	case TickDone:
+		m.learnTick(e.Tick)
 		m.Err = e.Err
 		m.finish(Skipped)
 	case KeyPaused:
@@ -137,10 +140,26 @@ func (m *machine) hold(e Event) {
 	}
 }
 
-// learnTick makes the store's time of the first answer the candidate's tick.
+// learnTick makes the tick of the first answer the candidate's.
 func (m *machine) learnTick(tick int64) {
 	if m.set.OncePer && m.Tick == 0 {
 		m.Tick = tick
+	}
+}
+
+// clockDiffers asks at once for the tick of the store's time. That one is not chosen by
+// any clock, so a store cannot say this twice.
+func (m *machine) clockDiffers(e Event) {
+	chosen := m.Tick
+	m.learnTick(e.Tick)
+	switch {
+	case m.Tick == chosen:
+		m.unavailable(e.Err)
+	case m.Orders > 0:
+		m.finish(Ordered)
+	default:
+		m.Refused = 0
+		m.acquire()
 	}
 }
 

@@ -99,6 +99,14 @@ type SettlingError struct {
 	Tick int64
 }
 
+// ClockError denies an acquire: the tick was chosen for another time than the store's.
+// Ask again with the one for Tick, the store's time of this answer in milliseconds.
+type ClockError struct{ Tick int64 }
+
+func (e *ClockError) Error() string {
+	return "the tick is that of another time than the store's, which is " + time.UnixMilli(e.Tick).UTC().Format(time.RFC3339)
+}
+
 // SettleReason says why a key settles before it is granted.
 type SettleReason string
 

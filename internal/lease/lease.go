@@ -25,6 +25,10 @@
 //     is called and has 300 ms to renew: the key settles. A candidate that is
 //     denied when little is left of a lease has the holder called then, so that a
 //     dead one is followed as soon as its lease is over.
+//   - A tick is served by a success, and needs no run any more. Ticks are compared with
+//     each other and with the store's time, never with another clock: a candidate that
+//     has chosen its tick by its own clock says for which times of the store that holds,
+//     and is told the store's time instead of anything else if it does not.
 //   - A paused key is granted to nobody. Its holder keeps the lease and may renew it,
 //     bring it back and ask again.
 //
@@ -43,7 +47,7 @@ import (
 // Request and Lease.
 type Store interface {
 	// Acquire tries once to get the lease. Errors: *HeldError, *PausedError,
-	// *SettlingError, ErrDone, ErrReleased, *StoreError. With ErrDone it has handed the wake-up
+	// *SettlingError, *ClockError, ErrDone, ErrReleased, *StoreError. With ErrDone it has handed the wake-up
 	// on, since a candidate that is done never asks again.
 	Acquire(ctx context.Context, r Request) (Lease, error)
 
@@ -92,15 +96,49 @@ type Request struct {
 	// when the holder releases earlier or dies.
 	MinHold time.Duration
 	// Tick is the tick of the candidacy in the store's milliseconds; 0 asks the
-	// store to use its time now. Period is the distance of ticks (0: ticks are
-	// neither read nor written) and Tries the most starts per tick (0: no limit).
-	Tick   int64
+	// store to use its time now. TickFrom and TickUntil say for which times of the
+	// store it was chosen, that one excluded, with *ClockError at any other; both 0: for all.
+	Tick, TickFrom, TickUntil int64
+	// Period is the distance of ticks, or from this one to the next; 0 is unknown.
+	// Exact and Period say when two ticks are the same: see [Round]. Tries is the most
+	// starts per tick (0: no limit).
 	Period time.Duration
+	Exact  bool
 	Tries  int
 	// Seen is the lease with the largest token that this candidate has seen.
 	Seen Seen
 	// Meta is stored with the grant for people to read: JSON, at most 4096 bytes.
 	Meta string
+}
+
+// Round is by how many milliseconds ticks are apart that are not the same. Those of
+// a period come from hosts that see one tick at times that differ by less than half of
+// it. Exact ones are instants that were named, or those of a schedule. 0: ticks are
+// neither read nor written.
+func Round(period time.Duration, exact bool) int64 {
+	if exact {
+		return 1
+	}
+	return (period.Milliseconds() + 1) / 2
+}
+
+// Reach is how many milliseconds a recorded tick may be ahead of the store's time. One
+// that is further ahead stems from a clock that was wrong, and counts for nothing. An
+// exact tick may be one by a host's clock.
+func Reach(period time.Duration, exact bool) int64 {
+	const day = 86_400_000
+	if exact {
+		return max(period.Milliseconds(), day)
+	}
+	return period.Milliseconds()
+}
+
+// Tick is what a schedule says of one time: the tick At, which is that of all times
+// from From until Until, that one excluded, and Period until the next one. All but the
+// last are milliseconds since 1970. From and Until may both be 0, which is for ever.
+type Tick struct {
+	At, From, Until int64
+	Period          time.Duration
 }
 
 // Seen is another holder's lease as a candidate knows it; zero is none. A store
@@ -127,9 +165,11 @@ type Lease struct {
 	// AcquiredAt is when the lease was granted, MinHoldUntil when the minimum
 	// hold ends.
 	AcquiredAt, MinHoldUntil int64
-	Tick                     int64
-	Period                   time.Duration
-	Meta                     string
+	// Tick, Period and Exact are as in Request.
+	Tick   int64
+	Period time.Duration
+	Exact  bool
+	Meta   string
 	// HandOver says that somebody asked the holder to stop and hand over;
 	// Reasserted that the last renewal found the key gone and put it back.
 	HandOver, Reasserted bool

@@ -9,6 +9,7 @@ var (
 	EventStandingBy    = event("standing-by")
 	EventStoreAway     = event("store-away")
 	EventStoreBack     = event("store-back")
+	EventTick          = event("tick")
 	EventAcquired      = event("acquired")
 	EventStarted       = event("started")
 	EventRenewed       = event("renewed")

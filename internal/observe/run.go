@@ -31,6 +31,9 @@ func (r *Run) Observe(t campaign.Transition) {
 	if r.log.Enabled(context.Background(), slog.LevelDebug) {
 		r.log.Debug(elect.Line(t.From, t.Event, t.To, t.Actions), EventStep)
 	}
+	if t.From.Tick == 0 && t.To.Tick != 0 {
+		r.log.Info("the tick is that of "+time.UnixMilli(t.To.Tick).Format(time.RFC3339), EventTick)
+	}
 	switch t.Event.Kind {
 	case elect.Granted:
 		if t.To.Tree {
@@ -128,7 +131,7 @@ func (r *Run) stopping(t campaign.Transition) {
 func (r *Run) notReleased(t campaign.Transition) {
 	s := t.From
 	switch {
-	case r.result.Success && s.Lease.Period > 0:
+	case r.result.Success && lease.Round(s.Lease.Period, s.Lease.Exact) > 0:
 		r.warn(EventNotRecorded, "the success could not be recorded, another host may run this tick again", t.Event.Err)
 	case s.Outcome != elect.Lost && s.Outcome != elect.Expired && t.Event.At < s.ValidUntil:
 		r.warn(EventNotReleased, fmt.Sprintf("the lease could not be released, others may have to wait up to %s for its end", s.Lease.TTL), t.Event.Err)

@@ -188,7 +188,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	if g != nil && g.Holder == r.Holder && !g.Cooldown && !g.Revoked && g.Boot == now.Boot { // asked again
 		g.extend(now)
 		st.Settling = nil
-		return st.lease(r.Period), nil
+		return st.lease(r.Period, r.Exact), nil
 	}
 	if slices.Contains(st.Released, r.Holder) {
 		return lease.Lease{}, lease.ErrReleased
@@ -196,8 +196,11 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	if now.Wall < early {
 		return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("the store's clock shows a time before 2001"), Hint: "set the clock of the store's host"}
 	}
-	tick := cmp.Or(r.Tick, now.Wall)
-	if covers(st.Served, tick, r.Period, now) {
+	if r.TickUntil != 0 && (now.Wall < r.TickFrom || now.Wall >= r.TickUntil) {
+		return lease.Lease{}, &lease.ClockError{Tick: now.Wall}
+	}
+	tick, round, reach := cmp.Or(r.Tick, now.Wall), lease.Round(r.Period, r.Exact), lease.Reach(r.Period, r.Exact)
+	if covers(st.Served, tick, round, now.Wall+reach) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.Served, now)}
 	}
 	if g.lives(now) {
@@ -219,7 +222,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	}
 	// A tick is not run after a newer one, whatever became of that.
 	triedOut := r.Tries > 0 && st.Starts >= r.Tries
-	if covers(st.Anchor, tick, r.Period, now) && (triedOut || !sameRound(tick, st.Anchor, r.Period)) {
+	if covers(st.Anchor, tick, round, now.Wall+reach) && (triedOut || !sameRound(tick, st.Anchor, round)) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.Anchor, now), GivenUp: true}
 	}
 	if g != nil && g.Holder != r.Holder {
@@ -229,8 +232,8 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		Holder: r.Holder, TTL: r.TTL.Milliseconds(), Boot: now.Boot,
 		Acquired: now.Up, MinHold: now.Up + r.MinHold.Milliseconds(),
 		Started: now.Wall, Tick: tick, Meta: r.Meta,
-	}, r.Period, now)
-	return st.lease(r.Period), nil
+	}, r.Period, r.Exact, now)
+	return st.lease(r.Period, r.Exact), nil
 }
 
 // Renew is [lease.Store]'s. A lease that is over by the store's clock comes back
@@ -253,11 +256,11 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 			Holder: l.Holder, TTL: l.TTL.Milliseconds(), Boot: now.Boot,
 			Acquired: l.AcquiredAt, MinHold: l.MinHoldUntil,
 			Started: now.Wall - (now.Up - l.AcquiredAt), Tick: l.Tick, Meta: l.Meta,
-		}, l.Period, now)
+		}, l.Period, l.Exact, now)
 		l.Reasserted = true
 	}
 	st.Server, st.Settling = now.Server, nil
-	renewed := st.lease(l.Period)
+	renewed := st.lease(l.Period, l.Exact)
 	renewed.Reasserted = l.Reasserted
 	return renewed, nil
 }
@@ -271,7 +274,7 @@ func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 		st.Settling = nil // its holder has been heard of
 		st.end(l, r, now)
 	}
-	if r.Success && l.Period > 0 && (l.Tick > st.Served || ahead(st.Served, l.Period, now)) {
+	if r.Success && lease.Round(l.Period, l.Exact) > 0 && (l.Tick > st.Served || st.Served > now.Wall+lease.Reach(l.Period, l.Exact)) {
 		st.Served = l.Tick
 		st.remember(l.TTL.Milliseconds(), l.Period.Milliseconds(), 0)
 	}
@@ -292,7 +295,7 @@ func (st *State) end(l lease.Lease, r lease.Result, now Instant) {
 		return
 	}
 	st.Grant = nil
-	if !r.Ran && l.Period > 0 && sameRound(st.Anchor, l.Tick, l.Period) && st.Starts > 0 {
+	if round := lease.Round(l.Period, l.Exact); !r.Ran && round > 0 && sameRound(st.Anchor, l.Tick, round) && st.Starts > 0 {
 		st.Starts--
 	}
 }
@@ -359,28 +362,28 @@ func (st *State) Status(now Instant) lease.Status {
 }
 
 // grant makes g the newest grant and counts it as a start of its tick.
-func (st *State) grant(token int64, g *Grant, period time.Duration, now Instant) {
+func (st *State) grant(token int64, g *Grant, period time.Duration, exact bool, now Instant) {
 	st.Token, st.Grant, st.Settling, st.Server = token, g, nil, now.Server
 	g.extend(now)
 	st.remember(g.TTL, period.Milliseconds(), g.MinHold-g.Acquired)
 	if period > 0 {
 		st.Period = period.Milliseconds()
 	}
-	switch {
-	case covers(st.Anchor, g.Tick, period, now):
+	switch round := lease.Round(period, exact); {
+	case covers(st.Anchor, g.Tick, round, now.Wall+lease.Reach(period, exact)):
 		st.Starts++
-	case period > 0:
+	case round > 0:
 		st.Anchor, st.Starts = g.Tick, 1
 	}
 }
 
 // lease is the living grant as its holder gets it.
-func (st *State) lease(period time.Duration) lease.Lease {
+func (st *State) lease(period time.Duration, exact bool) lease.Lease {
 	g := st.Grant
 	return lease.Lease{
 		Key: st.Key, Holder: g.Holder, Token: st.Token, TTL: milliseconds(g.TTL),
 		AcquiredAt: g.Acquired, MinHoldUntil: g.MinHold,
-		Tick: g.Tick, Period: period, Meta: g.Meta, HandOver: g.HandOver,
+		Tick: g.Tick, Period: period, Exact: exact, Meta: g.Meta, HandOver: g.HandOver,
 	}
 }
 
@@ -490,22 +493,14 @@ func (st *State) note(r lease.Run) {
 }
 
 // covers reports whether a candidate with this tick is late for what happened at
-// mark.
-func covers(mark, tick int64, period time.Duration, now Instant) bool {
-	return period > 0 && sameRound(mark, tick, period) && !ahead(mark, period, now)
+// mark. One after most is of a clock that was wrong: it must not silence a job until
+// that time comes.
+func covers(mark, tick, round, most int64) bool {
+	return round > 0 && sameRound(mark, tick, round) && mark <= most
 }
 
-// sameRound reports whether tick is not of a later round than mark: hosts see
-// one round at times that differ by less than half a period.
-func sameRound(mark, tick int64, period time.Duration) bool {
-	return tick < mark+(period.Milliseconds()+1)/2
-}
-
-// ahead reports whether mark can only stem from a clock that was wrong: it must
-// not silence a job until that time comes.
-func ahead(mark int64, period time.Duration, now Instant) bool {
-	return mark > now.Wall+period.Milliseconds()
-}
+// sameRound reports whether tick is not of a later round than mark.
+func sameRound(mark, tick, round int64) bool { return tick < mark+round }
 
 // since is how long ago an Instant of wall time was.
 func since(wall int64, now Instant) time.Duration { return milliseconds(max(0, now.Wall-wall)) }

@@ -175,7 +175,8 @@ func TestStartIsTakenBackFromItsRound(t *testing.T) {
 
 // Redis' scripts divide without rounding.
 func TestHalfOfAnOddPeriod(t *testing.T) {
-	if !sameRound(100, 102, 5*time.Millisecond) || sameRound(100, 103, 5*time.Millisecond) {
+	round := lease.Round(5*time.Millisecond, false)
+	if !sameRound(100, 102, round) || sameRound(100, 103, round) {
 		t.Error("2 ms are less than half of 5 ms, and 3 ms are more")
 	}
 }

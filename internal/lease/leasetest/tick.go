@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -26,6 +27,11 @@ var tickTests = []test{
 	{"a late success does not turn the ticks back", ticksOnlyGrow},
 	{"without a period ticks are neither read nor written", noPeriodNoTicks},
 	{"a tick from the far future silences nothing", farFutureTick},
+	{"two exact ticks are the same or not", exactTicks},
+	{"an exact tick has its own starts", exactStarts},
+	{"an exact tick may be ahead of the store's time, by a day", exactAhead},
+	{"a tick is that of the store's time", tickOfStoreTime},
+	{"a wrong clock is told before anything else", clockToldFirst},
 }
 
 // period is long against all that a test takes, so that only the ticks given
@@ -266,4 +272,123 @@ func farFutureTick(t *testing.T, h Harness) {
 	release(t, s, h.Grant(t, s, at(r, first.Tick+half)), succeeded)
 	r.Tries = 5 // what refuses is the success
 	refused(t, s, at(r, first.Tick+half), lease.ErrDone)
+}
+
+// naming is a candidate whose ticks are instants of a schedule. Nobody need know
+// when the next one is.
+func (h Harness) naming() lease.Request {
+	r := h.request()
+	r.Exact, r.Tries = true, 2
+	return r
+}
+
+func exactTicks(t *testing.T, h Harness) {
+	for _, period := range []time.Duration{0, period} {
+		s, r := h.Open(t), h.naming()
+		r.Period = period
+		l := h.Grant(t, s, r)
+		if l.Tick <= 0 || l.Period != period || !l.Exact {
+			t.Fatalf("granted %+v", l)
+		}
+		release(t, s, l, failed)
+		release(t, s, h.Grant(t, s, at(r, l.Tick)), succeeded)
+		refused(t, s, at(r, l.Tick), lease.ErrDone)
+		refused(t, s, at(r, l.Tick-1), lease.ErrDone)
+		release(t, s, h.Grant(t, s, at(r, l.Tick+1)), succeeded)
+		refused(t, s, at(r, l.Tick+1), lease.ErrDone)
+		plain := at(r, l.Tick+half-1) // by --once-per 1h
+		plain.Exact, plain.Period = false, time.Hour
+		refused(t, s, plain, lease.ErrDone)
+	}
+}
+
+func exactStarts(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.naming()
+	r.Period = period
+	first := h.Grant(t, s, r)
+	release(t, s, first, notRun) // no start
+	for range 2 {
+		release(t, s, h.Grant(t, s, at(r, first.Tick)), failed)
+	}
+	refused(t, s, at(r, first.Tick), lease.ErrDone)
+	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed)
+	r.Tries = 5
+	if told := done(t, s, at(r, first.Tick)); !told.GivenUp { // not after a newer one
+		t.Errorf("%+v", told)
+	}
+	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed)
+}
+
+// The name may be a host's time, and that host's clock wrong.
+func exactAhead(t *testing.T, h Harness) {
+	const hour, day = int64(time.Hour / time.Millisecond), 24 * int64(time.Hour/time.Millisecond)
+	s, r := h.Open(t), h.naming()
+	r.Tries = 5
+	first := h.Grant(t, s, r)
+	release(t, s, first, notRun)
+	release(t, s, h.Grant(t, s, at(r, first.Tick+day-hour)), succeeded)
+	refused(t, s, at(r, first.Tick+day-hour), lease.ErrDone)
+	refused(t, s, at(r, first.Tick), lease.ErrDone)
+	release(t, s, h.Grant(t, s, at(r, first.Tick+2*day)), succeeded)
+	release(t, s, h.Grant(t, s, at(r, first.Tick)), succeeded)
+	refused(t, s, at(r, first.Tick), lease.ErrDone)
+}
+
+// during is another candidacy of r for a tick that is right from then until then by
+// the store's clock.
+func during(r lease.Request, tick, from, until int64) lease.Request {
+	r = at(r, tick)
+	r.TickFrom, r.TickUntil = from, until
+	return r
+}
+
+func tickOfStoreTime(t *testing.T, h Harness) {
+	const hour = int64(time.Hour / time.Millisecond)
+	s, r := h.Open(t), h.naming()
+	r.Tries = 1
+	probe := h.Grant(t, s, r)
+	release(t, s, probe, notRun)
+	now := probe.Tick
+	for _, wrong := range []lease.Request{
+		during(r, now, now-hour, now), // the first instant that is not its own
+		during(r, now, now-2*hour, now-hour),
+		during(r, now+hour, now+hour, now+2*hour),
+	} {
+		told := clockDiffers(t, s, wrong)
+		if most := now + (h.Unit + patience).Milliseconds(); told.Tick < now || told.Tick > most {
+			t.Errorf("the store's time is %d, told at %d", told.Tick, now)
+		}
+	}
+	right := during(r, now+1, now-hour, now+hour) // nothing of the above was a start
+	l := h.Grant(t, s, right)
+	if l.Tick != now+1 {
+		t.Errorf("granted tick %d, asked for %d", l.Tick, now+1)
+	}
+	right.TickUntil = now // its answer was lost, and the time is over
+	if again := h.Grant(t, s, right); again.Token != l.Token || again.Tick != l.Tick {
+		t.Errorf("granted %+v, and then %+v", l, again)
+	}
+	release(t, s, l, succeeded)
+	refused(t, s, during(r, now+1, now-hour, now+hour), lease.ErrDone)
+}
+
+// Of a tick that is not the candidate's it need not know whether it is served.
+func clockToldFirst(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.naming()
+	first := h.Grant(t, s, r)
+	release(t, s, first, succeeded)
+	clockDiffers(t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
+	h.Grant(t, s, at(r, first.Tick+1))
+	clockDiffers(t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
+}
+
+// clockDiffers wants to be told that the tick is not that of the store's time.
+func clockDiffers(t *testing.T, s lease.Store, r lease.Request) *lease.ClockError {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), r)
+	var differs *lease.ClockError
+	if !errors.As(err, &differs) {
+		t.Fatalf("acquire: %+v, error %v, want a *ClockError", l, err)
+	}
+	return differs
 }

@@ -1,7 +1,9 @@
 -- acquire: one attempt to get the lease
--- ARGV 1 holder 2 ttl 3 min hold 4 tick (0: now) 5 period (0: no ticks) 6 tries (0: any number) 7 settle 8 keep 9 meta
+-- ARGV 1 holder 2 ttl 3 min hold 4 tick (0: now) 5 period (0: unknown) 6 tries (0: any number) 7 settle 8 keep 9 meta
 --      of the lease that this candidate was told of last: 10 token (0: of none) 11 its holder's ttl 12 expires
 --      13 how much of that is left by the candidate's own clock
+--      14 round: ticks so far apart are not the same (0: no ticks) 15 reach: a recorded tick counts no further ahead
+--      the tick was chosen for the times 16 from 17 until, that one excluded (0: for all)
 -- {1, now, token, tick, acquired, min hold until}         granted; the same again to a holder that asks again
 -- {0, now, left, why, value, token, ttl, since, expires}  denied; why held|cooldown|revoked|foreign; held since so long,
 --                                                         0: unknown
@@ -10,8 +12,10 @@
 --                                                         tries, or for a newer one that has been started
 -- {5, now, left, since, until, by, reason}                paused; denied before it settles
 -- {4, now}                                                this holder id has released already
+-- {6, now}                                                the tick was chosen for another time than this server's
 local me, ttl, minhold, tick = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local period, tries, settle = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local round, reach, from, to = tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
 local keep, meta = kept(ARGV[8]), ARGV[9]
 local seen, seenttl, seenexpires, seenleft = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
 if now < 978307200000 then return bad('TIME', 'this is before 2001') end -- no ticks nor tokens by such a clock
@@ -27,16 +31,18 @@ end
 -- no late or repeated message brings back a candidacy that has ended
 if value ~= me and string.find(st.released, ' ' .. me .. ' ', 1, true) then return {4, now} end
 
--- near: tick belongs to the same round as the one that is recorded. A record from the far future is garbage (or of a
+if value ~= me and to > 0 and (now < from or now >= to) then return {6, now} end
+
+-- near: tick is not of a later round than the one that is recorded. A record from the far future is garbage (or of a
 -- clock long set back) and must not silence the job.
-local function near(recorded) return recorded and tick < recorded + period / 2 and recorded <= now + period end
+local function near(recorded) return recorded and tick < recorded + round and recorded <= now + reach end
 local function done(at, why)
   ping(WAKE) -- whoever is done may have taken a wake-up that another needs
   return {3, now, at, why}
 end
 local ok = int(st.served_tick)
 -- before held: a served tick needs no waiting
-if period > 0 and value ~= me and near(ok) then return done(ok, 'served') end
+if round > 0 and value ~= me and near(ok) then return done(ok, 'served') end
 
 -- settling begins to settle the key, or goes on, for need from the beginning on, and returns when that is over. The holder
 -- is called once.
@@ -117,16 +123,17 @@ if not value then
 end
 
 local anchor, starts = int(st.series_tick), int(st.starts) or 0
-if period > 0 then
+if round > 0 then
   if not near(anchor) then
     anchor, starts = tick, 0
-  elseif not value and (tick <= anchor - period / 2 or tries > 0 and starts >= tries) then
+  elseif not value and (tick <= anchor - round or tries > 0 and starts >= tries) then
     return done(anchor, 'given-up')
   end
 end
 local new = math.max((token or 0) + 1, seen + 1, now) -- at least the time: it grows even over the loss of the counter
 if new > MAXINT then return bad(STATE, 'token is out of range') end
-if period > 0 then redis.call('HSET', STATE, 'series_tick', str(anchor), 'starts', str(starts + 1), 'period', ARGV[5]) end
+if round > 0 then redis.call('HSET', STATE, 'series_tick', str(anchor), 'starts', str(starts + 1)) end
+if period > 0 then redis.call('HSET', STATE, 'period', ARGV[5]) end
 if token and st.holder ~= '' and st.holder ~= me and host(st.holder) then -- a run that never released
   file(token, record(token, int(st.tick) or 0, int(st.acquired) or 0, math.min(int(st.expires) or now, now), nil, st.holder), keep)
 end

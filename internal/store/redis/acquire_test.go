@@ -15,7 +15,7 @@ func TestAcquireScript(t *testing.T) {
 		},
 		{
 			name: "granted with everything asked for", before: known,
-			call: "acquire hold=50s tick=now-20s period=1h tries=2 seen=0 keep=200s", want: "1 now now now-20s now now+50s",
+			call: "acquire hold=50s tick=now-20s period=1h round=1800s reach=1h tries=2 seen=0 keep=200s", want: "1 now now now-20s now now+50s",
 			after: "PTTL LEASE = 50s; PTTL STATE = 200s; HMGET STATE min_hold_until tick expires series_tick starts = now+50s now-20s now+50s now-20s 1",
 		},
 		{
@@ -66,7 +66,7 @@ func TestAcquireScript(t *testing.T) {
 		},
 		{
 			name: "a state of garbage counts as none", before: "HSET STATE token x holder y acquired -1 min_hold_until 1e9 tick z ttl 99999999999999999 expires 0x1 settle_since - settle_due - served_tick ~ series_tick ! starts ?",
-			call: "acquire period=1h tries=1 settle=0", want: "1 now now now now now", after: "HMGET STATE token holder series_tick starts = now me now 1; EXISTS RUNS = 0",
+			call: "acquire period=1h round=1800s reach=1h tries=1 settle=0", want: "1 now now now now now", after: "HMGET STATE token holder series_tick starts = now me now 1; EXISTS RUNS = 0",
 		},
 		{
 			name: "wake-ups of the past end with a grant", before: known + "RPUSH WAKE 1; RPUSH CTL 1",
@@ -105,7 +105,7 @@ func TestAcquireHealsItsOwnOnly(t *testing.T) {
 
 // Gap 2: starts per tick.
 func TestAcquireCountsStarts(t *testing.T) {
-	const call = "acquire period=100s tries=2 tick=now"
+	const call = "acquire round=50s reach=100s tries=2 tick=now"
 	runScriptCases(t, []scriptCase{
 		{name: "the first", before: known, call: call, want: "1 now now now now now", after: "HMGET STATE series_tick starts = now 1"},
 		{name: "the second", before: ended + "HSET STATE series_tick now-20s starts 1", call: call, want: "1 now now now now now", after: "HMGET STATE series_tick starts = now-20s 2"},
@@ -126,7 +126,7 @@ func TestAcquireCountsStarts(t *testing.T) {
 }
 
 func TestAcquireTicksDone(t *testing.T) {
-	const call = "acquire period=100s tick=now"
+	const call = "acquire round=50s reach=100s tick=now"
 	runScriptCases(t, []scriptCase{
 		{name: "served", before: ended + "HSET STATE served_tick now-20s", call: call, want: "3 now now-20s served", after: "LLEN WAKE = 1; PTTL WAKE = 5s; GET LEASE = nil"},
 		{name: "served while held", before: rival + "HSET STATE served_tick now-20s", call: call, want: "3 now now-20s served"},

@@ -304,11 +304,11 @@ func (s *stage) command(t *testing.T, step step) []any {
 	var args []any
 	switch step.verb {
 	case "acquire":
-		args = []any{c.holder, c.ttl, c.minHold, c.tick, c.period, c.tries, settling, c.keep(), "{}", c.seen, c.seenTTL, c.seenEnds, c.seenLeft}
+		args = []any{c.holder, c.ttl, c.minHold, c.tick, c.period, c.tries, settling, c.keep(), "{}", c.seen, c.seenTTL, c.seenEnds, c.seenLeft, c.round(), c.reach(), c.from, c.to}
 	case "renew":
 		args = []any{c.holder, c.token, c.ttl, c.granted, c.holdUntil, c.tick, c.keep(), "{}"}
 	case "release":
-		args = []any{c.holder, c.token, bit(c.ran), bit(c.success), c.exit, c.tick, c.granted, c.holdUntil, c.period, c.keep()}
+		args = []any{c.holder, c.token, bit(c.ran), bit(c.success), c.exit, c.tick, c.granted, c.holdUntil, c.round(), c.reach(), c.keep()}
 	case "revoke":
 		args = []any{bit(c.atOnce), minKeep.Milliseconds(), 30 * second}
 	case "pause":
@@ -359,7 +359,7 @@ func kindOf(verb string, answer []any) string {
 func (s *stage) checkSeen(t *testing.T) {
 	for _, kind := range []string{
 		"acquire 1", "acquire 1 again", "acquire 0 held", "acquire 0 cooldown", "acquire 0 revoked", "acquire 0 foreign",
-		"acquire 2 fresh", "acquire 2 rollback", "acquire 2 vanished", "acquire 2 expired", "acquire 3 served", "acquire 3 given-up", "acquire 4", "acquire 5", "pause 1 held", "pause 1 ", "resume 1 held", "resume 1 ",
+		"acquire 2 fresh", "acquire 2 rollback", "acquire 2 vanished", "acquire 2 expired", "acquire 3 served", "acquire 3 given-up", "acquire 4", "acquire 5", "acquire 6", "pause 1 held", "pause 1 ", "resume 1 held", "resume 1 ",
 		"acquire fault: field token is out of range", "acquire fault: token is out of range", "renew 1", "renew 2", "renew 0 other",
 		"renew 0 cooldown", "renew 0 revoked", "renew 0 newer", "renew 0 released",
 		"release 1", "release 0 gone", "release 0 other", "pass 1",

@@ -30,6 +30,7 @@ func (s step) String() string {
 	}{
 		{"ttl", s.ttl}, {"min hold", s.minHold}, {"tick", s.tick}, {"period", s.period}, {"tries", s.tries}, {"seen", s.seen},
 		{"seen ttl", s.seenTTL}, {"seen ends", s.seenEnds}, {"seen left", s.seenLeft}, {"token", s.token}, {"granted", s.granted}, {"hold until", s.holdUntil}, {"last until", s.lastUntil}, {"pause", s.pause},
+		{"from", s.from}, {"to", s.to},
 	} {
 		if field.n > began/2 {
 			fmt.Fprintf(&b, " %s began%+d", field.name, field.n-began)
@@ -42,6 +43,9 @@ func (s step) String() string {
 	}
 	if s.atOnce {
 		b.WriteString(" at once")
+	}
+	if s.exact {
+		b.WriteString(" exact")
 	}
 	return b.String()
 }
@@ -106,13 +110,24 @@ type world struct {
 	field      string // what is spoilt most often
 	period     int64
 	ttl        int64
+	exact      bool // candidates name their ticks
 }
 
 func newWorld(seed int64, m *model) *world {
 	w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 0)), model: m}
 	w.period = w.pick(2*second, 2*second+1, minute, hour, day)
 	w.ttl = w.pick(second, 30*second, 90*second, 8*hour)
+	w.exact = seed%7 == 3
 	return w
+}
+
+// name gives the candidate the tick for a time that may be another than the store's.
+func (w *world) name(c *call, now int64) {
+	c.exact, c.tick = true, now-now%w.period
+	c.from, c.to = c.tick, c.tick+w.period
+	if w.IntN(4) == 0 { // by name alone
+		c.from, c.to = 0, 0
+	}
 }
 
 func (w *world) pick(of ...int64) int64 { return of[w.IntN(len(of))] }
@@ -162,6 +177,9 @@ func troubled(seed int64, m *model, setBack bool) []step {
 			}
 			if w.IntN(8) == 0 { // it has met a holder that the store may have forgotten
 				line.seen, line.seenTTL = w.now+w.pick(-second, 0, hour), w.pick(0, 200, w.ttl)
+			}
+			if w.exact {
+				w.name(&line, w.now+w.pick(0, 0, 0, -w.period, w.period))
 			}
 			w.ask(w.arrive(line), s)
 		default:
@@ -246,11 +264,17 @@ func (w *world) ask(c *candidate, s step) {
 	case 1:
 		c.leads, c.lastUntil = true, w.now+c.ttl
 		c.token, c.tick, c.granted, c.holdUntil = a[2].(int64), a[3].(int64), a[4].(int64), a[5].(int64)
-	case 0, 2, 5:
+	case 0, 2, 5, 6:
 		if a[0] == 0 && w.IntN(4) > 0 { // an answer has shown it that lease
 			c.seen, c.seenTTL, c.seenEnds, c.seenLeft = a[5].(int64), a[6].(int64), a[8].(int64), w.pick(0, 0, 1, w.ttl)
 		}
-		if c.tick == 0 && w.IntN(8) > 0 { // else the answer was lost
+		if w.IntN(8) == 0 { // the answer was lost
+			return
+		}
+		if c.to != 0 {
+			c.tick, c.from, c.to = w.now-w.now%w.period, 0, 0
+		}
+		if c.tick == 0 {
 			c.tick = w.now
 		}
 	default:

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // The rules of the contract for one key, in Go, as plain as they can be said:
@@ -36,6 +38,8 @@ const (
 type call struct {
 	holder                               string
 	ttl, minHold, tick, period, tries    int64
+	from, to                             int64 // the times for which the tick was chosen
+	exact                                bool
 	seen, seenTTL, seenEnds, seenLeft    int64
 	token, granted, holdUntil, lastUntil int64
 	ran, success, atOnce                 bool
@@ -46,6 +50,9 @@ type call struct {
 func (c call) keep() int64 {
 	return keep(time.Duration(c.ttl)*time.Millisecond, time.Duration(c.period)*time.Millisecond)
 }
+
+func (c call) round() int64 { return lease.Round(time.Duration(c.period)*time.Millisecond, c.exact) }
+func (c call) reach() int64 { return lease.Reach(time.Duration(c.period)*time.Millisecond, c.exact) }
 
 // kept is for how long the memory is: no less than it is already.
 func (m *model) kept(keep int64) int64 { return max(keep, m.memoryEnd-m.now) }
@@ -142,7 +149,9 @@ func (m *model) acquire(c call) []any {
 		return m.grantAgain(c, tick)
 	case !mine && slices.Contains(m.released, c.holder):
 		return m.answer(4)
-	case !mine && m.serves(m.served, tick, c.period):
+	case !mine && c.to != 0 && (m.now < c.from || c.to <= m.now):
+		return m.answer(6)
+	case !mine && m.serves(m.served, tick, c):
 		return m.done(m.served, "served")
 	case !mine && m.value != "":
 		return m.deny(c)
@@ -154,20 +163,37 @@ func (m *model) acquire(c call) []any {
 				return m.answer(2, left, why)
 			}
 		}
-		// A newer round has begun when its first tick is half a period away.
+		// A newer round has begun when its first tick is half a period away, or another.
 		newer := 2*(m.anchor-tick) >= c.period
-		if m.serves(m.anchor, tick, c.period) && (newer || c.tries > 0 && m.starts >= c.tries) {
+		if c.exact {
+			newer = m.anchor > tick
+		}
+		if m.serves(m.anchor, tick, c) && (newer || c.tries > 0 && m.starts >= c.tries) {
 			return m.done(m.anchor, "given-up")
 		}
 	}
 	return m.grant(c, tick)
 }
 
-// serves says whether a run with the tick recorded is also one for tick. More
-// than a period ahead of the clock no run can have been.
-func (m *model) serves(recorded, tick, period int64) bool {
-	return period > 0 && recorded != none && 2*tick < 2*recorded+period && recorded <= m.now+period
+// serves says whether a run with the tick recorded is also one for tick.
+func (m *model) serves(recorded, tick int64, c call) bool {
+	same := 2*tick < 2*recorded+c.period
+	if c.exact {
+		same = tick <= recorded
+	}
+	return c.ticks() && recorded != none && same && !m.wrong(recorded, c)
 }
+
+// wrong says that no run can have been so far ahead of the clock: more than a period,
+// or a day if the tick was named.
+func (m *model) wrong(recorded int64, c call) bool {
+	if c.exact {
+		return recorded-m.now > max(c.period, day)
+	}
+	return recorded-m.now > c.period
+}
+
+func (c call) ticks() bool { return c.exact || c.period > 0 }
 
 func (m *model) done(tick int64, why string) []any {
 	m.wakeEnd = m.now + wakeLife
@@ -263,11 +289,14 @@ func (m *model) grant(c call, tick int64) []any {
 	if m.token != none && m.holder != c.holder && strings.HasPrefix(m.holder, "host-") {
 		m.file(m.token, or(m.tick, 0), or(m.granted, 0), min(or(m.ends, m.now), m.now), none, m.holder, m.kept(c.keep()))
 	}
-	if c.period > 0 {
-		if !m.serves(m.anchor, tick, c.period) {
+	if c.ticks() {
+		if !m.serves(m.anchor, tick, c) {
 			m.anchor, m.starts = tick, 0
 		}
-		m.starts, m.period = or(m.starts, 0)+1, c.period
+		m.starts = or(m.starts, 0) + 1
+	}
+	if c.period > 0 {
+		m.period = c.period
 	}
 	keep := m.kept(c.keep())
 	m.hold(c, token, tick, m.now, m.now+c.minHold)
@@ -348,10 +377,14 @@ func (m *model) release(c call) []any {
 		m.token = max(counter, c.token)
 		m.wakeEnd = m.now + wakeLife
 	}
-	if c.period > 0 && (has || last) && !c.ran && m.anchor != none && 2*c.tick < 2*m.anchor+c.period && m.starts > 0 {
+	later := 2*c.tick >= 2*m.anchor+c.period
+	if c.exact {
+		later = c.tick > m.anchor
+	}
+	if c.ticks() && (has || last) && !c.ran && m.anchor != none && !later && m.starts > 0 {
 		m.starts--
 	}
-	if c.period > 0 && c.success && (c.tick > m.served || m.served > m.now+c.period) {
+	if c.ticks() && c.success && (c.tick > m.served || m.wrong(m.served, c)) {
 		m.served = c.tick
 	}
 	if known := slices.Contains(m.released, c.holder); !known || has || last || c.success {

@@ -1,9 +1,10 @@
 -- release: end the lease if it is still the caller's, file the run once, wake one standby
--- ARGV 1 holder 2 token 3 ran 0|1 4 success 0|1 5 exit 6 tick 7 acquired 8 min hold until 9 period (0: no ticks) 10 keep
+-- ARGV 1 holder 2 token 3 ran 0|1 4 success 0|1 5 exit 6 tick 7 acquired 8 min hold until 9 round (0: no ticks)
+--      10 reach 11 keep
 -- {1, now}             it was the caller's, or still cools down after this release was sent before
 -- {0, now, why, value} it was not any more; why gone|other
 local me, mine, ran, success = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
-local tick, period, keep = tonumber(ARGV[6]), tonumber(ARGV[9]), kept(ARGV[10])
+local tick, round, reach, keep = tonumber(ARGV[6]), tonumber(ARGV[9]), tonumber(ARGV[10]), kept(ARGV[11])
 local ours = (value == me and (token or 0) <= mine) or value == 'revoked:' .. me
 
 if ours then
@@ -25,13 +26,13 @@ if ours or ended then
   if (token or 0) < mine then redis.pcall('HSET', STATE, 'token', ARGV[2]) end
   ping(WAKE)
 end
-if period > 0 then
+if round > 0 then
   local anchor, starts, ok = int(st.series_tick), int(st.starts) or 0, int(st.served_tick)
-  if (ours or ended) and not ran and anchor and tick < anchor + period / 2 and starts > 0 then
+  if (ours or ended) and not ran and anchor and tick < anchor + round and starts > 0 then
     redis.pcall('HSET', STATE, 'starts', str(starts - 1)) -- once: the id is gone now
   end
   -- the last served tick only grows, unless it is garbage of the far future
-  if success and (not ok or tick > ok or ok > now + period) then redis.pcall('HSET', STATE, 'served_tick', ARGV[6]) end
+  if success and (not ok or tick > ok or ok > now + reach) then redis.pcall('HSET', STATE, 'served_tick', ARGV[6]) end
 end
 if ours or ended or success or not known then redis.pcall('PEXPIRE', STATE, keep) end
 if ran then file(mine, record(mine, tick, tonumber(ARGV[7]), now, ARGV[5], me), keep) end

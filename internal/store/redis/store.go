@@ -135,7 +135,8 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 	a, err := s.eval(ctx, op, acquireLua, r.Key,
 		string(r.Holder), r.TTL.Milliseconds(), r.MinHold.Milliseconds(), r.Tick, r.Period.Milliseconds(), r.Tries,
 		settle.Milliseconds(), keep(r.TTL, r.Period), r.Meta,
-		r.Seen.Token, r.Seen.TTL.Milliseconds(), r.Seen.Expires, milliseconds(r.Seen.Left))
+		r.Seen.Token, r.Seen.TTL.Milliseconds(), r.Seen.Expires, milliseconds(r.Seen.Left),
+		lease.Round(r.Period, r.Exact), lease.Reach(r.Period, r.Exact), r.TickFrom, r.TickUntil)
 	if err != nil {
 		return lease.Lease{}, err
 	}
@@ -145,7 +146,7 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 		err = &lease.HeldError{Remaining: a.duration(2), Why: a.heldReason(3), Value: a.str(4), Token: a.int(5), TTL: a.duration(6), Since: a.duration(7), Expires: a.int(8), Tick: a.int(1)}
 	case 1:
 		l := lease.Lease{
-			Key: r.Key, Holder: r.Holder, TTL: r.TTL, Period: r.Period, Meta: r.Meta,
+			Key: r.Key, Holder: r.Holder, TTL: r.TTL, Period: r.Period, Exact: r.Exact, Meta: r.Meta,
 			Token: a.int(2), Tick: a.int(3), AcquiredAt: a.int(4), MinHoldUntil: a.int(5),
 		}
 		if !a.bad && l.Token > 0 {
@@ -161,6 +162,8 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 	case 5:
 		s.servers.conns.yield()
 		err = &lease.PausedError{Pause: a.pause(3), Remaining: a.duration(2), Tick: a.int(1)}
+	case 6:
+		err = &lease.ClockError{Tick: a.int(1)}
 	default:
 		a.bad = true
 	}
@@ -217,7 +220,7 @@ func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) erro
 	const op = "release"
 	a, err := s.eval(network.Holder(ctx), op, releaseLua, l.Key,
 		string(l.Holder), l.Token, bit(r.Ran), bit(r.Success), r.Exit, l.Tick, l.AcquiredAt, l.MinHoldUntil,
-		l.Period.Milliseconds(), keep(l.TTL, l.Period))
+		lease.Round(l.Period, l.Exact), lease.Reach(l.Period, l.Exact), keep(l.TTL, l.Period))
 	if err != nil {
 		return err
 	}

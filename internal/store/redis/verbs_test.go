@@ -63,7 +63,7 @@ func TestReleaseScript(t *testing.T) {
 
 // Gap 2, the other half: a start after which nothing ran is taken back once.
 func TestReleaseTakesAStartBack(t *testing.T) {
-	const call = "release period=100s ran=0"
+	const call = "release round=50s reach=100s ran=0"
 	const two = "HSET STATE series_tick now-20s starts 2;"
 	runScriptCases(t, []scriptCase{
 		{name: "taken back", before: leads + two, call: call, want: "1 now", after: "HMGET STATE series_tick starts = now-20s 1"},
@@ -73,13 +73,13 @@ func TestReleaseTakesAStartBack(t *testing.T) {
 		{name: "not below none", before: leads + "HSET STATE series_tick now-20s starts 0", call: call, want: "1 now", after: "HGET STATE starts = 0"},
 		{name: "not of an earlier round", before: leads + "HSET STATE series_tick now-90s starts 2", call: call, want: "1 now", after: "HGET STATE starts = 2"},
 		{name: "not another's", before: rival + two, call: call, want: "0 now other other", after: "HGET STATE starts = 2"},
-		{name: "not without a period", before: leads + two, call: call + " period=0", want: "1 now", after: "HGET STATE starts = 2"},
+		{name: "not without a period", before: leads + two, call: call + " round=0", want: "1 now", after: "HGET STATE starts = 2"},
 	})
 }
 
 // Gap 4: the last served tick.
 func TestReleaseServesTheTick(t *testing.T) {
-	const call = "release period=100s success=1 exit=0"
+	const call = "release round=50s reach=100s success=1 exit=0"
 	runScriptCases(t, []scriptCase{
 		{name: "the first", before: leads, call: call, want: "1 now", after: "HGET STATE served_tick = now-20s"},
 		{name: "a later one", before: leads + "HSET STATE served_tick now-50s", call: call, want: "1 now", after: "HGET STATE served_tick = now-20s"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // jobs is what schedulers let the hosts do: one successful run per tick, or runs
@@ -14,6 +15,7 @@ import (
 // seen since the store last forgot it.
 type jobs struct {
 	period  time.Duration
+	exact   bool // ticks are those of a schedule, and the hosts' clocks are wrong
 	tries   int
 	minHold time.Duration
 
@@ -25,8 +27,8 @@ type jobs struct {
 	last           *tree
 }
 
-// Every other schedule has ticks, the rest a minimum hold. What must hold then is
-// in jobs.started, besides all that must hold anyway.
+// Every other schedule has ticks, half of them those of a schedule, the rest a minimum
+// hold. What must hold then is in jobs.started, besides all that must hold anyway.
 func TestJobs(t *testing.T) {
 	checkSchedules(t, max(1, *simulations/3), newJobs)
 }
@@ -45,7 +47,7 @@ func newJobsWith(t *testing.T, seed uint64, newStore func(*world) backend) *worl
 	w.jobs = &jobs{minHold: w.upTo(rng, 3*ttl).Truncate(time.Millisecond)}
 	w.pause = ttl / 4
 	if seed%2 == 0 {
-		w.jobs = &jobs{period: 4 * ttl, tries: rng.IntN(4)}
+		w.jobs = &jobs{period: 4 * ttl, exact: seed%4 == 0, tries: rng.IntN(4)}
 	}
 	return w
 }
@@ -60,11 +62,24 @@ func (j *jobs) begin(p *process) {
 			p.set.Wait = p.host.w.upTo(p.rng, j.period*3/4)
 		}
 	}
+	if j.exact {
+		wrong := p.host.w.upTo(p.rng, 2*j.period) - j.period
+		p.set.Request.Exact, p.set.TickAt = true, j.tickAt
+		p.set.WallNow = func() time.Time { return time.UnixMilli(p.host.w.stored(p.host.w.at())).Add(wrong) }
+	}
 }
+
+func (j *jobs) tickAt(now int64) lease.Tick {
+	at := now - now%j.period.Milliseconds()
+	return lease.Tick{At: at, From: at, Until: at + j.period.Milliseconds(), Period: j.period}
+}
+
+// round is by how much ticks are apart that are not the same.
+func (j *jobs) round() int64 { return lease.Round(j.period, j.exact) }
 
 // granted is called once for each grant.
 func (j *jobs) granted(tick int64) {
-	if tick >= j.anchor+j.period.Milliseconds()/2 {
+	if tick >= j.anchor+j.round() {
 		j.anchor, j.grants, j.starts = tick, 0, 0
 	}
 	if j.grants++; j.grants == j.tries {
@@ -85,14 +100,13 @@ func (j *jobs) started(w *world, t *tree) {
 	if j.period == 0 {
 		return
 	}
-	half := j.period.Milliseconds() / 2
 	tick := t.lease.Tick
 	for _, s := range j.served {
-		if tick < s+half {
+		if tick < s+j.round() {
 			w.failLocked("%s runs tick %d, and %d has been served", holder, tick, s)
 		}
 	}
-	if tick <= j.anchor-half {
+	if tick <= j.anchor-j.round() {
 		w.failLocked("%s runs tick %d after one of %d", holder, tick, j.anchor)
 	}
 	if j.starts++; j.tries > 0 && j.starts > j.tries {
@@ -124,9 +138,8 @@ func (j *jobs) observed(p *process, t campaign.Transition) {
 // done reports whether the tick can have been served or given up. The store may
 // have granted the next one since it said so.
 func (j *jobs) done(tick int64) bool {
-	half := j.period.Milliseconds() / 2
-	newer := func(s int64) bool { return tick < s+half }
-	return slices.ContainsFunc(j.succeeded, newer) || slices.ContainsFunc(j.tried, newer) || tick <= j.anchor-half
+	newer := func(s int64) bool { return tick < s+j.round() }
+	return slices.ContainsFunc(j.succeeded, newer) || slices.ContainsFunc(j.tried, newer) || tick <= j.anchor-j.round()
 }
 
 // forget: a lease that is gone is held no longer, and the store may have lost ticks.
