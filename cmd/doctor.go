@@ -27,7 +27,7 @@ Exit status: 0, or 1 if something is bad; what is only doubtful leaves it 0.`,
 		Example: "  leaderrun doctor --store redis://db:6379/0\n  sudo -u cron env -i /usr/bin/leaderrun doctor",
 		Args:    noArguments,
 	}
-	flags := addFlags(command, append(storeFlags, "ttl", "renew", "profile", "kill-after")...)
+	flags := addFlags(command, append(storeFlags, "ttl", "renew", "profile", "kill-after", "once-per", "tick")...)
 	output := outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
 		findings := diagnose(flags)
@@ -93,7 +93,28 @@ func examineStore(c settings.Config) []lease.Finding {
 	defer func() { _ = store.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*run.StoreTimeout)
 	defer cancel()
-	return doctor.Examine(ctx, store, run.NewHolder(), elect.NewTiming(c.TTL, c.Renew, c.KillAfter))
+	return append(doctor.Examine(ctx, store, run.NewHolder(), elect.NewTiming(c.TTL, c.Renew, c.KillAfter)), examineTick(ctx, store, c)...)
+}
+
+// examineTick says which tick a run would have that came now, by the store's clock. Of a
+// store that does not answer something is said already.
+func examineTick(ctx context.Context, store lease.Admin, c settings.Config) []lease.Finding {
+	s, err := store.Inspect(ctx, doctor.Key)
+	if err != nil || !c.HasTicks() {
+		return nil
+	}
+	tick := lease.Tick{At: s.Now, Period: c.OncePer}
+	if at := run.TickAt(c); at != nil {
+		tick = at(s.Now)
+	}
+	text := "a run that came now would be for the tick of " + instant(tick.At)
+	switch {
+	case tick.Until != 0:
+		text += ", one that comes from " + instant(tick.Until) + " on for the next"
+	case c.OncePer != 0:
+		text += ", which is served by a success for one of the " + span(c.OncePer/2) + " before"
+	}
+	return []lease.Finding{doctor.Fine("tick", text)}
 }
 
 // examineHost checks what a run needs of this host.

@@ -131,7 +131,7 @@ func diagnosisOfFree(s lease.Status) diagnosis {
 	d := lastRun(s)
 	if late := overdue(s); late > 0 {
 		d.Well, d.Reason, d.Next = false, "overdue", "leaderrun doctor"
-		d.Text = fmt.Sprintf("nobody came since %s: expected every %s, due %s ago; the last run: %s", instant(newestTick(s)), settings.FormatDuration(s.Period), span(late), d.Text)
+		d.Text = fmt.Sprintf("nobody came since %s: expected again after %s, due %s ago; the last run: %s", instant(newestTick(s)), settings.FormatDuration(s.Period), span(late), d.Text)
 	}
 	return d
 }

@@ -64,7 +64,7 @@ func TestDiagnosis(t *testing.T) {
 		{lease.Status{Now: at(day + 15*minute), Served: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
 			"failed | ran on db2 and failed with 3, the last time at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun history"},
 		{lease.Status{Now: at(day + 16*minute), Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
-			"overdue | nobody came since 2026-11-21 03:00:00 UTC: expected every 24h, due 16m ago; the last run: ran on db2 and failed with 3, the last time at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},
+			"overdue | nobody came since 2026-11-21 03:00:00 UTC: expected again after 24h, due 16m ago; the last run: ran on db2 and failed with 3, the last time at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},
 		{lease.Status{Now: at(time.Hour), Period: day, Starts: 2, Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3), run(-day, minute, 3)}}, false,
 			"failed | ran on db2 and failed with 3, 2 times in a row, the last time at 2026-11-21 03:03:00 UTC (57m ago); starts for its tick: 2 | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3)}}, false,

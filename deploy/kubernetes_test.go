@@ -98,6 +98,12 @@ func TestKubernetes(t *testing.T) {
 		})
 	}
 
+	cronJob := decode[batchv1.CronJob](t, "cronjob.yaml").Spec
+	args := cronJob.JobTemplate.Spec.Template.Spec.Containers[0].Args
+	if want := "CRON_TZ=" + *cronJob.TimeZone + " " + cronJob.Schedule; args[slices.Index(args, "--once-per")+1] != want {
+		t.Errorf("the ticks of %q are not those of %q", args, want)
+	}
+
 	type kustomization struct {
 		APIVersion string              `json:"apiVersion"`
 		Kind       string              `json:"kind"`

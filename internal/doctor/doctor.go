@@ -24,19 +24,19 @@ type Store interface {
 	lease.Admin
 }
 
-// probe is the key under which the doctor leads. It is always the same, since a
+// Key is the one under which the doctor leads. It is always the same, since a
 // store may remember it for weeks.
-const probe = "leaderrun-doctor"
+const Key = "leaderrun-doctor"
 
 // Examine leads for a moment as holder, with every verb that a run needs, and has
 // the store say how its servers are set up.
 func Examine(ctx context.Context, store Store, holder lease.Holder, t elect.Timing) []lease.Finding {
-	l, err := acquire(ctx, store, lease.Request{Key: probe, Holder: holder, TTL: t.TTL, Meta: `{"command":"leaderrun doctor"}`})
+	l, err := acquire(ctx, store, lease.Request{Key: Key, Holder: holder, TTL: t.TTL, Meta: `{"command":"leaderrun doctor"}`})
 	var held *lease.HeldError
 	switch {
 	case errors.As(err, &held):
 		return []lease.Finding{{
-			Subject: "rights", Verdict: lease.Doubtful, Text: fmt.Sprintf("not tried: another doctor has the key %s: %q", probe, held.Value),
+			Subject: "rights", Verdict: lease.Doubtful, Text: fmt.Sprintf("not tried: another doctor has the key %s: %q", Key, held.Value),
 			Hint: fmt.Sprintf("try again, after %s at most", held.Remaining.Round(time.Second)),
 		}}
 	case err != nil:
@@ -72,14 +72,14 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	defer unlisten()
 	called := listen(listening, store)
 	gained, elapsed, clockErr := drift(ctx, store)
-	_, handOverErr := store.HandOver(ctx, probe)
+	_, handOverErr := store.HandOver(ctx, Key)
 	time.AfterFunc(time.Second, unlisten)
 	heard := <-called
-	waitErr := store.Wait(ctx, probe, 10*time.Millisecond)
+	waitErr := store.Wait(ctx, Key, 10*time.Millisecond)
 	if errors.Is(waitErr, lease.ErrNoWakeups) {
 		heard, waitErr = false, nil
 	}
-	passErr := store.Pass(ctx, probe)
+	passErr := store.Pass(ctx, Key)
 	releaseErr := store.Release(ctx, l, lease.Result{Ran: true, Success: true})
 	var findings []lease.Finding
 	for _, err := range []error{renewErr, clockErr, handOverErr, waitErr, passErr, releaseErr} {
@@ -125,7 +125,7 @@ func drift(ctx context.Context, store Store) (gained float64, elapsed time.Durat
 	doubt := time.Duration(0)
 	for i := range ahead {
 		sent := runner.Now()
-		s, err := store.Inspect(ctx, probe)
+		s, err := store.Inspect(ctx, Key)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -150,7 +150,7 @@ func listen(ctx context.Context, store Store) <-chan bool {
 		heard <- true
 		return heard
 	}
-	go func() { heard <- caller.Listen(ctx, probe) == nil }()
+	go func() { heard <- caller.Listen(ctx, Key) == nil }()
 	return heard
 }
 
@@ -170,7 +170,7 @@ func wakeups(heard bool) lease.Finding {
 
 // filed looks whether the store has filed the run of the lease.
 func filed(ctx context.Context, store Store, l lease.Lease) lease.Finding {
-	s, err := store.Inspect(ctx, probe)
+	s, err := store.Inspect(ctx, Key)
 	if err != nil {
 		return Broken("history", err)
 	}

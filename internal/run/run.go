@@ -45,7 +45,9 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line) (campaign.Resu
 	result := campaign.Run(context.Background(), campaign.Settings{
 		Settings:  electSettings(c),
 		Now:       runner.Now,
-		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Tries: c.Tries, Meta: meta(c)},
+		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Exact: c.ExactTicks(), Tries: c.Tries, Meta: meta(c)},
+		TickAt:    TickAt(c),
+		WallNow:   time.Now,
 		NewHolder: NewHolder,
 		Signals:   signals.received,
 		ClockSet:  runner.WallClockSet(),
@@ -66,8 +68,24 @@ func electSettings(c settings.Config) elect.Settings {
 		Leftovers:        c.Leftovers,
 		MaxRuntime:       c.MaxRuntime,
 		Rejoin:           c.Rejoin,
-		OncePer:          c.OncePer > 0,
+		OncePer:          c.HasTicks(),
 	}
+}
+
+// TickAt says which tick a run has that is first answered at that time of the store;
+// nil: that time itself.
+func TickAt(c settings.Config) func(now int64) lease.Tick {
+	named := lease.Tick{At: c.Tick, Period: c.OncePer}
+	switch {
+	case c.Schedule != nil && c.Tick == 0:
+		return c.Schedule.Tick
+	case c.Schedule != nil:
+		named = c.Schedule.Tick(c.Tick)
+		named.From, named.Until = 0, 0
+	case c.Tick == 0:
+		return nil
+	}
+	return func(int64) lease.Tick { return named }
 }
 
 // NewHolder makes the id of a candidacy on this host.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/schedule"
 )
 
 // longest is the longest duration that makes sense, and short enough for sums
@@ -131,6 +132,50 @@ func parsePositive(value string) (time.Duration, *Error) {
 		e = &Error{Problem: "must be longer than 0", Hint: "write it like 500ms, 30s or 5m, or leave it out"}
 	}
 	return d, e
+}
+
+// parseOncePer reads the distance of ticks, or their schedule.
+func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
+	const hint = "write a duration like 1h or 24h, or a schedule in quotes, like '0 3 * * *' or 'CRON_TZ=Europe/Berlin @daily'"
+	if strings.ContainsAny(value, " \t*@=") {
+		s, err := schedule.Parse(value)
+		if err != nil {
+			return 0, nil, &Error{Problem: "is no schedule: " + err.Error(), Hint: hint}
+		}
+		return 0, s, nil
+	}
+	d, e := parsePositive(value)
+	if e != nil {
+		e.Hint = hint
+	}
+	return d, nil, e
+}
+
+// parseTick reads a time and returns it in milliseconds since 1970. A bare number is of
+// microseconds, as systemd writes them. What is off by a factor of a thousand, or more
+// than a day ahead of this host, is not meant: the stores count no such tick as served.
+func parseTick(value string) (int64, *Error) {
+	const hint = "write 2026-03-01T03:00:00Z, @1772334000, or microseconds since 1970"
+	var at time.Time
+	seconds, inSeconds := strings.CutPrefix(value, "@")
+	n, err := strconv.ParseUint(seconds, 10, 63)
+	switch {
+	case err == nil && inSeconds:
+		at = time.Unix(int64(min(n, 1<<40)), 0)
+	case err == nil:
+		at = time.UnixMicro(int64(n))
+	default:
+		if at, err = time.Parse(time.RFC3339, value); err != nil {
+			return 0, &Error{Problem: "is not a time", Hint: hint}
+		}
+	}
+	switch {
+	case at.Year() < 2001:
+		return 0, &Error{Problem: "is before 2001", Hint: hint}
+	case time.Until(at) > 24*time.Hour:
+		return 0, &Error{Problem: "is more than a day ahead of this host's clock", Hint: hint}
+	}
+	return at.UnixMilli(), nil
 }
 
 func parseWait(value string) (time.Duration, *Error) {

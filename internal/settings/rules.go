@@ -56,9 +56,9 @@ const (
 	defaultTries   = 2
 )
 
-// validateTicks checks what --once-per goes with.
+// validateTicks checks what --once-per and --tick go with.
 func (c *Config) validateTicks() error {
-	if c.OncePer == 0 {
+	if !c.HasTicks() {
 		if c.Tries != 0 {
 			return &Error{Setting: "tries", Value: strconv.Itoa(c.Tries), Problem: "means nothing without --once-per", Hint: "add --once-per PERIOD, or leave it out"}
 		}
@@ -67,17 +67,28 @@ func (c *Config) validateTicks() error {
 	if c.Tries == 0 {
 		c.Tries = defaultTries
 	}
+	refused := &Error{Setting: "once-per", Value: FormatDuration(c.OncePer)}
+	shortest := c.OncePer
+	switch {
+	case c.Schedule != nil:
+		refused.Value, shortest = c.Schedule.String(), c.Schedule.Shortest()
+	case c.OncePer == 0:
+		refused.Setting, refused.Value = "tick", time.UnixMilli(c.Tick).Format(time.RFC3339)
+	}
 	refuse := func(problem, hint string) error {
-		return &Error{Setting: "once-per", Value: FormatDuration(c.OncePer), Problem: problem, Hint: hint}
+		refused.Problem, refused.Hint = problem, hint
+		return refused
 	}
 	switch {
-	case c.OncePer < shortestPeriod:
+	case c.OncePer > 0 && c.OncePer < shortestPeriod:
 		return refuse("is shorter than 2s", "use the distance of two ticks of the schedule: 1m, 1h, 24h")
 	case c.MinHold != 0:
 		return refuse("and --min-hold exclude each other: a served tick already keeps late hosts from running", "leave --min-hold out")
 	case c.Rejoin:
 		return refuse("and --rejoin exclude each other: a service has no ticks", "use --once-per for jobs and --rejoin for services")
-	case c.Wait >= c.OncePer:
+	case shortest > 0 && c.Wait >= shortest && c.Schedule != nil:
+		return refuse("has ticks that are no further apart than --wait "+FormatDuration(c.Wait)+", so that a candidate could stand by into the next one", "use a shorter --wait")
+	case shortest > 0 && c.Wait >= shortest:
 		return refuse("is not longer than --wait "+FormatDuration(c.Wait)+", so that a candidate could stand by into the next tick", "use a shorter --wait")
 	}
 	return nil

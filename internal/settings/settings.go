@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/schedule"
 )
 
 // ShortTTL is the TTL below which the time to kill a tree (half a second at
@@ -61,11 +62,14 @@ type Config struct {
 	// MinHold keeps the lease at least that long, also when the command ends
 	// sooner.
 	MinHold time.Duration
-	// OncePer is the period of ticks, of which each gets one successful run and
-	// at most Tries starts; 0: there are no ticks. Tries is 0 until given or
-	// derived by Validate.
-	OncePer time.Duration
-	Tries   int
+	// OncePer is the period of ticks, or Schedule has them. Tick is the time that
+	// decides which one is this run's, in milliseconds since 1970; 0: the store's. Each
+	// tick gets one successful run and at most Tries starts, which is 0 until given or
+	// derived by Validate. Without any of the first three there are no ticks.
+	OncePer  time.Duration
+	Schedule *schedule.Schedule
+	Tick     int64
+	Tries    int
 
 	// OutcomeFile is written at the end of the run; empty: none.
 	OutcomeFile string
@@ -84,6 +88,12 @@ type Config struct {
 	Command []string
 	Path    string
 }
+
+// HasTicks reports whether runs are for ticks.
+func (c *Config) HasTicks() bool { return c.OncePer > 0 || c.Schedule != nil || c.Tick != 0 }
+
+// ExactTicks reports whether ticks have names, of which two are the same or not.
+func (c *Config) ExactTicks() bool { return c.HasTicks() && c.OncePer == 0 }
 
 // Profile is a named TTL; its renew interval is a third of it, as always.
 type Profile string

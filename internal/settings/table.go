@@ -93,9 +93,16 @@ var Groups = []Group{
 	}},
 	{"The same crontab line on every host", []Setting{
 		{
-			Name: "once-per", Value: "D", Usage: "one successful run per tick, ticks being D apart",
-			Help: "one successful run per tick, ticks being D apart: with --wait the others run it if it fails",
-			set:  into(func(c *Config) *time.Duration { return &c.OncePer }, parsePositive),
+			Name: "once-per", Value: "D", Usage: "one success per tick: D apart, or as '0 3 * * *' says",
+			Help: "one success per tick: D apart, or as '0 3 * * *' says; with --wait the others run it if it fails",
+			set: func(c *Config, value string) (e *Error) {
+				c.OncePer, c.Schedule, e = parseOncePer(value)
+				return e
+			},
+		},
+		{
+			Name: "tick", Value: "TIME", Usage: "name the tick: RFC 3339, @SECONDS or microseconds",
+			set: into(func(c *Config) *int64 { return &c.Tick }, parseTick),
 		},
 		{
 			Name: "tries", Value: "N", Default: "2", Usage: "at most N starts per tick",
