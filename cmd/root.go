@@ -59,7 +59,7 @@ func lead(flags *pflag.FlagSet, command []string) int {
 		result.Outcome, result.Err = elect.NotStarted, err
 	} else {
 		warnAbout(log, c)
-		if result, err = run.Run(c, log, line); err != nil {
+		if result, err = run.Run(c, log, line, runStatus); err != nil {
 			fail(log, openError(c, err))
 			return exitUsage
 		}

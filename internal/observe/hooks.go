@@ -2,6 +2,7 @@ package observe
 
 import (
 	"errors"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/elect"
@@ -12,6 +13,7 @@ import (
 const (
 	HookAcquire = "acquire" // the command has started under the lease
 	HookLost    = "lost"    // the lease was lost or has expired
+	HookEnd     = "end"     // the run is over and its lease released, or given up
 	HookSkip    = "skip"    // nothing ran: somebody else leads, or the tick is served
 )
 
@@ -24,20 +26,28 @@ type Hook struct {
 	Token  int64
 	// Outcome is why; empty for HookAcquire.
 	Outcome elect.Outcome
+	// Of HookEnd: the exit status that leaderrun has for it, when the command was to
+	// start, and when its tree was gone.
+	Status         int
+	Started, Ended time.Time
 }
 
 // Hooks is a campaign.Observer that calls on somebody for each event, in their order,
 // one at a time, from a goroutine of its own.
 type Hooks struct {
-	queue chan Hook
-	done  chan struct{}
-	held  *lease.HeldError
+	queue  chan Hook
+	done   chan struct{}
+	held   *lease.HeldError
+	status func(elect.State) int
+	// started and ended are those of the newest run.
+	started, ended time.Time
 }
 
-// NewHooks hands the events to call; End ends it.
-func NewHooks(call func(Hook)) *Hooks {
+// NewHooks hands the events to call; End ends it. The exit status of a run that ended
+// in a state is what status says.
+func NewHooks(call func(Hook), status func(elect.State) int) *Hooks {
 	const waiting = 16 // while a lease is lost again and again and the hooks hang
-	h := &Hooks{queue: make(chan Hook, waiting), done: make(chan struct{})}
+	h := &Hooks{queue: make(chan Hook, waiting), done: make(chan struct{}), status: status}
 	go func() {
 		defer close(h.done)
 		for hook := range h.queue {
@@ -57,15 +67,35 @@ func (h *Hooks) End() <-chan struct{} {
 // Observe finds the events.
 func (h *Hooks) Observe(t campaign.Transition) {
 	errors.As(t.Event.Err, &h.held)
+	h.note(t)
 	lease := t.To.Lease
 	switch {
 	case t.Event.Kind == elect.Started && holds(t.To):
 		h.put(Hook{Event: HookAcquire, Holder: lease.Holder, Token: lease.Token})
 	case t.From.Tree && void(t.To.Outcome) && !void(t.From.Outcome):
 		h.put(Hook{Event: HookLost, Holder: lease.Holder, Token: lease.Token, Outcome: t.To.Outcome})
+	case over(t):
+		from := t.From // what comes after it may be another run
+		h.put(Hook{Event: HookEnd, Holder: from.Lease.Holder, Token: from.Lease.Token, Outcome: from.Outcome,
+			Status: h.status(from), Started: h.started, Ended: h.ended})
 	case skipped(t):
 		h.put(h.skip(t.To.Outcome))
 	}
+}
+
+// note keeps when the run began and ended.
+func (h *Hooks) note(t campaign.Transition) {
+	if !t.From.Tree && t.To.Tree {
+		h.started = time.Now()
+	}
+	if t.From.Phase != elect.Releasing && t.To.Phase == elect.Releasing {
+		h.ended = time.Now()
+	}
+}
+
+// over reports whether a run for which a start was ordered has ended.
+func over(t campaign.Transition) bool {
+	return t.From.Phase == elect.Releasing && t.To.Phase != elect.Releasing && t.From.AcquiredAt != 0
 }
 
 // skip names the leader, if there is one and the store named it.

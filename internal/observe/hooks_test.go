@@ -19,8 +19,17 @@ func TestHooks(t *testing.T) {
 		events []elect.Event
 		want   []Hook
 	}{
-		"leading":     {led(), []Hook{{Event: HookAcquire, Token: 7}}},
-		"success":     {led(ended(12*time.Second, 0)...), []Hook{{Event: HookAcquire, Token: 7}}},
+		"leading": {led(), []Hook{{Event: HookAcquire, Token: 7}}},
+		"success": {led(ended(12*time.Second, 0)...), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookEnd, Token: 7, Outcome: elect.Exited, Status: 100}}},
+		"failure": {led(ended(12*time.Second, 3)...), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookEnd, Token: 7, Outcome: elect.Exited, Status: 103}}},
+		"not released": {led(
+			elect.Event{Kind: elect.TreeGone, At: 12 * time.Second}, elect.Event{Kind: elect.ReleaseFailed, At: 14 * time.Second}, elect.Event{Kind: elect.Timer, At: 15 * time.Second},
+			elect.Event{Kind: elect.ReleaseFailed, At: 17 * time.Second}), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookEnd, Token: 7, Outcome: elect.Exited, Status: 100}}},
+		"rejoining": {led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), []Hook{
+			{Event: HookAcquire, Token: 7}, {Event: HookLost, Token: 7, Outcome: elect.Lost}, {Event: HookEnd, Token: 7, Outcome: elect.Lost, Status: 100}}},
+		"no command": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted, At: time.Second, Sent: time.Second}, {Kind: elect.StartFailed, At: time.Second}, {Kind: elect.Released, At: time.Second}},
+			[]Hook{{Event: HookEnd, Outcome: elect.NotStarted, Status: 100}}},
+		"too late":    {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted, At: time.Minute}, {Kind: elect.Released, At: time.Minute}}, nil},
 		"lost":        {led(elect.Event{Kind: elect.LeaseLost, At: 12 * time.Second}, elect.Event{Kind: elect.Timer, At: 40 * time.Second}), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookLost, Token: 7, Outcome: elect.Lost}}},
 		"expired":     {led(elect.Event{Kind: elect.Timer, At: 40 * time.Second}), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookLost, Token: 7, Outcome: elect.Expired}}},
 		"not started": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted}, {Kind: elect.StartFailed}}, nil},
@@ -32,8 +41,15 @@ func TestHooks(t *testing.T) {
 	}
 	for name, test := range tests {
 		var got []Hook
-		h := NewHooks(func(hook Hook) { got = append(got, hook) })
-		observe(h, usual, test.events...)
+		h := NewHooks(func(hook Hook) {
+			if !hook.Ended.Before(hook.Started) {
+				hook.Started, hook.Ended = time.Time{}, time.Time{}
+			}
+			got = append(got, hook)
+		}, func(s elect.State) int { return 100 + s.Exit.Status() })
+		set := usual
+		set.Rejoin = true
+		observe(h, set, test.events...)
 		<-h.End()
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
@@ -45,7 +61,7 @@ func TestHooks(t *testing.T) {
 func TestHooksDoNotBlock(t *testing.T) {
 	stuck := make(chan struct{})
 	calls := 0
-	h := NewHooks(func(Hook) { calls++; <-stuck })
+	h := NewHooks(func(Hook) { calls++; <-stuck }, nil)
 	done := make(chan struct{})
 	go func() {
 		for range 1000 {

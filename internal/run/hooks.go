@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/runner"
@@ -18,7 +20,7 @@ import (
 // the run is over: a service manager waits for leaderrun then.
 const hookLimit = 10 * time.Second
 
-// hooks runs the programs of --on-acquire, --on-lost and --on-skip.
+// hooks runs the programs of --on-acquire, --on-lost, --on-end and --on-skip.
 type hooks struct {
 	*observe.Hooks
 	key      string
@@ -34,15 +36,16 @@ type program struct {
 }
 
 // newHooks finds the programs; nil: there are none. A missing one is only a warning.
-func newHooks(c settings.Config, log *slog.Logger, r *runner.Runner) *hooks {
+func newHooks(c settings.Config, log *slog.Logger, r *runner.Runner, status Status) *hooks {
 	h := &hooks{key: c.Key, log: log, runner: r, programs: map[string]program{}, cut: make(chan struct{})}
 	h.find(observe.HookAcquire, c.OnAcquire)
 	h.find(observe.HookLost, c.OnLost)
+	h.find(observe.HookEnd, c.OnEnd)
 	h.find(observe.HookSkip, c.OnSkip)
 	if len(h.programs) == 0 {
 		return nil
 	}
-	h.Hooks = observe.NewHooks(h.call)
+	h.Hooks = observe.NewHooks(h.call, func(s elect.State) int { return status(campaign.Result{State: s}, c) })
 	return h
 }
 
@@ -74,6 +77,10 @@ func (h *hooks) call(hook observe.Hook) {
 	env := append(environment(os.Environ(), h.key, lease.Lease{Holder: hook.Holder, Token: hook.Token}, ""), settings.EventVariable+"="+hook.Event)
 	if hook.Outcome != "" {
 		env = append(env, settings.OutcomeVariable+"="+string(hook.Outcome))
+	}
+	if hook.Event == observe.HookEnd {
+		env = append(env, settings.ExitVariable+"="+strconv.Itoa(hook.Status),
+			settings.StartedVariable+"="+hook.Started.UTC().Format(time.RFC3339), settings.EndedVariable+"="+hook.Ended.UTC().Format(time.RFC3339))
 	}
 	if err := h.runner.RunHook(p.path, p.argv, env, hookLimit, h.cut); err != nil {
 		h.log.Warn(fmt.Sprintf("--on-%s failed: %v", hook.Event, err), observe.EventHookFailed, observe.HintAttr, "run it by hand: "+settings.Redact(p.path))

@@ -28,7 +28,7 @@ func TestHooksAreBoundedInAll(t *testing.T) {
 			case <-h.cut:
 			case <-time.After(hookLimit - time.Second):
 			}
-		})
+		}, nil)
 		for range 16 {
 			h.Observe(campaign.Transition{To: elect.State{Phase: elect.Done, Outcome: elect.Denied}})
 		}

@@ -20,7 +20,7 @@ func (all observers) Observe(t campaign.Transition) {
 
 // newObservers builds the run's observers; finish flushes them, or gives them up
 // after a while.
-func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *runner.Runner, signals <-chan campaign.Received) (all observers, finish func()) {
+func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *runner.Runner, signals <-chan campaign.Received, status Status) (all observers, finish func()) {
 	all = observers{observe.NewRun(log), line}
 	var last []func() // closed in this order: quick ones first
 	metrics := observe.NewMetrics(c.Key, runner.Now)
@@ -35,7 +35,7 @@ func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *ru
 		service := observe.NewService(c.Rejoin, log)
 		all, last = append(all, service), append(last, service.Close)
 	}
-	if hooks := newHooks(c, log, r); hooks != nil {
+	if hooks := newHooks(c, log, r, status); hooks != nil {
 		all, last = append(all, hooks), append(last, func() { hooks.finish(signals) })
 	}
 	if c.MetricsListen != "" {

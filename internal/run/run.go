@@ -23,9 +23,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
+// Status is the exit status that a result has.
+type Status func(campaign.Result, settings.Config) int
+
 // Run runs the command while leader. An error means that the store's address cannot
 // be used.
-func Run(c settings.Config, log *slog.Logger, line *observe.Line) (campaign.Result, error) {
+func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status) (campaign.Result, error) {
 	leases, err := open(c, log, false)
 	if err != nil {
 		return campaign.Result{}, err
@@ -37,7 +40,7 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line) (campaign.Resu
 		commands.Prepare() // first: the guard gets ready while the store is asked
 	}
 	signals := listen(runner.HasTerminal(), commands.IsGuard)
-	watching, finish := newObservers(c, log.With(observe.KeyAttr, c.Key), line, commands, signals.received)
+	watching, finish := newObservers(c, log.With(observe.KeyAttr, c.Key), line, commands, signals.received, status)
 	defer finish()
 	file := &leaseFile{log: log.With(observe.KeyAttr, c.Key), dirs: leasefile.Dirs()}
 	defer file.close()

@@ -77,9 +77,9 @@ type Config struct {
 	MetricsTextfile string
 	// MetricsListen is the address at which metrics are served; empty: nowhere.
 	MetricsListen string
-	// OnAcquire, OnLost and OnSkip are programs and their arguments, to be run when
-	// that happens; empty: none.
-	OnAcquire, OnLost, OnSkip []string
+	// OnAcquire, OnLost, OnEnd and OnSkip are programs and their arguments, to be run
+	// when that happens; empty: none.
+	OnAcquire, OnLost, OnEnd, OnSkip []string
 
 	Verbose, Quiet bool
 	JSONLog        bool

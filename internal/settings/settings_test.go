@@ -57,6 +57,7 @@ func TestSetReadsValues(t *testing.T) {
 		{"metrics-listen", "[::1]:0", func(c settings.Config) bool { return c.MetricsListen == "[::1]:0" }},
 		{"on-acquire", "/bin/a", func(c settings.Config) bool { return slices.Equal(c.OnAcquire, []string{"/bin/a"}) }},
 		{"on-lost", " a  b=c d&e ", func(c settings.Config) bool { return slices.Equal(c.OnLost, []string{"a", "b=c", "d&e"}) }},
+		{"on-end", "a -n", func(c settings.Config) bool { return slices.Equal(c.OnEnd, []string{"a", "-n"}) }},
 		{"on-skip", "a -n", func(c settings.Config) bool { return slices.Equal(c.OnSkip, []string{"a", "-n"}) }},
 		{"metrics-textfile", "/tmp/a b", func(c settings.Config) bool { return c.MetricsTextfile == "/tmp/a b" }},
 		{"verbose", "true", func(c settings.Config) bool { return c.Verbose }},

@@ -38,6 +38,7 @@ var values = map[string][3]string{
 	"metrics-listen":   {":1", "h:2", "0.0.0.0:3"},
 	"on-acquire":       {"flag a", "variable", "file"},
 	"on-lost":          {"flag a", "variable", "file"},
+	"on-end":           {"flag a", "variable", "file"},
 	"on-skip":          {"flag a", "variable", "file"},
 	"metrics-textfile": {"flag", "variable", "file"},
 	"verbose":          {"true", "false", "true"},

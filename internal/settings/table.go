@@ -164,6 +164,10 @@ var Groups = []Group{
 			set: into(func(c *Config) *[]string { return &c.OnLost }, parseWords),
 		},
 		{
+			Name: "on-end", Value: "CMD", Usage: "run after the release, with how the run ended",
+			set: into(func(c *Config) *[]string { return &c.OnEnd }, parseWords),
+		},
+		{
 			Name: "on-skip", Value: "CMD", Usage: "run when somebody else leads, the tick is served or the key paused",
 			set: into(func(c *Config) *[]string { return &c.OnSkip }, parseWords),
 		},

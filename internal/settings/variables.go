@@ -18,6 +18,9 @@ const (
 	OuterKeysVariable = "LEADERRUN_OUTER_KEYS" // of the leaderruns around the nearest one, with commas between them
 	EventVariable     = "LEADERRUN_EVENT"      // of a hook
 	OutcomeVariable   = "LEADERRUN_OUTCOME"    // of a hook
+	ExitVariable      = "LEADERRUN_EXIT"       // of the hook at the end, as the next two
+	StartedVariable   = "LEADERRUN_STARTED"
+	EndedVariable     = "LEADERRUN_ENDED"
 )
 
 // OuterKeys are the keys of all leaderruns that this one runs inside; nil: none.
@@ -38,7 +41,8 @@ func Variable(setting string) string {
 // checkVariables refuses a LEADERRUN_ variable that means nothing: a setting
 // that was misspelt must not turn into a default.
 func checkVariables(environ []string) error {
-	known := []string{HolderVariable, TokenVariable, OuterKeysVariable, LeaseFileVariable, EventVariable, OutcomeVariable}
+	known := []string{HolderVariable, TokenVariable, OuterKeysVariable, LeaseFileVariable, EventVariable, OutcomeVariable,
+		ExitVariable, StartedVariable, EndedVariable}
 	for _, name := range Names() {
 		known = append(known, Variable(name))
 	}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package program
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestPings runs the crontab line of docs/operations.md with a dead man's switch of its
+// own, whose pings are sent by curl.
+func TestPings(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var pings []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		pings = append(pings, r.URL.Path)
+	}))
+	defer server.Close()
+	programs, dir := blocks(t, "docs/operations.md"), t.TempDir()
+	ping, job := filepath.Join(dir, "ping"), filepath.Join(dir, "job.sh")
+	for file, text := range map[string]string{ping: programs["ping"], job: "#!/bin/sh\nexit ${STATUS:-0}\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	variable, line, _ := strings.Cut(programs["nightly"], "\n")
+	words := strings.NewReplacer("/usr/local/bin/ping", ping, "https://hc-ping.com/UUID", server.URL+"/id", "/opt/job.sh", job)
+	_, command, found := strings.Cut(words.Replace(line), "leaderrun ")
+	if !found {
+		t.Fatalf("no leaderrun in %q", line)
+	}
+	for _, run := range []struct {
+		status string
+		code   int
+		want   []string
+	}{
+		{"4", 4, []string{"/id/start", "/id/4"}},
+		{"0", 0, []string{"/id/start", "/id/0"}},
+		{"0", 0, nil}, // the tick is served
+	} {
+		cron := exec.Command("sh", "-c", "leaderrun "+command)
+		cron.Env = append(os.Environ(), words.Replace(variable), "STATUS="+run.status, "LEADERRUN_STORE=file:"+filepath.Join(dir, "leases"))
+		out, err := cron.CombinedOutput()
+		if code := cron.ProcessState.ExitCode(); code != run.code || len(out) > 0 {
+			t.Errorf("it ended with %d, want %d (%v), and said %q", code, run.code, err, out)
+		}
+		if !slices.Equal(pings, run.want) {
+			t.Errorf("pings %q, want %q", pings, run.want)
+		}
+		pings = nil
+	}
+}
