@@ -60,6 +60,7 @@ var verdicts = []verdict{
 	{`(systemctl|journalctl) .*`, in("scripts/try-systemd", `systemctl enable --quiet --now leaderrun@queue`)},
 	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
 		readOnly("they were not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
+	{`kubectl delete endpointslice queue-leader`, readOnly("it was not run on a cluster", "docs/kubernetes.md", `endpointslices/|-leader`)},
 	{`kubectl apply -k deploy/kubernetes`, readOnly("they were not run on a cluster", "deploy/kubernetes/kustomization.yaml", `resources:`)},
 }
 
@@ -177,8 +178,8 @@ func (d *documents) fence(p page, language, text string) {
 		}
 	case "sql fence.sql", "json":
 	default:
-		if strings.Contains(language, " ") && (p.name == "docs/fencing.md" || p.name == "docs/operations.md") {
-			break // TestFencing and TestPings run it
+		if strings.Contains(language, " ") && slices.Contains([]string{"docs/fencing.md", "docs/operations.md", "docs/kubernetes.md"}, p.name) {
+			break // TestFencing, TestPings and TestLeaderAddress run it
 		}
 		d.Errorf("%s: this block must say what it is, sh, text or another language of documents_test.go:\n%s", p.name, text)
 	}
