@@ -30,6 +30,9 @@ type hooks struct {
 	cut      chan struct{}      // closed to kill the one that runs, and to run no other
 }
 
+// Status is the exit status that a result has.
+type Status func(campaign.Result, settings.Config) int
+
 type program struct {
 	path string
 	argv []string

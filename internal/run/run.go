@@ -23,9 +23,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// Status is the exit status that a result has.
-type Status func(campaign.Result, settings.Config) int
-
 // Run runs the command while leader. An error means that the store's address cannot
 // be used.
 func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status) (campaign.Result, error) {

@@ -221,8 +221,8 @@ func (try *try) unasked(line *running) string {
 // timer: the line runs its job for the time at which the timer has elapsed, and for
 // the same tick no further time.
 func (try *try) timer() {
-	try.file("bin/systemctl", "#!/bin/sh\necho @1772334000")
-	try.command = strings.NewReplacer("/bin/sh -c 'exec ", "", "$$", "$").Replace(strings.TrimSuffix(try.command, "'"))
+	try.file("bin/systemctl", "#!/bin/sh\necho Sun 2026-03-01 03:00:00 UTC")
+	try.command = strings.NewReplacer("/bin/sh -c 'exec ", "", "$$", "$", "%%", "%").Replace(strings.TrimSuffix(try.command, "'"))
 	try.job()
 	if out := try.succeeds("leaderrun history --key " + try.key() + " -o json"); !strings.Contains(out, `"tick": "2026-03-01T03:00:00Z"`) {
 		try.Errorf("the tick is another one:\n%s", out)
