@@ -47,7 +47,7 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status)
 		Now:       runner.Now,
 		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Exact: c.ExactTicks(), Tries: c.Tries, Meta: meta(c)},
 		TickAt:    TickAt(c),
-		WallNow:   time.Now,
+		WallNow:   time.Now, //nolint:forbidigo // the store compares it with its own
 		NewHolder: NewHolder,
 		Signals:   signals.received,
 		ClockSet:  runner.WallClockSet(),

@@ -172,7 +172,7 @@ func parseTick(value string) (int64, *Error) {
 	switch {
 	case at.Year() < 2001:
 		return 0, &Error{Problem: "is before 2001", Hint: hint}
-	case time.Until(at) > 24*time.Hour:
+	case time.Until(at) > 24*time.Hour: //nolint:forbidigo // it finds typing errors only
 		return 0, &Error{Problem: "is more than a day ahead of this host's clock", Hint: hint}
 	}
 	return at.UnixMilli(), nil
