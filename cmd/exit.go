@@ -58,7 +58,7 @@ func runStatus(result campaign.Result, c settings.Config) int {
 }
 
 // ranOut reports whether --wait ran out and has a status of its own. With -E or
-// --once-per it is a skip: somebody else runs the job.
+// a tick it is a skip: somebody else runs the job.
 func ranOut(result campaign.Result, c settings.Config) bool {
 	return result.Outcome == elect.Denied && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
 }

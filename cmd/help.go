@@ -29,7 +29,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
   0    somebody else leads, the tick is served or the key paused; -E N makes that N
   1    of a verb only: what it was asked is not so (leaderrun VERB --help)
   69   the store is away or refuses; nothing ran
-  75   --wait ran out; nothing ran; -E N makes that N, --once-per 0
+  75   --wait ran out; nothing ran; -E N makes that N, --once-per and --tick 0
   76   the lease was lost or expired; the command was stopped, its result is void
   124  --max-runtime was over; the command was stopped
   125  usage, configuration, or leaderrun itself failed

@@ -58,6 +58,11 @@ func Parse(text string) (*Schedule, error) {
 	case !strings.HasPrefix(words[0], "@") && len(words) != 5:
 		return nil, fmt.Errorf("has %d fields, not minute, hour, day, month and weekday", len(words))
 	}
+	for _, field := range words { // the parser takes an empty one for no time at all
+		if slices.Contains(strings.Split(field, ","), "") {
+			return nil, fmt.Errorf("has an empty entry in %q", field)
+		}
+	}
 	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	parsed, err := parser.Parse(strings.Join(words, " "))
 	if err != nil {

@@ -165,6 +165,8 @@ func TestRefused(t *testing.T) {
 		"0 0 3 * * *":                "6 fields",
 		"60 3 * * *":                 "60",
 		"0 3 * * 7":                  "7",
+		"0 , * * *":                  "empty entry",
+		"0 3, * * *":                 "empty entry",
 		"0 3 * * FRY":                "fry",
 		"*/0 * * * *":                "step",
 		"0 3 30 2 *":                 "no such day",
