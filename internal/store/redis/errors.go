@@ -104,7 +104,7 @@ const noAuth = "NOAUTH Authentication required"
 
 // noSlot reports that a server has too many clients. Over TLS it just hangs up.
 func noSlot(err error) bool {
-	var handshake handshakeError
+	var handshake network.HandshakeError
 	return errors.Is(err, errTooManyClients) ||
 		errors.As(err, &handshake) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET))
 }
@@ -154,7 +154,7 @@ func (s *servers) failure(ctx context.Context, what, addr string, err error) *le
 		text = "given up before an answer came"
 	default:
 		login = true
-		if text, e.Permanent, e.Hint = tlsProblem(err); text == "" {
+		if text, e.Permanent, e.Hint = words.HandshakeProblem(err); text == "" {
 			text, e.Refused, e.Hint = words.Problem(ctx, err)
 		}
 		if errors.Is(err, syscall.EACCES) {

@@ -65,7 +65,7 @@ func newServers(address string, t *target, dial network.Dial) *servers {
 			return nil, nil, err
 		}
 		if now.tls != nil {
-			c, err = secure(ctx, c, now.tls, addr)
+			c, err = network.Secure(ctx, c, now.tls, addr)
 			return c, now, err
 		}
 		if k, ok := c.(fromKernel); ok {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/location"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Schemes are what the URL of a store begins with, up to the "://".
@@ -60,7 +61,7 @@ const (
 )
 
 var (
-	ofTLS      = []string{"ca", "cert", "key", "server_name", "insecure"}
+	ofTLS      = network.TLSParameters
 	ofSentinel = []string{"sentinel_username", "sentinel_password"}
 
 	forms = map[string]form{
@@ -122,9 +123,12 @@ func parseURL(text string) (*target, error) {
 		return nil, err
 	}
 	if slices.Contains(f.parameters, "ca") {
-		t.tls, err = tlsConfig(values)
+		var problem, hint string
+		if t.tls, problem, hint = network.TLSConfig(values); problem != "" {
+			return nil, refusal(problem, hint)
+		}
 	}
-	return t, err
+	return t, nil
 }
 
 // cutAuthority parts what follows the scheme, since package url reads one host
