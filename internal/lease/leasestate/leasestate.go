@@ -89,6 +89,12 @@ type Instant struct {
 	// this one has kept all that it acknowledged.
 	Server  string
 	Serving int64
+	// Apart is by how much the clocks may differ that give instants, 0 if there is one
+	// clock. Then a lease that nobody has released is over so much later, but for a
+	// caller whose own clock says that it was not renewed for its TTL; and what settles
+	// does so by the caller's own clock alone. Unrenewed is for how long the caller has
+	// seen the newest grant as it is, Settled that the key settles, 0 if it did not.
+	Apart, Unrenewed, Settled int64
 }
 
 // Version is that of the form in which a State is kept.
@@ -153,8 +159,18 @@ const remembered = 20
 // host without one begins in 1970.
 const early = 978_307_200_000
 
-func (g *Grant) lives(now Instant) bool {
-	return g != nil && g.Boot == now.Boot && now.Up < g.Expires
+func (g *Grant) lives(now Instant) bool { return g.left(now) > 0 }
+
+// left is for how long, in ms, the key stays taken if nobody renews the grant.
+func (g *Grant) left(now Instant) int64 {
+	switch {
+	case g == nil || g.Boot != now.Boot:
+		return 0
+	case now.Apart == 0 || g.Cooldown:
+		return g.Expires - now.Up
+	}
+	// The caller has seen a renewal no earlier than its holder asked for it.
+	return max(g.rest(now), min(g.Expires+now.Apart-now.Up, g.TTL-now.Unrenewed))
 }
 
 // leads says whether g is a lease that its holder has and has not given up.
@@ -207,7 +223,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		denial := st.denial(now)
 		// It ends soon, and nobody has renewed it for long: the holder is called now, so
 		// that a standby need not settle then.
-		if now.Settle > 0 && !g.Cooldown && !g.Revoked && g.Expires-now.Up <= now.Settle+100 {
+		if now.Settle > 0 && !g.Cooldown && !g.Revoked && g.left(now) <= now.Settle+100 {
 			st.settle(now.Settle, now)
 		}
 		return lease.Lease{}, denial
@@ -356,7 +372,7 @@ func (st *State) Status(now Instant) lease.Status {
 		s.Holder = g.Holder
 	}
 	if g.lives(now) {
-		s.Value, s.Why, s.Remaining = string(g.Holder), g.why(), milliseconds(g.Expires-now.Up)
+		s.Value, s.Why, s.Remaining = string(g.Holder), g.why(), milliseconds(max(1, min(g.left(now), g.Expires-now.Up)))
 	}
 	return s
 }
@@ -391,9 +407,9 @@ func (st *State) lease(period time.Duration, exact bool) lease.Lease {
 // back must not make that longer than any lease lasts.
 func (st *State) denial(now Instant) *lease.HeldError {
 	g := st.Grant
-	g.Expires = min(g.Expires, now.Up+max(g.TTL, g.rest(now)))
+	g.Expires = min(g.Expires, now.Up+max(g.TTL, g.rest(now))+now.Apart)
 	return &lease.HeldError{Value: string(g.Holder), Why: g.why(), Token: st.Token,
-		Remaining: milliseconds(g.Expires - now.Up), TTL: milliseconds(g.TTL),
+		Remaining: milliseconds(g.left(now)), TTL: milliseconds(g.TTL),
 		Since: milliseconds(max(0, now.Up-g.Acquired)), Expires: g.Expires, Tick: now.Wall}
 }
 
@@ -454,11 +470,14 @@ func (st *State) settle(need int64, now Instant) (left int64) {
 		longest = 86_400_000 // no settling lasts longer
 	)
 	s := st.Settling
-	if s == nil || s.Boot != now.Boot || s.Server != now.Server || s.Since > now.Up || s.Due-now.Up > longest || now.Up-s.Due > asked {
+	if s == nil || s.Boot != now.Boot || s.Server != now.Server || s.Since > now.Up+now.Apart || s.Due-now.Up > longest || now.Up-s.Due > asked+now.Apart {
 		s = &Settling{Boot: now.Boot, Since: now.Up, Due: now.Up, Server: now.Server}
-		st.Settling = s
+		st.Settling, now.Settled = s, 0
 	}
 	s.Due = max(s.Due, s.Since+need)
+	if now.Apart > 0 {
+		return s.Due - s.Since - now.Settled
+	}
 	return s.Due - now.Up
 }
 

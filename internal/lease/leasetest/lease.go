@@ -182,7 +182,7 @@ func denialSaysWho(t *testing.T, h Harness) {
 	if denied.Value != string(r.Holder) || denied.Token != l.Token || denied.TTL != r.TTL {
 		t.Errorf("denied by %+v, the holder has %+v", denied, l)
 	}
-	if denied.Remaining <= 0 || denied.Remaining > r.TTL-h.Unit {
+	if denied.Remaining <= 0 || denied.Remaining > r.TTL-h.Unit+h.Apart {
 		t.Errorf("%s left of %s after %s", denied.Remaining, r.TTL, h.Unit)
 	}
 }

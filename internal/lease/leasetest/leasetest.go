@@ -36,6 +36,10 @@ type Harness struct {
 	// time: the suite sleeps, and runs its subtests in parallel.
 	Advance func(d time.Duration)
 
+	// Apart is how much longer a lease lasts for a client that has not watched it, where
+	// the store's clocks may differ.
+	Apart time.Duration
+
 	// Wakes says that the store has wake-ups. Without it Wait must answer
 	// ErrNoWakeups.
 	Wakes bool

@@ -1,0 +1,144 @@
+package leasestate
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// apart is by how much the clocks of these tests may differ, longer than the TTL.
+const apart = 90_000
+
+// apartNoon is noon by one of several clocks.
+func apartNoon() Instant {
+	now := noon
+	now.Settle, now.Server, now.Apart, now.Serving = 300, "s", apart, 10*apart
+	return now
+}
+
+// seen is what a caller has seen by its own clock.
+func (i Instant) seen(unrenewed, settled int64) Instant {
+	i.Unrenewed, i.Settled = unrenewed, settled
+	return i
+}
+
+// A clock that is ahead ends no lease early. Only who has watched the lease for its
+// TTL by the own clock is granted the key before all clocks must agree that it is over.
+func TestClocksApart(t *testing.T) {
+	const ttl = 60_000 // of request
+	for name, c := range map[string]struct {
+		now  Instant
+		want any
+	}{
+		"a clock that is ahead":                   {apartNoon().later(apart), new(*lease.HeldError)},
+		"over by that clock, too":                 {apartNoon().later(ttl + apart - 1), new(*lease.HeldError)},
+		"over by every clock":                     {apartNoon().later(ttl + apart), new(*lease.SettlingError)},
+		"over by every clock, and settled":        {apartNoon().later(ttl+apart).seen(0, 300), nil},
+		"watched for less than the ttl":           {apartNoon().later(ttl).seen(ttl-1, 300), new(*lease.HeldError)},
+		"watched for the ttl":                     {apartNoon().later(ttl).seen(ttl, 0), new(*lease.SettlingError)},
+		"watched for the ttl, nearly settled":     {apartNoon().later(ttl).seen(ttl, 299), new(*lease.SettlingError)},
+		"watched for the ttl, and settled":        {apartNoon().later(ttl).seen(ttl, 300), nil},
+		"watched by one whose clock is behind":    {apartNoon().later(-apart).seen(ttl, 300), nil},
+		"unseen settling, with a clock far ahead": {apartNoon().later(ttl+2*apart).seen(0, 1), new(*lease.SettlingError)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &State{}
+			l := granted(t, st, request("k"), apartNoon())
+			st.settle(300, c.now) // another candidate has had the holder called
+			next, err := st.Acquire(request("k"), c.now)
+			switch {
+			case c.want == nil && (err != nil || next.Token <= l.Token):
+				t.Errorf("granted %+v, %v", next, err)
+			case c.want != nil && !errors.As(err, c.want):
+				t.Errorf("%v, want a %T", err, c.want)
+			}
+		})
+	}
+}
+
+func TestApartDenialTells(t *testing.T) {
+	const ttl = 60_000
+	st := &State{}
+	granted(t, st, request("k"), apartNoon())
+	for _, c := range []struct {
+		now  Instant
+		want time.Duration
+	}{
+		{apartNoon(), time.Minute},
+		{apartNoon().later(40_000).seen(10_000, 0), 50 * time.Second},
+		{apartNoon().later(ttl + apart - 5_000), 5 * time.Second},
+	} {
+		var held *lease.HeldError
+		if _, err := st.Acquire(request("k"), c.now); !errors.As(err, &held) || held.Remaining != c.want {
+			t.Errorf("%+v: %v, want %s", c.now, err, c.want)
+		}
+	}
+	if st.Settling != nil {
+		t.Errorf("settles %+v, and no end is near", st.Settling)
+	}
+	if _, err := st.Acquire(request("k"), apartNoon().later(ttl).seen(ttl-400, 0)); err == nil || st.Settling == nil {
+		t.Errorf("%v; the end is near, and the holder was not called", err)
+	}
+}
+
+// A clock that was set back must not keep a dead holder's key for longer than a
+// lease and the difference of the clocks.
+func TestApartClockSetBack(t *testing.T) {
+	st := &State{}
+	granted(t, st, request("k"), apartNoon())
+	back := apartNoon().later(-year)
+	if _, err := st.Acquire(request("k"), back); !errors.As(err, new(*lease.HeldError)) {
+		t.Fatal(err)
+	}
+	now := back.later(60_000 + 2*apart)
+	if _, err := st.Acquire(request("k"), now); !errors.As(err, new(*lease.SettlingError)) {
+		t.Fatal(err)
+	}
+	granted(t, st, request("k"), now.seen(0, 300))
+}
+
+// Minimum holds are on the store's clock, whatever a candidate has watched, and the
+// difference of the clocks does not prolong them.
+func TestApartMinHold(t *testing.T) {
+	const hold = 600_000
+	r := request("k")
+	r.MinHold = hold * time.Millisecond
+	crashed, released := &State{}, &State{}
+	granted(t, crashed, r, apartNoon())
+	must(t, released.Release(granted(t, released, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
+	for name, st := range map[string]*State{"crashed": crashed, "released": released} {
+		var held *lease.HeldError
+		if _, err := st.Acquire(request("k"), apartNoon().later(hold-1000).seen(hold-1000, 300)); !errors.As(err, &held) || held.Remaining != time.Second {
+			t.Errorf("%s: %v, want a second to be left", name, err)
+		}
+		if _, err := st.Acquire(request("k"), apartNoon().later(hold).seen(hold, 300)); errors.As(err, &held) {
+			t.Errorf("%s: %v, and the hold is over", name, err)
+		}
+	}
+}
+
+// A candidate that has to wait for long does so once, not for the rest of each time.
+func TestApartSettlingIsWaitedOut(t *testing.T) {
+	st := &State{Token: 5}
+	r := request("k")
+	r.Seen.Token, r.Seen.TTL = 9, 10*time.Second
+	for waited := int64(0); waited < 10_000; waited += 1000 {
+		var settling *lease.SettlingError
+		if _, err := st.Acquire(r, apartNoon().later(apart/2*(waited%3-1)).seen(0, waited)); !errors.As(err, &settling) || settling.Remaining != milliseconds(10_000-waited) {
+			t.Fatalf("after %d ms: %v", waited, err)
+		}
+	}
+	granted(t, st, r, apartNoon().seen(0, 10_000))
+}
+
+func TestApartStatus(t *testing.T) {
+	st := &State{}
+	granted(t, st, request("k"), apartNoon())
+	for after, want := range map[int64]time.Duration{0: time.Minute, 59_000: time.Second, 80_000: time.Millisecond, 60_000 + apart: 0} {
+		if s := st.Status(apartNoon().later(after)); s.Remaining != want || (s.Why == "") != (want == 0) {
+			t.Errorf("after %d ms: %q, %s are left, want %s", after, s.Why, s.Remaining, want)
+		}
+	}
+}
