@@ -72,13 +72,19 @@ func startServer(t testing.TB, args func(port string) []string) *RedisServer {
 // have no servers; where CI is set a missing program is an error.
 func need(t testing.TB, program string) {
 	t.Helper()
+	needPackage(t, program, program)
+}
+
+// needPackage is need for a program that is called otherwise than its package.
+func needPackage(t testing.TB, program, pkg string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("it needs " + program)
 	}
 	if _, err := exec.LookPath(program); err == nil {
 		return
 	}
-	missing := program + " is not installed: apt-get install " + program
+	missing := program + " is not installed: apt-get install " + pkg
 	if os.Getenv("CI") != "" {
 		t.Fatal(missing)
 	}
