@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leaderrun/leaderrun/internal/store/etcd"
 	"github.com/leaderrun/leaderrun/internal/store/file"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/postgres"
@@ -15,6 +16,7 @@ import (
 var factories = []location.Factory{
 	redis.Factory,
 	postgres.Factory,
+	etcd.Factory,
 	file.Factory,
 }
 

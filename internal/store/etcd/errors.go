@@ -1,0 +1,155 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+var (
+	errNoAnswer = errors.New("it answered something else than an etcd does")
+	errNoDate   = errors.New("its answer has no Date")
+	errLate     = errors.New("no answer in time")
+)
+
+// serverError is what a member, or what stands before it, said instead of an answer.
+type serverError struct {
+	status int // 0 in a stream
+	text   string
+	spoken bool // in the form in which etcd says it
+}
+
+func (e *serverError) Error() string { return e.text }
+
+// answers are the errors that etcd gives, by a part of their text, which all of its
+// versions share; their codes differ. None of them is an answer. A permanent one stays so until a
+// person acts, and another member can do better where elsewhere says so.
+var answers = []struct {
+	part                 string
+	permanent, elsewhere bool
+	hint                 string
+}{
+	{part: "authentication failed", permanent: true, hint: "correct the user or the password in the store's URL"},
+	{part: "user name is empty", permanent: true, hint: "give the store's URL a user: etcd://USER:PASSWORD@HOST; the gateway takes no user's name from a certificate"},
+	{part: "user name not found", permanent: true, hint: "correct the user in the store's URL"},
+	{part: "invalid auth token", hint: "see that all members have the same --auth-token"},
+	{part: "permission denied", permanent: true, hint: hintRights},
+	{part: "database space exceeded", hint: "compact and defragment it, then etcdctl alarm disarm: its --auto-compaction-retention prevents that"},
+	{part: "no leader", elsewhere: true, hint: hintQuorum},
+	{part: "request timed out", elsewhere: true, hint: hintQuorum},
+	{part: "leader changed", elsewhere: true, hint: hintQuorum},
+	{part: "server stopped", elsewhere: true, hint: hintQuorum},
+	{part: "too many requests", elsewhere: true, hint: "see whether its disks are fast enough"},
+	{part: "context deadline exceeded", elsewhere: true, hint: hintQuorum},
+	{part: "connection", elsewhere: true, hint: hintQuorum}, // the gateway's to its own etcd
+	{part: "not capable", elsewhere: true, hint: hintVersion},
+	{part: "corrupt", permanent: true, hint: "look at its log"},
+	{part: "Not Found", permanent: true, hint: hintVersion},
+	{part: "HTTP request to an HTTPS server", permanent: true, hint: "write etcds:// instead of etcd://"},
+}
+
+const (
+	hintRights  = "etcdctl role grant-permission ROLE --prefix readwrite PREFIX/"
+	hintQuorum  = "see that most of its members run and reach each other: etcdctl endpoint status --cluster"
+	hintVersion = "name an etcd of version 3.4 or later, started with its gateway (--enable-grpc-gateway)"
+	hintTLS     = "write etcd:// instead of etcds://, or let it speak TLS (--cert-file, --key-file)"
+	hintKey     = "delete it with etcdctl del once no command of this key runs"
+	hintOther   = "check that --store names an etcd, and look at its log"
+	hintDate    = "check what stands between this host and etcd, which sends one"
+)
+
+// words are those of an address of etcd.
+var words = network.Words{
+	Server: "etcd", CA: "ca=FILE", Client: "cert=FILE&key=FILE", Name: "server_name=NAME", NoTLS: hintTLS, Other: hintOther,
+}
+
+// untrusted is a key that leaderrun did not write.
+type untrusted struct{ error }
+
+func (s *Store) untrusted(key string, err error) error {
+	return untrusted{fmt.Errorf("its key %s cannot be trusted: %w", key, err)}
+}
+
+// isAnswer reports whether etcd has said this.
+func isAnswer(err error, part string) bool {
+	var answer *serverError
+	return errors.As(err, &answer) && strings.Contains(answer.text, part)
+}
+
+// needsToken reports whether a new token may help: tokens run out, and end with a
+// change of the users.
+func needsToken(err error) bool {
+	return isAnswer(err, "invalid auth token") || isAnswer(err, "revision of auth store is old") || isAnswer(err, "user name is empty")
+}
+
+// elsewhere reports whether another member may do better.
+func elsewhere(err error) bool {
+	var answer *serverError
+	var own *lease.StoreError
+	switch {
+	case err == nil, errors.As(err, &own), errors.As(err, new(untrusted)), errors.Is(err, errNoAnswer), errors.Is(err, errNoDate):
+		return false
+	case !errors.As(err, &answer):
+		return true
+	}
+	for _, a := range answers {
+		if strings.Contains(answer.text, a.part) {
+			return a.elsewhere
+		}
+	}
+	return answer.status >= http.StatusInternalServerError
+}
+
+// storeError says in one line what a person needs to know of err, which is
+// anything that the network or the server can come up with.
+func (c *client) storeError(ctx context.Context, op string, err error) error {
+	e := &lease.StoreError{Op: op}
+	text, login := "", false // what is said of a user, a password or a certificate
+	var unreadable *lease.StoreError
+	var answer *serverError
+	switch {
+	case errors.As(err, &unreadable): // a file that the URL names
+		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
+	case errors.As(err, new(untrusted)):
+		text, e.Permanent, e.Hint = err.Error(), true, hintKey
+	case errors.As(err, &answer):
+		text, e.Permanent, e.Hint = answer.problem()
+		login = strings.Contains(text, "authentication") || strings.Contains(text, "user name")
+	case errors.Is(err, errNoAnswer), errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil:
+		text, e.Hint = errNoAnswer.Error(), hintOther
+	case errors.Is(err, errNoDate):
+		text, e.Permanent, e.Hint = err.Error(), true, hintDate
+	case errors.Is(ctx.Err(), context.Canceled):
+		text = "given up before an answer came"
+	default:
+		if text, e.Permanent, e.Hint = words.HandshakeProblem(err); text == "" {
+			text, e.Refused, e.Hint = words.Problem(ctx, err)
+		}
+		login = e.Permanent
+	}
+	if login && c.accepted.Load() { // it is being changed, there or here
+		e.Permanent = false
+	}
+	e.Err = fmt.Errorf("etcd at %s: %s", strings.Join(c.hosts, ","), lease.Readable(text, c.latest.Load().password))
+	return e
+}
+
+// problem words what was said.
+func (e *serverError) problem() (text string, permanent bool, hint string) {
+	text, hint = strings.TrimPrefix(e.text, "etcdserver: "), hintOther
+	for _, a := range answers {
+		if strings.Contains(e.text, a.part) {
+			return text, a.permanent, a.hint
+		}
+	}
+	if !e.spoken {
+		text = fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status)
+	}
+	return text, false, hint
+}

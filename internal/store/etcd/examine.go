@@ -1,0 +1,106 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// member is what one of them says of itself.
+type member struct {
+	host   string
+	status statusAnswer
+	err    error
+	// Its clock was ahead of this process's by no less than least, and by no more than
+	// most.
+	least, most time.Duration
+}
+
+// Examine implements [lease.Examiner].
+func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding {
+	var members []member
+	answered := 0
+	for i, host := range s.client.hosts {
+		m := s.examine(ctx, host, len(s.client.hosts)-i)
+		members = append(members, m)
+		if m.err == nil {
+			answered++
+		}
+	}
+	var all []lease.Finding
+	for _, m := range members {
+		f := lease.Finding{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("etcd %s at %s, %d KiB", lease.Readable(m.status.Version), m.host, m.status.Size>>10)}
+		if m.err != nil {
+			var failure *lease.StoreError
+			_ = errors.As(m.err, &failure) // there are no others
+			f = lease.Finding{Subject: "server", Verdict: lease.Bad, Text: m.host + ": " + failure.Error(), Hint: failure.Hint}
+			if answered > 0 {
+				f.Verdict = lease.Doubtful // the others are asked
+			}
+		}
+		all = append(all, f)
+	}
+	if answered > 0 {
+		all = append(all, quorum(members), alarms(members), clocks(members, time.Duration(s.apart)*time.Millisecond))
+	}
+	return all
+}
+
+func (s *Store) examine(ctx context.Context, host string, left int) member {
+	m := member{host: host}
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left)) //nolint:forbidigo // a context's deadline is on that clock
+		defer cancel()
+	}
+	sent := s.now()
+	date, err := s.client.post(ctx, host, "/v3/maintenance/status", struct{}{}, &m.status)
+	if err != nil {
+		m.err = s.client.storeError(ctx, "status", err)
+		return m
+	}
+	wall := time.Duration(s.wall(date)) * time.Millisecond
+	m.least, m.most = wall-s.now(), wall+time.Second-sent
+	return m
+}
+
+func quorum(members []member) lease.Finding {
+	for _, m := range members {
+		if m.err == nil && (m.status.Leader == "" || m.status.Leader == "0") {
+			return lease.Finding{Subject: "quorum", Verdict: lease.Bad, Text: m.host + " knows no leader: it grants nothing", Hint: hintQuorum}
+		}
+	}
+	return lease.Finding{Subject: "quorum", Verdict: lease.Fine, Text: "a leader is known; what was acknowledged is on the disks of most members"}
+}
+
+func alarms(members []member) lease.Finding {
+	for _, m := range members {
+		if len(m.status.Errors) > 0 {
+			return lease.Finding{Subject: "alarms", Verdict: lease.Bad, Text: m.host + ": " + lease.Readable(strings.Join(m.status.Errors, "; ")), Hint: "etcdctl alarm list; its --auto-compaction-retention and etcdctl defrag make room"}
+		}
+	}
+	return lease.Finding{Subject: "alarms", Verdict: lease.Fine, Text: "none"}
+}
+
+// clocks compares those of the members: what is certain of their difference.
+func clocks(members []member, allowed time.Duration) lease.Finding {
+	ahead := time.Duration(0)
+	for _, m := range members {
+		for _, other := range members {
+			if m.err == nil && other.err == nil {
+				ahead = max(ahead, m.least-other.most)
+			}
+		}
+	}
+	if ahead > 0 {
+		return lease.Finding{
+			Subject: "clocks", Verdict: lease.Doubtful, Text: fmt.Sprintf("the members' clocks differ by %s at least, and by %s at most they must", ahead.Round(100*time.Millisecond), allowed),
+			Hint: "look after the time of all members: chrony, or what the virtual machine offers",
+		}
+	}
+	return lease.Finding{Subject: "clocks", Verdict: lease.Fine, Text: fmt.Sprintf("no difference is seen between the members; %s is allowed", allowed)}
+}

@@ -1,0 +1,173 @@
+package etcd
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// What follows are the messages of etcd's API as its gateway writes them: bytes are
+// base64, 64-bit numbers stand in quotes, and what is 0 is left out.
+
+// number is one of 64 bits.
+type number int64
+
+// UnmarshalJSON takes it with quotes and without.
+func (n *number) UnmarshalJSON(text []byte) error {
+	i, err := strconv.ParseInt(strings.Trim(string(text), `"`), 10, 64)
+	*n = number(i)
+	return err
+}
+
+// MarshalJSON writes it with quotes.
+func (n number) MarshalJSON() ([]byte, error) {
+	return strconv.AppendQuote(nil, strconv.FormatInt(int64(n), 10)), nil
+}
+
+// name is a number that only names something.
+type name string
+
+// UnmarshalJSON takes it with quotes and without.
+func (n *name) UnmarshalJSON(text []byte) error {
+	*n = name(strings.Trim(string(text), `"`))
+	return nil
+}
+
+type header struct {
+	Cluster  name   `json:"cluster_id"`
+	Term     name   `json:"raft_term"`
+	Revision number `json:"revision"`
+}
+
+// server names what has kept all that it acknowledged: another cluster may know less,
+// and so may another term, since a restored etcd begins with one.
+func (h header) server() string { return string(h.Cluster) + "/" + string(h.Term) }
+
+type keyValue struct {
+	Key         []byte `json:"key"`
+	Value       []byte `json:"value"`
+	ModRevision number `json:"mod_revision"`
+}
+
+type rangeRequest struct {
+	Key        []byte `json:"key"`
+	RangeEnd   []byte `json:"range_end,omitempty"`
+	KeysOnly   bool   `json:"keys_only,omitempty"`
+	Limit      number `json:"limit,omitempty"`
+	SortTarget string `json:"sort_target,omitempty"`
+	SortOrder  string `json:"sort_order,omitempty"`
+}
+
+type rangeAnswer struct {
+	Header header     `json:"header"`
+	KVs    []keyValue `json:"kvs"`
+	More   bool       `json:"more"`
+}
+
+type putRequest struct {
+	Key   []byte `json:"key"`
+	Value []byte `json:"value"`
+}
+
+type deleteRequest struct {
+	Key []byte `json:"key"`
+}
+
+// operation is one of the three.
+type operation struct {
+	Range  *rangeRequest  `json:"request_range,omitempty"`
+	Put    *putRequest    `json:"request_put,omitempty"`
+	Delete *deleteRequest `json:"request_delete_range,omitempty"`
+}
+
+func get(key string) operation { return operation{Range: &rangeRequest{Key: []byte(key)}} }
+
+func put(key string, value []byte) operation {
+	return operation{Put: &putRequest{[]byte(key), value}}
+}
+
+func remove(key string) operation { return operation{Delete: &deleteRequest{[]byte(key)}} }
+
+type compare struct {
+	Key         []byte `json:"key"`
+	Target      string `json:"target"`
+	Result      string `json:"result"`
+	ModRevision number `json:"mod_revision"`
+}
+
+// unchanged says that a key was last changed by that revision; 0: it is not there.
+func unchanged(key string, mod int64) compare {
+	return compare{Key: []byte(key), Target: "MOD", Result: "EQUAL", ModRevision: number(mod)}
+}
+
+type txn struct {
+	Compare []compare   `json:"compare,omitempty"`
+	Success []operation `json:"success,omitempty"`
+	Failure []operation `json:"failure,omitempty"`
+}
+
+type txnAnswer struct {
+	Header    header `json:"header"`
+	Succeeded bool   `json:"succeeded"`
+	Responses []struct {
+		Range rangeAnswer `json:"response_range"`
+	} `json:"responses"`
+}
+
+type watchRequest struct {
+	Create struct {
+		Key   []byte `json:"key"`
+		Start number `json:"start_revision"`
+	} `json:"create_request"`
+}
+
+type event struct {
+	Type string   `json:"type"` // "" is a put
+	KV   keyValue `json:"kv"`
+}
+
+// watchAnswer is one message of the stream.
+type watchAnswer struct {
+	Result struct {
+		Header   header  `json:"header"`
+		Created  bool    `json:"created"`
+		Canceled bool    `json:"canceled"`
+		Reason   string  `json:"cancel_reason"`
+		Compact  number  `json:"compact_revision"`
+		Events   []event `json:"events"`
+	} `json:"result"`
+	Error *problem `json:"error"`
+}
+
+// problem is how the gateway says what is wrong; its versions differ.
+type problem struct {
+	Error   json.RawMessage `json:"error"`
+	Message string          `json:"message"`
+}
+
+// text is what etcd said, "" if nothing was said.
+func (p *problem) text() string {
+	if p.Message != "" {
+		return p.Message
+	}
+	var text string
+	_ = json.Unmarshal(p.Error, &text)
+	return text
+}
+
+type authRequest struct {
+	Name     string `json:"name"`
+	Password string `json:"password"`
+}
+
+type authAnswer struct {
+	Token string `json:"token"`
+}
+
+type statusAnswer struct {
+	Header  header   `json:"header"`
+	Version string   `json:"version"`
+	Size    number   `json:"dbSize"`
+	Leader  name     `json:"leader"`
+	Errors  []string `json:"errors"`
+}

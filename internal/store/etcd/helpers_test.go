@@ -1,0 +1,126 @@
+//go:build linux
+
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+const prefix = "leaderrun"
+
+// backend is an etcd under test with a second, independent client to look into it and
+// to hurt it.
+type backend struct {
+	*script.EtcdServer
+}
+
+func newBackend(t *testing.T, args ...string) backend { return backend{script.StartEtcd(t, args...)} }
+
+func (b backend) open(t *testing.T) *Store {
+	t.Helper()
+	return openWith(t, Options{URL: "etcd://" + b.Addr})
+}
+
+func openWith(t *testing.T, o Options) *Store {
+	t.Helper()
+	o.Prefix = prefix
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// clock is the time of a test: of its stores, and of the answers' Date, which both go
+// on in real time and can be moved on.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// set lets a store live by the clock.
+func (c *clock) set(s *Store) {
+	began := time.Now()
+	s.now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
+	s.wall = func(date time.Time) int64 {
+		return date.Add(time.Duration(c.ahead.Load())).Truncate(time.Second).UnixMilli()
+	}
+}
+
+func request(key string) lease.Request {
+	return lease.Request{Key: key, Holder: lease.NewHolder("test", os.Getpid()), TTL: 30 * time.Second}
+}
+
+// grant acquires r, once the key has settled.
+func grant(t *testing.T, s *Store, r lease.Request) lease.Lease {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), r)
+	if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
+		time.Sleep(settling.Remaining + time.Millisecond)
+		l, err = s.Acquire(bounded(t), r)
+	}
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	return l
+}
+
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// patience bounds everything that is awaited.
+const patience = 30 * time.Second
+
+// ask calls the gateway, which must answer.
+func (b backend) ask(t *testing.T, path string, question any) map[string]any {
+	t.Helper()
+	body, err := json.Marshal(question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post("http://"+b.Addr+path, "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v, %v", path, resp.Status, answer, err)
+	}
+	return answer
+}
+
+func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+func (b backend) put(t *testing.T, key, value string) {
+	t.Helper()
+	b.ask(t, "/v3/kv/put", map[string]string{"key": encoded(key), "value": encoded(value)})
+}
+
+// wipe deletes all keys.
+func (b backend) wipe(t *testing.T) {
+	t.Helper()
+	b.ask(t, "/v3/kv/deleterange", map[string]string{"key": encoded("\x00"), "range_end": encoded("\x00")})
+}
+
+// count is how many keys there are.
+func (b backend) count(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprint(b.ask(t, "/v3/kv/range", map[string]any{"key": encoded("\x00"), "range_end": encoded("\x00"), "count_only": true})["count"])
+}

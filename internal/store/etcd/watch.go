@@ -1,0 +1,147 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+)
+
+// follow shows what becomes of a key, from what it is now on, until enough.
+func (s *Store) follow(ctx context.Context, op, key string, enough func(row) bool) error {
+	ctx, cancel := s.client.untilMoved(ctx)
+	defer cancel()
+	return s.client.inTurn(ctx, op, func(ctx context.Context, host string, _ int) error {
+		first, cancel := context.WithTimeout(ctx, begins)
+		defer cancel()
+		r, err := s.read(first, host, key)
+		if err != nil {
+			return err
+		}
+		if s.see(r, false); enough(r) {
+			return nil
+		}
+		w, err := s.client.watch(ctx, host, s.leaseOf(key), int64(r.header.Revision)+1)
+		if err != nil {
+			return err
+		}
+		defer w.close()
+		for {
+			m, err := w.next()
+			if err != nil {
+				return broken{err}
+			}
+			for _, e := range m.Result.Events {
+				if r.value, err = s.shown(key, e); err != nil {
+					return err
+				}
+				if s.see(r, false); enough(r) {
+					return nil
+				}
+			}
+			if m.Result.Compact != 0 { // something may have been missed
+				return nil
+			}
+		}
+	})
+}
+
+// broken is the end of a watch that had begun. What is there now another call finds
+// out: a holder must know of the end.
+type broken struct{ error }
+
+func (b broken) Unwrap() error { return b.error }
+
+// shown is the value of a key after an event.
+func (s *Store) shown(key string, e event) (value, error) {
+	v := value{state: leasestate.New(key)}
+	if e.Type == "DELETE" {
+		return v, nil
+	}
+	if err := v.parse(key, e.KV.Value); err != nil {
+		return v, s.untrusted(s.leaseOf(key), err)
+	}
+	return v, nil
+}
+
+// untilMoved ends once another member is the first to be asked: the one that is
+// followed may have stopped.
+func (c *client) untilMoved(ctx context.Context) (context.Context, context.CancelFunc) {
+	c.mu.Lock()
+	moved := c.moved
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-moved:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// watcher is a watch that etcd has acknowledged.
+type watcher struct {
+	body    io.Closer
+	decoder *json.Decoder
+}
+
+// begins is how long a watch may take to begin.
+const begins = 3 * time.Second
+
+// watch follows a key from a revision on.
+func (c *client) watch(ctx context.Context, host, key string, from int64) (*watcher, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(begins, cancel)
+	var q watchRequest
+	q.Create.Key, q.Create.Start = []byte(key), number(from)
+	resp, err := c.ask(ctx, host, "/v3/watch", q)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	w := &watcher{closing{resp.Body, cancel}, json.NewDecoder(resp.Body)}
+	m, err := w.next()
+	if err == nil && !m.Result.Created {
+		err = errNoAnswer
+	}
+	if err == nil && !late.Stop() {
+		err = errLate
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// next waits for the next message.
+func (w *watcher) next() (*watchAnswer, error) {
+	var m watchAnswer
+	if err := w.decoder.Decode(&m); err != nil {
+		return nil, err
+	}
+	switch {
+	case m.Error != nil:
+		return nil, &serverError{text: m.Error.text(), spoken: true}
+	case m.Result.Canceled && m.Result.Compact == 0:
+		return nil, &serverError{text: m.Result.Reason, spoken: true}
+	}
+	return &m, nil
+}
+
+func (w *watcher) close() { _ = w.body.Close() }
+
+// closing ends a request along with its answer.
+type closing struct {
+	io.Closer
+	cancel context.CancelFunc
+}
+
+func (c closing) Close() error {
+	c.cancel()
+	return c.Closer.Close()
+}
