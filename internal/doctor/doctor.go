@@ -118,7 +118,7 @@ func renewals(ctx context.Context, store Store, l lease.Lease, span time.Duratio
 
 // drift is how many milliseconds the store's clock gains on this host's in
 // elapsed, at least: an answer may be of any instant of its request, which is long
-// where host or network are busy.
+// where host or network are busy. A store that shows whole seconds is off by one.
 func drift(ctx context.Context, store Store) (gained float64, elapsed time.Duration, err error) {
 	began := runner.Now()
 	var ahead [2]float64
@@ -132,6 +132,9 @@ func drift(ctx context.Context, store Store) (gained float64, elapsed time.Durat
 		answered := runner.Now()
 		ahead[i] = float64(s.Now) - float64((sent+answered)/2)/float64(time.Millisecond)
 		doubt += (answered - sent) / 2
+		if s.Now%1000 == 0 {
+			doubt += time.Second / 2
+		}
 		if i == 0 {
 			time.Sleep(clockSpan)
 		}

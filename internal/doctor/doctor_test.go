@@ -109,6 +109,23 @@ func TestDriftOfASlowStore(t *testing.T) {
 	}
 }
 
+// seconds shows no milliseconds, first of the old second, then of the new one.
+type seconds struct {
+	Store
+	now int64
+}
+
+func (s *seconds) Inspect(context.Context, string) (lease.Status, error) {
+	s.now += 2000
+	return lease.Status{Now: s.now}, nil
+}
+
+func TestDriftOfWholeSeconds(t *testing.T) {
+	if gained, _, err := drift(t.Context(), &seconds{}); err != nil || gained > 2 {
+		t.Errorf("%g ms, %v; two seconds may be little more than one", gained, err)
+	}
+}
+
 // A renewal of the slow store takes as long as its next answer.
 func (s *slow) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	select {

@@ -26,7 +26,7 @@ var schemes = []string{"etcd", "etcds"} // without TLS, with TLS
 // password, as file:PATH in its place, and those of TLS.
 var Factory = location.Factory{
 	Schemes: schemes,
-	Form:    "etcd://" + hostForm,
+	Form:    "etcd://[USER:PASSWORD@]HOST[:PORT]",
 	Open: func(url string, o location.Options) (location.Store, error) {
 		s, err := New(Options{URL: url, Prefix: o.Prefix})
 		if err == nil && s.insecure() {

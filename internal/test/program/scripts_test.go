@@ -28,6 +28,7 @@ func TestScripts(t *testing.T) {
 		{"file", "testdata/script/run", script.File},
 		{"redis", "testdata/script/run", script.Redis},
 		{"postgres", "testdata/script/run", script.Postgres},
+		{"etcd", "testdata/script/run", script.Etcd},
 		{"redis-only", "testdata/script/redis", script.Redis},
 		{"postgres-only", "testdata/script/postgres", script.Postgres},
 		{"cli", "testdata/script/cli", script.File},

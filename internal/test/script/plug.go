@@ -25,6 +25,8 @@ func (s *script) plugs(ts *testscript.TestScript) map[string]func() {
 		return map[string]func(){"stop": s.redis.Stop, "cont": s.redis.Cont, "kill": s.redis.Kill, "restart": s.redis.Restart}
 	case s.postgres != nil:
 		return map[string]func(){"stop": s.postgres.Stop, "cont": s.postgres.Cont, "kill": s.postgres.Kill, "restart": s.postgres.Restart}
+	case s.etcd != nil:
+		return map[string]func(){"stop": s.etcd.Stop, "cont": s.etcd.Cont, "kill": s.etcd.Kill, "restart": func() { s.etcd.Restart() }}
 	}
 	dir := filepath.Join(s.workDir, storeDir)
 	away := dir + ".away"

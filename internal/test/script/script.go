@@ -40,6 +40,7 @@ const (
 	Redis Store = "redis" // an empty redis-server of the script's own
 	// Postgres is a server of the script's own, without a table.
 	Postgres Store = "postgres"
+	Etcd     Store = "etcd" // one member of the script's own
 )
 
 // Main links the program of the module at root, runs the tests there and returns
@@ -172,6 +173,7 @@ type script struct {
 	proxy *faultnet.Proxy
 
 	postgres *PostgresServer
+	etcd     *EtcdServer
 	turns    []*os.File // of a file store, held
 }
 
@@ -199,6 +201,10 @@ func setup(env *testscript.Env, store Store) error {
 		s.startRedis(env)
 	case Postgres:
 		s.startPostgres(env)
+	case Etcd:
+		s.etcd = StartEtcd(s.t)
+		env.Setenv("STORE", "etcd://"+s.etcd.Addr)
+		env.Setenv("SERVER", s.etcd.Addr)
 	default:
 		env.Setenv("STORE", "file:"+filepath.Join(env.WorkDir, storeDir))
 	}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package etcd
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// shifted is a store that is answered by members whose clocks are ahead.
+func shifted(t *testing.T, b backend, c *clock, ahead time.Duration) *Store {
+	s := b.open(t)
+	c.set(s)
+	wall := s.wall
+	s.wall = func(date time.Time) int64 { return wall(date) + ahead.Milliseconds() }
+	return s
+}
+
+// The holder was answered by one member, the candidates by others.
+func TestMembersClocks(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	for name, c := range map[string]struct {
+		ahead, after time.Duration
+		granted      bool
+	}{
+		"ahead":                  {30 * time.Second, 29 * time.Second, false},
+		"ahead, at the very end": {30 * time.Second, 29*time.Second + 900*time.Millisecond, false},
+		"over by both":           {30 * time.Second, 33 * time.Second, true},
+		"behind":                 {-30 * time.Second, 89 * time.Second, false},
+		"behind, and over":       {-30 * time.Second, 92 * time.Second, true},
+		"the same":               {0, 59 * time.Second, false},
+		"the same, over":         {0, 62 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var now clock
+			r := request(strings.NewReplacer(",", "", " ", "-").Replace(name))
+			grant(t, shifted(t, b, &now, 0), r)
+			now.advance(c.after)
+			candidate := request(r.Key)
+			_, err := shifted(t, b, &now, c.ahead).Acquire(bounded(t), candidate)
+			if held := errors.As(err, new(*lease.HeldError)); held == c.granted || !held && !errors.As(err, new(*lease.SettlingError)) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// A standby is granted the key a TTL after the last renewal that it saw, by its own
+// clock, whatever the members' clocks show, also if it asked long before that renewal.
+func TestStandbyWatchesRenewals(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	var now clock
+	holder := shifted(t, b, &now, 25*time.Second)
+	standby := shifted(t, b, &now, -25*time.Second)
+	l := grant(t, holder, request("k"))
+	r := request("k")
+	held := func() *lease.HeldError {
+		var denied *lease.HeldError
+		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, &denied) {
+			t.Fatalf("%v, want a denial", err)
+		}
+		return denied
+	}
+	held()
+	now.advance(10 * time.Second)
+	over := make(chan error, 1)
+	go func() { over <- standby.Wait(bounded(t), "k", 2*time.Second) }()
+	for range 10 { // they begin before it watches, and end before it does
+		if _, err := holder.Renew(bounded(t), l); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	now.advance(25 * time.Second) // the holder is dead
+	if denied := held(); denied.Remaining < 2*time.Second || denied.Remaining > 5*time.Second {
+		t.Errorf("%s are left, want 5 s since the last renewal that was seen", denied.Remaining)
+	}
+	now.advance(held().Remaining - 350*time.Millisecond)
+	now.advance(held().Remaining + time.Millisecond)
+	if next, err := standby.Acquire(bounded(t), r); err != nil || next.Token <= l.Token {
+		t.Errorf("%+v, %v", next, err)
+	}
+}
+
+// Two renewals within one second of the Date are two for whom watches.
+func TestRenewalsWithinASecond(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	var c clock
+	holder, standby := shifted(t, b, &c, 0), shifted(t, b, &c, 0)
+	holder.wall = func(time.Time) int64 { return 1_800_000_000_000 }
+	l := grant(t, holder, request("k"))
+	r := request("k")
+	for range 3 {
+		if _, err := holder.Renew(bounded(t), l); err != nil {
+			t.Fatal(err)
+		}
+		var denied *lease.HeldError
+		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, &denied) || denied.Remaining < 29*time.Second {
+			t.Fatalf("%v, want 30 s from now on", err)
+		}
+		c.advance(20 * time.Second)
+	}
+}
+
+// An answer that is lost may be one of a change that was made, and a request that
+// comes late finds another revision.
+func TestLateTransaction(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	var late row
+	read := func() row {
+		r, err := s.read(bounded(t), b.Addr, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	late = read()
+	if _, err := late.state.Renew(l, s.instant(late)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if saved, err := s.save(bounded(t), b.Addr, "k", &late, nil); saved || err != nil || late.state.Grant != nil {
+		t.Errorf("the renewal of a released lease is saved: %t, %v, %+v", saved, err, late.state.Grant)
+	}
+	again := read()
+	if saved, err := s.save(bounded(t), b.Addr, "k", &again, nil); !saved || err != nil {
+		t.Fatal(err)
+	}
+	if saved, err := s.save(bounded(t), b.Addr, "k", &again, nil); saved || err != nil {
+		t.Errorf("its duplicate is saved: %t, %v", saved, err)
+	}
+}

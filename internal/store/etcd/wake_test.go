@@ -1,0 +1,185 @@
+//go:build linux
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+)
+
+// following runs a call that waits, and returns what comes of it once etcd has
+// acknowledged its watch.
+func following(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
+	t.Helper()
+	over := make(chan error, 1)
+	go func() { over <- call() }()
+	awaits(t, "watch", func() bool { return strings.Contains(w.Sent(), "/v3/watch") && w.Answered() })
+	return over
+}
+
+func endOf(t *testing.T, over <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-over:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the call is not over")
+		return nil
+	}
+}
+
+// awaits wants ok to become true.
+func awaits(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s", what)
+		}
+	}
+}
+
+// A holder is called by those who settle, and by operators; its own renewals and what
+// standbys ask call nobody.
+func TestHolderIsCalled(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	other := b.open(t)
+	for key, call := range map[string]func() error{
+		"hand-over": func() error { _, err := other.HandOver(bounded(t), "hand-over"); return err },
+		"revoked":   func() error { _, err := other.Revoke(bounded(t), "revoked", false); return err },
+		"settling": func() error {
+			var now clock
+			if _, err := shifted(t, b, &now, time.Hour).Acquire(bounded(t), request("settling")); !errors.As(err, new(*lease.SettlingError)) {
+				return err
+			}
+			return nil
+		},
+	} {
+		t.Run(key, func(t *testing.T) {
+			var w networktest.Wire
+			s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: w.Dial})
+			l := grant(t, s, request(key))
+			over := following(t, &w, func() error { return s.Listen(bounded(t), key) })
+			if _, err := s.Renew(bounded(t), l); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.Acquire(bounded(t), request(key)); !errors.As(err, new(*lease.HeldError)) {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-over:
+				t.Fatalf("called, and nobody did: %v", err)
+			case <-time.After(100 * time.Millisecond):
+			}
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+			if err := endOf(t, over); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A call that came before the holder listened is heard, and heard once.
+func TestHolderIsCalledEarly(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	if _, err := b.open(t).HandOver(bounded(t), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(bounded(t), "k"); err != nil {
+		t.Error(err)
+	}
+	if l, err := s.Renew(bounded(t), l); err != nil || !l.HandOver {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := s.Listen(ctx, "k"); err == nil {
+		t.Error("called twice")
+	}
+}
+
+// A standby waits on the one connection that it has; a leader has a second one.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	holder := b.open(t)
+	l := grant(t, holder, request("k"))
+	var w networktest.Wire
+	standby := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: w.Dial})
+	if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+		t.Fatal(err)
+	}
+	over := following(t, &w, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
+	if err := holder.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := endOf(t, over); err != nil || w.Dials() != 1 {
+		t.Errorf("%d connections, %v", w.Dials(), err)
+	}
+}
+
+func TestServerIsLostWhileWaiting(t *testing.T) {
+	t.Parallel()
+	for op, call := range map[string]func(t *testing.T, s *Store) error{
+		"wait":   func(t *testing.T, s *Store) error { return s.Wait(bounded(t), "k", time.Minute) },
+		"listen": func(t *testing.T, s *Store) error { return s.Listen(bounded(t), "k") },
+	} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			b := newBackend(t)
+			var w networktest.Wire
+			s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: w.Dial})
+			l := grant(t, s, request("k"))
+			over := following(t, &w, func() error { return call(t, s) })
+			b.Kill()
+			var failure *lease.StoreError
+			if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent || failure.Op != op {
+				t.Errorf("%v", err)
+			}
+			if err := call(t, s); !errors.As(err, &failure) || !failure.Refused {
+				t.Errorf("no server: %v", err)
+			}
+			b.Restart()
+			if _, err := s.Renew(bounded(t), l); err != nil {
+				t.Errorf("the next renewal: %v", err)
+			}
+		})
+	}
+}
+
+// What has been compacted cannot be followed: there may have been a release.
+func TestCompacted(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	for range 3 {
+		if _, err := s.Renew(bounded(t), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := s.read(bounded(t), b.Addr, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ask(t, "/v3/kv/compaction", map[string]any{"revision": int64(r.header.Revision), "physical": true})
+	w, err := s.client.watch(bounded(t), b.Addr, s.leaseOf("k"), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	if m, err := w.next(); err != nil || m.Result.Compact == 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
