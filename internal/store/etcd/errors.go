@@ -51,7 +51,6 @@ var answers = []struct {
 	{part: "not capable", elsewhere: true, hint: hintVersion},
 	{part: "corrupt", permanent: true, hint: "look at its log"},
 	{part: "Not Found", permanent: true, hint: hintVersion},
-	{part: "HTTP request to an HTTPS server", permanent: true, hint: "write etcds:// instead of etcd://"},
 }
 
 const (
@@ -60,7 +59,7 @@ const (
 	hintVersion = "name an etcd of version 3.4 or later, started with its gateway (--enable-grpc-gateway)"
 	hintTLS     = "write etcd:// instead of etcds://, or let it speak TLS (--cert-file, --key-file)"
 	hintKey     = "delete it with etcdctl del once no command of this key runs"
-	hintOther   = "check that --store names an etcd, and look at its log"
+	hintOther   = "check that --store names an etcd (etcds:// where it speaks TLS, etcd:// where it does not), and look at its log"
 	hintDate    = "check what stands between this host and etcd, which sends one"
 )
 

@@ -1,0 +1,178 @@
+//go:build linux
+
+package etcd
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// secured is an etcd with users: root, worker, who may do what docs/stores.md says, and
+// reader.
+func secured(t *testing.T) backend {
+	b := newBackend(t)
+	type m = map[string]any
+	for _, user := range []string{"root", "worker", "reader"} {
+		b.ask(t, "/v3/auth/user/add", m{"name": user, "password": "sesame"})
+		b.ask(t, "/v3/auth/role/add", m{"name": user})
+		b.ask(t, "/v3/auth/user/grant", m{"user": user, "role": user})
+	}
+	for role, kind := range map[string]string{"worker": "READWRITE", "reader": "READ"} {
+		b.ask(t, "/v3/auth/role/grant", m{"name": role, "perm": m{"permType": kind, "key": encoded(prefix + "/"), "range_end": encoded(prefix + "0")}})
+	}
+	b.ask(t, "/v3/auth/enable", m{})
+	return b
+}
+
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	b := secured(t)
+	file := filepath.Join(t.TempDir(), "password")
+	write := func(password string) {
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("sesame")
+	s := openWith(t, Options{URL: "etcd://" + url.UserPassword("worker", "file:"+file).String() + "@" + b.Addr})
+	l := grant(t, s, request("k"))
+	if _, err := s.Keys(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	// A token that is not used for minutes is not valid any more.
+	s.client.token = "fgETNXKqqNnDsaCB.9"
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Errorf("with an old token: %v", err)
+	}
+	write("wrong")
+	s.client.token = "fgETNXKqqNnDsaCB.9"
+	var failure *lease.StoreError
+	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent {
+		t.Errorf("a password that was accepted is being changed: %#v", err)
+	}
+	write("sesame")
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Errorf("after the change: %v", err)
+	}
+	for name, c := range map[string]struct{ user, says, hint string }{
+		"nobody":         {"", "user name is empty", "USER:PASSWORD"},
+		"wrong password": {"worker:s3cret@", "authentication failed", "correct the user or the password"},
+		"unknown":        {"nobody:s3cret@", "authentication failed", "correct the user or the password"},
+		"no right":       {"reader:sesame@", "permission denied", "role grant-permission"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openWith(t, Options{URL: "etcd://" + c.user + b.Addr})
+			_, err := s.Acquire(bounded(t), request("k"))
+			if !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(err.Error(), c.says) || !strings.Contains(failure.Hint, c.hint) {
+				t.Errorf("%v: %#v", err, err)
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		})
+	}
+	reader := openWith(t, Options{URL: "etcd://reader:sesame@" + b.Addr})
+	if _, err := reader.Inspect(bounded(t), "k"); err != nil {
+		t.Errorf("a reader sees the status: %v", err)
+	}
+}
+
+// A user in the address of an etcd without users does no harm, as for etcdctl.
+func TestNoUsers(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	grant(t, openWith(t, Options{URL: "etcd://worker:sesame@" + b.Addr}), request("k"))
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	certs := script.NewCertificates(t, t.TempDir())
+	tls := []string{"--cert-file=" + certs.File("server.pem"), "--key-file=" + certs.File("server.key")}
+	plain, server := newBackend(t), script.StartEtcd(t, tls...)
+	mutual := script.StartEtcd(t, append(tls, "--client-cert-auth", "--trusted-ca-file="+certs.File("ca.pem"))...)
+	_, port, _ := net.SplitHostPort(server.Addr)
+	ca, client := "?ca="+certs.File("ca.pem"), "&cert="+certs.File("client.pem")+"&key="+certs.File("client.key")
+	for _, c := range []struct{ name, url, says, hint string }{
+		{name: "a private CA", url: "etcds://" + server.Addr + ca},
+		{name: "by name", url: "etcds://localhost:" + port + "/" + ca},
+		{name: "client certificate", url: "etcds://" + mutual.Addr + ca + client},
+		{name: "insecure", url: "etcds://" + server.Addr + "?insecure=true"},
+		{name: "no CA", url: "etcds://" + server.Addr, says: "not signed by a CA", hint: "ca=FILE"},
+		{name: "wrong name", url: "etcds://" + server.Addr + ca + "&server_name=etcd.example", says: "not for this name", hint: "server_name=NAME"},
+		{name: "no client certificate", url: "etcds://" + mutual.Addr + ca, says: "certificate", hint: "cert=FILE&key=FILE"},
+		{name: "TLS where there is none", url: "etcds://" + plain.Addr + ca, says: "closed the connection", hint: "etcd:// where it does not"},
+		{name: "no TLS where there is", url: "etcd://" + server.Addr, says: "closed the connection", hint: "etcds:// where it speaks TLS"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openWith(t, Options{URL: c.url})
+			if s.insecure() != strings.Contains(c.url, "insecure") {
+				t.Errorf("insecure: %t", s.insecure())
+			}
+			if c.says == "" {
+				l := grant(t, s, request("k"))
+				if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var failure *lease.StoreError
+			if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !strings.Contains(err.Error(), c.says) || !strings.Contains(failure.Hint, c.hint) {
+				t.Errorf("%v: %#v", err, err)
+			}
+		})
+	}
+}
+
+// What answers is no etcd, or one that must not be asked.
+func TestNoEtcd(t *testing.T) {
+	t.Parallel()
+	serve := func(status int, text string, header ...string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(header); i += 2 {
+				if w.Header().Set(header[i], header[i+1]); header[i+1] == "" {
+					w.Header()[header[i]] = nil
+				}
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(text))
+		}))
+		t.Cleanup(s.Close)
+		return strings.TrimPrefix(s.URL, "http://")
+	}
+	nothing := `{"header":{"cluster_id":"1","revision":"1","raft_term":"2"},"responses":[{"response_range":{}},{"response_range":{}}]}`
+	for name, c := range map[string]struct {
+		addr, says, hint string
+		permanent        bool
+	}{
+		"a page":             {serve(200, "<html>"), "something else than an etcd", "names an etcd", false},
+		"nothing":            {serve(200, "{}"), "something else than an etcd", "names an etcd", false},
+		"no gateway":         {serve(404, "404 page not found"), "HTTP status 404", "names an etcd", false},
+		"another version":    {serve(404, `{"error":"Not Found","code":5}`), "Not Found", "3.4 or later", true},
+		"somewhere else":     {serve(302, "", "Location", "http://example.org"), "HTTP status 302", "names an etcd", false},
+		"no date":            {serve(200, nothing, "Date", ""), "no Date", "between this host and etcd", true},
+		"a change not taken": {serve(200, nothing), "something else than an etcd", "names an etcd", false},
+		"full":               {serve(429, `{"error":"etcdserver: mvcc: database space exceeded","code":8}`), "database space exceeded", "defragment", false},
+		"hangs up":           {networktest.Answering(t, ""), "closed the connection", "names an etcd", false},
+		"another protocol":   {networktest.Answering(t, "-ERR no\r\n"), "no etcd", "names an etcd", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openWith(t, Options{URL: "etcd://" + c.addr})
+			s.settle = 0
+			var failure *lease.StoreError
+			if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &failure) || failure.Permanent != c.permanent || !strings.Contains(err.Error(), c.says) || !strings.Contains(failure.Hint, c.hint) {
+				t.Errorf("%v: %#v", err, err)
+			}
+		})
+	}
+}

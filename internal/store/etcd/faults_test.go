@@ -1,0 +1,225 @@
+//go:build linux
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// Another term may know less: the first grant after a restart settles, a renewal
+// makes it known.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	if err := s.Release(bounded(t), grant(t, s, request("free")), lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	l := grant(t, s, request("held"))
+	b.Restart()
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Fatal(err)
+	}
+	settles(t, s, request("free"), lease.SettleRestarted)
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Acquire(bounded(t), request("held")); err != nil {
+		t.Errorf("%v; it was renewed after the restart", err)
+	}
+}
+
+func settles(t *testing.T, s *Store, r lease.Request, why lease.SettleReason) {
+	t.Helper()
+	var settling *lease.SettlingError
+	if _, err := s.Acquire(bounded(t), r); !errors.As(err, &settling) || settling.Why != why {
+		t.Errorf("%v, want it to settle (%s)", err, why)
+	}
+}
+
+// An etcd that comes back with what it had before a grant settles, and a holder that is
+// alive puts its lease back.
+func TestOlderData(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	first := grant(t, s, request("k"))
+	if err := s.Release(bounded(t), first, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	older := t.TempDir()
+	b.Kill()
+	copied(t, b.Dir, older)
+	b.Restart()
+	l := grant(t, s, request("k"))
+	b.Kill()
+	if err := os.RemoveAll(b.Dir); err != nil {
+		t.Fatal(err)
+	}
+	copied(t, older, b.Dir)
+	b.Restart()
+	r := request("k")
+	settles(t, b.open(t), r, lease.SettleRestarted)
+	back, err := s.Renew(bounded(t), l)
+	if err != nil || !back.Reasserted || back.Token != l.Token {
+		t.Errorf("%+v, %v", back, err)
+	}
+	if _, err := b.open(t).Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
+		t.Error(err)
+	}
+}
+
+func copied(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v: %s", err, out)
+	}
+}
+
+// A change whose answer is lost has been made. The holder learns of it by asking again.
+func TestAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	proxy, err := faultnet.Listen(b.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	s := openWith(t, Options{URL: "etcd://" + proxy.Addr()})
+	l := grant(t, s, request("k"))
+	for _, answers := range []int{0, 1} { // before the read is answered, and before the write is
+		proxy.Delay(100 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(answers)*200*time.Millisecond+150*time.Millisecond)
+		_, err := s.Renew(ctx, l)
+		cancel()
+		var failure *lease.StoreError
+		if !errors.As(err, &failure) || failure.Permanent {
+			t.Errorf("%v", err)
+		}
+		proxy.Delay(0)
+		if _, err := s.Renew(bounded(t), l); err != nil {
+			t.Errorf("asked again: %v", err)
+		}
+	}
+}
+
+// cluster is an etcd of three members, and an address that names all of them.
+func cluster(t *testing.T) ([]*script.EtcdServer, string) {
+	t.Helper()
+	members := script.StartEtcds(t, 3)
+	var hosts []string
+	for _, m := range members {
+		hosts = append(hosts, m.Addr)
+	}
+	return members, "etcd://" + strings.Join(hosts, ",")
+}
+
+// leads finds the member that leads.
+func leads(t *testing.T, members []*script.EtcdServer) int {
+	t.Helper()
+	for i, m := range members {
+		status := backend{m}.ask(t, "/v3/maintenance/status", struct{}{})
+		if status["leader"] == status["header"].(map[string]any)["member_id"] {
+			return i
+		}
+	}
+	t.Fatal("no member leads")
+	return 0
+}
+
+// attempt is how long one call may take at a TTL of 15 s, and before is how long a
+// holder goes on without an answer: TTL - margin - kill margin - grace - interval.
+const attempt, before = time.Second, 5 * time.Second
+
+// renews renews as a holder does, and fails once there was no answer for too long.
+func renews(t *testing.T, s *Store, l lease.Lease, d time.Duration) {
+	t.Helper()
+	answered := time.Now()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), attempt)
+		_, err := s.Renew(ctx, l)
+		cancel()
+		switch {
+		case err == nil:
+			answered = time.Now()
+		case errors.Is(err, lease.ErrLost):
+			t.Fatalf("the lease is lost: %v", err)
+		case time.Since(answered) > before:
+			t.Fatalf("no answer for %s: %v", time.Since(answered), err)
+		}
+	}
+	if time.Since(answered) > 2*time.Second {
+		t.Errorf("no answer in the end")
+	}
+}
+
+// etcd's leader is killed, comes back, and each member stops in turn: a healthy holder
+// keeps its lease, and a standby that waits is woken by the release in the end.
+func TestMembersAreLost(t *testing.T) {
+	t.Parallel()
+	members, url := cluster(t)
+	s, standby := openWith(t, Options{URL: url}), openWith(t, Options{URL: url})
+	r := request("k")
+	r.TTL = 15 * time.Second
+	l := grant(t, s, r)
+	killed := members[leads(t, members)]
+	killed.Kill()
+	renews(t, s, l, 6*time.Second)
+	killed.Restart()
+	for _, m := range members {
+		m.Stop()
+		renews(t, s, l, 4*time.Second)
+		m.Cont()
+		renews(t, s, l, time.Second)
+	}
+	next := request("k")
+	if _, err := standby.Acquire(bounded(t), next); !errors.As(err, new(*lease.HeldError)) {
+		t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() { over <- standby.Wait(bounded(t), "k", time.Minute) }()
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := endOf(t, over); err != nil {
+		t.Error(err)
+	}
+	if got := grant(t, standby, next); got.Token <= l.Token {
+		t.Errorf("token %d after %d", got.Token, l.Token)
+	}
+}
+
+// Without a majority nothing is granted or renewed, and nothing is lost.
+func TestMajorityIsLost(t *testing.T) {
+	t.Parallel()
+	members, url := cluster(t)
+	s := openWith(t, Options{URL: url})
+	l := grant(t, s, request("k"))
+	listening := make(chan error, 1)
+	go func() { listening <- s.Listen(t.Context(), "k") }()
+	members[1].Kill()
+	members[2].Kill()
+	var failure *lease.StoreError
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := s.Renew(ctx, l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
+		t.Errorf("%v", err)
+	}
+	if err := endOf(t, listening); !errors.As(err, &failure) || failure.Permanent {
+		t.Errorf("a member that has lost the others is listened to: %v", err)
+	}
+	members[1].Restart()
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Errorf("%v", err)
+	}
+}
