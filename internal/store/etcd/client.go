@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
@@ -95,9 +96,13 @@ func (c *client) inTurn(ctx context.Context, op string, call func(ctx context.Co
 	var err error
 	for i := range c.hosts {
 		n := (first + i) % len(c.hosts)
+		failed := err
 		err = call(ctx, c.hosts[n], len(c.hosts)-i)
 		if !elsewhere(err) {
 			c.prefer(n)
+		}
+		if failed != nil && errors.Is(err, syscall.ECONNREFUSED) {
+			err = failed // nothing listens at all only if that is so everywhere
 		}
 		if !elsewhere(err) || errors.As(err, new(broken)) || ctx.Err() != nil {
 			break

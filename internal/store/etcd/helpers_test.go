@@ -19,8 +19,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-const prefix = "leaderrun"
-
 // backend is an etcd under test with a second, independent client to look into it and
 // to hurt it.
 type backend struct {

@@ -1,0 +1,101 @@
+//go:build linux
+
+package etcd
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func examined(t *testing.T, s *Store) []lease.Finding {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return s.Examine(ctx, 0, time.Second)
+}
+
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	members, url := cluster(t)
+	s := openWith(t, Options{URL: url})
+	count := map[string]int{}
+	for _, f := range examined(t, s) {
+		count[f.Subject]++
+		if f.Verdict != lease.Fine || f.Subject == "server" && !strings.Contains(f.Text, "etcd 3.") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if count["server"] != 3 || count["quorum"] != 1 || count["alarms"] != 1 || count["clocks"] != 1 {
+		t.Errorf("%v", count)
+	}
+	members[2].Kill()
+	if f := examined(t, s)[2]; f.Verdict != lease.Doubtful || !strings.Contains(f.Text, members[2].Addr) || f.Hint == "" {
+		t.Errorf("%+v", f)
+	}
+	members[1].Kill()
+	members[0].Kill()
+	for _, f := range examined(t, s) {
+		if f.Verdict != lease.Bad || f.Hint == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestClocksOfMembers(t *testing.T) {
+	at := func(least, most time.Duration) member { return member{least: least, most: most} }
+	for name, c := range map[string]struct {
+		members []member
+		want    lease.Verdict
+		says    string
+	}{
+		"one":                {[]member{at(0, time.Second)}, lease.Fine, "no difference"},
+		"within the seconds": {[]member{at(0, time.Second), at(900*time.Millisecond, 2*time.Second)}, lease.Fine, "no difference"},
+		"apart":              {[]member{at(0, time.Second), at(4*time.Second, 5*time.Second)}, lease.Doubtful, "3s at least"},
+		"one did not answer": {[]member{at(9*time.Second, 10*time.Second), {err: errLate}}, lease.Fine, "no difference"},
+	} {
+		if f := clocks(c.members, 31*time.Second); f.Verdict != c.want || !strings.Contains(f.Text, c.says) || (f.Hint == "") != (c.want == lease.Fine) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+func TestQuorumAndAlarms(t *testing.T) {
+	sick := []member{{host: "a", status: statusAnswer{Leader: "1"}}, {host: "b", status: statusAnswer{Leader: "0", Errors: []string{"memberID:1 alarm:NOSPACE "}}}}
+	if f := quorum(sick); f.Verdict != lease.Bad || !strings.HasPrefix(f.Text, "b ") {
+		t.Errorf("%+v", f)
+	}
+	if f := alarms(sick); f.Verdict != lease.Bad || !strings.Contains(f.Text, "NOSPACE") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Who adds a key removes those that have been idle for long, and no others.
+func TestIdleKeysAreForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	var now clock
+	s := shifted(t, b, &now, 0)
+	for _, key := range []string{"old", "older", "used"} {
+		if err := s.Release(bounded(t), grant(t, s, request(key)), lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now.advance(20 * 24 * time.Hour)
+	if err := s.Release(bounded(t), grant(t, s, request("used")), lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	now.advance(20 * 24 * time.Hour)
+	b.put(t, prefix+"/lease/foreign", "x")
+	grant(t, s, request("new"))
+	keys, err := s.Keys(bounded(t))
+	if err != nil || strings.Join(keys, " ") != "foreign new used" {
+		t.Errorf("%q, %v", keys, err)
+	}
+	if n := b.count(t); n != "4" { // and the runs of used
+		t.Errorf("%s keys are left", n)
+	}
+}
