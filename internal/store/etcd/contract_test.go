@@ -104,6 +104,6 @@ func damages(b backend) []leasetest.Damage {
 }
 
 func BenchmarkInvocation(b *testing.B) {
-	s := script.StartEtcd(b)
+	s := script.StartEtcd(b, "--unsafe-no-fsync=false")
 	leasetest.Invocation(b, func() (lease.Store, error) { return New(Options{URL: "etcd://" + s.Addr, Prefix: prefix}) })
 }

@@ -57,6 +57,7 @@ func StartEtcds(t testing.TB, members int, args ...string) []*EtcdServer {
 			s.args = append([]string{
 				"--name", fmt.Sprint("m", i), "--data-dir", s.Dir, "--listen-client-urls", scheme + s.Addr, "--advertise-client-urls", scheme + s.Addr,
 				"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", strings.Join(initial, ","), "--logger", "zap",
+				"--unsafe-no-fsync", // what it writes outlives the process, and tests cut no power
 			}, args...)
 			all = append(all, s)
 			s.launch()
