@@ -15,7 +15,7 @@ import (
 var (
 	errNoAnswer = errors.New("it answered something else than an etcd does")
 	errNoDate   = errors.New("its answer has no Date")
-	errLate     = errors.New("no answer in time")
+	errMoved    = errors.New("another member is asked from now on")
 )
 
 // serverError is what a member, or what stands before it, said instead of an answer.
@@ -122,6 +122,8 @@ func (c *client) storeError(ctx context.Context, op string, err error) error {
 		login = strings.Contains(text, "authentication") || strings.Contains(text, "user name")
 	case errors.Is(err, errNoAnswer), errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil:
 		text, e.Hint = errNoAnswer.Error(), hintOther
+	case errors.Is(err, errMoved):
+		text = err.Error()
 	case errors.Is(err, errNoDate):
 		text, e.Permanent, e.Hint = err.Error(), true, hintDate
 	case errors.Is(ctx.Err(), context.Canceled):

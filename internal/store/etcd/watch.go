@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"time"
 
@@ -13,7 +14,12 @@ import (
 func (s *Store) follow(ctx context.Context, op, key string, enough func(row) bool) error {
 	ctx, cancel := s.client.untilMoved(ctx)
 	defer cancel()
-	return s.client.inTurn(ctx, op, func(ctx context.Context, host string, _ int) error {
+	return s.client.inTurn(ctx, op, func(ctx context.Context, host string, _ int) (err error) {
+		defer func() {
+			if err != nil && errors.Is(context.Cause(ctx), errMoved) {
+				err = errMoved
+			}
+		}()
 		first, cancel := context.WithTimeout(ctx, begins)
 		defer cancel()
 		r, err := s.read(first, host, key)
@@ -72,15 +78,15 @@ func (c *client) untilMoved(ctx context.Context) (context.Context, context.Cance
 	c.mu.Lock()
 	moved := c.moved
 	c.mu.Unlock()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
 		case <-moved:
-			cancel()
+			cancel(errMoved)
 		case <-ctx.Done():
 		}
 	}()
-	return ctx, cancel
+	return ctx, func() { cancel(nil) }
 }
 
 // watcher is a watch that etcd has acknowledged.
@@ -98,24 +104,29 @@ func (c *client) watch(ctx context.Context, host, key string, from int64) (*watc
 	late := time.AfterFunc(begins, cancel)
 	var q watchRequest
 	q.Create.Key, q.Create.Start = []byte(key), number(from)
-	resp, err := c.ask(ctx, host, "/v3/watch", q)
+	w, err := c.beginWatch(ctx, cancel, host, q)
+	if !late.Stop() {
+		err = context.DeadlineExceeded
+	}
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	w := &watcher{closing{resp.Body, cancel}, json.NewDecoder(resp.Body)}
+	return w, nil
+}
+
+// beginWatch waits for the acknowledgement. The end of the request is the watcher's.
+func (c *client) beginWatch(ctx context.Context, end context.CancelFunc, host string, q watchRequest) (*watcher, error) {
+	resp, err := c.ask(ctx, host, "/v3/watch", q)
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{closing{resp.Body, end}, json.NewDecoder(resp.Body)}
 	m, err := w.next()
 	if err == nil && !m.Result.Created {
 		err = errNoAnswer
 	}
-	if err == nil && !late.Stop() {
-		err = errLate
-	}
-	if err != nil {
-		w.close()
-		return nil, err
-	}
-	return w, nil
+	return w, err
 }
 
 // next waits for the next message.
