@@ -34,6 +34,11 @@ func TestSimulationsOfRows(t *testing.T) {
 	checkSchedules(t, max(1, *simulations/2), func(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newTable) })
 }
 
+// The same on members whose clocks are apart, as those of etcd.
+func TestSimulationsOfMembers(t *testing.T) {
+	checkSchedules(t, max(1, *simulations/3), func(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newMembers) })
+}
+
 func checkSchedules(t *testing.T, n uint64, build func(*testing.T, uint64) *world) {
 	if testing.Short() {
 		n = min(n, 8)
@@ -146,6 +151,9 @@ func (w *world) run() {
 // ended, and a process is started again within a second.
 func (w *world) awaitLeader(ttl time.Duration) {
 	limit := ttl + ttl/6 + ttl/15 + ttl/50 + w.pause
+	if w.unwatched > 0 { // who did not see the last renewal watches for a TTL, or waits for all clocks
+		limit += min(ttl, w.unwatched)
+	}
 	if w.jobs != nil { // a tick that is served or given up, or a minimum hold
 		limit += w.jobs.period + w.jobs.minHold
 	}
@@ -153,7 +161,7 @@ func (w *world) awaitLeader(ttl time.Duration) {
 		limit += ttl
 	}
 	if w.setBack > 0 { // only who asks makes the lease of a dead holder as short as it was
-		limit += ttl
+		limit += ttl + w.unwatched
 		if w.evicted { // and nobody knows how short that is
 			limit += w.setBack
 		}

@@ -22,17 +22,27 @@ import (
 // of the row is up to package leasestate.
 type table struct {
 	w *world
+	// apart is by how much, in ms, the clocks differ that its members have, by which it
+	// answers in turn: 0 if there is one.
+	apart int64
 
-	mu      sync.Mutex
-	row     row
-	saved   row
-	waiting []*waiter
-	conns   []net.Conn
+	mu                sync.Mutex
+	row               row
+	answers, revision int64
+	saved             row
+	waiting           []*waiter
+	conns             []net.Conn
 }
+
+const second = 1000 // in which Date counts
 
 type row struct {
 	Version int64 // 0: there is none
 	State   leasestate.State
+	// Beat and Call are the revisions on which the last renewal was decided, and the
+	// last call, where the clocks are apart.
+	Beat, Call int64
+	Beaten     time.Duration // when Beat was written
 }
 
 // waiter is a connection that listens to the calls of the holder, or of those who
@@ -54,16 +64,24 @@ type inquiry struct {
 }
 
 type reply struct {
-	Row   row
-	Now   leasestate.Instant
-	Saved bool
+	Row      row
+	Revision int64 // how many changes there have been
+	Now      leasestate.Instant
+	Saved    bool
 }
 
 func newTable(w *world) backend { return &table{w: w, row: row{State: leasestate.New(key)}} }
 
+// newMembers is a table as etcd's members keep it: with clocks that are apart.
+func newMembers(w *world) backend {
+	const apart = 20_000
+	w.unwatched = apart * time.Millisecond
+	return &table{w: w, apart: apart, row: row{State: leasestate.New(key)}}
+}
+
 func (t *table) now() leasestate.Instant {
 	ms := t.w.stored(t.w.at())
-	now := leasestate.Instant{Boot: "table", Up: ms, Wall: ms, Settle: 300, Server: fmt.Sprint(t.w.server.Load())}
+	now := leasestate.Instant{Boot: "table", Up: ms, Wall: ms, Settle: 300, Server: fmt.Sprint(t.w.server.Load()), Apart: t.apart}
 	if t.w.server.Load() == 1 { // a server that was killed does not say what it has kept
 		now.Serving = t.w.at().Milliseconds()
 	}
@@ -108,11 +126,23 @@ func (t *table) answer(q inquiry, inquiries <-chan inquiry) (r reply, ok bool) {
 	defer t.mu.Unlock()
 	switch q.Op {
 	case "read":
-		return reply{Row: t.row, Now: t.now()}, true
+		now := t.now()
+		if t.apart > 0 { // one member is ahead, one behind, all count seconds
+			const members = 3
+			t.answers++
+			now.Up += (t.apart - second) / 2 * (t.answers%members - 1)
+			now.Up -= now.Up % second
+			now.Wall, now.Serving = now.Up, 0
+		}
+		return reply{Row: t.row, Revision: t.revision, Now: now}, true
 	case "write":
 		if t.row.Version != q.Before {
 			return reply{}, true
 		}
+		if t.row.Beat != q.Row.Beat {
+			q.Row.Beaten = t.w.at()
+		}
+		t.revision++
 		t.row = q.Row
 		t.waiting = slices.DeleteFunc(t.waiting, func(w *waiter) bool {
 			if called := w.calls && q.Calls || !w.calls && q.Wakes; called {
@@ -158,7 +188,7 @@ func (t *table) look() seen {
 	st := &t.row.State
 	s := seen{token: st.Token, ticks: fmt.Sprint(st.Served, st.Anchor, st.Starts)}
 	if g := st.Grant; g != nil {
-		if left := g.Expires - t.now().Up; left > 0 {
+		if left := t.left(g); left > 0 {
 			s.left = time.Duration(left) * time.Millisecond
 			if s.value = string(g.Holder); g.Cooldown {
 				s.value = "cooldown:" + s.value
@@ -169,6 +199,20 @@ func (t *table) look() seen {
 		}
 	}
 	return s
+}
+
+// left is for how long, in ms, g takes the key. Where the clocks are apart it is over a
+// TTL after its renewal for who has watched it, by a clock that may be a percent fast.
+func (t *table) left(g *leasestate.Grant) int64 {
+	now := t.now().Up
+	switch {
+	case t.apart == 0:
+		return g.Expires - now
+	case g.Cooldown: // a clock that is ahead ends it at any time
+		return 0
+	}
+	watched := g.TTL*99/100 - (t.w.at() - t.row.Beaten).Milliseconds()
+	return max(min(g.MinHold-now, g.MinHold-g.Acquired)-t.apart, min(watched, g.Expires+(t.apart+second)/2-now))
 }
 
 func (t *table) save()    { t.mu.Lock(); defer t.mu.Unlock(); t.saved = t.row.clone() }
@@ -193,17 +237,47 @@ func (r row) clone() (c row) {
 }
 
 func (t *table) client(p *process) (client, error) {
-	return &tableClient{dial: network.Dialer(p.dial)}, nil
+	return &tableClient{dial: network.Dialer(p.dial), clock: p.now}, nil
 }
 
 // tableClient is one process's store. It keeps one connection for requests; each
 // wait has its own.
 type tableClient struct {
-	dial network.Dial
+	dial  network.Dial
+	clock func() time.Duration
 
 	mu     sync.Mutex
 	idle   net.Conn
 	closed bool
+	sight  sight
+}
+
+// sight is what store/etcd remembers of a key.
+type sight struct {
+	server            string
+	token, beat, call int64
+	seen              bool
+	granted, called   time.Duration
+}
+
+// see returns the time of a row with what this client has watched by its own clock.
+func (c *tableClient) see(r row, now leasestate.Instant) leasestate.Instant {
+	at := c.clock() // which a stopped process waits for
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &c.sight
+	if !s.seen || s.token != r.State.Token || s.beat != r.Beat || s.server != r.State.Server {
+		s.granted = at
+	}
+	if !s.seen || s.call != r.Call {
+		s.called = at
+	}
+	s.seen, s.token, s.beat, s.server, s.call = true, r.State.Token, r.Beat, r.State.Server, r.Call
+	now.Unrenewed = (at - s.granted).Milliseconds()
+	if r.State.Settling != nil {
+		now.Settled = (at - s.called).Milliseconds()
+	}
+	return now
 }
 
 // ask makes one request after the other on a connection that is kept if all were
@@ -253,15 +327,32 @@ func (c *tableClient) update(ctx context.Context, op string, holder lease.Holder
 				return errors.New("that is no answer")
 			}
 			before, after := r.Row, r.Row.clone()
+			if r.Now.Apart > 0 {
+				r.Now = c.see(before, r.Now)
+			}
+			settling := after.State.Settling
 			l, answer = change(&after.State, r.Now)
 			was, _ := json.Marshal(before.State)
 			is, _ := json.Marshal(after.State)
-			if bytes.Equal(was, is) {
+			if bytes.Equal(was, is) && (r.Now.Apart == 0 || op == "release" || answer != nil) {
 				return nil
 			}
 			after.Version = max(before.Version+1, r.Now.Wall)
 			s := after.State.Settling
-			w, err := say(inquiry{Op: "write", Holder: holder, Row: after, Before: before.Version, Wakes: wakes, Calls: s != nil && s.Since == r.Now.Up})
+			calls := s != nil && s.Since == r.Now.Up
+			if r.Now.Apart > 0 {
+				calls = s != nil && s != settling
+				if answer == nil && op != "release" {
+					after.Beat = r.Revision
+				}
+				if calls {
+					after.Call = r.Revision
+				}
+			}
+			w, err := say(inquiry{Op: "write", Holder: holder, Row: after, Before: before.Version, Wakes: wakes, Calls: calls})
+			if err == nil && w.Saved && r.Now.Apart > 0 {
+				c.see(after, r.Now)
+			}
 			if err != nil || w.Saved {
 				return err
 			}
