@@ -284,14 +284,14 @@ func renewalAfterRelease(t *testing.T, h Harness) {
 
 func renewalAfterExpiry(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
-	r.TTL = h.Unit
+	r.TTL = max(h.Unit, time.Second) // the rival below must come before its end
 	l := h.Grant(t, s, r)
-	h.pass(2 * h.Unit)
+	h.pass(2 * r.TTL)
 	if back := renew(t, s, l); !back.Reasserted || back.Token != l.Token {
 		t.Errorf("nobody was granted it since, and it came back as %+v", back)
 	}
 	held(t, s, rival(r), lease.HeldLeader)
-	h.pass(2 * h.Unit)
+	h.pass(2 * r.TTL)
 	h.Grant(t, s, rival(r))
 	lost(t, s, l)
 }
