@@ -103,6 +103,8 @@ var rules = []rule{
 		why: "it shows the binary from outside"},
 	{path: "internal/tools/test", only: []string{std},
 		why: "it reads what go test writes"},
+	{path: "internal/tools/mutants", only: []string{std},
+		why: "it has other programs test"},
 	{path: "internal/tools/failcall", only: []string{std, "golang.org/x/sys/unix"},
 		why: "it makes system calls of the binary fail from outside"},
 	{path: "internal/tools/chaos", only: []string{std, "github.com/jackc/pgx/v5/pgconn", "golang.org/x/sys/unix",

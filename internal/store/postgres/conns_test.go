@@ -70,7 +70,7 @@ func TestRoundTrips(t *testing.T) {
 func TestEveryCallTriesOnce(t *testing.T) {
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "postgres://cron@" + networktest.Answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.Dial})
-	networktest.TryOnce(t, calls(s), hangsUp.Dials)
+	networktest.TryOnce(t, calls(s), hangsUp.Used)
 	var refusing networktest.Refusing
 	refused := openWith(t, Options{URL: "postgres://cron@h/db?sslmode=disable", Dialer: refusing.Dial})
 	networktest.TryOnce(t, calls(refused), refusing.Dials)

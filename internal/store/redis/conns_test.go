@@ -64,7 +64,7 @@ func TestEveryCallTriesOnce(t *testing.T) {
 	t.Parallel()
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "redis://" + networktest.Answering(t, greeting, ""), Prefix: prefix, Dialer: hangsUp.Dial})
-	networktest.TryOnce(t, calls(s), hangsUp.Dials)
+	networktest.TryOnce(t, calls(s), hangsUp.Used)
 	var refusing networktest.Refusing
 	refused := openWith(t, Options{URL: "redis://h", Prefix: prefix, Dialer: refusing.Dial})
 	networktest.TryOnce(t, calls(refused), refusing.Dials)

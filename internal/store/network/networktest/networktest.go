@@ -20,6 +20,7 @@ import (
 type Wire struct {
 	mu        sync.Mutex
 	dials     int
+	used      int
 	trips     int
 	receiving bool
 	out       bytes.Buffer
@@ -32,7 +33,15 @@ func (w *Wire) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	w.receiving = true
 	w.mu.Unlock()
 	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	return wireConn{c, w}, err
+	return &wireConn{Conn: c, w: w}, err
+}
+
+// Used returns on how many connections something was sent: a busy machine makes a
+// hedged dial open more than one.
+func (w *Wire) Used() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used
 }
 
 // Dials returns how many connections there were.
@@ -66,11 +75,16 @@ func (w *Wire) Answered() bool {
 
 type wireConn struct {
 	net.Conn
-	w *Wire
+	w    *Wire
+	used bool
 }
 
-func (c wireConn) Write(p []byte) (int, error) {
+func (c *wireConn) Write(p []byte) (int, error) {
 	c.w.mu.Lock()
+	if !c.used {
+		c.used = true
+		c.w.used++
+	}
 	if c.w.receiving {
 		c.w.trips++
 		c.w.receiving = false
@@ -80,7 +94,7 @@ func (c wireConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func (c wireConn) Read(p []byte) (int, error) {
+func (c *wireConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.w.mu.Lock()
 	c.w.receiving = true

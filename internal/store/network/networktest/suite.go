@@ -42,16 +42,16 @@ func CallsOf(s interface {
 // patience bounds a call that should end soon.
 const patience = 30 * time.Second
 
-// TryOnce wants each call to fail after one dial: trying again is the decision of
-// the caller, who knows whether it may.
-func TryOnce(t *testing.T, calls Calls, dials func() int) {
+// TryOnce wants each call to fail after one try, which tries counts: trying again is the
+// decision of the caller, who knows whether it may.
+func TryOnce(t *testing.T, calls Calls, tries func() int) {
 	t.Helper()
 	for range 3 {
 		for op, call := range calls {
-			before := dials()
+			before := tries()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			if err := call(ctx); err == nil || dials() != before+1 {
-				t.Errorf("%s: error %v, %d dials", op, err, dials()-before)
+			if err := call(ctx); err == nil || tries() != before+1 {
+				t.Errorf("%s: error %v, %d tries", op, err, tries()-before)
 			}
 			cancel()
 		}
