@@ -46,6 +46,8 @@ var courses = []struct {
 		event(Timer, 2.35), event(NoAnswer, 2.36).because(refused), event(Timer, 2.86), event(NoAnswer, 2.87).because(refused))},
 	{"refusals count anew after an answer", nil, append(slices.Clip(refusedTwice),
 		event(Settling, 1.03).remaining(0.3), event(Timer, 1.33), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(refused))},
+	{"refusals count anew after a clock that differs", func(s *Settings) { s.OncePer = true }, append(slices.Clip(refusedTwice),
+		event(ClockDiffers, 1.03).tick(1000), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(refused))},
 	{"a standby whose command has ended does not stand by again", waits(at(60)), append(slices.Clip(leading), event(TreeGone, 5), event(Released, 5.1))},
 	{"a second loss soon after the first", rejoins, []Event{
 		event(Begin, 100), event(Granted, 100.1).sent(100), event(LeaseLost, 100.2), event(TreeGone, 100.3), event(Released, 100.4),
