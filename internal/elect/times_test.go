@@ -84,7 +84,7 @@ var courses = []struct {
 	{"a wait that is over while a grant is given back", waits(at(22)), []Event{event(Begin, 0), event(Granted, 21.2), event(Released, 22)}},
 	{"the record of a tick is worth the rest of the lease", func(s *Settings) { s.OncePer = true }, append(slices.Clip(leading),
 		event(TreeGone, 5), event(ReleaseFailed, 7), event(Timer, 7.5), event(ReleaseFailed, 29), event(Timer, 29.19), event(ReleaseFailed, 29.195))},
-	{"a guard that dies unheard", nil, append(slices.Clip(leading[:2]), event(TreeGone, 0.02).because(unheard), event(Released, 0.1))},
+	{"a guard that dies before a report", nil, append(slices.Clip(leading[:2]), event(TreeGone, 0.02).because(unheard), event(Released, 0.1))},
 	{"a tree that is killed by kill-by", killAfter(at(0)), append(slices.Clip(leading), event(Timer, 28.695), event(TreeGone, 28.7))},
 }
 

@@ -28,7 +28,7 @@
 //   - A tick is served by a success, and needs no run any more. Ticks are compared with
 //     each other and with the store's time, never with another clock: a candidate that
 //     has chosen its tick by its own clock says for which times of the store that holds,
-//     and is told the store's time instead of anything else if it does not.
+//     and is answered with the store's time instead of anything else if it does not.
 //   - A paused key is granted to nobody. Its holder keeps the lease and may renew it,
 //     bring it back and ask again.
 //

@@ -31,7 +31,7 @@ var tickTests = []test{
 	{"an exact tick has its own starts", exactStarts},
 	{"an exact tick may be ahead of the store's time, by a day", exactAhead},
 	{"a tick is that of the store's time", tickOfStoreTime},
-	{"a wrong clock is told before anything else", clockToldFirst},
+	{"a wrong clock is answered before anything else", clockSaidFirst},
 }
 
 // period is long against all that a test takes, so that only the ticks given
@@ -313,8 +313,8 @@ func exactStarts(t *testing.T, h Harness) {
 	refused(t, s, at(r, first.Tick), lease.ErrDone)
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed)
 	r.Tries = 5
-	if told := done(t, s, at(r, first.Tick)); !told.GivenUp { // not after a newer one
-		t.Errorf("%+v", told)
+	if answer := done(t, s, at(r, first.Tick)); !answer.GivenUp { // not after a newer one
+		t.Errorf("%+v", answer)
 	}
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed)
 }
@@ -354,9 +354,9 @@ func tickOfStoreTime(t *testing.T, h Harness) {
 		during(r, now, now-2*hour, now-hour),
 		during(r, now+hour, now+hour, now+2*hour),
 	} {
-		told := clockDiffers(t, s, wrong)
-		if most := now + (h.Unit + patience).Milliseconds(); told.Tick < now || told.Tick > most {
-			t.Errorf("the store's time is %d, told at %d", told.Tick, now)
+		answer := clockDiffers(t, s, wrong)
+		if most := now + (h.Unit + patience).Milliseconds(); answer.Tick < now || answer.Tick > most {
+			t.Errorf("the store's time is %d, answered at %d", answer.Tick, now)
 		}
 	}
 	right := during(r, now+1, now-hour, now+hour) // nothing of the above was a start
@@ -373,7 +373,7 @@ func tickOfStoreTime(t *testing.T, h Harness) {
 }
 
 // Of a tick that is not the candidate's it need not know whether it is served.
-func clockToldFirst(t *testing.T, h Harness) {
+func clockSaidFirst(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.naming()
 	first := h.Grant(t, s, r)
 	release(t, s, first, succeeded)
@@ -382,7 +382,7 @@ func clockToldFirst(t *testing.T, h Harness) {
 	clockDiffers(t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
 }
 
-// clockDiffers wants to be told that the tick is not that of the store's time.
+// clockDiffers wants the answer that the tick is not that of the store's time.
 func clockDiffers(t *testing.T, s lease.Store, r lease.Request) *lease.ClockError {
 	t.Helper()
 	l, err := s.Acquire(bounded(t), r)

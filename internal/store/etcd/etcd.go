@@ -25,7 +25,7 @@
 //
 // Not promised: an etcd that was restored from a snapshot knows less than was granted.
 // It has another term than the one that granted, and the first grant of each key settles,
-// unless that was the first term of both. Whoever deletes a key takes the lease away.
+// unless that was the first term of both. Deleting a key takes the lease away.
 //
 // Only package store and tests may import it.
 package etcd

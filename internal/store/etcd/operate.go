@@ -105,7 +105,7 @@ func (s *Store) operate(ctx context.Context, v verb, do func(*leasestate.State, 
 }
 
 // prune removes keys that are long out of use, of the ten that were changed longest
-// ago. Whoever adds a key does it, so that they do not grow for ever and nobody else
+// ago. A verb that adds a key does it, so that they do not grow for ever and nobody else
 // pays. What fails is left for the next time.
 func (s *Store) prune(ctx context.Context, host string, now leasestate.Instant) {
 	var a rangeAnswer
