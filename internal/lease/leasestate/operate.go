@@ -1,0 +1,80 @@
+package leasestate
+
+import (
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// longestPeriod is ten years, in ms: sums of it stay in range.
+const longestPeriod = 10 * 365 * 86_400_000
+
+// Free reports whether somebody who waits may be granted the key. While it
+// settles that is a matter of time, which the candidate knows.
+func (st *State) Free(now Instant) bool {
+	return !st.Grant.lives(now) && st.Settling == nil && st.pause(now) == lease.Pause{}
+}
+
+// pause is the one that goes on, or zero.
+func (st *State) pause(now Instant) lease.Pause {
+	if st.Paused == nil {
+		return lease.Pause{}
+	}
+	return st.Paused.Going(now.Wall)
+}
+
+// HandOver is [lease.Admin]'s.
+func (st *State) HandOver(now Instant) {
+	if st.Grant.leads(now) {
+		st.Grant.HandOver = true
+	}
+}
+
+// Revoke is [lease.Admin]'s.
+func (st *State) Revoke(atOnce bool, now Instant) {
+	g := st.Grant
+	if !atOnce && (!g.lives(now) || g.Revoked) {
+		return
+	}
+	st.vanish()
+	if g != nil {
+		st.retire(g.Holder)
+	}
+	st.Token = max(st.Token+1, now.Wall)
+	st.Settling = nil
+	if atOnce || g.Cooldown {
+		st.Grant = nil
+		return
+	}
+	g.Revoked, g.HandOver = true, false
+}
+
+// Pause is [lease.Admin]'s. A clock before 1970 begins none.
+func (st *State) Pause(d time.Duration, by, reason string, now Instant) {
+	p := lease.Pause{Since: now.Wall, Until: now.Wall + min(d, lease.MaxPause).Milliseconds(), By: by, Reason: reason}.Going(now.Wall)
+	if p != (lease.Pause{}) {
+		st.Paused = &p
+		st.remember(0, 0, p.Until-p.Since)
+	}
+}
+
+// Resume is [lease.Admin]'s.
+func (st *State) Resume() { st.Paused = nil }
+
+// Status is [lease.Admin]'s.
+func (st *State) Status(now Instant) lease.Status {
+	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Period: milliseconds(min(st.Period, longestPeriod)), Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now)}
+	g := st.Grant
+	if g == nil || (g.Cooldown || g.Revoked) && !g.lives(now) {
+		return s
+	}
+	s.TTL, s.Since, s.MinHold, s.Tick = milliseconds(g.TTL), g.Started, g.Started+g.MinHold-g.Acquired, g.Tick
+	s.HandOver, s.Meta = g.HandOver && g.leads(now), lease.Cut(g.Meta, lease.MaxMeta)
+	if !g.Cooldown {
+		s.Holder = g.Holder
+	}
+	if g.lives(now) {
+		s.Value, s.Why, s.Remaining = string(g.Holder), g.why(), milliseconds(max(1, min(g.left(now), g.Expires-now.Up)))
+	}
+	return s
+}

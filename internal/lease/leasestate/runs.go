@@ -1,0 +1,40 @@
+package leasestate
+
+import (
+	"slices"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// remembered is how many released holders a state keeps.
+const remembered = 20
+
+// vanish files the run of the newest grant, if it is one of which nobody has said
+// how it ended.
+func (st *State) vanish() {
+	if g := st.Grant; g != nil && !g.Cooldown && !g.Revoked {
+		st.note(lease.Run{Token: st.Token, Tick: g.Tick, Start: g.Started, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
+	}
+}
+
+// retire remembers a holder that is never granted anything again.
+func (st *State) retire(holder lease.Holder) {
+	if !slices.Contains(st.Released, holder) {
+		st.Released = slices.Insert(st.Released, 0, holder)
+		st.Released = st.Released[:min(len(st.Released), remembered)]
+	}
+}
+
+// note keeps one entry per token; what a holder says replaces that it vanished.
+func (st *State) note(r lease.Run) {
+	i := slices.IndexFunc(st.Runs, func(old lease.Run) bool { return old.Token <= r.Token })
+	switch {
+	case i < 0:
+		st.Runs = append(st.Runs, r)
+	case st.Runs[i].Token < r.Token:
+		st.Runs = slices.Insert(st.Runs, i, r)
+	case st.Runs[i].Vanished:
+		st.Runs[i] = r
+	}
+	st.Runs = st.Runs[:min(len(st.Runs), lease.MaxRuns)]
+}
