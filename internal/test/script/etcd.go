@@ -3,14 +3,11 @@ package script
 import (
 	"fmt"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // EtcdServer is a member of an etcd of one test. It listens on loopback only and is
@@ -18,12 +15,7 @@ import (
 type EtcdServer struct {
 	Addr string // 127.0.0.1:PORT, for clients
 	Dir  string // its data
-
-	t    testing.TB
-	args []string
-	cmd  *exec.Cmd
-	gone chan struct{} // closed once the process has been reaped
-	out  *output
+	process
 }
 
 // StartEtcd starts an etcd of one member and waits until it serves. args are further
@@ -53,7 +45,8 @@ func StartEtcds(t testing.TB, members int, args ...string) []*EtcdServer {
 			peers, initial = append(peers, peer), append(initial, fmt.Sprintf("m%d=%s", i, peer))
 		}
 		for i, peer := range peers {
-			s := &EtcdServer{t: t, Addr: loopback(t), Dir: filepath.Join(t.TempDir(), "data")}
+			s := &EtcdServer{Addr: loopback(t), Dir: filepath.Join(t.TempDir(), "data")}
+			s.process = process{t: t, name: "etcd", says: []string{"serving client traffic "}}
 			s.args = append([]string{
 				"--name", fmt.Sprint("m", i), "--data-dir", s.Dir, "--listen-client-urls", scheme + s.Addr, "--advertise-client-urls", scheme + s.Addr,
 				"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", strings.Join(initial, ","), "--logger", "zap",
@@ -78,61 +71,4 @@ func kill(all []*EtcdServer) {
 	for _, s := range all {
 		s.Kill()
 	}
-}
-
-// Stop freezes the member: its connections stay, nothing is answered.
-func (s *EtcdServer) Stop() { s.signal(syscall.SIGSTOP) }
-
-// Cont lets a frozen member go on.
-func (s *EtcdServer) Cont() { s.signal(syscall.SIGCONT) }
-
-// Kill ends the member with SIGKILL and waits until it is gone. It may be called
-// again.
-func (s *EtcdServer) Kill() {
-	if s.cmd == nil {
-		return
-	}
-	_ = s.cmd.Process.Kill() // fails only when it is gone already
-	<-s.gone
-	s.cmd = nil
-}
-
-// Restart starts the member again on the same port, with what is in Dir and with
-// further arguments.
-func (s *EtcdServer) Restart(args ...string) {
-	s.t.Helper()
-	s.args = append(s.args, args...)
-	s.Kill()
-	for until := time.Now().Add(startPatience); time.Now().Before(until); {
-		if s.launch(); s.serves() {
-			return
-		}
-	}
-	s.t.Fatalf("etcd does not start again:\n%s", s.out)
-}
-
-func (s *EtcdServer) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatalf("signal etcd: %v", err)
-	}
-}
-
-func (s *EtcdServer) launch() {
-	s.t.Helper()
-	s.cmd = exec.Command("etcd", s.args...)
-	s.cmd.SysProcAttr = dieWithParent()
-	s.out = newOutput("serving client traffic ")
-	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	s.gone = launch(s.t, s.cmd)
-}
-
-// serves waits until the member serves, and reports whether it does. It does not when
-// its port is taken.
-func (s *EtcdServer) serves() bool {
-	if !s.out.listens(s.gone) {
-		s.Kill()
-		return false
-	}
-	return true
 }

@@ -21,15 +21,28 @@ import (
 type RedisServer struct {
 	Addr string // 127.0.0.1:Port
 	Port int
+	process
+	clock string // the file with its clock, if it has one of its own
+}
 
+// process is the program of a server.
+type process struct {
 	t       testing.TB
-	command func(name string, args ...string) *exec.Cmd
+	command func(name string, args ...string) *exec.Cmd // nil: on this host
+	name    string
 	args    []string
-	clock   string   // the file with its clock, if it has one of its own
 	env     []string // added to ours
+	says    []string // one of them, when it listens
 	cmd     *exec.Cmd
 	gone    chan struct{} // closed once the process has been reaped
 	out     *output
+}
+
+// redisProcess is one that has no arguments yet.
+func redisProcess(t testing.TB) process {
+	t.Helper()
+	need(t, "redis-server")
+	return process{t: t, name: "redis-server", says: []string{"Ready to accept connections", "Sentinel ID is"}}
 }
 
 // startPatience is how long a server may take to listen on a busy machine.
@@ -53,8 +66,7 @@ func basics(port, dir string) []string {
 // startServer starts a server on a free port with the arguments for it.
 func startServer(t testing.TB, args func(port string) []string) *RedisServer {
 	t.Helper()
-	need(t, "redis-server")
-	s := &RedisServer{t: t, command: exec.Command}
+	s := &RedisServer{process: redisProcess(t)}
 	t.Cleanup(s.Kill)
 	for range 5 { // another process may take the port by its number
 		s.Port = freePort(t)
@@ -92,52 +104,67 @@ func needPackage(t testing.TB, program, pkg string) {
 }
 
 // Pid returns the process id of the running server.
-func (s *RedisServer) Pid() int { return s.cmd.Process.Pid }
+func (p *process) Pid() int { return p.cmd.Process.Pid }
 
 // Stop freezes the server: its connections stay, nothing is answered.
-func (s *RedisServer) Stop() { s.signal(syscall.SIGSTOP) }
+func (p *process) Stop() { p.signal(syscall.SIGSTOP) }
 
 // Cont lets a frozen server go on.
-func (s *RedisServer) Cont() { s.signal(syscall.SIGCONT) }
+func (p *process) Cont() { p.signal(syscall.SIGCONT) }
 
 // Kill ends the server with SIGKILL and waits until it is gone. It may be
 // called again.
-func (s *RedisServer) Kill() {
-	if s.cmd == nil {
+func (p *process) Kill() {
+	if p.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill() // fails only when it is gone already
-	<-s.gone
-	s.cmd = nil
+	_ = p.cmd.Process.Kill() // fails only when it is gone already
+	<-p.gone
+	p.cmd = nil
 }
 
-// Restart starts the server again, empty, on the same port.
-func (s *RedisServer) Restart() {
-	s.t.Helper()
-	s.Kill()
-	if !startAgain(s.start) {
-		s.t.Fatalf("redis-server does not start again:\n%s", s.out)
+// Restart starts the server again on the same port, empty, or with what its directory
+// has.
+func (p *process) Restart() {
+	p.t.Helper()
+	p.Kill()
+	if !startAgain(p.start) {
+		p.t.Fatalf("%s does not start again:\n%s", p.name, p.out)
 	}
 }
 
-func (s *RedisServer) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatalf("signal redis-server: %v", err)
+func (p *process) signal(sig syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatalf("signal %s: %v", p.name, err)
 	}
 }
 
 // start reports whether the server listens. It does not when its port is taken.
-func (s *RedisServer) start() bool {
-	s.t.Helper()
-	cmd := s.command("redis-server", s.args...)
-	cmd.SysProcAttr = dieWithParent()
-	cmd.Env = append(os.Environ(), s.env...)
-	s.out = newOutput("Ready to accept connections", "Sentinel ID is")
-	cmd.Stdout, cmd.Stderr = s.out, s.out
-	s.cmd, s.gone = cmd, launch(s.t, cmd)
-	if !s.out.listens(s.gone) {
-		s.Kill()
+func (p *process) start() bool {
+	p.t.Helper()
+	p.launch()
+	return p.serves()
+}
+
+func (p *process) launch() {
+	p.t.Helper()
+	command := p.command
+	if command == nil {
+		command = exec.Command
+	}
+	p.cmd = command(p.name, p.args...)
+	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.Env = append(os.Environ(), p.env...)
+	p.out = newOutput(p.says...)
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.gone = launch(p.t, p.cmd)
+}
+
+// serves waits until the server listens, and kills one that does not.
+func (p *process) serves() bool {
+	if !p.out.listens(p.gone) {
+		p.Kill()
 		return false
 	}
 	return true

@@ -45,9 +45,9 @@ func freePort(t testing.TB) int {
 // that.
 func StartRedisOn(t testing.TB, host *faultnet.Host, addr string) *RedisServer {
 	t.Helper()
-	need(t, "redis-server")
 	const port = 6379 // nobody else is there
-	s := &RedisServer{t: t, command: host.Command, Port: port, Addr: net.JoinHostPort(addr, strconv.Itoa(port))}
+	s := &RedisServer{process: redisProcess(t), Port: port, Addr: net.JoinHostPort(addr, strconv.Itoa(port))}
+	s.command = host.Command
 	s.args = append(basics(strconv.Itoa(port), t.TempDir()), "--bind", addr, "--protected-mode", "no")
 	t.Cleanup(s.Kill)
 	if !s.start() {
