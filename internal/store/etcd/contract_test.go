@@ -3,15 +3,13 @@
 package etcd
 
 import (
-	"context"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -21,10 +19,10 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	var clock clock
-	var stalled atomic.Bool
+	var network networktest.Stalls
 	leasetest.Run(t, leasetest.Harness{
 		Open: func(t *testing.T) lease.Store {
-			s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: swallowing(&stalled)})
+			s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: network.Dialer(t)})
 			clock.set(s)
 			return s
 		},
@@ -36,10 +34,7 @@ func TestContract(t *testing.T) {
 		Settles:  true,
 		Wipe:     b.wipe,
 		Damage:   damages(b),
-		Stall: func(*testing.T, string) func() {
-			stalled.Store(true)
-			return func() { stalled.Store(false) }
-		},
+		Stall:    network.Stall,
 	})
 }
 
@@ -48,29 +43,9 @@ func TestHistories(t *testing.T) {
 	b := newBackend(t)
 	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
-		s.settle = 0 // every key is new, and its first grant would wait
+		s.Settle = 0 // every key is new, and its first grant would wait
 		return s
 	}}, 300) // each call costs two answers and a sync of the disk
-}
-
-// swallowing returns a dialer whose connections lose what is sent while stalled.
-func swallowing(stalled *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return swallowConn{c, stalled}, err
-	}
-}
-
-type swallowConn struct {
-	net.Conn
-	stalled *atomic.Bool
-}
-
-func (c swallowConn) Write(p []byte) (int, error) {
-	if c.stalled.Load() {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
 }
 
 // damages are values that leaderrun does not write.

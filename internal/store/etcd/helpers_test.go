@@ -4,18 +4,15 @@ package etcd
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -52,38 +49,16 @@ func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 // set lets a store live by the clock.
 func (c *clock) set(s *Store) {
 	began := time.Now()
-	s.now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
-	s.wall = func(date time.Time) int64 {
+	s.Now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
+	s.Wall = func(date time.Time) int64 {
 		return date.Add(time.Duration(c.ahead.Load())).Truncate(time.Second).UnixMilli()
 	}
 }
 
-func request(key string) lease.Request {
-	return lease.Request{Key: key, Holder: lease.NewHolder("test", os.Getpid()), TTL: 30 * time.Second}
-}
+// What the tests of all stores use that are reached by a network.
+const patience = networktest.Patience
 
-// grant acquires r, once the key has settled.
-func grant(t *testing.T, s *Store, r lease.Request) lease.Lease {
-	t.Helper()
-	l, err := s.Acquire(bounded(t), r)
-	if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
-		time.Sleep(settling.Remaining + time.Millisecond)
-		l, err = s.Acquire(bounded(t), r)
-	}
-	if err != nil {
-		t.Fatalf("acquire: %v", err)
-	}
-	return l
-}
-
-func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// patience bounds everything that is awaited.
-const patience = 30 * time.Second
+var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
 
 // ask calls the gateway, which must answer.
 func (b backend) ask(t *testing.T, path string, question any) map[string]any {

@@ -23,27 +23,6 @@ func following(t *testing.T, w *networktest.Wire, call func() error) <-chan erro
 	return over
 }
 
-func endOf(t *testing.T, over <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-over:
-		return err
-	case <-time.After(patience):
-		t.Fatal("the call is not over")
-		return nil
-	}
-}
-
-// awaits wants ok to become true.
-func awaits(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s", what)
-		}
-	}
-}
-
 // A holder is called by those who settle, and by operators; its own renewals and what
 // standbys ask call nobody.
 func TestHolderIsCalled(t *testing.T) {
@@ -169,11 +148,11 @@ func TestCompacted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := s.read(bounded(t), b.Addr, "k")
+	_, revision, err := keeper{s, b.Addr}.read(bounded(t), "k")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.ask(t, "/v3/kv/compaction", map[string]any{"revision": int64(r.header.Revision), "physical": true})
+	b.ask(t, "/v3/kv/compaction", map[string]any{"revision": revision, "physical": true})
 	w, err := s.client.watch(bounded(t), b.Addr, s.leaseOf("k"), 2)
 	if err != nil {
 		t.Fatal(err)

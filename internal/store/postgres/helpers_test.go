@@ -4,15 +4,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"net/url"
-	"os"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -67,41 +64,10 @@ func openWith(t *testing.T, o Options) *Store {
 	return s
 }
 
-func request(key string) lease.Request {
-	return lease.Request{Key: key, Holder: lease.NewHolder("test", os.Getpid()), TTL: 30 * time.Second}
-}
+// What the tests of all stores use that are reached by a network.
+const patience = networktest.Patience
 
-func grant(t *testing.T, s *Store, r lease.Request) lease.Lease {
-	t.Helper()
-	l, err := s.Acquire(bounded(t), r)
-	if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
-		time.Sleep(settling.Remaining + time.Millisecond)
-		l, err = s.Acquire(bounded(t), r)
-	}
-	if err != nil {
-		t.Fatalf("acquire: %v", err)
-	}
-	return l
-}
-
-func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// patience bounds everything that is awaited.
-const patience = 30 * time.Second
-
-// awaits wants ok to become true.
-func awaits(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s", what)
-		}
-	}
-}
+var request, grant, bounded, awaits = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await
 
 // do runs SQL, which must not fail, and returns the last result as text.
 func (b backend) do(t *testing.T, sql string) [][]string {

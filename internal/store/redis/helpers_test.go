@@ -1,10 +1,8 @@
 package redis
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,7 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -90,31 +88,8 @@ func openWith(t *testing.T, o Options) *Store {
 	return s
 }
 
-func request(key string) lease.Request {
-	return lease.Request{Key: key, Holder: lease.NewHolder("test", os.Getpid()), TTL: 30 * time.Second}
-}
-
-// grant acquires r and waits out a settling.
-func grant(t *testing.T, s *Store, r lease.Request) lease.Lease {
-	t.Helper()
-	for {
-		l, err := s.Acquire(bounded(t), r)
-		if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
-			time.Sleep(settling.Remaining)
-			continue
-		}
-		if err != nil {
-			t.Fatalf("acquire: %v", err)
-		}
-		return l
-	}
-}
-
-func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
+// What the tests of all stores use that are reached by a network.
+var request, grant, bounded, awaits = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await
 
 // do sends one command, which must not fail, and returns what came.
 func (b backend) do(t *testing.T, args ...any) any {
@@ -150,14 +125,4 @@ func (b backend) now(t *testing.T) int64 {
 	seconds, _ := strconv.ParseInt(fmt.Sprint(parts[0]), 10, 64)
 	micros, _ := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
 	return seconds*1000 + micros/1000
-}
-
-// awaits wants ok to become true.
-func awaits(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
 }

@@ -1,0 +1,61 @@
+package networktest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Patience bounds everything that is awaited.
+const Patience = 30 * time.Second
+
+// Bounded is a context for calls that must come to an end.
+func Bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Request is the first attempt of a new candidacy.
+func Request(key string) lease.Request {
+	return lease.Request{Key: key, Holder: lease.NewHolder("test", os.Getpid()), TTL: 30 * time.Second}
+}
+
+// Grant acquires r, once the key has settled.
+func Grant(t testing.TB, s lease.Store, r lease.Request) lease.Lease {
+	t.Helper()
+	l, err := s.Acquire(Bounded(t), r)
+	for settling := new(lease.SettlingError); errors.As(err, &settling); l, err = s.Acquire(Bounded(t), r) {
+		time.Sleep(settling.Remaining + time.Millisecond)
+	}
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	return l
+}
+
+// Await wants ok to become true.
+func Await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s", what)
+		}
+	}
+}
+
+// EndOf is what comes of a call that is over soon.
+func EndOf(t testing.TB, over <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-over:
+		return err
+	case <-time.After(Patience):
+		t.Fatal("the call is not over")
+		return nil
+	}
+}
