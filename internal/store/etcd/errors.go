@@ -69,10 +69,13 @@ var words = network.Words{
 }
 
 // untrusted is a key that leaderrun did not write.
-type untrusted struct{ error }
+type untrusted struct {
+	key string
+	err error
+}
 
-func (s *Store) untrusted(key string, err error) error {
-	return untrusted{fmt.Errorf("its key %s cannot be trusted: %w", key, err)}
+func (u untrusted) Error() string {
+	return fmt.Sprintf("its key %s cannot be trusted: %v", u.key, u.err)
 }
 
 // isAnswer reports whether etcd has said this.

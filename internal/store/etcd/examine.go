@@ -45,7 +45,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 		all = append(all, f)
 	}
 	if answered > 0 {
-		all = append(all, quorum(members), alarms(members), clocks(members, time.Duration(s.apart)*time.Millisecond))
+		all = append(all, quorum(members), alarms(members), clocks(members, time.Duration(s.Apart)*time.Millisecond))
 	}
 	return all
 }
@@ -57,14 +57,14 @@ func (s *Store) examine(ctx context.Context, host string, left int) member {
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left)) //nolint:forbidigo // a context's deadline is on that clock
 		defer cancel()
 	}
-	sent := s.now()
+	sent := s.Now()
 	date, err := s.client.post(ctx, host, "/v3/maintenance/status", struct{}{}, &m.status)
 	if err != nil {
 		m.err = s.client.storeError(ctx, "status", err)
 		return m
 	}
-	wall := time.Duration(s.wall(date)) * time.Millisecond
-	m.least, m.most = wall-s.now(), wall+time.Second-sent
+	wall := time.Duration(s.Wall(date)) * time.Millisecond
+	m.least, m.most = wall-s.Now(), wall+time.Second-sent
 	return m
 }
 

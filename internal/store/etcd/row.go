@@ -6,57 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// row is what etcd says of a key, and when.
-type row struct {
-	value
-	mod    int64 // the revision that changed it last, 0: there is none
-	runs   []byte
-	header header
-	date   time.Time
-}
-
-// value is the state of a key as etcd keeps it, without its runs, which are beside it:
-// a renewal need not write them again.
-type value struct {
-	state leasestate.State
-	marks
-}
-
-// marks are what a state does not say itself. A revision is that on which a change
-// was decided: no two changes of a key have the same.
-type marks struct {
-	Changed int64 `json:"changed"` // when, ms
-	Beat    int64 `json:"beat"`    // the revision of the last grant or renewal
-	Call    int64 `json:"call"`    // the revision of the last call to the holder
-}
-
-// sight is what this process has seen of a key, by its own clock.
-type sight struct {
-	grant   identity
-	granted time.Duration // since when the grant is as it is
-	call    int64
-	called  time.Duration // since when that is the last call
-	known   int64         // the last call of which the holder knows, if it is this process
-}
-
-// identity tells a grant, renewed so often, from every other. Server is there because a
-// restored etcd has the same revisions again.
-type identity struct {
-	token, beat int64
-	server      string
-}
-
-// Of the clocks only the members' count. They go on over a restart, so there is only
-// one boot.
-const boot = "etcd"
-
 const (
+	boot = "etcd"
 	// settle is how long, in ms, a key waits for a holder that may be alive without the
 	// store knowing.
 	settle = 300
@@ -70,188 +28,123 @@ func (s *Store) leases() string            { return s.prefix + "/lease/" }
 func (s *Store) leaseOf(key string) string { return s.leases() + key }
 func (s *Store) runsOf(key string) string  { return s.prefix + "/runs/" + key }
 
-// reads are the operations that find a row.
+// reads are the operations that find a row. The runs are beside the state: a renewal
+// need not write them again.
 func (s *Store) reads(key string) []operation {
 	return []operation{get(s.leaseOf(key)), get(s.runsOf(key))}
 }
 
-// read finds the row of key.
-func (s *Store) read(ctx context.Context, host, key string) (row, error) {
+// kept is what is there of a row.
+type kept struct {
+	mod  int64 // the revision that changed it last, 0: there is none
+	runs []byte
+}
+
+// keeper is a [cas.Keeper] that asks one member.
+type keeper struct {
+	*Store
+	host string
+}
+
+// Read implements [cas.Keeper].
+func (k keeper) Read(ctx context.Context, key string) (cas.Row, error) {
+	r, _, err := k.read(ctx, key)
+	return r, err
+}
+
+// read finds the row of key, and the revision of the whole etcd.
+func (k keeper) read(ctx context.Context, key string) (cas.Row, int64, error) {
 	var a txnAnswer
-	date, err := s.client.post(ctx, host, "/v3/kv/txn", txn{Success: s.reads(key)}, &a)
+	date, err := k.client.post(ctx, k.host, "/v3/kv/txn", txn{Success: k.reads(key)}, &a)
 	if err != nil {
-		return row{}, err
+		return cas.Row{}, 0, err
 	}
-	return s.row(key, a, date)
+	r, err := k.row(key, a, date)
+	return r, int64(a.Header.Revision), err
 }
 
 // row reads what came of reads.
-func (s *Store) row(key string, a txnAnswer, date time.Time) (row, error) {
-	r := row{value: value{state: leasestate.New(key)}, header: a.Header, date: date}
+func (s *Store) row(key string, a txnAnswer, date time.Time) (cas.Row, error) {
+	r := cas.Row{Value: cas.New(key), Server: a.Header.server(), Date: date}
 	if len(a.Responses) != 2 || a.Header.Revision <= 0 {
 		return r, errNoAnswer
 	}
+	var is kept
+	var err error
 	if found := a.Responses[0].Range.KVs; len(found) == 1 {
-		r.mod = int64(found[0].ModRevision)
-		if err := r.parse(key, found[0].Value); err != nil {
-			return r, s.untrusted(s.leaseOf(key), err)
+		is.mod = int64(found[0].ModRevision)
+		if r.Value, err = s.parse(key, found[0].Value); err != nil {
+			return r, err
 		}
 	}
 	if found := a.Responses[1].Range.KVs; len(found) == 1 {
-		r.runs = found[0].Value
-		if json.Unmarshal(r.runs, &r.state.Runs) != nil {
-			return r, s.untrusted(s.runsOf(key), errors.New("they are damaged"))
+		is.runs = found[0].Value
+		if json.Unmarshal(is.runs, &r.Runs) != nil {
+			return r, untrusted{s.runsOf(key), errors.New("they are damaged")}
 		}
 	}
+	r.Kept = is
 	return r, nil
 }
 
-// parse never guesses: a guess could grant twice.
-func (v *value) parse(key string, text []byte) error {
-	*v = value{}
-	if json.Unmarshal(text, &v.state) != nil || json.Unmarshal(text, &v.marks) != nil {
-		return errors.New("it is damaged") // the error itself speaks of Go's types
+func (s *Store) parse(key string, text []byte) (cas.Value, error) {
+	v, err := s.Parse(key, text)
+	if err == nil && len(v.Runs) > 0 {
+		err = errors.New("it has runs, which are kept beside it")
 	}
-	if err := v.state.Check(key); err != nil {
-		return err
+	if err != nil {
+		err = untrusted{s.leaseOf(key), err}
 	}
-	if g := v.state.Grant; g != nil && g.Boot != boot {
-		return errors.New("its grant is not one of this store")
-	}
-	if len(v.state.Runs) > 0 {
-		return errors.New("it has runs, which are kept beside it")
-	}
-	return nil
+	return v, err
 }
 
-// text is the value as it is written.
-func (v *value) text() ([]byte, error) {
-	bare := v.state
+// Swap implements [cas.Keeper].
+func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, err error) {
+	was, bare := r.Kept.(kept), r.Value
 	bare.Runs = nil
-	return json.Marshal(struct {
-		leasestate.State
-		marks
-	}{bare, v.marks})
-}
-
-// instant is the time of what was read, as the member knows it that gave it, and this
-// process.
-func (s *Store) instant(r row) leasestate.Instant {
-	wall := s.wall(r.date)
-	now := leasestate.Instant{Boot: boot, Up: wall, Wall: wall, Settle: s.settle, Server: r.header.server(), Apart: s.apart}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if seen, ok := s.sights[r.state.Key]; ok {
-		now.Unrenewed = (s.now() - seen.granted).Milliseconds()
-		if r.state.Settling != nil {
-			now.Settled = (s.now() - seen.called).Milliseconds()
-		}
+	text, errText := json.Marshal(bare)
+	runs, errRuns := json.Marshal(r.Runs)
+	if err := errors.Join(errText, errRuns); err != nil {
+		return r, false, err
 	}
-	return now
-}
-
-// see remembers what a row shows for the first time. Answered says that the holder has
-// just been granted the lease, or renewed it.
-func (s *Store) see(r row, answered bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seen, ok := s.sights[r.state.Key]
-	if g := (identity{r.state.Token, r.Beat, r.state.Server}); !ok || seen.grant != g {
-		seen.grant, seen.granted = g, s.now()
-	}
-	if !ok || seen.call != r.Call {
-		seen.call, seen.called = r.Call, s.now()
-	}
-	if answered {
-		seen.known = r.Call
-	}
-	s.sights[r.state.Key] = seen
-}
-
-// calls reports whether the holder has been called since it heard of the store.
-func (s *Store) calls(key string, r row) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return r.Call != s.sights[key].known
-}
-
-// verb is what is done to a key.
-type verb struct {
-	op, key string
-	change  func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
-	// beats says that a positive answer is a grant or a renewal, calls that the holder
-	// is called.
-	beats, calls bool
-}
-
-// update applies a verb to the key's row, again and again while others change the row
-// in between: each time that is somebody's success.
-func (s *Store) update(ctx context.Context, v verb) (l lease.Lease, answer error) {
-	err := s.client.do(ctx, v.op, func(ctx context.Context, host string) error {
-		r, err := s.read(ctx, host, v.key)
-		for saved := false; err == nil && !saved; {
-			s.see(r, false)
-			now, settling := s.instant(r), r.state.Settling
-			was, errWas := r.text()
-			l, answer = v.change(&r.state, now)
-			beat := v.beats && answer == nil
-			is, errIs := r.text()
-			runs, errRuns := json.Marshal(r.state.Runs)
-			if err := errors.Join(errWas, errIs, errRuns); err != nil {
-				return err
-			}
-			if len(r.state.Runs) == 0 || bytes.Equal(runs, r.runs) {
-				runs = nil
-			}
-			if bytes.Equal(was, is) && runs == nil && !beat {
-				return nil
-			}
-			r.Changed = now.Wall
-			if beat {
-				r.Beat = int64(r.header.Revision)
-			}
-			if v.calls || r.state.Settling != nil && r.state.Settling != settling {
-				r.Call = int64(r.header.Revision)
-			}
-			added := r.mod == 0
-			if saved, err = s.save(ctx, host, v.key, &r, runs); saved {
-				s.see(r, beat)
-				if added {
-					s.prune(ctx, host, now)
-				}
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return lease.Lease{}, err
-	}
-	return l, answer
-}
-
-// save replaces the row that was read, unless somebody has changed it since: then r is
-// what is there now.
-func (s *Store) save(ctx context.Context, host, key string, r *row, runs []byte) (saved bool, err error) {
-	text, err := r.text()
-	if err != nil {
-		return false, err
-	}
-	write := txn{Compare: []compare{unchanged(s.leaseOf(key), r.mod)}, Success: []operation{put(s.leaseOf(key), text)}, Failure: s.reads(key)}
-	if runs != nil {
-		write.Success = append(write.Success, put(s.runsOf(key), runs))
+	write := txn{Compare: []compare{unchanged(k.leaseOf(r.Key), was.mod)}, Success: []operation{put(k.leaseOf(r.Key), text)}, Failure: k.reads(r.Key)}
+	if len(r.Runs) > 0 && !bytes.Equal(runs, was.runs) {
+		write.Success = append(write.Success, put(k.runsOf(r.Key), runs))
 	}
 	var a txnAnswer
-	date, err := s.client.post(ctx, host, "/v3/kv/txn", write, &a)
+	date, err := k.client.post(ctx, k.host, "/v3/kv/txn", write, &a)
 	if err != nil {
-		return false, err
+		return r, false, err
 	}
 	if a.Succeeded {
-		return true, nil
+		if was.mod == 0 {
+			k.prune(ctx, k.Instant(r))
+		}
+		return r, true, nil
 	}
-	now, err := s.row(key, a, date)
-	if err == nil && now.mod == r.mod {
+	now, err = k.row(r.Key, a, date)
+	if err == nil && now.Kept.(kept).mod == was.mod {
 		err = fmt.Errorf("%w: it does not take a change of what nobody has changed", errNoAnswer)
 	}
-	*r = now
-	return false, err
+	return now, false, err
+}
+
+// prune removes keys that are long out of use, of the ten that were changed longest
+// ago. A verb that adds a key does it, so that they do not grow for ever and nobody else
+// pays. What fails is left for the next time.
+func (k keeper) prune(ctx context.Context, now leasestate.Instant) {
+	var a rangeAnswer
+	q := rangeRequest{Key: []byte(k.leases()), RangeEnd: end(k.leases()), Limit: 10, SortTarget: "MOD", SortOrder: "ASCEND"}
+	if _, err := k.client.post(ctx, k.host, "/v3/kv/range", q, &a); err != nil {
+		return
+	}
+	for _, kv := range a.KVs {
+		key := strings.TrimPrefix(string(kv.Key), k.leases())
+		if v, err := k.parse(key, kv.Value); err == nil && v.Idle(v.Changed, now) {
+			drop := txn{Compare: []compare{unchanged(string(kv.Key), int64(kv.ModRevision))}, Success: []operation{remove(string(kv.Key)), remove(k.runsOf(key))}}
+			if _, err := k.client.post(ctx, k.host, "/v3/kv/txn", drop, &txnAnswer{}); err != nil {
+				return
+			}
+		}
+	}
 }

@@ -6,18 +6,20 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
 // shifted is a store that is answered by members whose clocks are ahead.
 func shifted(t *testing.T, b backend, c *clock, ahead time.Duration) *Store {
 	s := b.open(t)
 	c.set(s)
-	wall := s.wall
-	s.wall = func(date time.Time) int64 { return wall(date) + ahead.Milliseconds() }
+	wall := s.Wall
+	s.Wall = func(date time.Time) int64 { return wall(date) + ahead.Milliseconds() }
 	return s
 }
 
@@ -70,6 +72,11 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	}
 	held()
 	now.advance(10 * time.Second)
+	var seen atomic.Int64
+	follow := standby.Follow
+	standby.Follow = func(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
+		return follow(ctx, op, key, func(r cas.Row) bool { defer seen.Store(r.Beat); return enough(r) })
+	}
 	watching, enough := context.WithCancel(bounded(t))
 	over := make(chan error, 1)
 	go func() { over <- standby.Wait(watching, "k", time.Minute) }()
@@ -79,7 +86,11 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	for standby.grantSeen("k") != holder.grantSeen("k") {
+	last, err := keeper{holder, b.Addr}.Read(bounded(t), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seen.Load() != last.Beat {
 		if watching.Err() != nil {
 			t.Fatal("the last renewal was not seen")
 		}
@@ -98,20 +109,13 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	}
 }
 
-// grantSeen is what the store has seen of a key.
-func (s *Store) grantSeen(key string) identity {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sights[key].grant
-}
-
 // Two renewals within one second of the Date are two for whom watches.
 func TestRenewalsWithinASecond(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	var c clock
 	holder, standby := shifted(t, b, &c, 0), shifted(t, b, &c, 0)
-	holder.wall = func(time.Time) int64 { return 1_800_000_000_000 }
+	holder.Wall = func(time.Time) int64 { return 1_800_000_000_000 }
 	l := grant(t, holder, request("k"))
 	r := request("k")
 	for range 3 {
@@ -133,29 +137,29 @@ func TestLateTransaction(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))
-	var late row
-	read := func() row {
-		r, err := s.read(bounded(t), b.Addr, "k")
+	m := keeper{s, b.Addr}
+	read := func() cas.Row {
+		r, err := m.Read(bounded(t), "k")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	late = read()
-	if _, err := late.state.Renew(l, s.instant(late)); err != nil {
+	late := read()
+	if _, err := late.Renew(l, s.Instant(late)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
 		t.Fatal(err)
 	}
-	if saved, err := s.save(bounded(t), b.Addr, "k", &late, nil); saved || err != nil || late.state.Grant != nil {
-		t.Errorf("the renewal of a released lease is saved: %t, %v, %+v", saved, err, late.state.Grant)
+	if now, saved, err := m.Swap(bounded(t), late); saved || err != nil || now.Grant != nil {
+		t.Errorf("the renewal of a released lease is saved: %t, %v, %+v", saved, err, now.Grant)
 	}
 	again := read()
-	if saved, err := s.save(bounded(t), b.Addr, "k", &again, nil); !saved || err != nil {
+	if _, saved, err := m.Swap(bounded(t), again); !saved || err != nil {
 		t.Fatal(err)
 	}
-	if saved, err := s.save(bounded(t), b.Addr, "k", &again, nil); saved || err != nil {
+	if _, saved, err := m.Swap(bounded(t), again); saved || err != nil {
 		t.Errorf("its duplicate is saved: %t, %v", saved, err)
 	}
 }

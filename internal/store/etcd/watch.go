@@ -7,11 +7,11 @@ import (
 	"io"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
 // follow shows what becomes of a key, from what it is now on, until enough.
-func (s *Store) follow(ctx context.Context, op, key string, enough func(row) bool) error {
+func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
 	ctx, cancel := s.client.untilMoved(ctx)
 	defer cancel()
 	return s.client.inTurn(ctx, op, func(ctx context.Context, host string, _ int) (err error) {
@@ -22,14 +22,11 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(row) boo
 		}()
 		first, cancel := context.WithTimeout(ctx, begins)
 		defer cancel()
-		r, err := s.read(first, host, key)
-		if err != nil {
+		r, revision, err := keeper{s, host}.read(first, key)
+		if err != nil || enough(r) {
 			return err
 		}
-		if s.see(r, false); enough(r) {
-			return nil
-		}
-		w, err := s.client.watch(ctx, host, s.leaseOf(key), int64(r.header.Revision)+1)
+		w, err := s.client.watch(ctx, host, s.leaseOf(key), revision+1)
 		if err != nil {
 			return err
 		}
@@ -40,11 +37,8 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(row) boo
 				return broken{err}
 			}
 			for _, e := range m.Result.Events {
-				if r.value, err = s.shown(key, e); err != nil {
+				if r.Value, err = s.shown(key, e); err != nil || enough(r) {
 					return err
-				}
-				if s.see(r, false); enough(r) {
-					return nil
 				}
 			}
 			if m.Result.Compact != 0 { // something may have been missed
@@ -61,15 +55,11 @@ type broken struct{ error }
 func (b broken) Unwrap() error { return b.error }
 
 // shown is the value of a key after an event.
-func (s *Store) shown(key string, e event) (value, error) {
-	v := value{state: leasestate.New(key)}
+func (s *Store) shown(key string, e event) (cas.Value, error) {
 	if e.Type == "DELETE" {
-		return v, nil
+		return cas.New(key), nil
 	}
-	if err := v.parse(key, e.KV.Value); err != nil {
-		return v, s.untrusted(s.leaseOf(key), err)
-	}
-	return v, nil
+	return s.parse(key, e.KV.Value)
 }
 
 // untilMoved ends once another member is the first to be asked: the one that is

@@ -18,6 +18,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
 const (
@@ -32,13 +33,11 @@ const (
 	lastWord = 10 * longestPause
 )
 
-// change is what one verb does to a key's state, and its answer.
-type change func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
-
-// update applies do to the state of key while no other process can, and
-// makes the result durable before it returns.
-func (s *Store) update(ctx context.Context, op, key string, do change) (lease.Lease, error) {
-	return bounded(ctx, s.dir, op, func() (lease.Lease, error) { return s.apply(ctx, key, do) })
+// change applies a change to the state of its key while no other process can, and
+// makes the result durable before it returns. A holder learns of a call by its next
+// renewal, and who waits sees that the file is replaced.
+func (s *Store) change(ctx context.Context, c cas.Change) (lease.Lease, error) {
+	return bounded(ctx, s.dir, c.Op, func() (lease.Lease, error) { return s.apply(ctx, c) })
 }
 
 // bounded runs work on a goroutine of its own because a disk that hangs cannot
@@ -70,8 +69,8 @@ func bounded[T any](ctx context.Context, dir, op string, work func() (T, error))
 	return a.value, a.err
 }
 
-func (s *Store) apply(ctx context.Context, key string, do change) (lease.Lease, error) {
-	path, err := s.path(key)
+func (s *Store) apply(ctx context.Context, c cas.Change) (lease.Lease, error) {
+	path, err := s.path(c.Key)
 	if err != nil {
 		return lease.Lease{}, err
 	}
@@ -79,22 +78,22 @@ func (s *Store) apply(ctx context.Context, key string, do change) (lease.Lease, 
 		return lease.Lease{}, bad
 	}
 	for {
-		l, answer, err := s.try(ctx, path, key, do)
+		l, answer, err := s.try(ctx, path, c)
 		if !errors.Is(err, errTurnTaken) {
 			return l, cmp.Or(err, answer)
 		}
 	}
 }
 
-// try is one turn of apply. The answer is that of do, the error one of the disk.
-func (s *Store) try(ctx context.Context, path, key string, do change) (l lease.Lease, answer, err error) {
+// try is one turn of apply. The answer is the change's, the error one of the disk.
+func (s *Store) try(ctx context.Context, path string, c cas.Change) (l lease.Lease, answer, err error) {
 	t, err := takeTurn(ctx, path)
 	if err != nil {
 		return l, nil, err
 	}
 	defer t.end()
 
-	st, raw, err := load(path+".json", key)
+	st, raw, err := load(path+".json", c.Key)
 	if err != nil {
 		return l, nil, err
 	}
@@ -103,7 +102,7 @@ func (s *Store) try(ctx context.Context, path, key string, do change) (l lease.L
 		return l, nil, failure(err)
 	}
 	before := st
-	l, answer = do(&st, now)
+	l, answer = c.Apply(&st, now)
 	changed, err := json.Marshal(st)
 	if err != nil {
 		return lease.Lease{}, nil, failure(err)

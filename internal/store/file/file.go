@@ -26,7 +26,6 @@
 package file
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,13 +34,14 @@ import (
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 // Store keeps leases below one directory. Several goroutines and processes may
 // use it at a time.
 type Store struct {
+	cas.Verbs
 	dir  string
 	boot string
 }
@@ -90,33 +90,13 @@ func Open(dir string) (*Store, error) {
 	if bad := checkDir(dir); bad != nil {
 		return nil, refusal(bad.Err, bad.Hint)
 	}
-	return &Store{dir: dir, boot: boot}, nil
+	s := &Store{dir: dir, boot: boot}
+	s.Verbs = s.change
+	return s, nil
 }
 
 func refusal(err error, hint string) *lease.StoreError {
 	return &lease.StoreError{Op: "file store", Err: err, Permanent: true, Hint: hint}
-}
-
-// Acquire implements [lease.Store].
-func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	return s.update(ctx, "acquire", r.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
-		return st.Acquire(r, now)
-	})
-}
-
-// Renew implements [lease.Store].
-func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.update(ctx, "renew", l.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
-		return st.Renew(l, now)
-	})
-}
-
-// Release implements [lease.Store].
-func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.update(ctx, "release", l.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
-		return lease.Lease{}, st.Release(l, r, now)
-	})
-	return err
 }
 
 // Close does nothing: no file stays open between two calls.

@@ -24,9 +24,6 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	return err
 }
 
-// Pass does nothing: no wake-up is anybody's own.
-func (s *Store) Pass(context.Context, string) error { return nil }
-
 // watch returns once the key is free, or atMost has passed.
 func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) error {
 	over := time.After(atMost)

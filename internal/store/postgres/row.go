@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
 // row is what the table says of a key, and when.
@@ -250,23 +252,13 @@ func forPeople(meta string) string {
 	return string(text)
 }
 
-// verb is what is done to a key.
-type verb struct {
-	op, key string
-	change  func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
-	// channels are notified of the change, with a space between them.
-	channels string
-	// beats says that a positive answer is a heartbeat.
-	beats bool
-}
-
-// update applies a verb to the key's row, again and again while others change
+// change applies a change to the key's row, again and again while others change
 // the row in between: each time that is somebody's success.
-func (s *Store) update(ctx context.Context, v verb) (l lease.Lease, answer error) {
-	err := s.conns.do(ctx, v.op, func(c *conn) error {
+func (s *Store) change(ctx context.Context, ch cas.Change) (l lease.Lease, answer error) {
+	err := s.conns.do(ctx, ch.Op, func(c *conn) error {
 		unchanged, last := 0, int64(-1)
 		for {
-			r, err := s.read(ctx, c, v.key)
+			r, err := s.read(ctx, c, ch.Key)
 			if err != nil {
 				return err
 			}
@@ -274,17 +266,20 @@ func (s *Store) update(ctx context.Context, v verb) (l lease.Lease, answer error
 			if err != nil {
 				return err
 			}
-			l, answer = v.change(&r.state, r.now)
-			beat := v.beats && answer == nil // which is written even if it changes nothing else
+			l, answer = ch.Apply(&r.state, r.now)
+			beat := ch.Beats && answer == nil // which is written even if it changes nothing else
 			after, err := json.Marshal(r.state)
 			if err != nil || bytes.Equal(before, after) && !beat {
 				return err
 			}
-			channels := v.channels
-			if r.state.Settling != nil && r.state.Settling.Since == r.now.Up { // it begins
-				channels = s.channel(callKind, v.key)
+			var channels []string
+			if ch.Calls || r.state.Settling != nil && r.state.Settling.Since == r.now.Up { // it begins
+				channels = append(channels, s.channel(callKind, ch.Key))
 			}
-			saved, pruning, err := s.save(ctx, c, v.key, r, beat, channels)
+			if ch.Wakes {
+				channels = append(channels, s.channel(wakeKind, ch.Key))
+			}
+			saved, pruning, err := s.save(ctx, c, ch.Key, r, beat, strings.Join(channels, " "))
 			if pruning {
 				s.prune(ctx, c, r.now)
 			}

@@ -45,12 +45,11 @@ import (
 	"crypto/md5" // Postgres has it, too
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -68,6 +67,7 @@ type Options struct {
 // Store is a [lease.Store] in one database. The context is the only bound of a
 // call: one without a deadline may take as long as the network lets it.
 type Store struct {
+	cas.Verbs
 	prefix string
 	conns  *conns
 	// listeners are a holder's second connections. They are apart, so that listening
@@ -97,37 +97,17 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{prefix: o.Prefix, conns: newConns(o.URL, config, o.Dialer), listeners: newConns(o.URL, config, o.Dialer)}
 	s.listeners.accepted = s.conns.accepted
+	s.Verbs = s.change
 	return s, nil
 }
 
 // Acquire implements [lease.Store].
 func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	const op = "acquire"
-	if !r.Holder.Valid() {
-		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
-	}
-	l, err := s.update(ctx, verb{op: op, key: r.Key, beats: true, change: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
-		return st.Acquire(r, now)
-	}})
+	l, err := s.Verbs.Acquire(ctx, r)
 	if errors.As(err, new(*lease.HeldError)) {
 		s.conns.yield()
 	}
 	return l, err
-}
-
-// Renew implements [lease.Store].
-func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.update(network.Holder(ctx), verb{op: "renew", key: l.Key, beats: true, change: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
-		return st.Renew(l, now)
-	}})
-}
-
-// Release implements [lease.Store].
-func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.update(network.Holder(ctx), verb{op: "release", key: l.Key, channels: s.channel(wakeKind, l.Key), change: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
-		return lease.Lease{}, st.Release(l, r, now)
-	}})
-	return err
 }
 
 // early is how long before its end a wait gives its connection back. The attempt
@@ -168,9 +148,6 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	}
 	return nil
 }
-
-// Pass does nothing: no wake-up is anybody's own.
-func (s *Store) Pass(context.Context, string) error { return nil }
 
 // Listen implements [lease.Pinger].
 func (s *Store) Listen(ctx context.Context, key string) error {

@@ -1,0 +1,203 @@
+// Package cas makes a [lease.Store] of a store that only keeps a state per key, by the
+// rules of package leasestate: [Verbs] for one that can change a state as a whole in
+// some way, and [Store] for one that has no more than a value that is replaced if it is
+// still the one that was read, and no clock that all share.
+//
+// Promise of [Store]: the contract of [lease.Store]. A change is written only to the
+// state that it was made for, so all changes of a key have one order. A write whose
+// answer is lost may be applied later or twice: it finds the state as it was read, and
+// then it is as if the verb had taken that long, or it changes nothing. The holder
+// counts from before its request.
+//
+// Time: the Date of an answer counts whole seconds, on the clock of the server that gave
+// it. So an expiry that is written there is believed only after [Config].Apart more;
+// before that only by a candidate whose own clock has seen the lease unrenewed for its
+// TTL, which a standby does by following the key. That clock may stand still while the
+// host sleeps: the candidate then waits longer. Minimum holds, ticks and pauses are as
+// exact as Date and the servers' clocks.
+//
+// Only the stores and tests may import it.
+package cas
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+// Keeper keeps one value per key.
+type Keeper interface {
+	// Read finds the row of key, or one with a new state. It never guesses what a damaged
+	// one means: a guess could grant twice.
+	Read(ctx context.Context, key string) (Row, error)
+	// Swap writes the value of a row that was read, unless somebody has changed what is
+	// there: then now is what is there.
+	Swap(ctx context.Context, r Row) (now Row, saved bool, err error)
+}
+
+// Row is what a keeper has of a key, and when.
+type Row struct {
+	Value
+	// Kept is what the keeper has to know to replace it.
+	Kept any
+	// Server names what has kept all that it acknowledged, see [leasestate.Instant].
+	Server string
+	Date   time.Time // of the answer
+}
+
+// Value is a state as it is kept, with what a state does not say itself.
+type Value struct {
+	leasestate.State
+	Changed int64 `json:"changed"` // when, ms
+	// Beat is another one with each grant and renewal, Call with each call to the holder.
+	Beat int64 `json:"beat"`
+	Call int64 `json:"call"`
+}
+
+// New is the value of a key that nobody has asked for.
+func New(key string) Value { return Value{State: leasestate.New(key)} }
+
+// Config is what a store of this kind brings.
+type Config struct {
+	// Do runs a call on a keeper, on another one again if the first gave no answer. An
+	// error is returned as a *lease.StoreError.
+	Do func(ctx context.Context, op string, call func(context.Context, Keeper) error) error
+	// Follow shows what becomes of a key, from what it is now on, until enough.
+	Follow func(ctx context.Context, op, key string, enough func(Row) bool) error
+	// Boot names the store in its grants. Servers' clocks go on over a restart, so there
+	// is only one boot.
+	Boot string
+	// Settle and Apart are leasestate's, in ms.
+	Settle, Apart int64
+	// Now is a clock of this process; nil means the usual one. Wall is the time that an
+	// answer's Date stands for, in ms; nil means just that.
+	Now  func() time.Duration
+	Wall func(date time.Time) int64
+}
+
+// Store is a [lease.Store] on a keeper, but for Close, and a [lease.Admin], but for
+// Keys. Several goroutines may use it at a time.
+type Store struct {
+	Verbs
+	Config
+	sights sights
+}
+
+// NewStore makes a store.
+func NewStore(c Config) *Store {
+	began := time.Now() //nolint:forbidigo // a clock that stands still in between makes this process wait longer, no more
+	if c.Now == nil {
+		c.Now = func() time.Duration { return time.Since(began) } //nolint:forbidigo // the same
+	}
+	if c.Wall == nil {
+		c.Wall = time.Time.UnixMilli
+	}
+	s := &Store{Config: c, sights: sights{of: map[string]sight{}}}
+	s.Verbs = s.change
+	return s
+}
+
+// Parse reads a value as [json.Marshal] writes it. It never guesses.
+func (s *Store) Parse(key string, text []byte) (v Value, err error) {
+	if json.Unmarshal(text, &v) != nil {
+		return v, errors.New("it is damaged") // the error itself speaks of Go's types
+	}
+	if err := v.Check(key); err != nil {
+		return v, err
+	}
+	if v.Grant != nil && v.Grant.Boot != s.Boot {
+		return v, errors.New("its grant is not one of this store")
+	}
+	return v, nil
+}
+
+// change applies a change to the key's row, again and again while others change the row
+// in between: each time that is somebody's success.
+func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer error) {
+	err := s.Do(ctx, c.Op, func(ctx context.Context, k Keeper) error {
+		r, err := k.Read(ctx, c.Key)
+		for saved := false; err == nil && !saved; {
+			s.see(r, false)
+			now, settling := s.Instant(r), r.Settling
+			was, errWas := json.Marshal(r.Value)
+			l, answer = c.Apply(&r.State, now)
+			is, errIs := json.Marshal(r.Value)
+			if err := errors.Join(errWas, errIs); err != nil {
+				return err
+			}
+			beat := c.Beats && answer == nil
+			if bytes.Equal(was, is) && !beat {
+				return nil
+			}
+			r.Changed = now.Wall
+			if beat {
+				r.Beat = max(r.Beat+1, now.Wall)
+			}
+			if c.Calls || r.Settling != nil && r.Settling != settling {
+				r.Call = max(r.Call+1, now.Wall)
+			}
+			written := r
+			if r, saved, err = k.Swap(ctx, r); saved {
+				s.see(written, beat)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	return l, answer
+}
+
+// Inspect implements [lease.Admin].
+func (s *Store) Inspect(ctx context.Context, key string) (status lease.Status, err error) {
+	err = s.Do(ctx, "status", func(ctx context.Context, k Keeper) error {
+		r, err := k.Read(ctx, key)
+		if err == nil {
+			status = r.Status(s.Instant(r))
+		}
+		return err
+	})
+	return status, err
+}
+
+// Wait implements [lease.Store]. All who wait are woken. What it sees of renewals
+// meanwhile counts for the next Acquire.
+func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	err := s.Follow(waiting, "wait", key, func(r Row) bool {
+		s.see(r, false)
+		return r.Free(s.Instant(r))
+	})
+	if waiting.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	if isPermanent(err) { // the next acquire tells what is wrong
+		return lease.ErrNoWakeups
+	}
+	return err
+}
+
+// Listen implements [lease.Pinger].
+func (s *Store) Listen(ctx context.Context, key string) error {
+	err := s.Follow(network.Holder(ctx), "listen", key, func(r Row) bool {
+		s.see(r, false)
+		return s.calls(r)
+	})
+	if isPermanent(err) {
+		return lease.ErrNoWakeups
+	}
+	return err
+}
+
+func isPermanent(err error) bool {
+	var failure *lease.StoreError
+	return errors.As(err, &failure) && failure.Permanent
+}

@@ -1,0 +1,102 @@
+package cas
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+// Change is what a verb does to the state of a key.
+type Change struct {
+	Op, Key string
+	// Apply changes the state that is there. What it leaves is to be kept whatever it
+	// answers. It may be called again, on what others have made of the state meanwhile.
+	Apply func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
+	// Beats says that a positive answer is a grant or a renewal, Calls that the holder
+	// is called, Wakes that those who wait may find the key free.
+	Beats, Calls, Wakes bool
+}
+
+// Verbs are those of [lease.Store] and [lease.Admin] that change a key. It is the
+// function that applies a change, as a whole or not at all. Its error is the change's
+// answer, or a *lease.StoreError.
+type Verbs func(context.Context, Change) (lease.Lease, error)
+
+// Acquire implements [lease.Store].
+func (v Verbs) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	const op = "acquire"
+	if !r.Holder.Valid() {
+		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
+	}
+	return v(ctx, Change{Op: op, Key: r.Key, Beats: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+		return st.Acquire(r, now)
+	}})
+}
+
+// Renew implements [lease.Store].
+func (v Verbs) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return v(network.Holder(ctx), Change{Op: "renew", Key: l.Key, Beats: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+		return st.Renew(l, now)
+	}})
+}
+
+// Release implements [lease.Store].
+func (v Verbs) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
+	_, err := v(network.Holder(ctx), Change{Op: "release", Key: l.Key, Wakes: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+		return lease.Lease{}, st.Release(l, r, now)
+	}})
+	return err
+}
+
+// Pass implements [lease.Store] where all who wait are woken: no wake-up is anybody's
+// own.
+func (v Verbs) Pass(context.Context, string) error { return nil }
+
+// HandOver implements [lease.Admin].
+func (v Verbs) HandOver(ctx context.Context, key string) (lease.Status, error) {
+	return v.operate(ctx, Change{Op: "hand over", Key: key, Calls: true}, func(st *leasestate.State, now leasestate.Instant) lease.Status {
+		st.HandOver(now)
+		return st.Status(now)
+	})
+}
+
+// Revoke implements [lease.Admin].
+func (v Verbs) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
+	return v.operate(ctx, Change{Op: "revoke", Key: key, Calls: true, Wakes: true}, func(st *leasestate.State, instant leasestate.Instant) lease.Status {
+		before := st.Status(instant)
+		st.Revoke(now, instant)
+		return before
+	})
+}
+
+// Pause implements [lease.Admin].
+func (v Verbs) Pause(ctx context.Context, key string, d time.Duration, by, reason string) (lease.Status, error) {
+	return v.operate(ctx, Change{Op: "pause", Key: key}, func(st *leasestate.State, now leasestate.Instant) lease.Status {
+		st.Pause(d, by, reason, now)
+		return st.Status(now)
+	})
+}
+
+// Resume implements [lease.Admin].
+func (v Verbs) Resume(ctx context.Context, key string) (lease.Status, error) {
+	return v.operate(ctx, Change{Op: "resume", Key: key, Wakes: true}, func(st *leasestate.State, now leasestate.Instant) lease.Status {
+		before := st.Status(now)
+		st.Resume()
+		return before
+	})
+}
+
+func (v Verbs) operate(ctx context.Context, c Change, do func(*leasestate.State, leasestate.Instant) lease.Status) (status lease.Status, err error) {
+	c.Apply = func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+		status = do(st, now)
+		return lease.Lease{}, nil
+	}
+	if _, err := v(ctx, c); err != nil { // a change that was given up may still be under way
+		return lease.Status{}, err
+	}
+	return status, nil
+}
