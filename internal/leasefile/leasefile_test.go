@@ -26,6 +26,19 @@ func create(t *testing.T) *File {
 	return f
 }
 
+// The program that reads the file may be older or newer than the one that writes it:
+// docs/compatibility.md promises this line.
+func TestLine(t *testing.T) {
+	const boot = "46639c47-0f99-42b1-8c93-dcb308c34223"
+	const want = "1795241090012 web1/812/0123456789abcdef0123456789abcdef         21000000000 " + boot + " 9413c6f1\n"
+	if got := line(some, boot); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if l, ok := parse(want, boot); !ok || l != some {
+		t.Errorf("read as %v, %v", l, ok)
+	}
+}
+
 // awaitStopBy waits for what another goroutine writes.
 func awaitStopBy(t *testing.T, path string, want time.Duration) {
 	t.Helper()

@@ -64,6 +64,7 @@ func harness(b backend) leasetest.Harness {
 				b.do(t, "RPUSH", leaseKey(key), "x")
 			}},
 			{Name: "the state is a string", Do: func(t *testing.T, key string) { b.do(t, "SET", stateKey(key), "x") }},
+			{Name: "another form", Do: func(t *testing.T, key string) { b.do(t, "HSET", stateKey(key), "version", "2") }},
 			{Name: "the token is out of range", Do: func(t *testing.T, key string) {
 				b.do(t, "HSET", stateKey(key), "token", "9999999999999999")
 			}},

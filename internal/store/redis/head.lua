@@ -130,13 +130,15 @@ if type(value) == 'table' then return bad(LEASE, value) end
 -- paused_until    it ends                        paused_by, paused_reason: who wants it and why, read where it is told
 -- served_tick     the last tick that was served  series_tick      first tick of a series
 -- starts          of that series                 server           that made the last grant or renewal
+-- version         of the form of all this; not written while that is the first one
 local FIELDS = {'token', 'holder', 'acquired', 'min_hold_until', 'tick', 'ttl', 'expires', 'hand_over', 'released',
   'settle_since', 'settle_due', 'settle_server', 'served_tick', 'series_tick', 'starts', 'server',
-  'paused_since', 'paused_until'}
+  'paused_since', 'paused_until', 'version'}
 local st = {}
 local raw = redis.pcall('HMGET', STATE, unpack(FIELDS))
 if raw.err then return bad(STATE, raw) end
 for i, name in ipairs(FIELDS) do st[name] = raw[i] or '' end
+if st.version ~= '' then return bad(STATE, 'it is of format version ' .. st.version .. ', which this leaderrun does not know') end
 local token = int(st.token)
 if token and token > MAXINT then return bad(STATE, 'field token is out of range') end
 

@@ -1,0 +1,132 @@
+package leasetest
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+var update = flag.Bool("update", false, "write testdata/kept/1 anew: only until the form has been released")
+
+// Backing is what a store keeps of a key, as text.
+type Backing struct {
+	Open func(t *testing.T) lease.Store
+	// Dump returns what is kept of key; Load puts it in the place of what is there,
+	// without what has its own expiry.
+	Dump func(t *testing.T, key string) string
+	Load func(t *testing.T, key, kept string)
+}
+
+const keptKey = "nightly"
+
+// Kept compares the form in which a store keeps a key with testdata/kept: what it
+// writes now has the form of the file 1, and each of the files is understood. A file
+// has a line with the status that its key has, and what is kept.
+func Kept(t *testing.T, b Backing) {
+	s := operate(t, Harness{Open: b.Open})
+	status := eventful(t, s)
+	first := filepath.Join("testdata", "kept", "1")
+	if *update {
+		text, err := json.Marshal(status)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(first), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(first, []byte(string(text)+"\n"+b.Dump(t, keptKey)+"\n"), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(first + "*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files %q, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, kept, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
+		if got := b.Dump(t, keptKey); file == first && form(got) != form(kept) {
+			t.Errorf("kept in another form\n%s\nwant that of %s\n%s", got, file, kept)
+		}
+		var want lease.Status
+		if err := json.Unmarshal([]byte(line), &want); err != nil {
+			t.Fatal(err)
+		}
+		b.Load(t, keptKey, kept)
+		t.Run(filepath.Base(file), func(t *testing.T) { understood(t, s, want) })
+	}
+}
+
+// eventful has a key go through most of what leaves something behind, and returns
+// its status: a tick is served, the next one failed, and the holder of its second
+// start is asked to hand over while the key is paused.
+func eventful(t *testing.T, s operated) lease.Status {
+	t.Helper()
+	r := lease.Request{
+		Key: keptKey, Holder: "web1/812/0123456789abcdef0123456789abcdef", TTL: 30 * time.Second,
+		Period: 24 * time.Hour, Exact: true, Tries: 3, Meta: `{"command":"/opt/nightly.sh"}`,
+	}
+	served := Harness{}.Grant(t, s, r)
+	release(t, s, served, succeeded)
+	r.Tick = served.Tick + r.Period.Milliseconds()
+	r.Holder = "web2/813/fedcba9876543210fedcba9876543210"
+	time.Sleep(2 * time.Millisecond) // one run is not of the same instant as the next
+	release(t, s, Harness{}.Grant(t, s, r), failed)
+	r.Holder, r.MinHold = "web3/814/00112233445566778899aabbccddeeff", 30*time.Second
+	Harness{}.Grant(t, s, r)
+	_, err := s.HandOver(bounded(t), keptKey)
+	if err == nil {
+		_, err = s.Pause(bounded(t), keptKey, lease.MaxPause, "ann@db1", "upgrade")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lasting(inspect(t, s, keptKey))
+}
+
+// lasting is what a status says as long as its key is left alone.
+func lasting(s lease.Status) lease.Status {
+	return lease.Status{
+		Key: s.Key, Holder: s.Holder, Token: s.Token, TTL: s.TTL, Since: s.Since, Tick: s.Tick, Served: s.Served,
+		Starts: s.Starts, Period: s.Period, Meta: s.Meta, Runs: s.Runs,
+	}
+}
+
+// form is text without what differs from run to run.
+func form(text string) string {
+	text = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`).ReplaceAllString(text, `"TIME"`)
+	text = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32,}`).ReplaceAllString(text, "HEX")
+	return regexp.MustCompile(`\d+`).ReplaceAllString(text, "0")
+}
+
+// understood wants a store to go on with what it has been given, whose status was
+// once want.
+func understood(t *testing.T, s operated, want lease.Status) {
+	if got := lasting(inspect(t, s, keptKey)); !reflect.DeepEqual(got, want) {
+		t.Errorf("status\n%+v\nwant\n%+v", got, want)
+	}
+	if _, err := s.Resume(bounded(t), keptKey); err != nil {
+		t.Fatal(err)
+	}
+	r := rival(lease.Request{Key: keptKey, TTL: time.Second, Period: want.Period, Exact: true, Tick: want.Served})
+	done(t, s, r)
+	r.Tick = want.Tick + want.Period.Milliseconds()
+	if l := (Harness{}).Grant(t, s, r); l.Token <= want.Token {
+		t.Errorf("token %d was granted after %d", l.Token, want.Token)
+	}
+	runs := inspect(t, s, keptKey).Runs
+	if len(runs) != 3 || !runs[0].Vanished || runs[0].Token != want.Token || !reflect.DeepEqual(runs[1:], want.Runs) {
+		t.Errorf("runs %+v, want one that vanished before %+v", runs, want.Runs)
+	}
+}

@@ -1,0 +1,46 @@
+package redis
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+)
+
+func TestKept(t *testing.T) {
+	t.Parallel()
+	b := realBackend(t)
+	// Other programs look at the first of these names, and older leaderruns at all.
+	leader := func(key string) string { return prefix + ":leader:" + key }
+	state := func(key string) string { return prefix + ":state:{" + leader(key) + "}" }
+	runs := func(key string) string { return prefix + ":runs:{" + leader(key) + "}" }
+	type kept struct {
+		Leader string            `json:"leader"`
+		State  map[string]string `json:"state"`
+		Runs   []string          `json:"runs"`
+	}
+	leasetest.Kept(t, leasetest.Backing{
+		Open: func(t *testing.T) lease.Store { return open(t, b.addr) },
+		Dump: func(t *testing.T, key string) string {
+			text, err := json.Marshal(kept{
+				b.do(t, "GET", leader(key)).(string),
+				b.raw.HGetAll(t.Context(), state(key)).Val(),
+				b.raw.LRange(t.Context(), runs(key), 0, -1).Val(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		},
+		Load: func(t *testing.T, key, text string) {
+			var k kept
+			if err := json.Unmarshal([]byte(text), &k); err != nil {
+				t.Fatal(err)
+			}
+			b.do(t, "DEL", leader(key), state(key), runs(key))
+			b.raw.HSet(t.Context(), state(key), k.State)
+			b.raw.RPush(t.Context(), runs(key), k.Runs)
+		},
+	})
+}
