@@ -3,118 +3,255 @@
 package deploy
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	appsvalidation "k8s.io/kubernetes/pkg/apis/apps/validation"
+	"k8s.io/kubernetes/pkg/apis/batch"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"
+	batchvalidation "k8s.io/kubernetes/pkg/apis/batch/validation"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/apis/policy"
+	_ "k8s.io/kubernetes/pkg/apis/policy/install"
+	policyvalidation "k8s.io/kubernetes/pkg/apis/policy/validation"
 	podsecurity "k8s.io/pod-security-admission/api"
-	"k8s.io/pod-security-admission/policy"
-	"sigs.k8s.io/yaml"
+	podpolicy "k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// decode reads a manifest into Kubernetes' own type; a field that it does not have
+// manifests are the objects of deploy/kubernetes as kubectl apply -k makes them, and
+// one of its components where that is not "". A field that Kubernetes does not have
 // is an error.
-func decode[T any](t *testing.T, file string) T {
+type manifests struct {
+	cronJob    batchv1.CronJob
+	deployment appsv1.Deployment
+	budget     policyv1.PodDisruptionBudget
+}
+
+func render(t *testing.T, component string) (m manifests) {
 	t.Helper()
-	var object T
-	text, err := os.ReadFile(filepath.Join("kubernetes", file))
-	if err == nil {
-		err = yaml.UnmarshalStrict(text, &object)
-	}
+	here, err := os.Getwd()
 	if err != nil {
-		t.Fatalf("%s: %v", file, err)
+		t.Fatal(err)
 	}
-	return object
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := filepath.Rel(dir, filepath.Join(here, "kubernetes")) // an absolute one is refused
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "resources: [" + base + "]\n"
+	if component != "" {
+		text += "components: [" + base + "/" + component + "]\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, legacyscheme.Scheme, legacyscheme.Scheme,
+		jsonserializer.SerializerOptions{Yaml: true, Strict: true})
+	for _, resource := range resources.Resources() {
+		into := map[string]runtime.Object{"CronJob": &m.cronJob, "Deployment": &m.deployment, "PodDisruptionBudget": &m.budget}[resource.GetKind()]
+		text, err := resource.AsYAML()
+		if err == nil {
+			_, _, err = strict.Decode(text, nil, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", resource.CurId(), err)
+		}
+	}
+	return m
 }
 
-// leaderrun is the program of the module above.
-func leaderrun(args ...string) *exec.Cmd {
-	cmd := exec.Command("go", append([]string{"run", "."}, args...)...)
-	cmd.Dir = ".."
-	return cmd
-}
-
-// pods are those that the manifests make, by file.
-func pods(t *testing.T) map[string]corev1.PodTemplateSpec {
+// pods are those that the manifests make.
+func (m manifests) pods() map[string]corev1.PodTemplateSpec {
 	return map[string]corev1.PodTemplateSpec{
-		"cronjob.yaml":    decode[batchv1.CronJob](t, "cronjob.yaml").Spec.JobTemplate.Spec.Template,
-		"deployment.yaml": decode[appsv1.Deployment](t, "deployment.yaml").Spec.Template,
+		"CronJob":    m.cronJob.Spec.JobTemplate.Spec.Template,
+		"Deployment": m.deployment.Spec.Template,
 	}
 }
 
-// A namespace may refuse what is not restricted, as Kubernetes' own checks have it.
-func TestPodsAreRestricted(t *testing.T) {
-	checks, err := policy.NewEvaluator(policy.DefaultChecks())
+// internal is an object with Kubernetes' defaults, as its validation takes it.
+func internal[T runtime.Object](t *testing.T, from runtime.Object, to T) T {
+	t.Helper()
+	legacyscheme.Scheme.Default(from)
+	if err := legacyscheme.Scheme.Convert(from, to, nil); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// components are the ways to get the program into a container; the first is the base's.
+var components = []string{"", "image-volume", "copied"}
+
+// The API server takes the manifests, and so does a namespace that refuses what is
+// not restricted.
+func TestKubernetesTakesTheManifests(t *testing.T) {
+	checks, err := podpolicy.NewEvaluator(podpolicy.DefaultChecks())
 	if err != nil {
 		t.Fatal(err)
 	}
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
-	for file, pod := range pods(t) {
-		if r := policy.AggregateCheckResults(checks.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)); !r.Allowed {
-			t.Errorf("%s: %s", file, r.ForbiddenDetail())
+	for _, component := range components {
+		m := render(t, component)
+		for kind, pod := range m.pods() {
+			if r := podpolicy.AggregateCheckResults(checks.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)); !r.Allowed {
+				t.Errorf("%s, %q: %s", kind, component, r.ForbiddenDetail())
+			}
+		}
+		m.cronJob.Namespace, m.deployment.Namespace, m.budget.Namespace = "jobs", "jobs", "jobs"
+		options := corevalidation.PodValidationOptions{}
+		for kind, refused := range map[string]field.ErrorList{
+			"CronJob":             batchvalidation.ValidateCronJobCreate(internal(t, &m.cronJob, &batch.CronJob{}), options),
+			"Deployment":          appsvalidation.ValidateDeployment(internal(t, &m.deployment, &apps.Deployment{}), options),
+			"PodDisruptionBudget": policyvalidation.ValidatePodDisruptionBudget(internal(t, &m.budget, &policy.PodDisruptionBudget{}), policyvalidation.PodDisruptionBudgetValidationOptions{}),
+		} {
+			if len(refused) > 0 {
+				t.Errorf("%s, %q: %v", kind, component, refused.ToAggregate())
+			}
 		}
 	}
 }
 
-func TestKubernetes(t *testing.T) {
-	for file, template := range pods(t) {
-		t.Run(file, func(t *testing.T) {
-			pod := template.Spec
-			const killAfter = 10 // the default, in seconds; then comes the release
-			if grace := pod.TerminationGracePeriodSeconds; grace == nil || *grace < 2*killAfter {
-				t.Errorf("a grace period of %v s is too short for --kill-after", grace)
-			}
-			init, main := pod.InitContainers[0], pod.Containers[0]
-			if main.Command[0] != init.Args[1] {
-				t.Errorf("%s is installed and %s run", init.Args[1], main.Command[0])
-			}
-			end := slices.Index(main.Args, "--")
-			if end < 0 || end == len(main.Args)-1 {
-				t.Fatalf("no command in %q", main.Args)
-			}
-			// What follows "config" are the flags of a run; the address of a pod is not known here.
-			for _, podIP := range []string{"10.0.0.7", "fd00::7"} {
-				args := append([]string{"config", "--store", "redis://redis"}, main.Args[:end]...)
-				for i := range args {
-					args[i] = strings.ReplaceAll(args[i], "$(POD_IP)", podIP)
+// Each way puts the program where the command is.
+func TestProgramIsWhereItIsRun(t *testing.T) {
+	for _, component := range components {
+		for kind, template := range render(t, component).pods() {
+			pod, main := template.Spec, template.Spec.Containers[0]
+			at := ""
+			for _, m := range main.VolumeMounts {
+				volume := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+				if volume < 0 {
+					t.Errorf("%s, %q: %s is no volume", kind, component, m.Name)
+				} else if m.Name == "leaderrun" {
+					at = m.MountPath
 				}
-				if out, err := leaderrun(args...).CombinedOutput(); err != nil {
-					t.Errorf("leaderrun %q: %v\n%s", args, err, out)
-				}
+			}
+			want := map[string]string{"": at + "/leaderrun", "image-volume": at + "/leaderrun", "copied": "/usr/local/bin/leaderrun"}[component]
+			if main.Command[0] != want || (at == "") != (component == "copied") {
+				t.Errorf("%s, %q: %s is run, want %s", kind, component, main.Command[0], want)
+			}
+			if component == "" && pod.InitContainers[0].Args[1] != want {
+				t.Errorf("%s: %s is installed, and %s run", kind, pod.InitContainers[0].Args[1], want)
 			}
 			for _, c := range append(pod.InitContainers, pod.Containers...) {
-				for _, m := range c.VolumeMounts {
-					if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
-						t.Errorf("%s mounts %s, which is no volume", c.Name, m.Name)
-					}
+				if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
+					t.Errorf("%s, %q: %s requests no resources", kind, component, c.Name)
 				}
 			}
-		})
+		}
 	}
+}
 
-	cronJob := decode[batchv1.CronJob](t, "cronjob.yaml").Spec
-	args := cronJob.JobTemplate.Spec.Template.Spec.Containers[0].Args
-	if want := "CRON_TZ=" + *cronJob.TimeZone + " " + cronJob.Schedule; args[slices.Index(args, "--once-per")+1] != want {
-		t.Errorf("the ticks of %q are not those of %q", args, want)
+// The pod gets as long as leaderrun needs: the grace of the command, two attempts to
+// release, and what hooks and observers may take.
+func TestGraceOfPods(t *testing.T) {
+	for kind, template := range render(t, "").pods() {
+		main := template.Spec.Containers[0]
+		end := slices.Index(main.Args, "--")
+		if end < 0 || end == len(main.Args)-1 {
+			t.Fatalf("no command in %q", main.Args)
+		}
+		var settings []struct{ Name, Value string }
+		// What follows "config" are the flags of a run; the address of a pod is not known here.
+		for _, podIP := range []string{"10.0.0.7", "fd00::7"} {
+			args := append([]string{"run", ".", "config", "-o", "json", "--store", "redis://redis"}, main.Args[:end]...)
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "$(POD_IP)", podIP)
+			}
+			leaderrun := exec.Command("go", args...)
+			leaderrun.Dir = ".."
+			var stderr bytes.Buffer
+			leaderrun.Stderr = &stderr
+			out, err := leaderrun.Output()
+			if err == nil {
+				err = json.Unmarshal(out, &settings)
+			}
+			if err != nil {
+				t.Fatalf("leaderrun %q: %v\n%s", args, err, stderr.Bytes())
+			}
+		}
+		duration := func(name string) (d time.Duration) {
+			for _, s := range settings {
+				if s.Name == name {
+					d, _ = time.ParseDuration(s.Value)
+				}
+			}
+			if d == 0 {
+				t.Fatalf("no %s in %v", name, settings)
+			}
+			return d
+		}
+		const hooks, observers = 10 * time.Second, time.Second
+		need := duration("kill-after") + duration("ttl")/5 + hooks + observers
+		if grace := time.Duration(*template.Spec.TerminationGracePeriodSeconds) * time.Second; grace < need {
+			t.Errorf("%s: a grace period of %s, leaderrun may need %s", kind, grace, need)
+		}
 	}
+}
 
-	type kustomization struct {
-		APIVersion string              `json:"apiVersion"`
-		Kind       string              `json:"kind"`
-		Resources  []string            `json:"resources"`
-		Images     []map[string]string `json:"images"`
+func TestCronJob(t *testing.T) {
+	spec := render(t, "").cronJob.Spec
+	main := spec.JobTemplate.Spec.Template.Spec.Containers[0]
+	if want := "CRON_TZ=" + *spec.TimeZone + " " + spec.Schedule; main.Args[slices.Index(main.Args, "--once-per")+1] != want {
+		t.Errorf("the ticks of %q are not those of %q", main.Args, want)
 	}
-	files, err := filepath.Glob("kubernetes/*.yaml")
-	if err != nil {
-		t.Fatal(err)
+	// What becomes of a pod, by status; a status without a rule counts, and
+	// backoffLimit ends the job.
+	got := map[int32]batchv1.PodFailurePolicyAction{}
+	disruption := batchv1.PodFailurePolicyAction("")
+	for _, rule := range spec.JobTemplate.Spec.PodFailurePolicy.Rules {
+		if exits := rule.OnExitCodes; exits != nil {
+			if *exits.ContainerName != main.Name || exits.Operator != batchv1.PodFailurePolicyOnExitCodesOpIn {
+				t.Errorf("a rule for %s %s", *exits.ContainerName, exits.Operator)
+			}
+			for _, status := range exits.Values {
+				got[status] = rule.Action
+			}
+		}
+		for _, condition := range rule.OnPodConditions {
+			if condition.Type == corev1.DisruptionTarget {
+				disruption = rule.Action
+			}
+		}
 	}
-	if k := decode[kustomization](t, "kustomization.yaml"); len(k.Resources) != len(files)-1 {
-		t.Errorf("%q of the files %q", k.Resources, files)
+	const ignore, fail = batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionFailJob
+	want := map[int32]batchv1.PodFailurePolicyAction{76: ignore, 125: fail, 126: fail, 127: fail}
+	if !maps.Equal(got, want) || disruption != ignore || *spec.JobTemplate.Spec.BackoffLimit != 0 {
+		t.Errorf("by status %v, disrupted pods %q, backoffLimit %d", got, disruption, *spec.JobTemplate.Spec.BackoffLimit)
+	}
+}
+
+// The budget is for the pods of the Deployment, and leaves one that can take over.
+func TestDisruptionBudget(t *testing.T) {
+	m := render(t, "")
+	if m.budget.Spec.Selector.MatchLabels["app"] != m.deployment.Spec.Template.Labels["app"] ||
+		m.budget.Spec.MaxUnavailable.IntValue() >= int(*m.deployment.Spec.Replicas) {
+		t.Errorf("the budget %v for %d pods with %v", m.budget.Spec, *m.deployment.Spec.Replicas, m.deployment.Spec.Template.Labels)
 	}
 }

@@ -56,7 +56,6 @@ var verdicts = []verdict{
 	{`go test.*`, (*try).goTest},
 
 	// Not run, and the page says so: it needs a daemon, an init, or a cluster.
-	{`docker build .*`, readOnly("was tried with buildah", "Dockerfile", `ENTRYPOINT`)},
 	{`(systemctl|journalctl) .*`, in("scripts/try-systemd", `systemctl enable --quiet --now leaderrun@queue`)},
 	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
 		readOnly("they were not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
