@@ -1,0 +1,55 @@
+package test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A version takes what is unreleased, once, and its changes can be shown.
+func TestChangelog(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("scripts/changelog")
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "scripts"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "scripts", "changelog"), text, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "CHANGELOG.md")
+	const head, changes, before = "# Changelog\n\n## [Unreleased]\n", "\n### Added\n\n- a flag\n", "\n## [1.1.0] - 2026-01-02\n\n### Fixed\n\n- a bug\n"
+	if err := os.WriteFile(file, []byte(head+changes+before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	changelog := func(args ...string) (string, error) {
+		out, err := exec.Command(filepath.Join(dir, "scripts", "changelog"), args...).CombinedOutput()
+		return string(out), err
+	}
+	for _, args := range [][]string{{}, {"v1.2.0"}, {"1.2"}, {"1.1.0"}, {"-n", "1.2.0"}} {
+		if out, err := changelog(args...); err == nil || out == "" {
+			t.Errorf("%q: %q, %v", args, out, err)
+		}
+	}
+	if out, err := changelog("1.2.0"); err != nil || out != "" {
+		t.Errorf("%q, %v", out, err)
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, today, _ := strings.Cut(string(got), "\n## [1.2.0] - 20")
+	if cut != head || len(today) < len("26-11-22") || today[len("26-11-22"):] != "\n"+changes+before {
+		t.Errorf("%s", got)
+	}
+	if out, err := changelog("-n", "1.2.0"); err != nil || out != changes[1:] {
+		t.Errorf("its changes: %q, %v", out, err)
+	}
+	if out, err := changelog("1.3.0"); err == nil || !strings.Contains(out, "nothing is unreleased") {
+		t.Errorf("without changes: %q, %v", out, err)
+	}
+}
