@@ -13,6 +13,15 @@ const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
        leaderrun doctor | config | explain | help | version | man | completion | install
 `
 
+// firstSteps are for people who have just installed leaderrun.
+const firstSteps = `
+Try it on this host, without a server:
+  leaderrun --store file:/tmp/leaderrun-demo --key hello -- echo "this host leads"
+Then see whether runs can work on the store that all hosts share:
+  leaderrun doctor --store redis://HOST:6379/0
+leaderrun --help lists the rest.
+`
+
 // help is written by hand but for the flags, and held against the statuses by tests.
 func help() string {
 	return `leaderrun runs a command only while this host is the leader.

@@ -25,6 +25,9 @@ import (
 func Main(args []string) int {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
+		if isTerminal(os.Stderr) {
+			fmt.Fprint(os.Stderr, firstSteps)
+		}
 		return exitUsage
 	}
 	if t := verb(args[0]); t != nil {

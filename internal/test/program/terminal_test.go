@@ -444,6 +444,16 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// Who has just installed leaderrun and types its name is shown what works at once.
+func TestFirstSteps(t *testing.T) {
+	s := openTerminal(t)
+	s.enter("leaderrun\n")
+	line := s.expect(`(leaderrun --store file:[^\r]*)\r\n`)
+	s.status(125)
+	s.enter(strings.Replace(line, "file:/tmp", "file:"+s.dir, 1) + "\n")
+	s.expect(`\nthis host leads\r\n`)
+}
+
 // A container with a terminal (docker run -t) whose image stops it with INT or QUIT:
 // leaderrun is process 1, and the only one that is sent the signal.
 func TestContainerWithTerminal(t *testing.T) {
