@@ -122,6 +122,7 @@ type documents struct {
 // read adds the commands of a page: what its sentences quote, the lines of its
 // indented blocks, and what is in its fences.
 func (d *documents) read(p page) {
+	d.last = nil
 	for i, part := range strings.Split("\n"+p.text, "\n```") {
 		if i%2 == 1 {
 			language, text, _ := strings.Cut(part+"\n", "\n")

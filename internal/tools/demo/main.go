@@ -12,6 +12,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
@@ -32,10 +34,14 @@ const (
 	steady = 2 * time.Second
 )
 
+var picture string
+
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == "work" {
 		work(os.Args[2])
 	}
+	flag.StringVar(&picture, "picture", "", "draw what happened into this file, as SVG")
+	flag.Parse()
 	if err := demo(); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
@@ -90,6 +96,7 @@ func (s *stage) play() error {
 	s.watch(steady)
 
 	s.say("%s is killed: SIGKILL to its leaderrun", first.name)
+	s.harm(first, "SIGKILL")
 	first.kill()
 	second, err := s.leader(first, inTime)
 	if err != nil {
@@ -102,6 +109,7 @@ func (s *stage) play() error {
 	if err := second.proxy.Set(faultnet.Swallow); err != nil {
 		return err
 	}
+	s.harm(second, "cut off from the store")
 	second.cut = true
 	third, err := s.leader(second, inTime)
 	if err != nil {
@@ -111,6 +119,9 @@ func (s *stage) play() error {
 	s.watch(steady)
 
 	if err := s.overlap(); err != nil {
+		return err
+	}
+	if err := s.writePicture(picture, time.Duration(proc.Now())); err != nil {
 		return err
 	}
 	s.say("no two commands ran at once, and the token grew with each leader: as promised")

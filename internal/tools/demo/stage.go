@@ -16,6 +16,7 @@ import (
 // below the events, elsewhere the events alone.
 type stage struct {
 	candidates []*candidate
+	faults     []fault
 	began      time.Duration
 	live       bool // a terminal
 	drawn      int  // lines of the table
@@ -32,6 +33,11 @@ func (s *stage) say(format string, args ...any) {
 	s.clear()
 	elapsed := time.Duration(proc.Now()) - s.began
 	fmt.Printf("%6.2f s  %s\n", elapsed.Seconds(), fmt.Sprintf(format, args...))
+}
+
+// harm notes what is done to a candidate now.
+func (s *stage) harm(to *candidate, what string) {
+	s.faults = append(s.faults, fault{to, time.Duration(proc.Now()), what})
 }
 
 // clear takes the table away.
