@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -159,7 +160,7 @@ func extract(t *testing.T, archive io.Reader, dir string) {
 	t.Helper()
 	for r := tar.NewReader(archive); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		path := filepath.Join(dir, header.Name)
