@@ -103,11 +103,25 @@ func New(key string) State {
 	return State{Version: Version, Key: key, Keep: MinKeep.Milliseconds()}
 }
 
+// errNewer is why a state of a newer form is refused: this program could drop what
+// must not be lost.
+var errNewer = errors.New("it was written by a newer leaderrun")
+
+// Hint is what to do about an error of Check: otherwise, but for a newer state.
+func Hint(err error, otherwise string) string {
+	if errors.Is(err, errNewer) {
+		return "update leaderrun on this host"
+	}
+	return otherwise
+}
+
 // Check refuses what these rules never leave behind.
 func (st *State) Check(key string) error {
 	const maxToken = 1 << 53
 	g := st.Grant
 	switch {
+	case st.Version > Version:
+		return fmt.Errorf("%w: format version %d, this one writes %d", errNewer, st.Version, Version)
 	case st.Version != Version:
 		return fmt.Errorf("format version %d, this leaderrun writes %d", st.Version, Version)
 	case st.Key != key:

@@ -2,6 +2,7 @@ package leasetest
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -29,7 +30,8 @@ const keptKey = "nightly"
 
 // Kept compares the form in which a store keeps a key with testdata/kept: what it
 // writes now has the form of the file 1, and each of the files is understood. A file
-// has a line with the status that its key has, and what is kept.
+// has a line with the status that its key has, and what is kept. In newer is a form that
+// this program must not touch.
 func Kept(t *testing.T, b Backing) {
 	s := operate(t, Harness{Open: b.Open})
 	status := eventful(t, s)
@@ -65,6 +67,17 @@ func Kept(t *testing.T, b Backing) {
 		}
 		b.Load(t, keptKey, kept)
 		t.Run(filepath.Base(file), func(t *testing.T) { understood(t, s, want) })
+	}
+
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(first), "newer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Load(t, keptKey, strings.TrimSuffix(string(text), "\n"))
+	_, err = s.Acquire(bounded(t), rival(lease.Request{Key: keptKey, TTL: time.Second}))
+	refused, ok := errors.AsType[*lease.StoreError](err)
+	if !ok || !refused.Permanent || !strings.Contains(err.Error(), "newer leaderrun") || !strings.Contains(refused.Hint, "update leaderrun") {
+		t.Errorf("a state of a newer form: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -78,6 +79,8 @@ func (u untrusted) Error() string {
 	return fmt.Sprintf("its key %s cannot be trusted: %v", u.key, u.err)
 }
 
+func (u untrusted) Unwrap() error { return u.err }
+
 // isAnswer reports whether etcd has said this.
 func isAnswer(err error, part string) bool {
 	var answer *serverError
@@ -119,7 +122,7 @@ func (c *client) storeError(ctx context.Context, op string, err error) error {
 	case errors.As(err, &unreadable): // a file that the URL names
 		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
 	case errors.As(err, new(untrusted)):
-		text, e.Permanent, e.Hint = err.Error(), true, hintKey
+		text, e.Permanent, e.Hint = err.Error(), true, leasestate.Hint(err, hintKey)
 	case errors.As(err, &answer):
 		text, e.Permanent, e.Hint = answer.problem()
 		login = strings.Contains(text, "authentication") || strings.Contains(text, "user name")

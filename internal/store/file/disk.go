@@ -170,7 +170,7 @@ func load(path, key string) (st leasestate.State, raw []byte, err error) {
 	}
 	if err != nil {
 		return st, nil, &lease.StoreError{Err: fmt.Errorf("%s cannot be trusted: %w", path, err), Permanent: true,
-			Hint: "delete that file once no command of this key runs"}
+			Hint: leasestate.Hint(err, "delete that file once no command of this key runs")}
 	}
 	return st, raw, nil
 }

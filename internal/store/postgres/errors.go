@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -176,7 +177,7 @@ func ownProblem(err error) (text string, permanent bool, hint string) {
 	var row untrusted
 	switch {
 	case errors.As(err, &row):
-		return row.Error(), true, hintRow
+		return row.Error(), true, leasestate.Hint(row.error, hintRow)
 	case errors.Is(err, errShape):
 		return err.Error(), true, hintShape
 	case errors.Is(err, errNotSaved):

@@ -46,6 +46,7 @@ var replies = []reply{
 	{"ERR The user executing the script can't", true, hintRights},
 	{"WRONGTYPE", true, hintType},
 	{"LEADERRUN TIME", false, "set the clock of the server's host"},
+	{"LEADERRUN VERSION", true, "update leaderrun on this host"},
 	{"LEADERRUN", true, hintType},
 	{"ERR unknown command", true, "name a Redis of version 6 or later that may run scripts; for sentinels write redis-sentinel://"},
 	{"ERR DB index is out of range", true, "choose a smaller database number in the store's URL"},

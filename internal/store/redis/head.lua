@@ -138,7 +138,7 @@ local st = {}
 local raw = redis.pcall('HMGET', STATE, unpack(FIELDS))
 if raw.err then return bad(STATE, raw) end
 for i, name in ipairs(FIELDS) do st[name] = raw[i] or '' end
-if st.version ~= '' then return bad(STATE, 'it is of format version ' .. st.version .. ', which this leaderrun does not know') end
+if st.version ~= '' then return bad('VERSION', STATE .. ' was written by a newer leaderrun: format version ' .. st.version) end
 local token = int(st.token)
 if token and token > MAXINT then return bad(STATE, 'field token is out of range') end
 
