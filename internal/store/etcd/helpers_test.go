@@ -56,8 +56,6 @@ func (c *clock) set(s *Store) {
 }
 
 // What the tests of all stores use that are reached by a network.
-const patience = networktest.Patience
-
 var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
 
 // ask calls the gateway, which must answer.
