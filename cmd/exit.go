@@ -38,7 +38,7 @@ func runStatus(result campaign.Result, c settings.Config) int {
 			return exitSignalled + result.Signal
 		}
 		return result.Exit.Status()
-	case elect.Denied:
+	case elect.Denied, elect.Ineligible:
 		if ranOut(result, c) {
 			return exitWaitRanOut
 		}
@@ -60,7 +60,7 @@ func runStatus(result campaign.Result, c settings.Config) int {
 // ranOut reports whether --wait ran out and has a status of its own. With -E or
 // a tick it is a skip: somebody else runs the job.
 func ranOut(result campaign.Result, c settings.Config) bool {
-	return result.Outcome == elect.Denied && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
+	return (result.Outcome == elect.Denied || result.Outcome == elect.Ineligible) && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
 }
 
 // notStarted is the status of a command that could not be started: it is not there,

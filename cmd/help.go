@@ -35,7 +35,7 @@ func help() string {
 
 ` + settings.FlagHelp() + `
 Exit status: the command's own, 128+n if signal n ended it, or
-  0    somebody else leads, the tick is served or the key paused; -E N makes that N
+  0    skipped: another leads, tick served, key paused, not eligible; -E N makes that N
   1    of a verb only: what it was asked is not so (leaderrun VERB --help)
   69   the store is away or refuses; nothing ran
   75   --wait ran out; nothing ran; -E N makes that N, --once-per and --tick 0

@@ -113,7 +113,11 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 	case r.Outcome == elect.MaxRuntime:
 		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", settings.FormatDuration(c.MaxRuntime)), observe.EventMaxRuntime)
 	case ranOut(r, c):
-		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", settings.FormatDuration(c.Wait), whoLeads(r.Holder)),
+		why := whoLeads(r.Holder)
+		if r.Outcome == elect.Ineligible {
+			why = reason(r.Err)
+		}
+		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", settings.FormatDuration(c.Wait), why),
 			observe.EventWaitRanOut, observe.HintAttr, "wait longer, or choose the status of this case with -E")
 	case r.Outcome == elect.Denied:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+whoLeads(r.Holder), observe.EventDenied)
@@ -121,6 +125,8 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventSkipped)
 	case r.Outcome == elect.Paused:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventPaused)
+	case r.Outcome == elect.Ineligible:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventIneligible)
 	}
 }
 

@@ -41,6 +41,8 @@ func TestExplain(t *testing.T) {
 		{result(elect.Denied, heldBy("h/1/x", lease.HeldLeader)), "wait=5m skip-exit-code=0", ""},
 		{result(elect.Skipped), "", ""},
 		{result(elect.Paused), "wait=5m", ""},
+		{result(elect.Ineligible, failed(errors.New("this host is not eligible: test: exit status 1"))), "", ""},
+		{result(elect.Ineligible, failed(errors.New("this host is not eligible: test: exit status 1"))), "wait=5m", "leaderrun: k: nothing ran: --wait 5m ran out, this host is not eligible: test: exit status 1\n  "},
 		{result(elect.Denied, heldBy("h/1/x", lease.HeldLeader)), "wait=5m", `leaderrun: k: nothing ran: --wait 5m ran out, "h/1/x" leads` + "\n  "},
 		{result(elect.Denied), "wait=5m", "leaderrun: k: nothing ran: --wait 5m ran out, the key is taken\n  "},
 		{result(elect.Unavailable, failed(away)), "", "leaderrun: k: nothing ran: acquire: redis at h:6379: connection refused\n  start it\n"},

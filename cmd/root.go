@@ -6,6 +6,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -89,5 +90,5 @@ func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Confi
 	if err := sources.Check(&c); err != nil {
 		return c, err
 	}
-	return c, sources.Locate(run.CheckOutcomeFile(&c))
+	return c, sources.Locate(cmp.Or(run.CheckOutcomeFile(&c), run.CheckEligible(&c)))
 }

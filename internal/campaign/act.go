@@ -33,7 +33,9 @@ type run struct {
 	cancel   context.CancelFunc
 	// unlisten ends the listening of the holder.
 	unlisten context.CancelFunc
-	passing  sync.WaitGroup
+	// ending is what a run does not end without: a wake-up that is being passed on, a
+	// check that is being killed.
+	ending sync.WaitGroup
 }
 
 // report is an event and the request that it answers; 0 is none.
@@ -58,6 +60,12 @@ func (r *run) act(a elect.Action) {
 		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
 			l, err := r.store.Acquire(ctx, request)
 			return r.acquired(request, l, err)
+		})
+	case elect.Check:
+		r.ending.Add(1)
+		r.ask(a.Timeout+time.Second, func(ctx context.Context) elect.Event { // it ends by itself
+			defer r.ending.Done()
+			return checked(r.set.Check(ctx, a.Timeout))
 		})
 	case elect.Wait:
 		// The store is asked to return by itself; the limit is for one that hangs.
@@ -165,7 +173,7 @@ func (r *run) report(t report) {
 func (r *run) pass() {
 	r.cancel()
 	ctx, cancel := context.WithTimeout(r.ctx, min(r.set.Attempt, 500*time.Millisecond))
-	r.passing.Go(func() {
+	r.ending.Go(func() {
 		defer cancel()
 		_ = r.store.Pass(ctx, r.request.Key)
 	})
@@ -191,6 +199,13 @@ func (r *run) acquired(request lease.Request, l lease.Lease, err error) elect.Ev
 		return elect.Event{Kind: elect.TickDone, Tick: request.Tick, Err: err}
 	}
 	return elect.Event{Kind: elect.NoAnswer, Err: err}
+}
+
+func checked(err error) elect.Event {
+	if err != nil {
+		return elect.Event{Kind: elect.MayNotLead, Err: err}
+	}
+	return elect.Event{Kind: elect.MayLead}
 }
 
 func waited(err error) elect.Event {

@@ -29,6 +29,9 @@ type Settings struct {
 	// is this host's wall clock, and needed with it alone.
 	TickAt  func(now int64) lease.Tick
 	WallNow func() time.Time
+	// Check returns an error while this host must not lead, within the limit or soon
+	// after its context ends. It is needed with elect.Settings.Checked alone.
+	Check func(ctx context.Context, limit time.Duration) error
 	// NewHolder makes the id of the next candidacy.
 	NewHolder func() lease.Holder
 	// Signals are those that reach leaderrun.
@@ -108,7 +111,7 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 	r.cancel()
 	r.unlisten()
 	close(r.over)
-	r.passing.Wait()
+	r.ending.Wait()
 	result := Result{State: r.state, Holder: r.held}
 	if r.state.AcquiredAt != 0 {
 		result.Led = set.Now() - r.state.AcquiredAt

@@ -43,6 +43,10 @@ type Settings struct {
 	MaxRuntime time.Duration
 	// Rejoin stands by again after a lost or expired lease.
 	Rejoin bool
+	// Checked says that this host asks only while a check of it succeeds.
+	Checked bool
+	// Yield is for how long a candidate leaves a key that may be free to others.
+	Yield time.Duration
 	// OncePer says that ticks are served: the record of a success is worth
 	// retrying for as long as the lease is valid.
 	OncePer bool
@@ -80,6 +84,9 @@ const refusedTries = 3
 // lastAttempt is how far the last attempt may reach past the limit of standing
 // by: limits are exact to half a second.
 const lastAttempt = 300 * time.Millisecond
+
+// checkLimit is how long the check of a host may take.
+const checkLimit = 10 * time.Second
 
 // quitPatience is how long a candidate that was ordered to stop waits for the
 // answer to its request, so that a grant is released and not left to expire.
@@ -130,6 +137,8 @@ type Phase int
 const (
 	Campaigning Phase = iota // a request for the lease is on its way
 	Standby                  // somebody else holds, or nobody answers: waiting
+	Yielding                 // the key may be free, others come first
+	Checking                 // it is found out whether this host may ask
 	Starting                 // granted, the command is being started
 	Leading                  // the command runs, the last renewal was answered
 	Doubtful                 // the command runs, renewals are unanswered
@@ -155,6 +164,7 @@ const (
 	Denied      Outcome = "denied"      // somebody else leads
 	Skipped     Outcome = "skipped"     // the tick is served
 	Paused      Outcome = "paused"      // an operator wants nobody to lead
+	Ineligible  Outcome = "ineligible"  // the check says that this host must not lead
 	Unavailable Outcome = "unavailable" // the store gave no answer that counts
 )
 

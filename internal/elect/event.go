@@ -20,6 +20,8 @@ const (
 	ClockDiffers                   // Tick: that of the request was chosen for another time than the store's
 	TickDone                       // Tick, if it is known: that of the candidate is served
 	KeyPaused                      // Remaining: nobody is granted the key
+	MayLead                        // the check of this host succeeded
+	MayNotLead                     // Err: it failed
 	NoAnswer                       // Err: acquire, renewal or wait without an answer that counts
 	Woke                           // the key may be free
 	CannotWake                     // the store has no wake-ups, or nothing to listen to
@@ -63,6 +65,7 @@ type ActionKind int
 
 const (
 	Acquire    ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, ClockDiffers, TickDone, KeyPaused or NoAnswer
+	Check                        // Timeout: find out whether this host may lead; answers MayLead or MayNotLead
 	Wait                         // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
 	Pass                         // hand a wake-up on
 	Start                        // StartBy, KillBy: start the command under Lease; answers Started or StartFailed
@@ -92,10 +95,10 @@ type Action struct {
 }
 
 var (
-	phaseNames = [...]string{"Campaigning", "Standby", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
-	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "clock differs", "tick done", "paused", "no answer", "woke", "cannot wake",
+	phaseNames = [...]string{"Campaigning", "Standby", "Yielding", "Checking", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
+	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "clock differs", "tick done", "paused", "may lead", "may not lead", "no answer", "woke", "cannot wake",
 		"started", "start failed", "renewed", "lost", "pinged", "broken", "clock set", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
-	actionNames = [...]string{"acquire", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
+	actionNames = [...]string{"acquire", "check", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
 )
 
 func (p Phase) String() string { return phaseNames[p] }

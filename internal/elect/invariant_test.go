@@ -78,7 +78,7 @@ func (w *watch) step(e Event) string {
 	if w.tree {
 		w.alive(e, from, to, actions)
 	}
-	if w.voided != "" && to.Phase != Standby && to.Phase != Campaigning {
+	if w.voided != "" && to.Phase > Checking {
 		w.require(to.Outcome.voids(), "lost and expired win")
 	}
 	if w.voided = ""; to.Outcome.voids() && to.Phase != Done {
@@ -127,6 +127,11 @@ func (w *watch) action(e Event, from State, a Action) {
 	switch a.Kind {
 	case Acquire:
 		w.asked = e.At
+		w.require(!w.set.Checked || e.Kind == MayLead || e.Kind == ClockDiffers, "a checked host asks only when it may")
+	case Check:
+		w.require(w.set.Checked && !w.tree, "a check only where one is wanted")
+	case Pass:
+		w.require(e.Kind == Order || e.Kind == PassOn || w.set.Checked || w.set.Yield > 0, "a wake-up is passed on only by who does not use it")
 	case Start:
 		w.require(!w.tree, "one start between two ends of a tree")
 		w.require(e.At < w.stopBy, "a start only while stop-by lies ahead")
@@ -215,6 +220,8 @@ func plausible(s State, kind EventKind) bool {
 	switch kind {
 	case Granted, Held, Settling, ClockDiffers, TickDone:
 		return s.Phase == Campaigning && s.InFlight
+	case MayLead, MayNotLead:
+		return s.Phase == Checking
 	case NoAnswer:
 		return s.InFlight && s.Phase != Releasing || s.Phase == Standby
 	case Renewed, LeaseLost:
@@ -244,8 +251,9 @@ func randomSettings(choose func(n int) int) Settings {
 		killAfter = 0
 	}
 	return Settings{
-		Timing: NewTiming(ttl, ttl/time.Duration(3+choose(4)), killAfter),
-		Retry:  ttl / 6, Jitter: float64(ttl%3) - 1, Wait: []time.Duration{0, 0, ttl, Forever}[choose(4)],
+		Timing:  NewTiming(ttl, ttl/time.Duration(3+choose(4)), killAfter),
+		Checked: choose(4) == 0, Yield: time.Duration(choose(2) * choose(2) * choose(int(ttl/2))),
+		Retry: ttl / 6, Jitter: float64(ttl%3) - 1, Wait: []time.Duration{0, 0, ttl, Forever}[choose(4)],
 		KillAfter: killAfter, LostGrace: time.Duration(choose(int(3 * time.Second))), StopSignal: 15,
 		StopSignalNamed: choose(2) == 0, StopOnRenewError: choose(4) == 0, Leftovers: Leftovers(choose(3)),
 		MaxRuntime: time.Duration(choose(2) * choose(int(ttl/8))), Rejoin: choose(2) == 0, OncePer: choose(4) == 0,
@@ -275,7 +283,7 @@ func TestRandomHistories(t *testing.T) {
 	if *histories < usual { // too few to end in every way
 		return
 	}
-	for _, o := range []Outcome{Exited, Ordered, MaxRuntime, LeftBehind, Detached, Lost, Expired, GuardDied, NotStarted, Denied, Skipped, Unavailable} {
+	for _, o := range []Outcome{Exited, Ordered, MaxRuntime, LeftBehind, Detached, Lost, Expired, GuardDied, NotStarted, Denied, Skipped, Ineligible, Unavailable} {
 		if outcomes[o] == 0 {
 			t.Errorf("no history ended as %q", o)
 		}

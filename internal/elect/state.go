@@ -16,7 +16,7 @@ type State struct {
 	// Outcome is why a standby would end now, why a tree is being stopped, or
 	// why the run is over.
 	Outcome Outcome
-	// Err is the last cause of Unavailable, Skipped, Paused, NotStarted, Lost, Expired or
+	// Err is the last cause of Unavailable, Skipped, Paused, Ineligible, NotStarted, Lost, Expired or
 	// GuardDied.
 	Err error
 
@@ -29,6 +29,9 @@ type State struct {
 	// Began is when the candidacy began and WaitUntil when standing by ends.
 	// WakeAt is when a standby asks again by itself.
 	Began, WaitUntil, WakeAt time.Duration
+	// Yielded: others had their time to come first. Woken: the store woke this
+	// candidate, which has not asked since.
+	Yielded, Woken bool
 	// SettleUntil is how long the candidate follows a settling store.
 	SettleUntil time.Duration
 	// Tick is the candidate's own once a store that serves ticks has answered; it
@@ -95,7 +98,7 @@ func (s State) Wake() (at time.Duration, ok bool) {
 	switch s.Phase {
 	case Campaigning:
 		consider(s.QuitAt)
-	case Standby:
+	case Standby, Yielding:
 		consider(s.WakeAt)
 	case Starting, Leading, Doubtful, Stopping, Killing:
 		consider(s.MaxAt, s.LeftoversAt, s.KillAt)
@@ -118,6 +121,11 @@ func (s State) Wake() (at time.Duration, ok bool) {
 		}
 	}
 	return at, at != Forever
+}
+
+// Waiting reports whether this is a candidate that may still be granted the key.
+func (s State) Waiting() bool {
+	return s.Phase == Campaigning || s.Phase == Standby || s.Phase == Yielding || s.Phase == Checking
 }
 
 // keeping reports whether the lease is still ours to renew: a tree needs it. When

@@ -23,6 +23,10 @@ func Step(s State, e Event) (State, []Action) {
 		m.campaigning(e)
 	case m.Phase == Standby:
 		m.standby(e)
+	case m.Phase == Yielding:
+		m.yielding(e)
+	case m.Phase == Checking:
+		m.checking(e)
 	case m.Phase == Releasing:
 		m.releasing(e)
 	}
@@ -70,12 +74,12 @@ func (m *machine) campaigning(e Event) {
 	case Begin:
 		m.Began, m.WaitUntil = m.now, after(m.now, m.set.Wait)
 		m.Retired = true
-		m.acquire()
+		m.attempt()
 	case Granted:
 		m.granted(e)
 	case Held:
 		m.learnTick(e.Tick)
-		m.standBy(Denied, m.WaitUntil, untilNext(e.Remaining))
+		m.standBy(Denied, m.WaitUntil, m.untilNext(e.Remaining))
 		m.awaitWakeup()
 	case Settling:
 		m.learnTick(e.Tick)
@@ -165,9 +169,9 @@ func (m *machine) clockDiffers(e Event) {
 
 // untilNext is the pause of a standby that knows how long the lease still lasts: to
 // a moment before its end, when the holder is called, and then to its end. The store
-// rounds down.
-func untilNext(remaining time.Duration) time.Duration {
-	if remaining > callAhead {
+// rounds down. One that yields does not ask before the end.
+func (m *machine) untilNext(remaining time.Duration) time.Duration {
+	if remaining > callAhead && m.set.Yield == 0 {
 		return remaining - callAhead
 	}
 	return after(remaining, time.Millisecond)
@@ -249,6 +253,7 @@ func (m *machine) standBy(why Outcome, until, pause time.Duration) {
 }
 
 func (m *machine) awaitWakeup() {
+	m.Yielded = false
 	if m.Phase == Standby {
 		m.do(Action{Kind: Wait, Timeout: m.WakeAt - m.now})
 	}
@@ -256,8 +261,13 @@ func (m *machine) awaitWakeup() {
 
 func (m *machine) standby(e Event) {
 	switch e.Kind {
-	case Woke, ClockSet:
-		m.acquire()
+	case Woke:
+		m.Woken = m.now < m.WakeAt // or else the time to wait was over
+		m.attempt()
+	case ClockSet:
+		if m.set.Yield == 0 { // it goes on waiting, or a wake-up would find it yielding
+			m.attempt()
+		}
 	case CannotWake, NoAnswer:
 		m.WakeAt = min(m.WakeAt, after(m.now, m.set.varied(m.set.Retry)))
 	case Order, PassOn:
@@ -267,7 +277,7 @@ func (m *machine) standby(e Event) {
 		}
 	case Timer:
 		if m.now >= m.WakeAt {
-			m.acquire()
+			m.attempt()
 		}
 	}
 }
@@ -293,12 +303,15 @@ func (m *machine) acquire() {
 	timeout := m.set.Attempt
 	if !m.Asked {
 		timeout = m.set.FirstAttempt
+		if m.set.Wait == 0 {
+			m.Began, m.WaitUntil = m.now, m.now
+		}
 	}
 	if m.WaitUntil != Forever {
 		limit := max(m.patience(), m.SettleUntil)
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
-	m.Phase, m.InFlight, m.Asked, m.Dated = Campaigning, true, true, false
+	m.Phase, m.InFlight, m.Asked, m.Dated, m.Woken = Campaigning, true, true, false, false
 	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Tick: m.Tick})
 	m.Retired = false
 }

@@ -66,6 +66,19 @@ func leftovers(l Leftovers) func(*Settings) { return func(s *Settings) { s.Lefto
 func killAfter(d time.Duration) func(*Settings) {
 	return func(s *Settings) { s.KillAfter, s.Timing = d, NewTiming(s.TTL, s.Renew, d) }
 }
+func checked(s *Settings) { s.Checked = true }
+func checkedFor(d time.Duration) func(*Settings) {
+	return func(s *Settings) { s.Checked, s.Wait = true, d }
+}
+func yields(wait time.Duration) func(*Settings) {
+	return func(s *Settings) { s.Yield, s.Wait = at(2), wait }
+}
+
+var (
+	checkedStandby  = []Event{event(Begin, 0), event(MayLead, 0), event(Held, 0.01).remaining(20)}
+	yieldingStandby = []Event{event(Begin, 0), event(Timer, 2), event(Held, 2.01).remaining(20)}
+)
+
 func maxRuntime(s *Settings) { s.MaxRuntime = at(3) }
 
 // table is the state machine row by row: given these events, the next one means
@@ -100,6 +113,35 @@ var table = []struct {
 	{waits(at(60)), append(slices.Clip(pausedBy), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7}}, "Campaigning(paused) | granted | Starting | start"},
 	{waits(at(60)), pausedBy, event(Order, 3).signal(15), "Standby(paused) | order 15 | Done(ordered) | pass"},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(KeyPaused, 0.2).remaining(3600), "Campaigning | paused | Done(ordered) | "},
+
+	{checked, nil, event(Begin, 0), "Campaigning | begin | Checking | check"},
+	{checked, leading[:1], event(MayLead, 0.01), "Checking | may lead | Campaigning | acquire anew"},
+	{checked, leading[:1], event(MayNotLead, 0.01).because(unheard), "Checking | may not lead | Done(ineligible) | "},
+	{checkedFor(at(60)), leading[:1], event(MayNotLead, 0.01).because(unheard), "Checking | may not lead | Standby(ineligible) | "},
+	{checkedFor(at(60)), []Event{event(Begin, 0), event(MayNotLead, 0.01)}, event(Timer, 5.01), "Standby(ineligible) | timer | Checking(ineligible) | check"},
+	{checkedFor(at(4)), []Event{event(Begin, 0), event(MayNotLead, 0.01), event(Timer, 4)}, event(MayNotLead, 4.01), "Checking(ineligible) | may not lead | Done(ineligible) | "},
+	{checkedFor(at(60)), checkedStandby, event(Woke, 3), "Standby(denied) | woke | Checking(denied) | check"},
+	{checkedFor(at(60)), append(slices.Clip(checkedStandby), event(Woke, 3)), event(MayNotLead, 3.1), "Checking(denied) | may not lead | Standby(ineligible) | pass"},
+	{checkedFor(at(60)), append(slices.Clip(checkedStandby), event(Woke, 3)), event(MayLead, 3.1), "Checking(denied) | may lead | Campaigning(denied) | acquire"},
+	{checkedFor(at(60)), append(slices.Clip(checkedStandby), event(Woke, 3)), event(Order, 3.1).signal(15), "Checking(denied) | order 15 | Done(ordered) | pass"},
+	{checkedFor(at(60)), append(slices.Clip(checkedStandby), event(Timer, 19.66)), event(MayNotLead, 20), "Checking(denied) | may not lead | Standby(ineligible) | "},
+	{checked, leading[:1], event(Order, 0.1).signal(15), "Checking | order 15 | Done(ordered) | "},
+	{checked, leading[:1], event(PassOn, 0.1).signal(10), "Checking | pass on 10 | Checking | "},
+
+	{yields(0), nil, event(Begin, 0), "Campaigning | begin | Yielding | "},
+	{yields(0), leading[:1], event(Timer, 2), "Yielding | timer | Campaigning | acquire anew"},
+	{yields(0), leading[:1], event(Timer, 1.9), "Yielding | timer | Yielding | "},
+	{yields(at(60)), leading[:1], event(Order, 1).signal(15), "Yielding | order 15 | Done(ordered) | "},
+	{yields(at(60)), yieldingStandby, event(Woke, 3), "Standby(denied) | woke | Yielding(denied) | pass"},
+	{yields(at(60)), append(slices.Clip(yieldingStandby), event(Woke, 3)), event(NoAnswer, 3.1), "Yielding(denied) | no answer | Yielding(denied) | "},
+	{yields(at(60)), append(slices.Clip(yieldingStandby), event(Woke, 3)), event(Timer, 5), "Yielding(denied) | timer | Campaigning(denied) | acquire"},
+	{yields(at(60)), yieldingStandby, event(Timer, 22.011), "Standby(denied) | timer | Yielding(denied) | "},
+	{yields(at(60)), yieldingStandby, event(Woke, 22.011), "Standby(denied) | woke | Yielding(denied) | "},
+	{yields(at(4)), yieldingStandby, event(Woke, 3), "Standby(denied) | woke | Done(denied) | pass"},
+	{yields(at(60)), []Event{event(Begin, 0), event(Timer, 2), event(Settling, 2.01).remaining(0.3)}, event(Timer, 2.31), "Standby(denied) | timer | Campaigning(denied) | acquire"},
+	{func(s *Settings) { checked(s); yields(at(60))(s) }, leading[:1], event(Timer, 2), "Yielding | timer | Checking | check"},
+	{func(s *Settings) { checked(s); yields(at(60))(s) }, []Event{event(Begin, 0), event(Timer, 2), event(MayNotLead, 2.1)}, event(Timer, 7.1), "Standby(ineligible) | timer | Yielding(ineligible) | "},
+
 	{nil, leading[:1], event(NoAnswer, 0.01).because(refused), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Done(unavailable) | "},
 	{waits(Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},

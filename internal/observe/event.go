@@ -30,6 +30,7 @@ var (
 	EventDenied      = event("denied")
 	EventSkipped     = event("skipped")
 	EventPaused      = event("paused")
+	EventIneligible  = event("ineligible")
 	EventWaitRanOut  = event("wait-ran-out")
 	EventUnavailable = event("unavailable")
 	EventNotStarted  = event("not-started")

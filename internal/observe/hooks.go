@@ -14,7 +14,7 @@ const (
 	HookAcquire = "acquire" // the command has started under the lease
 	HookLost    = "lost"    // the lease was lost or has expired
 	HookEnd     = "end"     // the run is over and its lease released, or given up
-	HookSkip    = "skip"    // nothing ran: somebody else leads, or the tick is served
+	HookSkip    = "skip"    // nothing ran, and nothing had to
 )
 
 // Hook is one such event, and what is known of it.
@@ -117,5 +117,5 @@ func (h *Hooks) put(hook Hook) {
 // skipped reports whether the run ends with this step because nothing had to run.
 func skipped(t campaign.Transition) bool {
 	why := t.To.Outcome
-	return t.From.Phase != elect.Done && t.To.Phase == elect.Done && (why == elect.Denied || why == elect.Skipped || why == elect.Paused)
+	return t.From.Phase != elect.Done && t.To.Phase == elect.Done && (why == elect.Denied || why == elect.Skipped || why == elect.Paused || why == elect.Ineligible)
 }

@@ -24,6 +24,7 @@ type Line struct {
 	w     io.Writer
 	held  *lease.HeldError
 	pause *lease.PausedError // later than held, if it is not nil
+	unfit error              // why this host must not lead: later than both, if it is not nil
 	since time.Time          // when the last of them came
 	stop  chan struct{}      // ends the rewriting; nil while nothing is shown
 	shown bool
@@ -46,13 +47,16 @@ func (l *Line) Observe(t campaign.Transition) {
 	var held *lease.HeldError
 	var pause *lease.PausedError
 	switch {
-	case t.To.Phase != elect.Standby && t.To.Phase != elect.Campaigning:
+	case !t.To.Waiting():
 		l.hide()
 	case l.on && errors.As(t.Event.Err, &held):
-		l.held, l.pause, l.since = held, nil, time.Now()
+		l.held, l.pause, l.unfit, l.since = held, nil, nil, time.Now()
 		l.show()
 	case l.on && errors.As(t.Event.Err, &pause):
-		l.pause, l.since = pause, time.Now()
+		l.pause, l.unfit, l.since = pause, nil, time.Now()
+		l.show()
+	case l.on && t.Event.Kind == elect.MayNotLead:
+		l.unfit = t.Event.Err
 		l.show()
 	}
 }
@@ -95,6 +99,10 @@ func (l *Line) text() string {
 	gone := time.Since(l.since)
 	var b strings.Builder
 	fmt.Fprintf(&b, "leaderrun: %s: standing by: ", l.key)
+	if l.unfit != nil {
+		b.WriteString(Printable(l.unfit.Error()))
+		return b.String()
+	}
 	if l.pause != nil {
 		rest := *l.pause
 		rest.Remaining = max(rest.Remaining-gone, 0)

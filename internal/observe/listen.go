@@ -109,9 +109,9 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case holds:
 		answer(w, true, "leading")
-	case waits(state) && (state.Outcome == elect.Denied || state.Outcome == elect.Paused):
+	case state.Waiting() && (state.Outcome == elect.Denied || state.Outcome == elect.Paused || state.Outcome == elect.Ineligible):
 		answer(w, true, "standing by")
-	case waits(state) && state.Outcome == elect.Unavailable:
+	case state.Waiting() && state.Outcome == elect.Unavailable:
 		answer(w, false, "the store cannot be used")
 	default:
 		answer(w, false, "neither leading nor standing by")
@@ -127,5 +127,3 @@ func (s *Server) serveLeader(w http.ResponseWriter, _ *http.Request) {
 	}
 	answer(w, true, string(state.Lease.Holder))
 }
-
-func waits(s elect.State) bool { return s.Phase == elect.Standby || s.Phase == elect.Campaigning }

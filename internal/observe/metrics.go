@@ -40,7 +40,7 @@ var metrics = [metricCount]struct{ name, kind, help string }{
 	lost:            {"leader_lost_total", "counter", "Leases that were lost or expired while held."},
 	renewals:        {"leader_renewals_total", "counter", "Renewals that the store confirmed."},
 	renewalFailures: {"leader_renewal_failures_total", "counter", "Renewals without an answer that counts."},
-	skips:           {"leaderrun_skips_total", "counter", "Runs in which nothing ran because somebody else led, the tick was served or the key was paused."},
+	skips:           {"leaderrun_skips_total", "counter", "Runs in which nothing ran because somebody else led, the tick was served, the key was paused or this host was not eligible."},
 	isLeader:        {"leaderrun_is_leader", "gauge", "1 while the lease is held and not lost, else 0."},
 	token:           {"leaderrun_token", "gauge", "Fencing token of the newest lease that was acquired here."},
 	ttl:             {"leaderrun_lease_ttl_seconds", "gauge", "Life of a lease without renewals."},

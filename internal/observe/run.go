@@ -98,7 +98,7 @@ func (r *Run) entered(t campaign.Transition) {
 		r.away = false
 		r.log.Warn("the store can be used again", EventStoreBack)
 	}
-	if denied(t.To) && t.From.Outcome != t.To.Outcome {
+	if t.To.Phase == elect.Standby && t.Event.Kind == elect.MayNotLead && t.From.Outcome != elect.Ineligible || denied(t.To) && t.From.Outcome != t.To.Outcome {
 		r.log.Info(because("standing by", t.Event.Err), EventStandingBy)
 	}
 	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {

@@ -113,7 +113,7 @@ func (s *Service) ends(to elect.State) bool {
 // status is the state in words; empty: as before.
 func (s *Service) status(t campaign.Transition) string {
 	switch t.To.Phase {
-	case elect.Standby, elect.Campaigning:
+	case elect.Standby, elect.Campaigning, elect.Yielding, elect.Checking:
 		return s.waiting(t.To)
 	case elect.Leading:
 		if t.From.Phase == elect.Leading {
@@ -138,6 +138,8 @@ func (s *Service) waiting(to elect.State) string {
 		return "standing by: the store cannot be used"
 	case to.Outcome == elect.Paused:
 		return "standing by: the key is paused"
+	case to.Outcome == elect.Ineligible:
+		return "standing by: this host is not eligible"
 	case to.Outcome != elect.Denied || s.held == nil:
 		return ""
 	case s.held.Why == lease.HeldLeader && lease.Holder(s.held.Value).Valid():

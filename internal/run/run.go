@@ -48,6 +48,7 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status)
 		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Exact: c.ExactTicks(), Tries: c.Tries, Meta: meta(c)},
 		TickAt:    TickAt(c),
 		WallNow:   time.Now, //nolint:forbidigo // the store compares it with its own
+		Check:     newCheck(c, commands),
 		NewHolder: NewHolder,
 		Signals:   signals.received,
 		ClockSet:  runner.WallClockSet(),
@@ -68,6 +69,8 @@ func electSettings(c settings.Config) elect.Settings {
 		Leftovers:        c.Leftovers,
 		MaxRuntime:       c.MaxRuntime,
 		Rejoin:           c.Rejoin,
+		Checked:          len(c.Eligible) > 0,
+		Yield:            c.Yield,
 		OncePer:          c.HasTicks(),
 	}
 }

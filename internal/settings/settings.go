@@ -41,6 +41,12 @@ type Config struct {
 	// Wait is how long a candidate stands by: 0 not at all, or elect.Forever.
 	Wait time.Duration
 
+	// Eligible is a program and its arguments: this host asks only while it succeeds;
+	// empty: always. Yield is for how long a candidate leaves a key that may be free to
+	// others.
+	Eligible []string
+	Yield    time.Duration
+
 	// SkipExitCode is the status when somebody else leads. SkipExitCodeNamed:
 	// it was given, so it also stands for a wait that ran out.
 	SkipExitCode      int

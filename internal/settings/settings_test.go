@@ -41,6 +41,8 @@ func TestSetReadsValues(t *testing.T) {
 		{"rejoin", "true", func(c settings.Config) bool { return c.Rejoin }},
 		{"min-hold", "0", func(c settings.Config) bool { return c.MinHold == 0 }},
 		{"min-hold", "5s", func(c settings.Config) bool { return c.MinHold == 5*time.Second }},
+		{"eligible", "test -e /run/primary", func(c settings.Config) bool { return slices.Equal(c.Eligible, []string{"test", "-e", "/run/primary"}) }},
+		{"yield", "5s", func(c settings.Config) bool { return c.Yield == 5*time.Second }},
 		{"once-per", "24h", func(c settings.Config) bool { return c.OncePer == 24*time.Hour }},
 		{"once-per", "0 3 * * *", func(c settings.Config) bool { return c.OncePer == 0 && c.Schedule.String() == "0 3 * * *" }},
 		{"once-per", "@daily", func(c settings.Config) bool { return c.Schedule != nil }},
@@ -301,6 +303,12 @@ func TestValidateRules(t *testing.T) {
 		{[]string{"tick=@1772330400", "min-hold=1s"}, `--tick "`},
 		{[]string{"tries=3"}, `--tries "3": means nothing without --once-per`},
 		{[]string{"min-hold=5s", "rejoin=true", "wait=forever"}, ""},
+		{[]string{"yield=5s"}, ""},
+		{[]string{"yield=5s", "wait=5001ms"}, ""},
+		{[]string{"yield=5s", "wait=5s"}, `--yield "5s": is not shorter than --wait 5s`},
+		{[]string{"yield=5s", "wait=forever", "eligible=test -e /tmp"}, ""},
+		{[]string{"yield=29m", "once-per=1h"}, ""},
+		{[]string{"yield=30m", "once-per=1h"}, `--once-per "1h": is not longer than twice --yield 30m`},
 	}
 	for _, tt := range tests {
 		c := valid(t, tt.settings...)

@@ -20,6 +20,8 @@ var values = map[string][3]string{
 	"ttl":              {"31s", "32s", "33s"},
 	"renew":            {"1s", "2s", "3s"},
 	"retry":            {"1s", "2s", "3s"},
+	"eligible":         {"flag a", "variable", "file"},
+	"yield":            {"1s", "0", "3s"},
 	"profile":          {"fast", "unreliable", "normal"},
 	"wait":             {"forever", "2s", "3s"},
 	"skip-exit-code":   {"1", "2", "0"},

@@ -68,7 +68,15 @@ var Groups = []Group{
 			set:     into(func(c *Config) *bool { return &c.StopOnRenewError }, either("retry", "stop")),
 		},
 	}},
-	{"If somebody else leads", []Setting{
+	{"When this host asks, and if somebody else leads", []Setting{
+		{
+			Name: "eligible", Value: "CMD", Usage: "ask only while CMD succeeds: 10s at most, by no shell",
+			set: into(func(c *Config) *[]string { return &c.Eligible }, parseWords),
+		},
+		{
+			Name: "yield", Value: "D", Default: "0s", Usage: "leave a free key to others for D, then ask",
+			set: into(func(c *Config) *time.Duration { return &c.Yield }, parseDuration),
+		},
 		{
 			Name: "wait", Short: "w", Value: "D", Default: "0s", Usage: "stand by for D, or forever; -n is --wait 0",
 			Choices: []string{"forever"},
@@ -168,7 +176,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *[]string { return &c.OnEnd }, parseWords),
 		},
 		{
-			Name: "on-skip", Value: "CMD", Usage: "run when somebody else leads, the tick is served or the key paused",
+			Name: "on-skip", Value: "CMD", Usage: "run when nothing had to run: another host leads, say",
 			set: into(func(c *Config) *[]string { return &c.OnSkip }, parseWords),
 		},
 		{
@@ -185,7 +193,7 @@ var Groups = []Group{
 		},
 		{
 			Name: fileSetting, Value: "FILE", Usage: "settings as YAML",
-			Help: "settings as YAML (default /etc/leaderrun/leaderrun.yaml, then yours)",
+			Help: "YAML (default /etc/leaderrun/leaderrun.yaml, then yours)",
 		},
 	}},
 }

@@ -1,0 +1,116 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+var errUnfit = errors.New("unfit")
+
+// A host that is not eligible asks the store nothing, and is asked again itself every
+// --retry.
+func TestIneligibleHostDoesNotAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(time.Second, 0)
+		set := w.settings()
+		set.Checked, set.Wait = true, time.Minute
+		set.Check = func(_ context.Context, limit time.Duration) error {
+			w.note("check %s", limit)
+			if time.Since(w.start) < 7*time.Second {
+				return errUnfit
+			}
+			return nil
+		}
+		r := Run(t.Context(), set, w, w, w)
+		w.expect("0.0 check 10s", "5.0 check 10s", "10.0 check 10s", "10.0 acquire", "10.0 start", "11.0 gone", "11.0 release")
+		if r.Outcome != elect.Exited {
+			t.Error(r.Outcome)
+		}
+	})
+}
+
+// It is skipped without --wait, and when --wait runs out, on time.
+func TestIneligibleEnds(t *testing.T) {
+	for _, wait := range []time.Duration{0, 12 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			set := w.settings()
+			set.Checked, set.Wait = true, wait
+			set.Check = func(context.Context, time.Duration) error { return errUnfit }
+			r := Run(t.Context(), set, w, w, w)
+			w.expect()
+			if took := time.Since(w.start); r.Outcome != elect.Ineligible || !errors.Is(r.Err, errUnfit) || took != wait {
+				t.Error(r.Outcome, r.Err, took)
+			}
+		})
+	}
+}
+
+// A wake-up that an ineligible host was given is another standby's.
+func TestIneligibleStandbyPassesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
+			return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 20 * time.Second}
+		}
+		w.wait = func(context.Context) error { time.Sleep(3 * time.Second); return nil }
+		set := w.settings()
+		set.Checked, set.Wait = true, 6*time.Second
+		set.Check = func(context.Context, time.Duration) error {
+			if time.Since(w.start) > time.Second {
+				return errUnfit
+			}
+			return nil
+		}
+		Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "3.0 pass")
+	})
+}
+
+// A run that is ordered to stop during a check does not end before the check has.
+func TestCheckIsCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		signals := make(chan Received, 1)
+		set := w.settings()
+		set.Checked, set.Signals = true, signals
+		ended := false
+		set.Check = func(ctx context.Context, _ time.Duration) error {
+			<-ctx.Done()
+			time.Sleep(time.Second) // it is being killed
+			ended = true
+			return ctx.Err()
+		}
+		go func() { time.Sleep(time.Second); signals <- Received{Signal: 15, Order: true} }()
+		r := Run(t.Context(), set, w, w, w)
+		if r.Outcome != elect.Ordered || !ended {
+			t.Error(r.Outcome, ended)
+		}
+	})
+}
+
+// A candidate that yields asks only once others could, and passes a wake-up on at once.
+func TestYieldingCandidate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
+			if time.Since(w.start) < 8*time.Second {
+				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 20 * time.Second}
+			}
+			return lease.Lease{Token: 1}, nil
+		}
+		w.wait = func(context.Context) error { time.Sleep(3 * time.Second); return nil }
+		w.command = lasts(time.Second, 0)
+		set := w.settings()
+		set.Yield, set.Wait = 2*time.Second, time.Minute
+		Run(t.Context(), set, w, w, w)
+		w.expect("2.0 acquire", "5.0 pass", "7.0 acquire", "10.0 pass", "12.0 acquire", "12.0 start", "13.0 gone", "13.0 release")
+	})
+}

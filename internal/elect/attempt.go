@@ -1,0 +1,68 @@
+package elect
+
+// attempt asks the store, after the time for which others come first, and only if
+// this host may lead.
+func (m *machine) attempt() {
+	switch {
+	case m.set.Yield > 0 && !m.Yielded:
+		m.yield()
+	case m.set.Checked:
+		m.check()
+	default:
+		m.acquire()
+	}
+}
+
+// yield leaves the key to others for a while, in which no wake-up is taken. A
+// candidate that could not ask any more after it ends.
+func (m *machine) yield() {
+	m.passOn()
+	m.Phase, m.Yielded, m.WakeAt = Yielding, true, after(m.now, m.set.Yield)
+	if m.WaitUntil > m.Began && m.WakeAt > m.WaitUntil {
+		m.finish(m.Outcome)
+	}
+}
+
+func (m *machine) yielding(e Event) {
+	switch {
+	case (e.Kind == Order || e.Kind == PassOn) && m.ordered(e):
+		m.finish(Ordered)
+	case e.Kind == Timer && m.now >= m.WakeAt:
+		m.attempt()
+	}
+}
+
+// check finds out whether this host may ask: of a candidate that stands by within
+// that time, since its limit is exact.
+func (m *machine) check() {
+	timeout := checkLimit
+	if m.WaitUntil > m.Began && m.WaitUntil != Forever {
+		timeout = min(timeout, max(m.WaitUntil-m.now, 0)+lastAttempt)
+	}
+	m.Phase = Checking
+	m.do(Action{Kind: Check, Timeout: timeout})
+}
+
+func (m *machine) checking(e Event) {
+	switch e.Kind {
+	case MayLead:
+		m.acquire()
+	case MayNotLead:
+		m.passOn()
+		m.Err, m.Yielded = e.Err, false
+		m.standBy(Ineligible, m.WaitUntil, m.set.varied(m.set.Retry))
+	case Order, PassOn:
+		if m.ordered(e) {
+			m.passOn()
+			m.finish(Ordered)
+		}
+	}
+}
+
+// passOn hands on a wake-up that this candidate has taken and does not use now.
+func (m *machine) passOn() {
+	if m.Woken {
+		m.Woken = false
+		m.do(Action{Kind: Pass})
+	}
+}

@@ -1,0 +1,45 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// CheckEligible finds out before anything runs whether the program of --eligible can.
+func CheckEligible(c *settings.Config) error {
+	if len(c.Eligible) == 0 {
+		return nil
+	}
+	if _, err := Lookup(c.Eligible[0]); err != nil {
+		return &settings.Error{
+			Setting: "eligible", Value: c.Eligible[0], Problem: "cannot be run: " + settings.Cause(err),
+			Hint: "name an executable file, by its full path: the PATH of cron and of services is short",
+		}
+	}
+	return nil
+}
+
+// newCheck makes the check of this host that --eligible names; nil: there is none. Its
+// program is run as a hook is.
+func newCheck(c settings.Config, r *runner.Runner) func(context.Context, time.Duration) error {
+	if len(c.Eligible) == 0 {
+		return nil
+	}
+	env := environment(os.Environ(), c.Key, lease.Lease{}, "")
+	return func(ctx context.Context, limit time.Duration) error {
+		path, err := Lookup(c.Eligible[0])
+		if err == nil {
+			err = r.RunHook(path, c.Eligible, env, limit, ctx.Done())
+		}
+		if err != nil {
+			return fmt.Errorf("this host is not eligible: %s: %w", settings.Redact(c.Eligible[0]), err)
+		}
+		return nil
+	}
+}
