@@ -59,15 +59,20 @@ func outputFlag(command *cobra.Command, more ...format) *format {
 	return &f.format
 }
 
-// print writes v as JSON, or the text that people writes, in one write.
-func (f format) print(v any, people func(b *bytes.Buffer)) error {
+// text is v as JSON, or what people writes.
+func (f format) text(v any, people func(b *bytes.Buffer)) string {
 	var b bytes.Buffer
 	if f == asJSON {
 		writeJSON(&b, v)
 	} else {
 		people(&b)
 	}
-	return writeAnswer(b.String())
+	return b.String()
+}
+
+// print writes that in one write.
+func (f format) print(v any, people func(b *bytes.Buffer)) error {
+	return writeAnswer(f.text(v, people))
 }
 
 // writeJSON writes v for programs, and for people who look at it on a terminal:

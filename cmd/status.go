@@ -19,82 +19,105 @@ func statusCommand() *cobra.Command {
 		Short: "Who leads, since when, and how the last runs went",
 		Long: `Who leads, since when, and how the last runs went: of one key, or of all keys of the prefix.
 
-With -o openmetrics it writes a file of metrics for a collector.
+With -o openmetrics it writes a file of metrics for a collector. With --watch it asks again every two seconds, or as
+--watch=D says, until it is interrupted: on a terminal the answer is redrawn, elsewhere each follows the one before.
 
 Exit status: 0 the key is taken (without --key: one of them is), 1 it is free, 69 the store is away. With -o openmetrics 0
-unless the store is away.`,
-		Example: "  leaderrun status --key nightly\n  leaderrun status -o openmetrics > leaderrun.prom\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
-		Args:    noArguments,
+unless the store is away. With --watch the first answer may end it with 69, and nothing but a signal later.`,
+		Example: "  leaderrun status --key nightly\n  leaderrun status --watch=5s\n  leaderrun status -o openmetrics > leaderrun.prom\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
+		Args:    statusArguments,
 	}
 	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command, asMetrics)
+	interval := watchFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
+		every, err := watchInterval(*interval, *output)
+		if err != nil {
+			return err
+		}
 		return flags.ask(false, func(ctx context.Context, c settings.Config, store lease.Admin) error {
-			if *output == asMetrics {
-				return showMetrics(ctx, store, c.Key)
+			look := func() (string, error) { return statusText(ctx, store, c.Key, *output) }
+			if every > 0 {
+				return newWatcher(c).watch(ctx, every, look)
 			}
-			if c.Key != "" {
-				return showStatus(ctx, store, c.Key, *output)
-			}
-			return listStatus(ctx, store, *output)
+			text, err := look()
+			return cmp.Or(writeAnswer(text), err)
 		})
 	}
 	return command
 }
 
-// showMetrics writes the metrics of one key, or of all.
-func showMetrics(ctx context.Context, store lease.Admin, key string) error {
+// statusArguments refuses arguments, one of which may be an interval.
+func statusArguments(command *cobra.Command, args []string) error {
+	if len(args) == 1 && command.Flags().Changed("watch") {
+		return &settings.Error{Problem: "status takes no arguments", Hint: "is it the interval? write --watch=" + settings.Redact(args[0])}
+	}
+	return noArguments(command, args)
+}
+
+// statusText is the status of one key, or of all; empty without an answer. The error is
+// errNo if what was asked about is free.
+func statusText(ctx context.Context, store lease.Admin, key string, output format) (string, error) {
+	switch {
+	case output == asMetrics:
+		return metricsText(ctx, store, key)
+	case key != "":
+		return keyText(ctx, store, key, output)
+	}
+	return listText(ctx, store, output)
+}
+
+// metricsText is the metrics of one key, or of all.
+func metricsText(ctx context.Context, store lease.Admin, key string) (string, error) {
 	keys := []string{key}
 	if key == "" {
 		var err error
 		if keys, err = store.Keys(ctx); err != nil {
-			return err
+			return "", err
 		}
 	}
 	all, damage, err := inspectAll(ctx, store, keys)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var b bytes.Buffer
 	writeMetrics(&b, all)
-	return cmp.Or(writeAnswer(b.String()), damage)
+	return b.String(), damage
 }
 
-func showStatus(ctx context.Context, store lease.Admin, key string, output format) error {
+func keyText(ctx context.Context, store lease.Admin, key string, output format) (string, error) {
 	s, err := store.Inspect(ctx, key)
 	if err != nil {
-		return err
+		return "", err
 	}
-	err = output.print(statusView(s), func(b *bytes.Buffer) {
+	return output.text(statusView(s), func(b *bytes.Buffer) {
 		table(b, statusRows(s))
 		if len(s.Runs) > 0 {
 			b.WriteString("\nlast runs\n")
 			table(b, runRows(s.Runs[:min(len(s.Runs), 5)]))
 		}
-	})
-	return answered(err, s)
+	}), answered(nil, s)
 }
 
-func listStatus(ctx context.Context, store lease.Admin, output format) error {
+func listText(ctx context.Context, store lease.Admin, output format) (string, error) {
 	keys, err := store.Keys(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	all, damage, err := inspectAll(ctx, store, keys)
 	if err != nil {
-		return err
+		return "", err
 	}
 	views := make([]keyView, 0, len(all))
 	for _, s := range all {
 		views = append(views, statusView(s))
 	}
-	err = output.print(views, func(b *bytes.Buffer) {
+	return output.text(views, func(b *bytes.Buffer) {
 		rows := [][]string{{"KEY", "STATE", "HOST", "PID", "TOKEN", "SINCE", "LEFT", "COMMAND", "LAST RUN"}}
 		for _, s := range all {
 			rows = append(rows, listRow(s))
 		}
 		table(b, rows)
-	})
-	return answered(cmp.Or(err, damage), all...)
+	}), answered(damage, all...)
 }
 
 // inspectAll inspects all keys. A damaged one must not hide the others: it is listed

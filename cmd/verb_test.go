@@ -138,7 +138,7 @@ func storeAtNight() *fakeStore {
 func TestStatusOfAKey(t *testing.T) {
 	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd", "report", "never"} {
 		for _, output := range []format{asTable, asJSON} {
-			text, err := answer(t, func() error { return showStatus(t.Context(), storeAtNight(), key, output) })
+			text, err := keyText(t.Context(), storeAtNight(), key, output)
 			golden(t, "status-"+key+"."+output.String(), text)
 			if free := strings.HasPrefix(key, "report") || key == "gone" || key == "never"; errors.Is(err, errNo) != free || err != nil && !free {
 				t.Errorf("%s ends with %v", key, err)
@@ -163,13 +163,13 @@ func harmless(t *testing.T, text string, output format) {
 
 func TestStatusOfAllKeys(t *testing.T) {
 	for _, output := range []format{asTable, asJSON} {
-		text, err := answer(t, func() error { return listStatus(t.Context(), storeAtNight(), output) })
+		text, err := listText(t.Context(), storeAtNight(), output)
 		if err != nil {
 			t.Error(err)
 		}
 		golden(t, "status."+output.String(), text)
 		harmless(t, text, output)
-		if text, err = answer(t, func() error { return listStatus(t.Context(), &fakeStore{}, output) }); !errors.Is(err, errNo) || text == "" {
+		if text, err = listText(t.Context(), &fakeStore{}, output); !errors.Is(err, errNo) || text == "" {
 			t.Errorf("seven free keys: %q, %v", text, err)
 		}
 	}
@@ -182,12 +182,12 @@ func TestMetricsOfAllKeys(t *testing.T) {
 	hostile := s.keys["report"]
 	hostile.Pause.By, hostile.Pause.Reason = "a\"b\\", "line\nnext \xff\x1b"
 	s.keys["report"] = hostile
-	text, err := answer(t, func() error { return showMetrics(t.Context(), s, "") })
+	text, err := metricsText(t.Context(), s, "")
 	if !errors.Is(err, s.damaged["gone"]) {
 		t.Error(err)
 	}
 	golden(t, "status.openmetrics", text)
-	if text, err = answer(t, func() error { return showMetrics(t.Context(), s, "nightly") }); err != nil || !strings.Contains(text, "leaderrun_key_held{key_class=\"nightly\",key=\"nightly\"} 1\n") {
+	if text, err = metricsText(t.Context(), s, "nightly"); err != nil || !strings.Contains(text, "leaderrun_key_held{key_class=\"nightly\",key=\"nightly\"} 1\n") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -198,7 +198,7 @@ func TestStatusOfADamagedKey(t *testing.T) {
 	for _, output := range []format{asTable, asJSON} {
 		s := storeAtNight()
 		s.damaged = map[string]error{"gone": damage}
-		text, err := answer(t, func() error { return listStatus(t.Context(), s, output) })
+		text, err := listText(t.Context(), s, output)
 		if !errors.Is(err, damage) {
 			t.Errorf("it ends with %v", err)
 		}
@@ -320,8 +320,8 @@ func TestStoreFailsAVerb(t *testing.T) {
 	failed := &lease.StoreError{Op: "status", Err: errors.New("connection refused"), Hint: "start it"}
 	s := &fakeStore{failed: failed}
 	for name, ask := range map[string]func() error{
-		"status":  func() error { return showStatus(t.Context(), s, "k", asTable) },
-		"list":    func() error { return listStatus(t.Context(), s, asTable) },
+		"status":  func() error { return errOf(keyText(t.Context(), s, "k", asTable)) },
+		"list":    func() error { return errOf(listText(t.Context(), s, asTable)) },
 		"history": func() error { return showHistory(t.Context(), s, "k", asTable) },
 		"release": func() error { return handOver(t.Context(), s, "k") },
 		"force":   func() error { return revoke(t.Context(), s, "k", false) },
@@ -464,3 +464,5 @@ func TestConfigMasksHooks(t *testing.T) {
 		t.Error(stdout)
 	}
 }
+
+func errOf(_ string, err error) error { return err }

@@ -1,0 +1,83 @@
+package cmd
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// watchFlag gives command --watch[=D].
+func watchFlag(command *cobra.Command) *string {
+	interval := command.Flags().String("watch", "", "ask again every D, until interrupted")
+	command.Flags().Lookup("watch").NoOptDefVal = "2s"
+	return interval
+}
+
+// watchInterval reads the value of --watch; 0: ask once.
+func watchInterval(value string, output format) (time.Duration, error) {
+	if value == "" {
+		return 0, nil
+	}
+	every, err := settings.Duration("watch", value)
+	const shortest = 100 * time.Millisecond
+	switch {
+	case err != nil:
+		return 0, err
+	case every < shortest:
+		return 0, &settings.Error{Setting: "watch", Value: value, Problem: "is shorter than 100ms", Hint: "leave the store some rest: --watch=2s"}
+	case output == asMetrics:
+		return 0, &settings.Error{Problem: "--watch and -o openmetrics exclude each other: a collector asks by itself", Hint: "have a timer write the file"}
+	}
+	return every, nil
+}
+
+// watcher shows an answer again and again.
+type watcher struct {
+	redraws bool // on a terminal the next answer takes the place of the one before
+	write   func(string) error
+	warn    func(error)
+}
+
+func newWatcher(c settings.Config) watcher {
+	log := newLogger(os.Stderr, c)
+	return watcher{
+		redraws: isTerminal(os.Stdout) && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb",
+		write:   writeAnswer,
+		warn:    func(err error) { log.Warn(err.Error(), about(observe.EventStoreAway, err)...) },
+	}
+}
+
+// watch looks at once and then every so often, and returns only when nothing was seen
+// at first, nothing can be written, or ctx ends. Who interrupts it ends the process: there is nothing to
+// put back.
+func (w watcher) watch(ctx context.Context, every time.Duration, look func() (string, error)) error {
+	const clear = "\x1b[H\x1b[2J"
+	next := time.NewTicker(every)
+	defer next.Stop()
+	for first := true; ; first = false {
+		text, err := look()
+		switch {
+		case text == "" && first:
+			return err
+		case text == "": // the last answer stays
+			w.warn(err)
+		case w.redraws:
+			text = clear + text
+		case !first:
+			text = "\n" + text
+		}
+		if err := w.write(text); err != nil {
+			return err
+		}
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
