@@ -174,12 +174,11 @@ func lastRun(s lease.Status) diagnosis {
 		}
 		return d
 	}
-	times := 0
-	for _, before := range s.Runs {
-		if before.Vanished || before.Exit != r.Exit || between(before.Tick, r.Tick) >= max(s.Period/2, 1) {
+	times := 1
+	for ; times < min(s.Starts, len(s.Runs)); times++ { // the store counts what was started for one tick
+		if before := s.Runs[times]; before.Vanished || before.Exit != r.Exit {
 			break
 		}
-		times++
 	}
 	d := diagnosis{Reason: "failed", Text: fmt.Sprintf("ran on %s and failed with %d", r.Host, r.Exit), Next: "leaderrun history"}
 	if r.Exit > exitSignalled {
