@@ -31,8 +31,8 @@ type run struct {
 	// requests numbers the requests to the store; cancel ends the last one.
 	requests int
 	cancel   context.CancelFunc
-	// unlisten ends the listening of the holder.
-	unlisten context.CancelFunc
+	// unlisten ends the listening of the holder, uncheck the check of its host.
+	unlisten, uncheck context.CancelFunc
 	// ending is what a run does not end without: a wake-up that is being passed on, a
 	// check that is being killed.
 	ending sync.WaitGroup
@@ -55,6 +55,7 @@ func (r *run) act(a elect.Action) {
 			r.request.Holder = r.set.NewHolder()
 		}
 		r.choose(a.Tick)
+		r.request.Waits = a.Waits
 		r.request.Seen.Left = max(0, r.seenUntil-r.set.Now())
 		request := r.request
 		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
@@ -63,10 +64,15 @@ func (r *run) act(a elect.Action) {
 		})
 	case elect.Check:
 		r.ending.Add(1)
-		r.ask(a.Timeout+time.Second, func(ctx context.Context) elect.Event { // it ends by itself
+		check := func(ctx context.Context) elect.Event {
 			defer r.ending.Done()
 			return checked(r.set.Check(ctx, a.Timeout))
-		})
+		}
+		if a.Beside {
+			r.uncheck = r.beside(check)
+		} else {
+			r.ask(a.Timeout+time.Second, check) // it ends by itself
+		}
 	case elect.Wait:
 		// The store is asked to return by itself; the limit is for one that hangs.
 		r.ask(a.Timeout+r.set.Attempt, func(ctx context.Context) elect.Event {
@@ -78,9 +84,10 @@ func (r *run) act(a elect.Action) {
 			return renewed(l, err)
 		})
 	case elect.Listen:
-		r.listen()
+		r.unlisten = r.beside(func(ctx context.Context) elect.Event { return listened(r.store, ctx, r.request.Key) })
 	case elect.Release:
 		r.unlisten()
+		r.uncheck()
 		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
 			return released(r.store.Release(ctx, a.Lease, a.Result))
 		})
@@ -148,16 +155,17 @@ func (r *run) ask(timeout time.Duration, request func(context.Context) elect.Eve
 	}()
 }
 
-// listen waits beside the requests for the store to call on the holder.
-func (r *run) listen() {
+// beside does work beside the requests, and reports what comes of it unless it was
+// cancelled.
+func (r *run) beside(work func(context.Context) elect.Event) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	r.unlisten = cancel
 	go func() {
 		defer cancel()
-		if e := listened(r.store, ctx, r.request.Key); ctx.Err() == nil {
+		if e := work(ctx); ctx.Err() == nil {
 			r.report(report{event: e})
 		}
 	}()
+	return cancel
 }
 
 // report hands what happened to the loop, until the run is over.

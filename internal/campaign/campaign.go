@@ -102,7 +102,7 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 		set: set, store: store, process: process, observer: observer,
 		ctx: ctx, state: elect.New(set.Settings), request: set.Request,
 		reported: make(chan report, 16), over: make(chan struct{}),
-		cancel: func() {}, unlisten: func() {},
+		cancel: func() {}, unlisten: func() {}, uncheck: func() {},
 	}
 	r.step(elect.Event{Kind: elect.Begin})
 	for r.state.Phase != elect.Done {
@@ -110,6 +110,7 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 	}
 	r.cancel()
 	r.unlisten()
+	r.uncheck()
 	close(r.over)
 	r.ending.Wait()
 	result := Result{State: r.state, Holder: r.held}

@@ -114,3 +114,57 @@ func TestYieldingCandidate(t *testing.T) {
 		w.expect("2.0 acquire", "5.0 pass", "7.0 acquire", "10.0 pass", "12.0 acquire", "12.0 start", "13.0 gone", "13.0 release")
 	})
 }
+
+// A leader's host is checked beside the renewals, which a slow check does not hold up.
+// Once it has failed for a TTL the lease is offered, and the run ends as an operator's
+// hand-over does.
+func TestIneligibleLeaderHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		renewals := 0
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) {
+			renewals++
+			l.HandOver = l.Offered
+			return l, nil
+		}
+		set := w.settings()
+		set.Checked = true
+		checks := 0
+		set.Check = func(ctx context.Context, limit time.Duration) error {
+			if checks++; checks == 1 {
+				return nil
+			}
+			select {
+			case <-time.After(limit / 2):
+				return errUnfit
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		r := Run(t.Context(), set, w, w, w)
+		// Checked at 10, failed at 15; checked at 25 and 40, failed at 30 and 45.
+		if took := time.Since(w.start); r.Outcome != elect.Ordered || !r.HandedOver || took != 50*time.Second || renewals != 5 || checks != 4 {
+			t.Error(r.Outcome, r.HandedOver, took, renewals, checks)
+		}
+	})
+}
+
+// A check that is still under way when the command ends is cut short.
+func TestCheckOfALeaderEndsWithTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(11*time.Second, 0)
+		set := w.settings()
+		set.Checked = true
+		checks := 0
+		set.Check = func(ctx context.Context, _ time.Duration) error {
+			if checks++; checks > 1 {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		if r := Run(t.Context(), set, w, w, w); r.Outcome != elect.Exited || checks != 2 || time.Since(w.start) != 11*time.Second {
+			t.Error(r.Outcome, checks, time.Since(w.start))
+		}
+	})
+}

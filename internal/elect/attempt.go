@@ -59,6 +59,25 @@ func (m *machine) checking(e Event) {
 	}
 }
 
+// checkAgain finds out whether a leader's host still may lead.
+func (m *machine) checkAgain() {
+	m.CheckAt = 0
+	m.do(Action{Kind: Check, Timeout: checkLimit, Beside: true})
+}
+
+// checkedAgain has the lease offered once the checks have failed for a TTL, and until
+// one succeeds.
+func (m *machine) checkedAgain(fit bool) {
+	m.CheckAt = m.now + m.set.Renew
+	switch {
+	case fit:
+		m.UnfitSince = 0
+	case m.UnfitSince == 0:
+		m.UnfitSince = m.now
+	}
+	m.Offering = !fit && m.now-m.UnfitSince >= m.set.TTL
+}
+
 // passOn hands on a wake-up that this candidate has taken and does not use now.
 func (m *machine) passOn() {
 	if m.Woken {

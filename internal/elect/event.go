@@ -64,8 +64,8 @@ type Event struct {
 type ActionKind int
 
 const (
-	Acquire    ActionKind = iota // Timeout, Fresh, Tick: ask for the lease; answers Granted, Held, Settling, ClockDiffers, TickDone, KeyPaused or NoAnswer
-	Check                        // Timeout: find out whether this host may lead; answers MayLead or MayNotLead
+	Acquire    ActionKind = iota // Timeout, Fresh, Waits, Tick: ask for the lease; answers Granted, Held, Settling, ClockDiffers, TickDone, KeyPaused or NoAnswer
+	Check                        // Timeout, Beside: find out whether this host may lead; answers MayLead or MayNotLead
 	Wait                         // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
 	Pass                         // hand a wake-up on
 	Start                        // StartBy, KillBy: start the command under Lease; answers Started or StartFailed
@@ -83,8 +83,10 @@ const (
 type Action struct {
 	Kind    ActionKind
 	Timeout time.Duration
-	// Fresh asks with a new holder id.
-	Fresh bool
+	// Fresh asks with a new holder id; Waits says that this is not the last attempt.
+	Fresh, Waits bool
+	// Beside checks while requests go on.
+	Beside bool
 	// Tick is the candidate's own; 0 while it has none.
 	Tick int64
 	// StartBy is when a start comes too late.

@@ -37,6 +37,8 @@ func (m *machine) holding(e Event) {
 		m.signOfLife()
 	case CannotWake:
 		m.Listening, m.NoCalls = false, true
+	case MayLead, MayNotLead:
+		m.checkedAgain(e.Kind == MayLead)
 	case LeaseLost:
 		m.InFlight, m.Taken = false, true
 		if m.Outcome != Expired {
@@ -57,6 +59,9 @@ func (m *machine) holding(e Event) {
 		if m.over(m.ListenAt) {
 			m.listen()
 		}
+		if m.running() && m.over(m.CheckAt) {
+			m.checkAgain()
+		}
 	}
 	if m.Phase == Killing {
 		m.kill()
@@ -69,7 +74,9 @@ func (m *machine) renew() {
 		timeout = min(timeout, m.StopBy-m.now)
 	}
 	m.InFlight, m.Dated = true, false
-	m.do(Action{Kind: Renew, Timeout: timeout, Lease: m.Lease})
+	l := m.Lease
+	l.Offered = m.Offering
+	m.do(Action{Kind: Renew, Timeout: timeout, Lease: l})
 }
 
 func (m *machine) renewed(e Event) {

@@ -129,7 +129,7 @@ func (w *watch) action(e Event, from State, a Action) {
 		w.asked = e.At
 		w.require(!w.set.Checked || e.Kind == MayLead || e.Kind == ClockDiffers, "a checked host asks only when it may")
 	case Check:
-		w.require(w.set.Checked && !w.tree, "a check only where one is wanted")
+		w.require(w.set.Checked && a.Beside == w.tree, "a check only where one is wanted, and beside the renewals of a leader")
 	case Pass:
 		w.require(e.Kind == Order || e.Kind == PassOn || w.set.Checked || w.set.Yield > 0, "a wake-up is passed on only by who does not use it")
 	case Start:
@@ -149,6 +149,7 @@ func (w *watch) action(e Event, from State, a Action) {
 		w.require(w.tree && w.state.Outcome != Lost, "only a holder listens")
 	case Renew:
 		w.asked = e.At
+		w.require(!a.Lease.Offered || w.state.UnfitSince != 0 && e.At >= w.state.UnfitSince+w.set.TTL, "a lease is offered only after a TTL of failed checks")
 		w.require(!from.InFlight || e.Kind != Timer, "one request at a time")
 		w.require(w.tree, "a renewal only for a tree")
 		w.require(e.At < w.stopBy || w.state.Outcome == Expired, "a renewal from stop-by on moves nothing")
@@ -221,7 +222,7 @@ func plausible(s State, kind EventKind) bool {
 	case Granted, Held, Settling, ClockDiffers, TickDone:
 		return s.Phase == Campaigning && s.InFlight
 	case MayLead, MayNotLead:
-		return s.Phase == Checking
+		return s.Phase == Checking || s.Tree && s.set.Checked
 	case NoAnswer:
 		return s.InFlight && s.Phase != Releasing || s.Phase == Standby
 	case Renewed, LeaseLost:

@@ -65,7 +65,12 @@ type State struct {
 	// KillAt ends the grace period.
 	MaxAt, LeftoversAt, KillAt time.Duration
 
-	// HandedOver: an operator wants another leader. It is no order: the first of
+	// CheckAt is when this host is checked while it leads, UnfitSince since when the
+	// checks fail. Offering: others may have the lease.
+	CheckAt, UnfitSince time.Duration
+	Offering            bool
+
+	// HandedOver: another leader is wanted. It is no order: the first of
 	// those leaves the command its grace.
 	HandedOver bool
 
@@ -104,6 +109,9 @@ func (s State) Wake() (at time.Duration, ok bool) {
 		consider(s.MaxAt, s.LeftoversAt, s.KillAt)
 		if s.Phase != Killing {
 			consider(s.KillBy)
+		}
+		if s.running() {
+			consider(s.CheckAt)
 		}
 		if !s.Outcome.voids() {
 			consider(s.StopBy)

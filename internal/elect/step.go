@@ -128,6 +128,9 @@ func (m *machine) granted(e Event) {
 		m.learnTick(e.Lease.Tick)
 		m.AcquiredAt, m.Tree = m.now, true
 		m.ListenAt, m.ListenPause = m.now+listenDelay, listenDelay
+		if m.set.Checked {
+			m.CheckAt = m.now + m.set.Renew
+		}
 		m.Phase, m.Outcome = Starting, ""
 		m.do(Action{Kind: Start, StartBy: m.StopBy, KillBy: m.KillBy, Lease: m.Lease})
 	}
@@ -312,7 +315,7 @@ func (m *machine) acquire() {
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
 	m.Phase, m.InFlight, m.Asked, m.Dated, m.Woken = Campaigning, true, true, false, false
-	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Tick: m.Tick})
+	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Waits: m.now < m.WaitUntil, Tick: m.Tick})
 	m.Retired = false
 }
 

@@ -76,6 +76,7 @@ func yields(wait time.Duration) func(*Settings) {
 
 var (
 	checkedStandby  = []Event{event(Begin, 0), event(MayLead, 0), event(Held, 0.01).remaining(20)}
+	checkedLeader   = []Event{event(Begin, 0), event(MayLead, 0), granted, event(Started, 0.02), event(Timer, 0.11), event(Timer, 10), event(Renewed, 10).sent(10)}
 	yieldingStandby = []Event{event(Begin, 0), event(Timer, 2), event(Held, 2.01).remaining(20)}
 )
 
@@ -197,6 +198,9 @@ var table = []struct {
 	{nil, leading, event(Order, 5).signal(15), "Leading | order 15 | Stopping(ordered) | signal 15"},
 	{nil, leading, event(Order, 5).signal(2), "Leading | order 2 | Stopping(ordered) | signal 2"},
 	{func(s *Settings) { s.StopSignal, s.StopSignalNamed = 12, true }, leading, event(Order, 5).signal(2), "Leading | order 2 | Stopping(ordered) | signal 12"},
+	{checked, checkedLeader, event(Timer, 10.01), "Leading | timer | Leading | check"},
+	{checked, checkedLeader, event(MayNotLead, 10.1), "Leading | may not lead | Leading | "},
+	{checked, checkedLeader, event(MayLead, 10.1), "Leading | may lead | Leading | "},
 	{killAfter(0), leading, event(Order, 5).signal(15), "Leading | order 15 | Killing(ordered) | kill"},
 	{nil, leading, event(PassOn, 5).signal(1), "Leading | pass on 1 | Leading | signal 1"},
 	{nil, leading, event(Order, 5).signal(2).terminal(), "Leading | terminal's order 2 | Leading | "},

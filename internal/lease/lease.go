@@ -105,6 +105,8 @@ type Request struct {
 	Period time.Duration
 	Exact  bool
 	Tries  int
+	// Waits says that the candidate stands by if it is denied.
+	Waits bool
 	// Seen is the lease with the largest token that this candidate has seen.
 	Seen Seen
 	// Meta is stored with the grant for people to read: JSON, at most 4096 bytes.
@@ -170,6 +172,9 @@ type Lease struct {
 	Period time.Duration
 	Exact  bool
 	Meta   string
+	// Offered says with a renewal that the holder would hand over to a candidate that
+	// stands by: the next one that asks has it asked to, unless the key is paused.
+	Offered bool
 	// HandOver says that somebody asked the holder to stop and hand over;
 	// Reasserted that the last renewal found the key gone and put it back.
 	HandOver, Reasserted bool

@@ -61,6 +61,7 @@ type Grant struct {
 	Cooldown bool         `json:"cooldown"`            // released, only its minimum hold is left
 	Revoked  bool         `json:"revoked,omitempty"`   // taken from its holder, who is still to release it
 	HandOver bool         `json:"hand_over,omitempty"` // its holder is asked to release it
+	Offered  bool         `json:"offered,omitempty"`   // its holder would release it to a standby
 	Meta     string       `json:"meta,omitempty"`
 }
 

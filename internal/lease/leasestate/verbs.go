@@ -35,6 +35,9 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	}
 	if g.lives(now) {
 		denial := st.denial(now)
+		if r.Waits && g.Offered && st.pause(now) == (lease.Pause{}) {
+			st.HandOver(now)
+		}
 		// It ends soon, and nobody has renewed it for long: the holder is called now, so
 		// that a standby need not settle then.
 		if now.Settle > 0 && !g.Cooldown && !g.Revoked && g.left(now) <= now.Settle+100 {
@@ -78,6 +81,7 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 	case st.owns(l) && !g.Cooldown && !g.Revoked && g.Boot == now.Boot:
 		l.Reasserted = !g.lives(now)
 		g.extend(now)
+		g.Offered = l.Offered
 	// A state that is behind the lease has been lost.
 	case g.lives(now) || st.Token >= l.Token || slices.Contains(st.Released, l.Holder):
 		return lease.Lease{}, lease.ErrLost
@@ -85,13 +89,13 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 		st.grant(l.Token, &Grant{
 			Holder: l.Holder, TTL: l.TTL.Milliseconds(), Boot: now.Boot,
 			Acquired: l.AcquiredAt, MinHold: l.MinHoldUntil,
-			Started: now.Wall - (now.Up - l.AcquiredAt), Tick: l.Tick, Meta: l.Meta,
+			Started: now.Wall - (now.Up - l.AcquiredAt), Tick: l.Tick, Offered: l.Offered, Meta: l.Meta,
 		}, l.Period, l.Exact, now)
 		l.Reasserted = true
 	}
 	st.Server, st.Settling = now.Server, nil
 	renewed := st.lease(l.Period, l.Exact)
-	renewed.Reasserted = l.Reasserted
+	renewed.Reasserted, renewed.Offered = l.Reasserted, l.Offered
 	return renewed, nil
 }
 

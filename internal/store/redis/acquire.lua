@@ -3,7 +3,7 @@
 --      of the lease that this candidate was told of last: 10 token (0: of none) 11 its holder's ttl 12 expires
 --      13 how much of that is left by the candidate's own clock
 --      14 round: ticks so far apart are not the same (0: no ticks) 15 reach: a recorded tick counts no further ahead
---      the tick was chosen for the times 16 from 17 until, that one excluded (0: for all)
+--      the tick was chosen for the times 16 from 17 until, that one excluded (0: for all) 18 stands by 0|1
 -- {1, now, token, tick, acquired, min hold until}         granted; the same again to a holder that asks again
 -- {0, now, left, why, value, token, ttl, since, expires}  denied; why held|cooldown|revoked|foreign; held since so long,
 --                                                         0: unknown
@@ -83,6 +83,10 @@ if value and value ~= me then
   end
   -- It ends soon, and nobody has renewed it for long: the holder is called now, so that a standby need not settle then.
   if value == st.holder and token and left <= settle + 100 then settling(settle) end
+  -- A standby takes up the holder's offer, which learns of it by its next renewal.
+  if ARGV[18] == '1' and why == 'held' and token and value == st.holder and st.offered == str(token) and paused() == 0 then
+    redis.pcall('HSET', STATE, 'hand_over', st.offered)
+  end
   return {0, now, left, why, string.sub(value, 1, 256), token or 0, holderttl, since, expires}
 end
 

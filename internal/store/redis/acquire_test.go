@@ -51,6 +51,22 @@ func TestAcquireScript(t *testing.T) {
 			name: "held", before: rival, call: "acquire settle=5s", want: "0 now 20s held other now-10s 40s 10s now+20s",
 			after: "PTTL LEASE = 20s; EXISTS WAKE CTL RUNS SETTLED = 0",
 		},
+		{
+			name: "held, and offered to a standby", before: rival + "HSET STATE offered now-10s", call: "acquire settle=5s waits=1", want: "0 now 20s held other now-10s 40s 10s now+20s",
+			after: "HGET STATE hand_over = now-10s",
+		},
+		{
+			name: "held, and offered, but not to one that does not wait", before: rival + "HSET STATE offered now-10s", call: "acquire settle=5s", want: "0 now 20s held other now-10s 40s 10s now+20s",
+			after: "HEXISTS STATE hand_over = 0",
+		},
+		{
+			name: "held, and an older holder's offer", before: rival + "HSET STATE offered now-20s", call: "acquire settle=5s waits=1", want: "0 now 20s held other now-10s 40s 10s now+20s",
+			after: "HEXISTS STATE hand_over = 0",
+		},
+		{
+			name: "held, offered and paused", before: rival + "HSET STATE offered now-10s paused_since now-10s paused_until now+3600s", call: "acquire settle=5s waits=1",
+			want: "0 now 20s held other now-10s 40s 10s now+20s", after: "HEXISTS STATE hand_over = 0",
+		},
 		{name: "held: the state was lost", before: "SET LEASE other PX 20s", call: "acquire", want: "0 now 20s held other 0 30s 0 0"},
 		{name: "cooldown", before: ended + "SET LEASE cooldown:other PX 20s", call: "acquire", want: "0 now 20s cooldown cooldown:other now-10s 40s 0 now+20s"},
 		{name: "revoked", before: ended + "SET LEASE revoked:other PX 20s", call: "acquire", want: "0 now 20s revoked revoked:other now-10s 40s 0 now+20s"},

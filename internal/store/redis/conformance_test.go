@@ -304,9 +304,9 @@ func (s *stage) command(t *testing.T, step step) []any {
 	var args []any
 	switch step.verb {
 	case "acquire":
-		args = []any{c.holder, c.ttl, c.minHold, c.tick, c.period, c.tries, settling, c.keep(), "{}", c.seen, c.seenTTL, c.seenEnds, c.seenLeft, c.round(), c.reach(), c.from, c.to}
+		args = []any{c.holder, c.ttl, c.minHold, c.tick, c.period, c.tries, settling, c.keep(), "{}", c.seen, c.seenTTL, c.seenEnds, c.seenLeft, c.round(), c.reach(), c.from, c.to, bit(c.waits)}
 	case "renew":
-		args = []any{c.holder, c.token, c.ttl, c.granted, c.holdUntil, c.tick, c.keep(), "{}"}
+		args = []any{c.holder, c.token, c.ttl, c.granted, c.holdUntil, c.tick, c.keep(), "{}", bit(c.offered)}
 	case "release":
 		args = []any{c.holder, c.token, bit(c.ran), bit(c.success), c.exit, c.tick, c.granted, c.holdUntil, c.round(), c.reach(), c.keep()}
 	case "revoke":

@@ -47,6 +47,12 @@ func (s step) String() string {
 	if s.exact {
 		b.WriteString(" exact")
 	}
+	if s.waits {
+		b.WriteString(" waits")
+	}
+	if s.offered {
+		b.WriteString(" offered")
+	}
 	return b.String()
 }
 
@@ -242,7 +248,7 @@ func (w *world) act(s step) {
 	case !c.leads, w.IntN(6) == 0: // a leader whose grant was lost asks again
 		w.ask(c, s)
 	case w.IntN(2) == 0:
-		s.verb = "renew"
+		s.verb, s.offered = "renew", w.IntN(3) == 0
 		if a := w.add(s); a[0] == 0 {
 			c.lastUntil = 0 // lost
 		} else {
@@ -260,6 +266,7 @@ func (w *world) act(s step) {
 
 func (w *world) ask(c *candidate, s step) {
 	s.verb, s.call = "acquire", c.call
+	s.waits = w.IntN(2) == 0
 	switch a := w.add(s); a[0] {
 	case 1:
 		c.leads, c.lastUntil = true, w.now+c.ttl
@@ -284,7 +291,7 @@ func (w *world) ask(c *candidate, s step) {
 
 var (
 	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "handover", "pause", "put", "put for ever", "spoil"}
-	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server", "paused_since", "paused_until", "period"}
+	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server", "paused_since", "paused_until", "period", "offered"}
 )
 
 // fault does what this history's trouble is, most often.

@@ -42,7 +42,7 @@ type call struct {
 	exact                                bool
 	seen, seenTTL, seenEnds, seenLeft    int64
 	token, granted, holdUntil, lastUntil int64
-	ran, success, atOnce                 bool
+	ran, success, atOnce, waits, offered bool
 	exit                                 int64
 	pause                                int64
 }
@@ -64,6 +64,7 @@ type memory struct {
 	granted, holdUntil, tick int64
 	ttl, ends                int64
 	asked                    string   // token whose holder was asked to hand over
+	offered                  string   // token whose holder would
 	released                 []string // holders, the last one first
 	since, due               int64    // a settling
 	settler                  string   // the server where it began
@@ -221,6 +222,9 @@ func (m *model) deny(c call) []any {
 	if m.value == m.holder && m.token != none && left <= soon {
 		m.settle(settling, m.kept(c.keep()))
 	}
+	if c.waits && why == "held" && m.value == m.holder && m.token != none && m.offered == fmt.Sprint(m.token) && m.paused() == 0 {
+		m.asked = m.offered
+	}
 	return m.answer(0, left, why, m.value, or(m.token, 0), ttl, since, or(m.ends, 0))
 }
 
@@ -347,6 +351,7 @@ func (m *model) renew(c call) []any {
 	case m.value == "":
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
 		m.mark(m.memoryEnd)
+		m.offer(c)
 		return m.answer(2, asked)
 	}
 	if m.token == c.token && m.holder == c.holder {
@@ -356,7 +361,15 @@ func (m *model) renew(c call) []any {
 	} else {
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
 	}
+	m.offer(c)
 	return m.answer(1, asked)
+}
+
+// offer notes whether a holder would hand over.
+func (m *model) offer(c call) {
+	if m.offered = ""; c.offered {
+		m.offered = fmt.Sprint(c.token)
+	}
 }
 
 func (m *model) release(c call) []any {
@@ -588,6 +601,8 @@ func (m *model) spoil(field, text string) {
 		m.holder = text
 	case "hand_over":
 		m.asked = text
+	case "offered":
+		m.offered = text
 	case "released":
 		m.released = nil
 	case "server":

@@ -1,5 +1,5 @@
 -- renew: extend the lease by its ttl from now on
--- ARGV 1 holder 2 token 3 ttl 4 acquired 5 min hold until 6 tick 7 keep 8 meta
+-- ARGV 1 holder 2 token 3 ttl 4 acquired 5 min hold until 6 tick 7 keep 8 meta 9 offered 0|1
 -- {1, now, asked}      renewed; asked 1: hand over
 -- {2, now, asked}      the key had gone and is back
 -- {0, now, why, value} lost; why other|revoked|cooldown|newer|released
@@ -14,6 +14,11 @@ local function restore()
     'expires', str(now + hold), 'settle_since', '', 'settle_due', '', 'meta', ARGV[8], 'server', server)
 end
 
+local function offer()
+  local offered = ARGV[9] == '1' and ARGV[2] or ''
+  if st.offered ~= offered then redis.pcall('HSET', STATE, 'offered', offered) end
+end
+
 if value == me and (token or 0) <= mine then
   redis.call('PEXPIRE', LEASE, hold)
   if token == mine and st.holder == me then
@@ -21,6 +26,7 @@ if value == me and (token or 0) <= mine then
   else
     restore()
   end
+  offer()
   redis.pcall('PEXPIRE', STATE, keep)
   return {1, now, asked}
 end
@@ -43,6 +49,7 @@ if token and token > mine then return {0, now, 'newer', ''} end
 if token == mine and st.holder ~= me then return {0, now, 'released', ''} end
 redis.call('SET', LEASE, me, 'PX', hold)
 restore()
+offer()
 redis.pcall('PEXPIRE', STATE, keep)
 settled(keep)
 return {2, now, asked}

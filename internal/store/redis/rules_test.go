@@ -127,7 +127,7 @@ func result(t *testing.T, on judged, s step) string {
 	ctx, ms := bounded(t), time.Millisecond
 	l := lease.Lease{
 		Key: "k", Holder: lease.Holder(s.holder), Token: s.token, TTL: time.Duration(s.ttl) * ms, AcquiredAt: s.granted, MinHoldUntil: s.holdUntil,
-		Tick: s.tick, Period: time.Duration(s.period) * ms, Exact: s.exact, Meta: "{}",
+		Tick: s.tick, Period: time.Duration(s.period) * ms, Exact: s.exact, Meta: "{}", Offered: s.offered,
 	}
 	var err error
 	var status lease.Status
@@ -136,7 +136,7 @@ func result(t *testing.T, on judged, s step) string {
 	case "acquire":
 		l, err = on.Acquire(ctx, lease.Request{
 			Key: "k", Holder: l.Holder, TTL: l.TTL, MinHold: time.Duration(s.minHold) * ms, Tick: s.tick, Period: l.Period, Tries: int(s.tries), Meta: "{}",
-			Exact: s.exact, TickFrom: s.from, TickUntil: s.to,
+			Exact: s.exact, TickFrom: s.from, TickUntil: s.to, Waits: s.waits,
 			Seen: lease.Seen{Token: s.seen, TTL: time.Duration(s.seenTTL) * ms, Expires: s.seenEnds, Left: time.Duration(s.seenLeft) * ms},
 		})
 		text = fmt.Sprintf("granted: token %d, tick %d, acquired %d, hold until %d", l.Token, l.Tick, l.AcquiredAt, l.MinHoldUntil)

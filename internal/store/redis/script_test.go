@@ -34,8 +34,8 @@ var scripts = map[string]string{"acquire": acquireLua, "renew": renewLua, "relea
 
 // defaults of a call's arguments, in the order of ARGV.
 var defaults = map[string]string{
-	"acquire": "holder=me ttl=30s hold=0 tick=0 period=0 tries=0 settle=60s keep=100s meta={} seen=0 seenttl=0 seenexpires=0 seenleft=0 round=0 reach=0 from=0 until=0",
-	"renew":   "holder=me token=now-10s ttl=30s at=now-10s nb=now-10s tick=now-20s keep=100s meta={}",
+	"acquire": "holder=me ttl=30s hold=0 tick=0 period=0 tries=0 settle=60s keep=100s meta={} seen=0 seenttl=0 seenexpires=0 seenleft=0 round=0 reach=0 from=0 until=0 waits=0",
+	"renew":   "holder=me token=now-10s ttl=30s at=now-10s nb=now-10s tick=now-20s keep=100s meta={} offered=0",
 	"release": "holder=me token=now-10s ran=1 success=0 exit=3 tick=now-20s at=now-10s nb=now-10s round=0 reach=0 keep=100s",
 	"pass":    "",
 	"status":  "",

@@ -136,7 +136,7 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 		string(r.Holder), r.TTL.Milliseconds(), r.MinHold.Milliseconds(), r.Tick, r.Period.Milliseconds(), r.Tries,
 		settle.Milliseconds(), keep(r.TTL, r.Period), r.Meta,
 		r.Seen.Token, r.Seen.TTL.Milliseconds(), r.Seen.Expires, milliseconds(r.Seen.Left),
-		lease.Round(r.Period, r.Exact), lease.Reach(r.Period, r.Exact), r.TickFrom, r.TickUntil)
+		lease.Round(r.Period, r.Exact), lease.Reach(r.Period, r.Exact), r.TickFrom, r.TickUntil, bit(r.Waits))
 	if err != nil {
 		return lease.Lease{}, err
 	}
@@ -178,7 +178,7 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	const op = "renew"
 	a, err := s.eval(network.Holder(ctx), op, renewLua, l.Key,
 		string(l.Holder), l.Token, l.TTL.Milliseconds(), l.AcquiredAt, l.MinHoldUntil, l.Tick,
-		keep(l.TTL, l.Period), l.Meta)
+		keep(l.TTL, l.Period), l.Meta, bit(l.Offered))
 	if err != nil {
 		return l, err
 	}

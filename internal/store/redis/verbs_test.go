@@ -11,6 +11,9 @@ func TestRenewScript(t *testing.T) {
 		{name: "renewed", before: leads, call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s; PTTL STATE = 100s; HMGET STATE expires token holder = now+30s now-10s me; EXISTS SETTLED = 0"},
 		{name: "not shorter than the minimum hold", before: leads, call: "renew nb=now+80s", want: "1 now 0", after: "PTTL LEASE = 80s; HGET STATE expires = now+80s"},
 		{name: "asked to hand over", before: leads + "HSET STATE hand_over now-10s", call: "renew", want: "1 now 1"},
+		{name: "offered", before: leads, call: "renew offered=1", want: "1 now 0", after: "HGET STATE offered = now-10s"},
+		{name: "no longer offered", before: leads + "HSET STATE offered now-10s", call: "renew", want: "1 now 0", after: "HGET STATE offered = _"},
+		{name: "offered, and back", before: leads + "DEL LEASE", call: "renew offered=1", want: "2 now 0", after: "HGET STATE offered = now-10s"},
 		{name: "an older holder was asked", before: leads + "HSET STATE hand_over now-20s", call: "renew", want: "1 now 0"},
 		{
 			name: "the state was lost", before: "SET LEASE me PX 20s", call: "renew", want: "1 now 0",
