@@ -68,14 +68,13 @@ func statusText(ctx context.Context, store lease.Admin, key string, output forma
 
 // metricsText is the metrics of one key, or of all.
 func metricsText(ctx context.Context, store lease.Admin, key string) (string, error) {
-	keys := []string{key}
-	if key == "" {
-		var err error
-		if keys, err = store.Keys(ctx); err != nil {
-			return "", err
+	inspect := inspectKnown
+	if key != "" {
+		inspect = func(ctx context.Context, store lease.Admin) ([]lease.Status, error, error) {
+			return inspectAll(ctx, store, []string{key})
 		}
 	}
-	all, damage, err := inspectAll(ctx, store, keys)
+	all, damage, err := inspect(ctx, store)
 	if err != nil {
 		return "", err
 	}
@@ -99,11 +98,7 @@ func keyText(ctx context.Context, store lease.Admin, key string, output format) 
 }
 
 func listText(ctx context.Context, store lease.Admin, output format) (string, error) {
-	keys, err := store.Keys(ctx)
-	if err != nil {
-		return "", err
-	}
-	all, damage, err := inspectAll(ctx, store, keys)
+	all, damage, err := inspectKnown(ctx, store)
 	if err != nil {
 		return "", err
 	}
@@ -120,7 +115,18 @@ func listText(ctx context.Context, store lease.Admin, output format) (string, er
 	}), answered(damage, all...)
 }
 
-// inspectAll inspects all keys. A damaged one must not hide the others: it is listed
+// inspectKnown inspects all keys of the prefix, but leaves out those that were forgotten
+// with their token.
+func inspectKnown(ctx context.Context, store lease.Admin) (all []lease.Status, damage, err error) {
+	keys, err := store.Keys(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, damage, err = inspectAll(ctx, store, keys)
+	return slices.DeleteFunc(all, func(s lease.Status) bool { return !remembered(s) }), damage, err
+}
+
+// inspectAll inspects these keys. A damaged one must not hide the others: it is listed
 // as unreadable, and damage is the error of the first.
 func inspectAll(ctx context.Context, store lease.Admin, keys []string) (all []lease.Status, damage, err error) {
 	for _, key := range keys {

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +94,14 @@ func (s *fakeStore) Pause(ctx context.Context, key string, d time.Duration, by, 
 	status, err := s.Inspect(ctx, key)
 	status.Pause = lease.Pause{Since: status.Now, Until: status.Now + d.Milliseconds(), By: "ann@db1", Reason: reason}
 	return status, err
+}
+
+func (s *fakeStore) Forget(ctx context.Context, key string, token bool) (lease.Status, error) {
+	s.asked = append(s.asked, "forget "+key)
+	if token {
+		s.asked = append(s.asked, "token")
+	}
+	return s.Inspect(ctx, key)
 }
 
 func (s *fakeStore) Resume(ctx context.Context, key string) (lease.Status, error) {
@@ -285,6 +295,37 @@ func TestPause(t *testing.T) {
 	golden(t, "pause.table", b.String())
 }
 
+func TestForget(t *testing.T) {
+	s := storeAtNight()
+	var b strings.Builder
+	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd", "report", "never"} {
+		for _, token := range []bool{false, true} {
+			s.asked = nil
+			text, err := answer(t, func() error { return forget(t.Context(), s, key, token) })
+			harmless(t, text, asTable)
+			b.WriteString(fmt.Sprintf("> forget --key %s --with-token=%t  (asks: %s)\n%s", key, token, strings.Join(s.asked, ", "), text))
+			if err != nil {
+				b.WriteString("status 1\n")
+			}
+		}
+	}
+	golden(t, "forget.table", b.String())
+}
+
+// listed is a store that lists the keys that it has.
+type listed struct{ *fakeStore }
+
+func (s listed) Keys(context.Context) ([]string, error) { return slices.Sorted(maps.Keys(s.keys)), nil }
+
+// A key of which nothing is known any more is not listed.
+func TestForgottenKeysAreNotListed(t *testing.T) {
+	s := &fakeStore{keys: map[string]lease.Status{"old": {Now: 5}, "paused": {Now: 5, Pause: lease.Pause{Since: 4, Until: 6}}, "token": {Now: 5, Token: 3}}}
+	text, err := listText(t.Context(), listed{s}, asTable)
+	if strings.Contains(text, "old") || !strings.Contains(text, "paused") || !strings.Contains(text, "token") || !errors.Is(err, errNo) {
+		t.Errorf("%s%v", text, err)
+	}
+}
+
 // The end of a pause is an instant of the store's clock.
 func TestLengthOfAPause(t *testing.T) {
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC).UnixMilli()
@@ -327,6 +368,7 @@ func TestStoreFailsAVerb(t *testing.T) {
 		"force":   func() error { return revoke(t.Context(), s, "k", false) },
 		"pause":   func() error { return pause(t.Context(), s, "k", pauseFlags{last: "1h"}) },
 		"resume":  func() error { return resume(t.Context(), s, "k") },
+		"forget":  func() error { return forget(t.Context(), s, "k", true) },
 	} {
 		if text, err := answer(t, ask); !errors.Is(err, failed) || text != "" {
 			t.Errorf("%s: %q, %v", name, text, err)
@@ -408,6 +450,7 @@ func TestVerbsRefuse(t *testing.T) {
 		"pause --key k":                  "no end",
 		"pause --key k --for 1h --reason " + strings.Repeat("x", 201): "201 characters are too long",
 		"pause --key k --for 1h --reason \x1b":                        "is not allowed",
+		"forget":                                                      "no key",
 		"resume":                                                      "no key",
 		"release --key k --now":                                       "--now: means nothing without --force",
 		"release --key k --force=x":                                   "--force: is a switch",

@@ -20,6 +20,7 @@ func verbs() map[string]func() *cobra.Command {
 		"config":     configCommand,
 		"doctor":     doctorCommand,
 		"explain":    explainCommand,
+		"forget":     forgetCommand,
 		"help":       func() *cobra.Command { return helpCommand(helpOf) },
 		"history":    historyCommand,
 		"install":    installCommand,

@@ -128,8 +128,8 @@ func (e *SettlingError) Error() string {
 // happened.
 type StoreError struct {
 	// Op is what was asked: acquire, renew, release, wait, pass, listen; status,
-	// list, hand over, revoke, pause,
-	// resume; or "redis store" and the like, of an address.
+	// list, hand over, revoke, pause, resume, forget;
+	// or "redis store" and the like, of an address.
 	Op  string
 	Err error
 	// Refused says that nothing listens at the address: asking more than a few

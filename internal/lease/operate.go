@@ -40,6 +40,12 @@ type Admin interface {
 	// Resume ends a pause, wakes a standby and returns the status before. Repeating
 	// it is no error. Errors: *StoreError.
 	Resume(ctx context.Context, key string) (Status, error)
+
+	// Forget removes what is known of a key that is at rest, see [Status.AtRest], and
+	// its token only if that is asked for, and returns the status before. Of any other
+	// key it changes nothing. Who has released the key is never granted it again all the
+	// same. Errors: *StoreError.
+	Forget(ctx context.Context, key string, token bool) (Status, error)
 }
 
 // Status is what a store knows of a key at one instant. Times are the store's,
@@ -79,6 +85,10 @@ type Status struct {
 	// Pause goes on; zero is none.
 	Pause Pause
 }
+
+// AtRest reports whether nobody has the key, whoever had it has released it or had it
+// taken away, and no pause goes on.
+func (s Status) AtRest() bool { return s.Why == "" && s.Holder == "" && s.Pause == (Pause{}) }
 
 // MaxPause is how long a pause lasts at most, as somebody may forget to end it.
 const MaxPause = 90 * 24 * time.Hour

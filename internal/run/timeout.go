@@ -46,6 +46,12 @@ func (s timeoutStore) Pause(ctx context.Context, key string, d time.Duration, by
 	return s.Admin.Pause(ctx, key, d, by, reason)
 }
 
+func (s timeoutStore) Forget(ctx context.Context, key string, token bool) (lease.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return s.Admin.Forget(ctx, key, token)
+}
+
 func (s timeoutStore) Resume(ctx context.Context, key string) (lease.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()

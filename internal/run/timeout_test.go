@@ -38,6 +38,9 @@ func (s slow) Revoke(ctx context.Context, _ string, _ bool) (lease.Status, error
 func (s slow) Pause(ctx context.Context, _ string, _ time.Duration, _, _ string) (lease.Status, error) {
 	return lease.Status{}, s.wait(ctx)
 }
+func (s slow) Forget(ctx context.Context, _ string, _ bool) (lease.Status, error) {
+	return lease.Status{}, s.wait(ctx)
+}
 func (s slow) Resume(ctx context.Context, _ string) (lease.Status, error) {
 	return lease.Status{}, s.wait(ctx)
 }
@@ -49,6 +52,7 @@ func TestEveryCallIsBounded(t *testing.T) {
 		"keys":      func(ctx context.Context, s lease.Admin) error { _, err := s.Keys(ctx); return err },
 		"hand over": func(ctx context.Context, s lease.Admin) error { _, err := s.HandOver(ctx, "k"); return err },
 		"pause":     func(ctx context.Context, s lease.Admin) error { _, err := s.Pause(ctx, "k", 1, "", ""); return err },
+		"forget":    func(ctx context.Context, s lease.Admin) error { _, err := s.Forget(ctx, "k", true); return err },
 		"resume":    func(ctx context.Context, s lease.Admin) error { _, err := s.Resume(ctx, "k"); return err },
 		"revoke":    func(ctx context.Context, s lease.Admin) error { _, err := s.Revoke(ctx, "k", false); return err },
 	}

@@ -61,6 +61,19 @@ func (st *State) Pause(d time.Duration, by, reason string, now Instant) {
 // Resume is [lease.Admin]'s.
 func (st *State) Resume() { st.Paused = nil }
 
+// Forget is [lease.Admin]'s. Who has released it stays known, and what has a grant wait.
+func (st *State) Forget(token bool, now Instant) {
+	if !st.Status(now).AtRest() {
+		return
+	}
+	kept := New(st.Key)
+	kept.Released, kept.Settling, kept.Server = st.Released, st.Settling, st.Server
+	if !token {
+		kept.Token = st.Token
+	}
+	*st = kept
+}
+
 // Status is [lease.Admin]'s.
 func (st *State) Status(now Instant) lease.Status {
 	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Period: milliseconds(min(st.Period, longestPeriod)), Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now)}

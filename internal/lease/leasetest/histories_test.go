@@ -144,6 +144,9 @@ func (s inMemory) Revoke(ctx context.Context, key string, atOnce bool) (status l
 func (s inMemory) Pause(context.Context, string, time.Duration, string, string) (lease.Status, error) {
 	return lease.Status{}, nil
 }
+func (s inMemory) Forget(context.Context, string, bool) (lease.Status, error) {
+	return lease.Status{}, nil
+}
 func (s inMemory) Resume(context.Context, string) (lease.Status, error)  { return lease.Status{}, nil }
 func (s inMemory) Inspect(context.Context, string) (lease.Status, error) { return lease.Status{}, nil }
 func (s inMemory) Keys(context.Context) ([]string, error)                { return nil, nil }

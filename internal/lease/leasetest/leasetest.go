@@ -105,6 +105,7 @@ func Run(t *testing.T, h Harness) {
 	run(t, h, operateTests(h), parallel)
 	run(t, h, pauseTests(h), parallel)
 	run(t, h, offerTests(), parallel)
+	run(t, h, forgetTests(h), parallel)
 	run(t, h, hostileTests(h), parallel)
 }
 

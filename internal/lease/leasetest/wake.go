@@ -75,6 +75,7 @@ func everyCall(t *testing.T, s lease.Store, ctx context.Context, r lease.Request
 		calls["hand over"] = func() error { _, err := o.HandOver(ctx, r.Key); return err }
 		calls["pause"] = func() error { _, err := o.Pause(ctx, r.Key, time.Hour, "", ""); return err }
 		calls["resume"] = func() error { _, err := o.Resume(ctx, r.Key); return err }
+		calls["forget"] = func() error { _, err := o.Forget(ctx, r.Key, false); return err }
 		calls["revoke"] = func() error { _, err := o.Revoke(ctx, r.Key, true); return err }
 	}
 	type answer struct {

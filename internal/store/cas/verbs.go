@@ -90,6 +90,15 @@ func (v Verbs) Resume(ctx context.Context, key string) (lease.Status, error) {
 	})
 }
 
+// Forget implements [lease.Admin].
+func (v Verbs) Forget(ctx context.Context, key string, token bool) (lease.Status, error) {
+	return v.operate(ctx, Change{Op: "forget", Key: key}, func(st *leasestate.State, now leasestate.Instant) lease.Status {
+		before := st.Status(now)
+		st.Forget(token, now)
+		return before
+	})
+}
+
 func (v Verbs) operate(ctx context.Context, c Change, do func(*leasestate.State, leasestate.Instant) lease.Status) (status lease.Status, err error) {
 	c.Apply = func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		status = do(st, now)

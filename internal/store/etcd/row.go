@@ -108,7 +108,10 @@ func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, e
 		return r, false, err
 	}
 	write := txn{Compare: []compare{unchanged(k.leaseOf(r.Key), was.mod)}, Success: []operation{put(k.leaseOf(r.Key), text)}, Failure: k.reads(r.Key)}
-	if len(r.Runs) > 0 && !bytes.Equal(runs, was.runs) {
+	switch {
+	case len(r.Runs) == 0 && len(was.runs) > 0:
+		write.Success = append(write.Success, remove(k.runsOf(r.Key)))
+	case len(r.Runs) > 0 && !bytes.Equal(runs, was.runs):
 		write.Success = append(write.Success, put(k.runsOf(r.Key), runs))
 	}
 	var a txnAnswer

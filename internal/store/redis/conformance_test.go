@@ -313,6 +313,8 @@ func (s *stage) command(t *testing.T, step step) []any {
 		args = []any{bit(c.atOnce), minKeep.Milliseconds(), 30 * second}
 	case "pause":
 		args = []any{c.pause, "ann@db1", "", minKeep.Milliseconds()}
+	case "forget":
+		args = []any{bit(c.atOnce), minKeep.Milliseconds()}
 	case "pass", "handover", "resume":
 	case "forget the lease":
 		return []any{"DEL", s.lease}
@@ -339,7 +341,7 @@ func (s *stage) command(t *testing.T, step step) []any {
 
 // kindOf names what sort of answer this is: by its code, and why.
 func kindOf(verb string, answer []any) string {
-	why := map[string]int{"acquire": 3, "renew": 2, "release": 2, "handover": 2, "revoke": 2, "pause": 2, "resume": 2}[verb]
+	why := map[string]int{"acquire": 3, "renew": 2, "release": 2, "handover": 2, "revoke": 2, "pause": 2, "resume": 2, "forget": 2}[verb]
 	kind := verb
 	for i, item := range answer {
 		text, isText := item.(string)
@@ -359,7 +361,7 @@ func kindOf(verb string, answer []any) string {
 func (s *stage) checkSeen(t *testing.T) {
 	for _, kind := range []string{
 		"acquire 1", "acquire 1 again", "acquire 0 held", "acquire 0 cooldown", "acquire 0 revoked", "acquire 0 foreign",
-		"acquire 2 fresh", "acquire 2 rollback", "acquire 2 vanished", "acquire 2 expired", "acquire 3 served", "acquire 3 given-up", "acquire 4", "acquire 5", "acquire 6", "pause 1 held", "pause 1 ", "resume 1 held", "resume 1 ",
+		"acquire 2 fresh", "acquire 2 rollback", "acquire 2 vanished", "acquire 2 expired", "acquire 3 served", "acquire 3 given-up", "acquire 4", "acquire 5", "acquire 6", "pause 1 held", "pause 1 ", "resume 1 held", "resume 1 ", "forget 1 held", "forget 1 ",
 		"acquire fault: field token is out of range", "acquire fault: token is out of range", "renew 1", "renew 2", "renew 0 other",
 		"renew 0 cooldown", "renew 0 revoked", "renew 0 newer", "renew 0 released",
 		"release 1", "release 0 gone", "release 0 other", "pass 1",

@@ -41,7 +41,7 @@ func (s step) String() string {
 	if s.verb == "release" {
 		fmt.Fprintf(&b, " ran %t success %t", s.ran, s.success)
 	}
-	if s.atOnce {
+	if s.atOnce { // of forget: with the token
 		b.WriteString(" at once")
 	}
 	if s.exact {
@@ -75,6 +75,8 @@ func (m *model) do(s step) []any {
 		return m.pause(s.call)
 	case "resume":
 		return m.resume()
+	case "forget":
+		return m.forgetKey(s.atOnce)
 	case "forget the lease":
 		m.value = ""
 	case "forget the state":
@@ -314,8 +316,11 @@ func (w *world) fault(s step) {
 		s.atOnce = w.IntN(3) == 0
 	case "pause":
 		s.call.pause = w.pick(1, second, w.ttl, hour, mostPaused)
-		if w.paused() > 0 && w.IntN(2) == 0 {
+		switch {
+		case w.paused() > 0 && w.IntN(2) == 0:
 			s.verb = "resume"
+		case w.IntN(3) == 0:
+			s.verb, s.call = "forget", call{atOnce: w.IntN(3) == 0}
 		}
 	case "put", "put for ever":
 		values := []string{"foreign", "cooldown:foreign", somebody, "cooldown:" + somebody}

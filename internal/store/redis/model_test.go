@@ -346,7 +346,7 @@ func (m *model) renew(c call) []any {
 		return m.answer(0, strings.TrimSuffix(m.value, ":"+c.holder), m.value)
 	case m.value != "" && m.value != c.holder:
 		return m.answer(0, "other", m.value)
-	case m.value == "" && counter == c.token && m.holder != c.holder:
+	case m.value == "" && m.holder != c.holder && (counter == c.token || slices.Contains(m.released, c.holder)):
 		return m.answer(0, "released", "")
 	case m.value == "":
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
@@ -363,6 +363,29 @@ func (m *model) renew(c call) []any {
 	}
 	m.offer(c)
 	return m.answer(1, asked)
+}
+
+// forgetKey removes all but the token, unless that is to go as well, and who has
+// released it.
+func (m *model) forgetKey(token bool) []any {
+	if m.token > largest {
+		return m.fault("field token is out of range")
+	}
+	before := m.status()
+	if m.value != "" || strings.HasPrefix(m.holder, "host-") || m.paused() > 0 {
+		return before
+	}
+	kept := blank
+	kept.token, kept.released, kept.server = m.token, m.released, m.server
+	kept.since, kept.due, kept.settler = m.since, m.due, m.settler
+	if token {
+		kept.token = none
+	}
+	if m.memoryEnd != 0 {
+		m.memoryEnd = m.now + minKeep.Milliseconds()
+	}
+	m.memory, m.runs = kept, nil
+	return before
 }
 
 // offer notes whether a holder would hand over.

@@ -42,6 +42,11 @@ func (s *Store) Resume(ctx context.Context, key string) (lease.Status, error) {
 	return s.status(ctx, "resume", statusLua+resumeLua, key)
 }
 
+// Forget implements [lease.Admin].
+func (s *Store) Forget(ctx context.Context, key string, token bool) (lease.Status, error) {
+	return s.status(ctx, "forget", statusLua+forgetLua, key, bit(token), minKeep.Milliseconds())
+}
+
 // status is what a script answers that ends with status.lua's.
 func (s *Store) status(ctx context.Context, op, script, key string, args ...any) (lease.Status, error) {
 	a, err := s.eval(ctx, op, script, key, args...)

@@ -140,6 +140,7 @@ func TestOperatorsRights(t *testing.T) {
 		func() (lease.Status, error) { return s.HandOver(bounded(t), "k") },
 		func() (lease.Status, error) { return s.Pause(bounded(t), "k", time.Minute, "", "") },
 		func() (lease.Status, error) { return s.Resume(bounded(t), "k") },
+		func() (lease.Status, error) { return s.Forget(bounded(t), "k", true) },
 		func() (lease.Status, error) { return s.Revoke(bounded(t), "k", false) },
 		func() (lease.Status, error) { return s.Revoke(bounded(t), "k", true) },
 	} {

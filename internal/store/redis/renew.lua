@@ -46,7 +46,7 @@ end
 --  comes to a store that lost its state: nobody can tell from it who else was granted the key. A candidate settles first
 --  there, so it was this holder, or one whose next renewal finds the key taken and stops.
 if token and token > mine then return {0, now, 'newer', ''} end
-if token == mine and st.holder ~= me then return {0, now, 'released', ''} end
+if st.holder ~= me and (token == mine or string.find(st.released, ' ' .. me .. ' ', 1, true)) then return {0, now, 'released', ''} end
 redis.call('SET', LEASE, me, 'PX', hold)
 restore()
 offer()

@@ -56,7 +56,7 @@ func (s *stage) undamaged(t *testing.T, seed int64) []step {
 			break
 		}
 		step.wait, step.seenTTL = min(step.wait, 12*hour), min(step.seenTTL, 8*hour)
-		if slices.Contains([]string{"acquire", "renew", "release", "handover", "revoke"}, step.verb) {
+		if slices.Contains([]string{"acquire", "renew", "release", "handover", "revoke", "forget"}, step.verb) {
 			left = append(left, step)
 		}
 	}
@@ -112,6 +112,12 @@ func (s ruledStore) Revoke(_ context.Context, _ string, atOnce bool) (lease.Stat
 	return before, nil
 }
 
+func (s ruledStore) Forget(_ context.Context, _ string, token bool) (lease.Status, error) {
+	before := s.Status(s.now)
+	s.State.Forget(token, s.now)
+	return before, nil
+}
+
 // judged is what a step needs of a store.
 type judged interface {
 	Acquire(context.Context, lease.Request) (lease.Lease, error)
@@ -119,6 +125,7 @@ type judged interface {
 	Release(context.Context, lease.Lease, lease.Result) error
 	HandOver(ctx context.Context, key string) (lease.Status, error)
 	Revoke(ctx context.Context, key string, atOnce bool) (lease.Status, error)
+	Forget(ctx context.Context, key string, token bool) (lease.Status, error)
 }
 
 // result takes a step and describes its answer.
@@ -150,6 +157,9 @@ func result(t *testing.T, on judged, s step) string {
 		text = statusText(status)
 	case "revoke":
 		status, err = on.Revoke(ctx, "k", s.atOnce)
+		text = statusText(status)
+	case "forget":
+		status, err = on.Forget(ctx, "k", s.atOnce)
 		text = statusText(status)
 	}
 	var held *lease.HeldError

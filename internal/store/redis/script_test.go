@@ -30,7 +30,7 @@ var ids = map[string]string{
 
 var scripts = map[string]string{"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "pass": passLua,
 	"status": statusLua + "return status()", "handover": statusLua + handOverLua, "revoke": statusLua + revokeLua,
-	"pause": statusLua + pauseLua, "resume": statusLua + resumeLua}
+	"pause": statusLua + pauseLua, "resume": statusLua + resumeLua, "forget": statusLua + forgetLua}
 
 // defaults of a call's arguments, in the order of ARGV.
 var defaults = map[string]string{
@@ -42,6 +42,7 @@ var defaults = map[string]string{
 	"revoke":  "now=0 keep=100s ttl=30s",
 	"pause":   "for=3600s by=ann reason=_ keep=100s",
 	"resume":  "",
+	"forget":  "token=0 keep=100s",
 }
 
 const (

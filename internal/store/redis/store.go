@@ -118,6 +118,8 @@ var (
 	pauseLua string
 	//go:embed resume.lua
 	resumeLua string
+	//go:embed forget.lua
+	forgetLua string
 )
 
 // keep returns how long a key's companions live after the last write: no tick

@@ -35,6 +35,7 @@ func CallsOf(s interface {
 		"hand over": func(ctx context.Context) error { _, err := s.HandOver(ctx, r.Key); return err },
 		"pause":     func(ctx context.Context) error { _, err := s.Pause(ctx, r.Key, time.Minute, "", ""); return err },
 		"resume":    func(ctx context.Context) error { _, err := s.Resume(ctx, r.Key); return err },
+		"forget":    func(ctx context.Context) error { _, err := s.Forget(ctx, r.Key, true); return err },
 		"revoke":    func(ctx context.Context) error { _, err := s.Revoke(ctx, r.Key, true); return err },
 	}
 }

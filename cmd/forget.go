@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+func forgetCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "forget --key NAME [--with-token]",
+		Short: "Remove what the store knows of a key that nobody has",
+		Long: `Remove what the store knows of a key that nobody has: its runs, its ticks and its period. So a tick that was served may
+be run again. The fencing token stays, or a sink would refuse the next leader.
+
+  --with-token   that too, for a key that is out of use: status does not list it any more
+
+Exit status: 0 done, 1 somebody has the key, it is paused, or nothing is known of it, 69 the store is away.`,
+		Example: "  leaderrun forget --key nightly",
+		Args:    noArguments,
+	}
+	flags := addFlags(command, append(storeFlags, "key")...)
+	token := command.Flags().Bool("with-token", false, "remove the fencing token, too")
+	command.RunE = func(*cobra.Command, []string) error {
+		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
+			return forget(ctx, store, c.Key, *token)
+		})
+	}
+	return command
+}
+
+func forget(ctx context.Context, store lease.Admin, key string, token bool) error {
+	s, err := store.Forget(ctx, key, token)
+	if err != nil {
+		return err
+	}
+	no := func(text string) error { return answerLine(key+": not forgotten: "+text, errNo) }
+	switch {
+	case s.Pause != (lease.Pause{}):
+		return no(pausedUntil(s) + "; leaderrun resume ends that")
+	case s.Why == lease.HeldForeign:
+		return no(means(s) + "; leaderrun release --force --now deletes it")
+	case s.Why != "":
+		return no(means(s))
+	case s.Holder != "":
+		return no(fmt.Sprintf("%s never said how it ended; once you know that its command does not run, leaderrun release --force --now", s.Holder.Host()))
+	case !remembered(s):
+		return answerLine(key+": nothing is known of it", errNo)
+	case token:
+		return answerLine(fmt.Sprintf("%s: forgotten, with its token %d", key, s.Token), nil)
+	}
+	return answerLine(fmt.Sprintf("%s: forgotten, but for its token %d", key, s.Token), nil)
+}
+
+// remembered reports whether anything is known of a key.
+func remembered(s lease.Status) bool {
+	return !s.AtRest() || s.Token != 0 || s.Served != 0 || len(s.Runs) > 0
+}
