@@ -32,6 +32,7 @@ var verdicts = []verdict{
 	{`leaderrun release( --key \w+)? --force( --now)?`, (*try).takeAway},
 	{`leaderrun pause .*`, says(`paused until .* goes on$`)},
 	{`leaderrun resume .*`, (*try).resumed},
+	{`leaderrun forget .*`, (*try).forgotten},
 	{`leaderrun explain( --ttl \w+)?`, (*try).shows},
 	{`leaderrun doctor`, says(`(?s)^ok .*ok +rights`)},
 	{`(sudo -u USER env -i HOME=/home/USER )?(/usr/bin/)?leaderrun config`, says(`store +redis://`)},

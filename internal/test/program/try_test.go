@@ -260,6 +260,15 @@ func (try *try) resumed() {
 	}
 }
 
+// forgotten: nothing is known of the key any more.
+func (try *try) forgotten() {
+	try.succeeds("leaderrun --key " + try.key() + " -- true")
+	out := try.succeeds(try.command)
+	if left, _ := try.run("leaderrun history -o json --key " + try.key()); !strings.Contains(out, "forgotten") || strings.TrimSpace(left) != "[]" {
+		try.Errorf("it says\n%s\nand then\n%s", out, left)
+	}
+}
+
 func (try *try) handOver() { try.leaves(128 + int(syscall.SIGTERM)) }
 func (try *try) takeAway() { try.leaves(76) }
 
