@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -88,11 +89,34 @@ func (h *host) start() *process {
 	if p.rng.IntN(4) == 0 {
 		p.set.Wait = 0
 	}
+	if h.w.choosy {
+		p.set.Checked, p.set.Check = p.rng.IntN(2) == 0, p.check
+		if p.rng.IntN(2) == 0 && p.set.Wait != 0 {
+			p.set.Yield = h.w.upTo(p.rng, h.ttl/4)
+		}
+	}
 	if h.w.jobs != nil {
 		h.w.jobs.begin(p)
 	}
 	h.now = p
 	return p
+}
+
+// check fails for one of four spells, each long enough that a leader offers its lease,
+// and no more once nothing fails.
+func (p *process) check(ctx context.Context, limit time.Duration) error {
+	w := p.host.w
+	if w.fit.Load() {
+		return nil
+	}
+	select {
+	case <-time.After(w.upTo(p.rng, min(limit, p.host.ttl/4))):
+	case <-ctx.Done():
+	}
+	if int(w.at()/(3*p.host.ttl))%4 == p.number%4 {
+		return errors.New("this host is not eligible")
+	}
+	return ctx.Err()
 }
 
 func (p *process) run() {

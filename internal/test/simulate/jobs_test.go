@@ -44,9 +44,11 @@ func newJobsWith(t *testing.T, seed uint64, newStore func(*world) backend) *worl
 	rng := w.rng()
 	ttl := w.longestTTL()
 	w.rounds = 2
+	w.choosy = false
 	w.jobs = &jobs{minHold: w.upTo(rng, 3*ttl).Truncate(time.Millisecond)}
 	w.pause = ttl / 4
 	if seed%2 == 0 {
+		w.choosy = false
 		w.jobs = &jobs{period: 4 * ttl, exact: seed%4 == 0, tries: rng.IntN(4)}
 	}
 	return w

@@ -141,6 +141,7 @@ func (w *world) run() {
 	for _, h := range w.hosts {
 		h.current().setTrap(nil)
 	}
+	w.fit.Store(true)
 	w.faults.Wait()
 	w.awaitLeader(longest)
 	w.end()
@@ -156,6 +157,9 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	}
 	if w.jobs != nil { // a tick that is served or given up, or a minimum hold
 		limit += w.jobs.period + w.jobs.minHold
+	}
+	if w.choosy { // a check, --yield and --retry come on top
+		limit += ttl
 	}
 	if w.forgetful { // a candidate that knows of a later grant begins to settle anew
 		limit += ttl

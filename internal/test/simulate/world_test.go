@@ -51,6 +51,9 @@ type world struct {
 	pause     time.Duration // a process is started again within it
 	unwatched time.Duration // by how much the store's clocks may differ
 	jobs      *jobs         // nil: candidates stand by for ever
+	// choosy: hosts may be ineligible, or yield. fit: none is ineligible any more.
+	choosy bool
+	fit    atomic.Bool
 	// turn is who changes the store.
 	turn      chan struct{}
 	living    sync.WaitGroup // hosts
@@ -122,7 +125,7 @@ func newWorldWith(t *testing.T, seed uint64, newStore func(*world) backend) *wor
 		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{}, acquired: map[string]int64{},
 	}
 	rng := w.rng()
-	w.forgetful = seed%3 == 2
+	w.forgetful, w.choosy = seed%3 == 2, seed%4 == 1
 	w.clock.shown, w.clock.rate = w.start.AddDate(20, 0, 0), anyRate(rng) // a bubble's time begins in 2000
 	w.server.Store(1)
 	w.store = newStore(w)
