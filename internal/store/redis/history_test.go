@@ -194,6 +194,10 @@ func troubled(seed int64, m *model, setBack bool) []step {
 			w.act(s)
 		}
 	}
+	// Whatever it was, it is forgotten at last, and begins anew.
+	w.add(step{verb: "revoke", call: call{atOnce: true}})
+	w.add(step{verb: "forget", call: call{atOnce: seed%2 == 0}})
+	w.ask(w.arrive(call{period: w.period, tries: 1}), step{})
 	return w.steps
 }
 
