@@ -3,10 +3,10 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -35,38 +35,22 @@ type client struct {
 	moved chan struct{} // closed when first changes
 }
 
-type callKey struct{}
-
 func newClient(url string, t *target, dial network.Dial) *client {
 	c := &client{url: url, hosts: t.hosts, scheme: "http://", moved: make(chan struct{})}
 	c.latest.Store(t)
-	dial = network.Dialer(dial)
-	connect := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if call, ok := ctx.Value(callKey{}).(context.Context); ok {
-			ctx = call // which ends; the one of the transport does not
-		}
-		return dial(ctx, network, addr)
-	}
-	transport := &http.Transport{DialContext: connect, MaxIdleConnsPerHost: 2, DisableCompression: true}
+	var config func(context.Context) (*tls.Config, error)
 	if t.tls != nil {
 		c.scheme = "https://"
-		transport.DialTLSContext = func(ctx context.Context, family, addr string) (net.Conn, error) {
+		config = func(context.Context) (*tls.Config, error) {
 			now, err := parseURL(c.url)
 			if err != nil {
 				return nil, err
 			}
 			c.latest.Store(now)
-			conn, err := connect(ctx, family, addr)
-			if err != nil {
-				return nil, err
-			}
-			if call, ok := ctx.Value(callKey{}).(context.Context); ok {
-				ctx = call
-			}
-			return network.Secure(ctx, conn, now.tls, addr)
+			return now.tls, nil
 		}
 	}
-	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.http = network.HTTP(dial, config)
 	return c
 }
 
@@ -211,8 +195,7 @@ func (c *client) send(ctx context.Context, host, path, token string, question an
 	if err != nil {
 		return nil, err
 	}
-	ctx = context.WithValue(ctx, callKey{}, ctx)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.scheme+host+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(network.Call(ctx), http.MethodPost, c.scheme+host+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

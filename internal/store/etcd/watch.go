@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // follow shows what becomes of a key, from what it is now on, until enough.
@@ -82,6 +83,7 @@ func (c *client) untilMoved(ctx context.Context) (context.Context, context.Cance
 // watcher is a watch that etcd has acknowledged.
 type watcher struct {
 	body    io.Closer
+	end     context.CancelFunc // of the request
 	decoder *json.Decoder
 }
 
@@ -90,28 +92,23 @@ const begins = 3 * time.Second
 
 // watch follows a key from a revision on.
 func (c *client) watch(ctx context.Context, host, key string, from int64) (*watcher, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(begins, cancel)
 	var q watchRequest
 	q.Create.Key, q.Create.Start = []byte(key), number(from)
-	w, err := c.beginWatch(ctx, cancel, host, q)
-	if !late.Stop() {
-		err = context.DeadlineExceeded
-	}
+	w, end, err := network.Begin(ctx, begins, func(ctx context.Context) (*watcher, error) { return c.beginWatch(ctx, host, q) })
 	if err != nil {
-		cancel()
 		return nil, err
 	}
+	w.end = end
 	return w, nil
 }
 
-// beginWatch waits for the acknowledgement. The end of the request is the watcher's.
-func (c *client) beginWatch(ctx context.Context, end context.CancelFunc, host string, q watchRequest) (*watcher, error) {
+// beginWatch waits for the acknowledgement.
+func (c *client) beginWatch(ctx context.Context, host string, q watchRequest) (*watcher, error) {
 	resp, err := c.ask(ctx, host, "/v3/watch", q)
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{closing{resp.Body, end}, json.NewDecoder(resp.Body)}
+	w := &watcher{body: resp.Body, decoder: json.NewDecoder(resp.Body)}
 	m, err := w.next()
 	if err == nil && !m.Result.Created {
 		err = errNoAnswer
@@ -134,15 +131,7 @@ func (w *watcher) next() (*watchAnswer, error) {
 	return &m, nil
 }
 
-func (w *watcher) close() { _ = w.body.Close() }
-
-// closing ends a request along with its answer.
-type closing struct {
-	io.Closer
-	cancel context.CancelFunc
-}
-
-func (c closing) Close() error {
-	c.cancel()
-	return c.Closer.Close()
+func (w *watcher) close() {
+	w.end()
+	_ = w.body.Close()
 }
