@@ -21,7 +21,11 @@ func (g *Grant) left(now Instant) int64 {
 }
 
 // leads says whether g is a lease that its holder has and has not given up.
-func (g *Grant) leads(now Instant) bool { return g.lives(now) && !g.Cooldown && !g.Revoked }
+func (g *Grant) leads(now Instant) bool { return g.lives(now) && g.isLease() }
+
+// isLease says whether g is one that leaderrun granted, and that neither its holder nor
+// an operator has ended.
+func (g *Grant) isLease() bool { return g != nil && !g.Cooldown && !g.Revoked && !g.Foreign }
 
 func (g *Grant) extend(now Instant) { g.Expires = now.Up + max(g.TTL, g.rest(now)) }
 
@@ -74,6 +78,8 @@ func (g *Grant) why() lease.HeldReason {
 		return lease.HeldCooldown
 	case g.Revoked:
 		return lease.HeldRevoked
+	case g.Foreign:
+		return lease.HeldForeign
 	}
 	return lease.HeldLeader
 }

@@ -62,7 +62,10 @@ type Grant struct {
 	Revoked  bool         `json:"revoked,omitempty"`   // taken from its holder, who is still to release it
 	HandOver bool         `json:"hand_over,omitempty"` // its holder is asked to release it
 	Offered  bool         `json:"offered,omitempty"`   // its holder would release it to a standby
-	Meta     string       `json:"meta,omitempty"`
+	// Foreign is set where another program has the lease in the place where it keeps
+	// its own, and leaderrun's, too. It is read from there and never kept in a state.
+	Foreign bool   `json:"-"`
+	Meta    string `json:"meta,omitempty"`
 }
 
 // Settling is a time for which nobody is granted the key.

@@ -33,7 +33,7 @@ func (st *State) HandOver(now Instant) {
 // Revoke is [lease.Admin]'s.
 func (st *State) Revoke(atOnce bool, now Instant) {
 	g := st.Grant
-	if !atOnce && (!g.lives(now) || g.Revoked) {
+	if !atOnce && (!g.lives(now) || g.Revoked || g.Foreign) {
 		return
 	}
 	st.vanish()
@@ -83,7 +83,7 @@ func (st *State) Status(now Instant) lease.Status {
 	}
 	s.TTL, s.Since, s.MinHold, s.Tick = milliseconds(g.TTL), g.Started, g.Started+g.MinHold-g.Acquired, g.Tick
 	s.HandOver, s.Meta = g.HandOver && g.leads(now), lease.Cut(g.Meta, lease.MaxMeta)
-	if !g.Cooldown {
+	if !g.Cooldown && !g.Foreign {
 		s.Holder = g.Holder
 	}
 	if g.lives(now) {

@@ -12,7 +12,7 @@ const remembered = 20
 // vanish files the run of the newest grant, if it is one of which nobody has said
 // how it ended.
 func (st *State) vanish() {
-	if g := st.Grant; g != nil && !g.Cooldown && !g.Revoked {
+	if g := st.Grant; g.isLease() {
 		st.note(lease.Run{Token: st.Token, Tick: g.Tick, Start: g.Started, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
 	}
 }

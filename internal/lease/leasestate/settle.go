@@ -29,7 +29,7 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 		wait(now.Settle, lease.SettleRestarted)
 	}
 	g := st.Grant
-	if g == nil || g.Cooldown || g.Revoked {
+	if !g.isLease() {
 		return need, why
 	}
 	wait(now.Settle, lease.SettleExpired)

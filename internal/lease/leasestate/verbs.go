@@ -15,7 +15,7 @@ const early = 978_307_200_000
 // Acquire is [lease.Store]'s.
 func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	g := st.Grant
-	if g != nil && g.Holder == r.Holder && !g.Cooldown && !g.Revoked && g.Boot == now.Boot { // asked again
+	if g.isLease() && g.Holder == r.Holder && g.Boot == now.Boot { // asked again
 		g.extend(now)
 		st.Settling = nil
 		return st.lease(r.Period, r.Exact), nil
@@ -40,7 +40,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		}
 		// It ends soon, and nobody has renewed it for long: the holder is called now, so
 		// that a standby need not settle then.
-		if now.Settle > 0 && !g.Cooldown && !g.Revoked && g.left(now) <= now.Settle+100 {
+		if now.Settle > 0 && g.isLease() && g.left(now) <= now.Settle+100 {
 			st.settle(now.Settle, now)
 		}
 		return lease.Lease{}, denial
