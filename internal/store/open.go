@@ -8,6 +8,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/store/etcd"
 	"github.com/leaderrun/leaderrun/internal/store/file"
+	"github.com/leaderrun/leaderrun/internal/store/kubernetes"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/postgres"
 	"github.com/leaderrun/leaderrun/internal/store/redis"
@@ -17,6 +18,7 @@ var factories = []location.Factory{
 	redis.Factory,
 	postgres.Factory,
 	etcd.Factory,
+	kubernetes.Factory,
 	file.Factory,
 }
 

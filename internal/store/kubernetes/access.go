@@ -1,0 +1,92 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// access is how the API server is reached, as the files say it now: tokens and
+// certificates are changed while a command runs.
+type access struct {
+	server    string // https://HOST:PORT and perhaps a path
+	namespace string
+	token     string
+	ca        []byte // PEM; nil: those that this host trusts
+	// cert and key are PEM, or nil.
+	cert, key []byte
+	name      string // in the server's certificate, "": its host
+	insecure  bool
+}
+
+// account is where Kubernetes puts a pod's service account. Tests have another one.
+var account = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// find reads what is needed, from the service account in a pod and from the kubeconfig
+// where a context is named, or outside.
+func (p place) find() (access, error) {
+	host := os.Getenv("KUBERNETES_SERVICE_HOST")
+	if p.context == "" && host != "" {
+		return p.inPod(net.JoinHostPort(host, cmp.Or(os.Getenv("KUBERNETES_SERVICE_PORT"), "443")))
+	}
+	return p.fromKubeconfig()
+}
+
+func (p place) inPod(addr string) (access, error) {
+	const hint = "give the pod a service account and its token: automountServiceAccountToken: true, see docs/kubernetes.md"
+	a := access{server: "https://" + addr, namespace: p.namespace}
+	read := func(name string) (text []byte, err error) {
+		if text, err = os.ReadFile(filepath.Join(account, name)); err != nil {
+			err = refusal("the pod's service account cannot be read: "+err.Error(), hint)
+		}
+		return text, err
+	}
+	token, err := read("token")
+	if err != nil {
+		return a, err
+	}
+	a.token = strings.TrimSpace(string(token))
+	if a.ca, err = read("ca.crt"); err != nil {
+		return a, err
+	}
+	if a.namespace == "" {
+		namespace, err := read("namespace")
+		if err != nil {
+			return a, err
+		}
+		a.namespace = strings.TrimSpace(string(namespace))
+	}
+	return a, nil
+}
+
+// tls is how the next connection is secured.
+func (p place) tls(context.Context) (*tls.Config, error) {
+	a, err := p.find()
+	if err != nil {
+		return nil, err
+	}
+	return a.config()
+}
+
+func (a access) config() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.name, InsecureSkipVerify: a.insecure}
+	if a.ca != nil {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(a.ca) {
+			return nil, refusal("the certificate of the cluster's CA is not in PEM form", "correct certificate-authority in the kubeconfig")
+		}
+	}
+	if a.cert != nil {
+		pair, err := tls.X509KeyPair(a.cert, a.key)
+		if err != nil {
+			return nil, refusal("the client certificate or its key cannot be used: "+err.Error(), "correct client-certificate and client-key in the kubeconfig")
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,146 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+const (
+	leases      = "/leases" // below the namespace
+	versionPath = "/version"
+)
+
+func (s *Store) path(key string) string { return leases + "/" + objectName(s.prefix, key) }
+
+// answer is what the API server said, an error too.
+type answer struct {
+	status int
+	text   []byte
+	date   time.Time
+	reason string // of an error
+	named  string // what the error is about
+}
+
+// missing says that there is no such object, and not that there is no such API.
+func (a answer) missing() bool {
+	return a.status == http.StatusNotFound && a.reason == "NotFound" && a.named == "leases"
+}
+
+// conflict says that somebody else has changed or made it.
+func (a answer) conflict() bool { return a.status == http.StatusConflict }
+
+// ask sends a request and reads the whole answer. What is no 2xx is an error, too.
+func (s *Store) ask(ctx context.Context, method, path string, body map[string]any) (a answer, err error) {
+	resp, err := s.send(ctx, method, path, body)
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	const most = 16 << 20 // above a page of leases
+	a.status = resp.StatusCode
+	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
+		return a, err
+	}
+	if a.date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
+		return a, errNoDate
+	}
+	err = s.judge(&a)
+	return a, err
+}
+
+// judge turns what is no success into an error.
+func (s *Store) judge(a *answer) error {
+	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status >= 500 {
+		return a.serverError()
+	}
+	s.accepted.Store(true)
+	if a.status >= 200 && a.status <= 299 {
+		return nil
+	}
+	return a.serverError()
+}
+
+// serverError reads a Status.
+func (a *answer) serverError() error {
+	var status struct {
+		Kind, Message, Reason string
+		Code                  int
+		Details               struct{ Kind string }
+	}
+	if json.Unmarshal(a.text, &status) != nil || status.Kind != "Status" {
+		return &serverError{a.status, string(bytes.TrimSpace(a.text[:min(len(a.text), 200)])), false}
+	}
+	a.reason, a.named = status.Reason, status.Details.Kind
+	if a.status == 0 { // it comes in a stream
+		a.status = status.Code
+	}
+	return &serverError{a.status, status.Message, true}
+}
+
+// send is one request. Who asks is read anew.
+func (s *Store) send(ctx context.Context, method, path string, body map[string]any) (*http.Response, error) {
+	who, err := s.where.find()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	if body == nil {
+		text = nil
+	}
+	url := who.server + path
+	if path != versionPath {
+		url = who.server + "/apis/coordination.k8s.io/v1/namespaces/" + who.namespace + path
+	}
+	r, err := http.NewRequestWithContext(network.Call(ctx), method, url, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "leaderrun")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if who.token != "" {
+		r.Header.Set("Authorization", "Bearer "+who.token)
+	}
+	return s.http.Do(r)
+}
+
+// Keys implements [lease.Admin]. It takes the right to list.
+func (s *Store) Keys(ctx context.Context) ([]string, error) {
+	keys := []string{}
+	for next := ""; ; {
+		q := url.Values{"labelSelector": {managedLabel + "=" + managedBy}, "limit": {"500"}, "continue": {next}}
+		a, err := s.ask(ctx, "GET", leases+"?"+q.Encode(), nil)
+		var page struct {
+			Metadata struct{ Continue string }
+			Items    []record
+		}
+		if err == nil && json.Unmarshal(a.text, &page) != nil {
+			err = errNoAnswer
+		}
+		if err != nil {
+			return nil, s.storeError(ctx, "list", err)
+		}
+		for _, o := range page.Items {
+			if key := s.keyOf(o); key != "" {
+				keys = append(keys, key)
+			}
+		}
+		if next = page.Metadata.Continue; next == "" {
+			slices.Sort(keys)
+			return keys, nil
+		}
+	}
+}

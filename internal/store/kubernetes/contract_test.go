@@ -1,0 +1,72 @@
+//go:build linux
+
+package kubernetes
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+)
+
+// The clocks are moved on, not waited for: a lease that nobody watched outlives its TTL
+// by half a minute.
+func TestContract(t *testing.T) {
+	b := newBackend(t)
+	admin := b.Kubeconfig("admin") // who may list, too
+	var clock clock
+	var network networktest.Stalls
+	leasetest.Run(t, leasetest.Harness{
+		Open: func(t *testing.T) lease.Store {
+			s := openAs(t, admin, Options{Dialer: network.Dialer(t)})
+			clock.set(s)
+			return s
+		},
+		Unit:     40 * time.Second, // longer than the clocks may be apart
+		Apart:    apart * time.Millisecond,
+		Advance:  clock.advance,
+		Wakes:    true,
+		WakesAll: true,
+		Settles:  true,
+		Wipe:     b.wipe,
+		Damage:   damages(b),
+		Stall:    network.Stall,
+	})
+}
+
+func TestHistories(t *testing.T) {
+	b := newBackend(t)
+	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
+		s := b.open(t)
+		s.Settle = 0 // every key is new, and its first grant would wait
+		return s
+	}}, 300)
+}
+
+// damages are annotations that leaderrun does not write.
+func damages(b backend) []leasetest.Damage {
+	holder := string(lease.NewHolder("h", 1))
+	state := func(name, text string) leasetest.Damage {
+		return leasetest.Damage{Name: name, Do: func(t *testing.T, key string) {
+			b.put(t, key, map[string]any{"metadata": map[string]any{
+				"annotations": map[string]any{stateAnnotation: strings.ReplaceAll(text, "KEY", key), keyAnnotation: key},
+				"labels":      map[string]any{managedLabel: managedBy},
+			}})
+		}}
+	}
+	return []leasetest.Damage{
+		state("nothing", ""),
+		state("no JSON", "host/1/0123456789abcdef0123456789abcdef"),
+		state("null", `null`),
+		state("empty object", `{}`),
+		state("another form", `{"version":2,"key":"KEY","token":0}`),
+		state("another key", `{"version":1,"key":"KEYX","token":0}`),
+		state("a negative token", `{"version":1,"key":"KEY","token":-1}`),
+		state("a mark that is none", `{"version":1,"key":"KEY","token":1,"beat":"x"}`),
+		state("a grant of another boot", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"b"}}`),
+		state("a grant without a token", `{"version":1,"key":"KEY","grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"kubernetes"}}`),
+	}
+}

@@ -1,0 +1,43 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Examine implements [lease.Examiner].
+func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding {
+	sent := s.Now()
+	a, err := s.ask(ctx, "GET", versionPath, nil)
+	var version struct{ GitVersion string }
+	if err == nil && json.Unmarshal(a.text, &version) != nil {
+		err = errNoAnswer
+	}
+	who, errWho := s.where.find()
+	if err = errors.Join(err, errWho); err != nil {
+		var failure *lease.StoreError
+		_ = errors.As(s.storeError(ctx, "status", err), &failure) // there are no others
+		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: failure.Error(), Hint: failure.Hint}}
+	}
+	return []lease.Finding{
+		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("Kubernetes %s at %s, namespace %s; what was acknowledged is on the disks of most members of its etcd", lease.Readable(version.GitVersion), who.server, who.namespace)},
+		clocks(time.UnixMilli(s.Wall(a.date)), time.Now(), s.Now()-sent), //nolint:forbidigo // clocks of the wall are compared
+	}
+}
+
+// clocks compares this host's with the API server's, which counts whole seconds.
+func clocks(server, host time.Time, took time.Duration) lease.Finding {
+	behind, ahead := server.Sub(host), host.Add(-took).Sub(server.Add(time.Second))
+	if off := max(behind, ahead); off > apart*time.Millisecond {
+		return lease.Finding{
+			Subject: "clock", Verdict: lease.Doubtful, Text: fmt.Sprintf("the API server's differs from this host's by %s", off.Round(time.Second)),
+			Hint: fmt.Sprintf("look after the time of all API servers: theirs may differ by %s, this host's does not matter", apart*time.Millisecond-time.Second),
+		}
+	}
+	return lease.Finding{Subject: "clock", Verdict: lease.Fine, Text: fmt.Sprintf("the API server's is that of this host; between API servers %s is allowed", apart*time.Millisecond-time.Second)}
+}

@@ -1,0 +1,156 @@
+//go:build linux
+
+package kubernetes
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+const prefix = "leaderrun"
+
+// backend is an API server under test with a second, independent client to look into it
+// and to damage it.
+type backend struct {
+	*script.APIServer
+	http *http.Client
+}
+
+func newBackend(t *testing.T) backend {
+	t.Helper()
+	s := script.StartAPIServer(t)
+	ca, err := os.ReadFile(s.Certs.File("ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	return backend{s, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}}
+}
+
+func (b backend) open(t *testing.T) *Store {
+	t.Helper()
+	return b.openWith(t, Options{})
+}
+
+// openWith opens a store as the user who has the documented rights.
+func (b backend) openWith(t *testing.T, o Options) *Store {
+	t.Helper()
+	return openAs(t, b.Kubeconfig("leaderrun"), o)
+}
+
+// openAs opens a store by a kubeconfig, which is read at any time later.
+func openAs(t *testing.T, kubeconfig string, o Options) *Store {
+	t.Helper()
+	o.URL, o.Prefix = "kubernetes:", prefix
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", kubeconfig)
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// clock is the time of a test: of its stores, and of the answers' Date, which both go
+// on in real time and can be moved on.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// set lets a store live by the clock.
+func (c *clock) set(s *Store) {
+	began := time.Now()
+	s.Now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
+	s.Wall = func(date time.Time) int64 {
+		return date.Add(time.Duration(c.ahead.Load())).Truncate(time.Second).UnixMilli()
+	}
+}
+
+// What the tests of all stores use that are reached by a network.
+var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
+
+// ask asks the API server as somebody who may do everything.
+func (b backend) ask(t *testing.T, method, name string, body any) (status int, answer map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "https://" + b.Addr + "/apis/coordination.k8s.io/v1/namespaces/jobs/leases"
+	if name != "" {
+		url += "/" + name
+	}
+	r, err := http.NewRequestWithContext(bounded(t), method, url, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer admin")
+	r.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := b.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err = io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		t.Fatalf("%s: %s", resp.Status, text)
+	}
+	return resp.StatusCode, answer
+}
+
+// lease is the object of a key.
+func (b backend) lease(t *testing.T, key string) map[string]any {
+	t.Helper()
+	status, o := b.ask(t, "GET", objectName(prefix, key), nil)
+	if status != http.StatusOK {
+		t.Fatalf("%d: %v", status, o)
+	}
+	return o
+}
+
+// put changes the object of a key, or makes it.
+func (b backend) put(t *testing.T, key string, change map[string]any) {
+	t.Helper()
+	name := objectName(prefix, key)
+	status, o := b.ask(t, "PATCH", name, change)
+	if status == http.StatusNotFound {
+		whole := map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": change["spec"]}
+		metadata, _ := change["metadata"].(map[string]any)
+		if metadata == nil {
+			metadata = map[string]any{}
+		}
+		metadata["name"] = name
+		whole["metadata"] = metadata
+		status, o = b.ask(t, "POST", "", whole)
+	}
+	if status != http.StatusOK && status != http.StatusCreated {
+		t.Fatalf("%d: %v", status, o)
+	}
+}
+
+// wipe deletes all objects.
+func (b backend) wipe(t *testing.T) {
+	t.Helper()
+	if status, o := b.ask(t, "DELETE", "", nil); status != http.StatusOK {
+		t.Fatalf("%d: %v", status, o)
+	}
+}

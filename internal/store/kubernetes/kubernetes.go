@@ -1,0 +1,118 @@
+// Package kubernetes keeps leases in Lease objects (coordination.k8s.io/v1) of the
+// cluster, by its API and net/http.
+//
+// Promise: that of [cas.Store]. A key is one object, which is replaced by an update with
+// the resourceVersion that was read; a conflict means read again. The whole state is an
+// annotation of it; holder, duration and times in its spec are what other programs see,
+// and heed. A Date is on the clock of the API server that answers. Objects are never
+// deleted: the token is in them.
+//
+// Other programs that keep to the rules of Leases exclude leaderrun and are excluded: see
+// heed. So does anybody who writes another holder into the spec.
+//
+// Cost: a grant or a renewal is a read and a write, a denial a read; each write is one to
+// the cluster's etcd, some 2 KiB. TTLs below 10 s are refused for that. A standby has one
+// connection, a leader two.
+//
+// Not promised: a cluster that was restored from a backup knows less than was granted,
+// and does not say so. A holder that is alive and is called puts its lease back. Deleting
+// an object takes the lease away.
+//
+// Only package store and tests may import it.
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+// Options says where the leases are.
+type Options struct {
+	// URL is kubernetes:[//[CONTEXT/]NAMESPACE].
+	URL string
+	// Prefix starts the names of all objects.
+	Prefix string
+	// Dialer opens connections; nil means TCP.
+	Dialer network.Dial
+}
+
+// Store is a [lease.Store] in one namespace of one cluster. The context is the only
+// bound of a call.
+type Store struct {
+	*cas.Store
+	prefix string
+	where  place
+	http   *http.Client
+	// accepted: the API server has accepted who this is.
+	accepted atomic.Bool
+}
+
+var (
+	_ lease.Store    = (*Store)(nil)
+	_ lease.Pinger   = (*Store)(nil)
+	_ lease.Admin    = (*Store)(nil)
+	_ lease.Examiner = (*Store)(nil)
+)
+
+const (
+	boot = "kubernetes"
+	// settle is how long, in ms, a key waits for a holder that may be alive without the
+	// store knowing.
+	settle = 300
+	// apart is by how much, in ms, the Dates of two API servers may differ: their clocks
+	// by half a minute, and the second in which each counts.
+	apart = 31_000
+	// shortest is the shortest TTL: an API server is no store for more.
+	shortest = 10 * time.Second
+)
+
+// New makes a store, of what it finds on this host, and opens no connection: the first
+// call does. An error is a *lease.StoreError.
+func New(o Options) (*Store, error) {
+	where, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Prefix == "" {
+		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
+	}
+	s := &Store{prefix: o.Prefix, where: where}
+	if _, err := where.find(); err != nil {
+		return nil, err
+	}
+	s.http = network.HTTP(o.Dialer, where.tls)
+	s.Store = cas.NewStore(cas.Config{Do: s.do, Follow: s.follow, Boot: boot, Settle: settle, Apart: apart})
+	return s, nil
+}
+
+// do runs a call, and says what a person needs to know of its error.
+func (s *Store) do(ctx context.Context, op string, call func(context.Context, cas.Keeper) error) error {
+	if err := call(ctx, keeper{s}); err != nil {
+		return s.storeError(ctx, op, err)
+	}
+	return nil
+}
+
+// Acquire implements [lease.Store].
+func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	if r.TTL < shortest {
+		return lease.Lease{}, &lease.StoreError{
+			Op: "acquire", Permanent: true, Err: fmt.Errorf("a TTL of %s is too short for Kubernetes, where every renewal is a write of the cluster", r.TTL),
+			Hint: fmt.Sprintf("--ttl %s or longer", shortest),
+		}
+	}
+	return s.Store.Acquire(ctx, r)
+}
+
+// Close implements [lease.Store]. Calls that are under way end by themselves.
+func (s *Store) Close() error {
+	s.http.CloseIdleConnections()
+	return nil
+}

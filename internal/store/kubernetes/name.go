@@ -1,0 +1,62 @@
+package kubernetes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// simple is a DNS name, as names of Leases are.
+var simple = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+
+// apartMark stands in the names of keys that are no DNS names, and in no others.
+const apartMark = "--"
+
+// objectName is the name of the object of a key: PREFIX.KEY where that is a DNS name,
+// and otherwise what is left of it with a digest of both, so that no two keys have one
+// name. A prefix with a dot could end where a key begins: it is one for a digest.
+func objectName(prefix, key string) string {
+	plain := prefix + "." + key
+	if simple.MatchString(plain) && !strings.Contains(plain, apartMark) && !strings.Contains(prefix, ".") {
+		return plain
+	}
+	sum := sha256.Sum256([]byte(prefix + " " + key)) // neither has a space
+	return readable(plain) + apartMark + hex.EncodeToString(sum[:16])
+}
+
+// readable is a beginning of text in the characters of a DNS name.
+func readable(text string) string {
+	const most = 60
+	var b strings.Builder
+	gap := false
+	for _, r := range strings.ToLower(text) {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+			gap = true
+			continue
+		}
+		if gap && b.Len() > 0 {
+			b.WriteByte('-')
+		}
+		gap = false
+		b.WriteRune(r)
+		if b.Len() >= most {
+			break
+		}
+	}
+	if b.Len() == 0 {
+		return "key"
+	}
+	return b.String()
+}
+
+// keyOf is the key of an object of this prefix, "" if it is of none.
+func (s *Store) keyOf(o record) string {
+	key := o.Metadata.Annotations[keyAnnotation]
+	if !lease.ValidKey(key) || objectName(s.prefix, key) != o.Metadata.Name {
+		return ""
+	}
+	return key
+}

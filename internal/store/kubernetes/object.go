@@ -1,0 +1,206 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
+)
+
+const (
+	stateAnnotation = "leaderrun/state"
+	keyAnnotation   = "leaderrun/key"
+	// managed is a label of all objects that leaderrun has written.
+	managedLabel, managedBy = "app.kubernetes.io/managed-by", "leaderrun"
+)
+
+// record is what leaderrun reads of a Lease.
+type record struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name        string            `json:"name"`
+		Version     string            `json:"resourceVersion"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec spec `json:"spec"`
+}
+
+// spec is what programs see that keep to the rules of Leases, and kubectl shows.
+type spec struct {
+	Holder      string    `json:"holderIdentity"`
+	Seconds     int64     `json:"leaseDurationSeconds"`
+	Acquired    time.Time `json:"acquireTime"`
+	Renewed     time.Time `json:"renewTime"`
+	Transitions int64     `json:"leaseTransitions"`
+}
+
+// kept is what is there of a row. What leaderrun does not know in it stays as it is.
+type kept struct {
+	whole   map[string]any
+	version string // "": there is none
+	spec    spec
+	beat    int64 // the one in the annotation
+}
+
+// keeper is a [cas.Keeper].
+type keeper struct{ *Store }
+
+// Read implements [cas.Keeper].
+func (k keeper) Read(ctx context.Context, key string) (cas.Row, error) {
+	a, err := k.ask(ctx, "GET", k.path(key), nil)
+	if a.missing() {
+		return cas.Row{Value: cas.New(key), Kept: kept{}, Date: a.date}, nil
+	}
+	if err != nil {
+		return cas.Row{}, err
+	}
+	return k.row(key, a.text, a.date)
+}
+
+// row reads an object.
+func (s *Store) row(key string, text []byte, date time.Time) (r cas.Row, err error) {
+	var o record
+	is := kept{}
+	if json.Unmarshal(text, &o) != nil || json.Unmarshal(text, &is.whole) != nil || o.Kind != "Lease" || o.Metadata.Version == "" {
+		return r, errNoAnswer
+	}
+	r = cas.Row{Value: cas.New(key), Date: date}
+	if state, ok := o.Metadata.Annotations[stateAnnotation]; ok {
+		if r.Value, err = s.Parse(key, []byte(state)); err != nil {
+			return r, untrusted{o.Metadata.Name, err}
+		}
+	}
+	is.version, is.spec, is.beat = o.Metadata.Version, o.Spec, r.Beat
+	r.Kept = is
+	s.heed(&r, o.Spec)
+	return r, nil
+}
+
+// heed has the state agree with what another program has written into the spec. Whoever
+// stands there as the holder has the lease until its duration after its renewTime, which
+// is on its own clock, or for ever if it gives none; and a lease of which the holder has
+// been removed is over.
+func (s *Store) heed(r *cas.Row, now spec) {
+	ours := ""
+	if r.Grant != nil {
+		ours = string(r.Grant.Holder)
+	}
+	if now.Holder == ours {
+		return
+	}
+	instant := s.Instant(*r)
+	if ours != "" {
+		r.Revoke(true, instant)
+		r.Call++ // its holder must know
+	}
+	if now.Holder == "" {
+		return
+	}
+	ttl := now.Seconds * 1000
+	renewed := now.Renewed.UnixMilli()
+	if now.Seconds <= 0 || now.Seconds > math.MaxInt32 || now.Renewed.IsZero() {
+		ttl, renewed = endless.Milliseconds(), instant.Up
+	}
+	r.Grant = &leasestate.Grant{
+		Holder: lease.Holder(now.Holder), TTL: ttl, Boot: boot, Acquired: now.Acquired.UnixMilli(), Started: now.Acquired.UnixMilli(),
+		Expires: min(renewed+ttl, instant.Up+ttl+apart), Foreign: true,
+	}
+	if now.Acquired.IsZero() {
+		r.Grant.Acquired, r.Grant.Started = instant.Up, 0
+	}
+	r.Beat = now.Renewed.UnixMilli()
+}
+
+// endless is the TTL of a lease that says no duration.
+const endless = 365 * 24 * time.Hour
+
+// Swap implements [cas.Keeper].
+func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, err error) {
+	was, v := r.Kept.(kept), r.Value
+	next := was.spec.of(v)
+	if v.Grant != nil && v.Grant.Foreign { // what is its stays its
+		next, v.Grant, v.Beat = was.spec, nil, was.beat
+	}
+	state, err := json.Marshal(v)
+	if err != nil {
+		return r, false, err
+	}
+	a, err := k.write(ctx, r.Key, was, next, string(state))
+	switch {
+	case err == nil:
+		return r, true, nil
+	case !a.conflict() && !a.missing():
+		return r, false, err
+	}
+	now, err = k.Read(ctx, r.Key)
+	if err == nil && a.conflict() && now.Kept.(kept).version == was.version {
+		err = errStubborn
+	}
+	return now, false, err
+}
+
+// write replaces what was there, or makes it.
+func (k keeper) write(ctx context.Context, key string, was kept, next spec, state string) (answer, error) {
+	method, path := "PUT", k.path(key)
+	whole := maps.Clone(was.whole)
+	if was.version == "" {
+		method, path = "POST", leases
+		whole = map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+	}
+	metadata := part(whole, "metadata")
+	metadata["name"] = objectName(k.prefix, key)
+	annotations := part(metadata, "annotations")
+	annotations[stateAnnotation], annotations[keyAnnotation] = state, key
+	part(metadata, "labels")[managedLabel] = managedBy
+	if next != was.spec || was.version == "" {
+		next.into(part(whole, "spec"))
+	}
+	return k.ask(ctx, method, path, whole)
+}
+
+// part is an object in an object, of which a copy is made: the one that was read may be
+// needed again.
+func part(of map[string]any, name string) map[string]any {
+	is, _ := of[name].(map[string]any)
+	is = maps.Clone(is)
+	if is == nil {
+		is = map[string]any{}
+	}
+	of[name] = is
+	return is
+}
+
+// of is what others are to see of a value.
+func (was spec) of(v cas.Value) spec {
+	now, g := was, v.Grant
+	if g == nil {
+		now.Holder = ""
+		return now
+	}
+	if now.Holder != string(g.Holder) && !now.Acquired.IsZero() {
+		now.Transitions++
+	}
+	now.Holder = string(g.Holder)
+	now.Acquired, now.Renewed = time.UnixMilli(g.Started).UTC(), time.UnixMilli(v.Beat).UTC()
+	// To the second above: others must not take it earlier.
+	now.Seconds = min(math.MaxInt32, max(1, (g.Expires-v.Beat+999)/1000))
+	return now
+}
+
+// into writes a spec into an object.
+func (now spec) into(o map[string]any) {
+	const micro = "2006-01-02T15:04:05.000000Z07:00"
+	if o["holderIdentity"] = now.Holder; now.Holder == "" {
+		delete(o, "holderIdentity")
+	}
+	if now.Renewed.IsZero() {
+		return
+	}
+	o["leaseDurationSeconds"], o["leaseTransitions"] = now.Seconds, now.Transitions
+	o["acquireTime"], o["renewTime"] = now.Acquired.Format(micro), now.Renewed.Format(micro)
+}

@@ -1,0 +1,72 @@
+package kubernetes
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/location"
+)
+
+const (
+	scheme  = "kubernetes"
+	urlForm = "kubernetes:[//[CONTEXT/]NAMESPACE]"
+)
+
+// Factory is what package store knows of this one. An address holds no password.
+var Factory = location.Factory{
+	Schemes: []string{scheme},
+	Form:    urlForm,
+	Open: func(url string, o location.Options) (location.Store, error) {
+		s, err := New(Options{URL: url, Prefix: o.Prefix})
+		if err != nil {
+			return nil, err
+		}
+		if a, err := s.where.find(); err == nil && a.insecure {
+			o.Warn("insecure-skip-tls-verify in the kubeconfig: whoever is on the way to the store can pose as it", "give the cluster its certificate-authority instead")
+		}
+		return s, nil
+	},
+	Redact: func(url string) string { return url },
+}
+
+// place is what a URL says.
+type place struct {
+	context   string // of the kubeconfig; "": the current one, or this pod's service account
+	namespace string // "": that of the context or of the pod
+}
+
+func refusal(problem, hint string) error {
+	return &lease.StoreError{Op: "kubernetes store", Err: errors.New(problem), Permanent: true, Hint: hint}
+}
+
+var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+func parseURL(text string) (place, error) {
+	rest, ok := strings.CutPrefix(text, scheme+":")
+	if !ok {
+		return place{}, refusal(`the address must begin with "kubernetes:"`, "write "+urlForm)
+	}
+	if rest == "" {
+		return place{}, nil
+	}
+	rest, ok = strings.CutPrefix(rest, "//")
+	if !ok {
+		return place{}, refusal("the address has no // before the namespace", "write "+urlForm)
+	}
+	at := strings.LastIndexByte(rest, '/')
+	p := place{namespace: rest[at+1:]}
+	if !label.MatchString(p.namespace) {
+		return place{}, refusal("the address does not end with the name of a namespace", "write "+urlForm)
+	}
+	if at < 0 {
+		return p, nil
+	}
+	var err error
+	if p.context, err = url.PathUnescape(rest[:at]); err != nil || p.context == "" {
+		return place{}, refusal("the context in the address cannot be read", "write "+urlForm+", with %25 for a % in the context")
+	}
+	return p, nil
+}
