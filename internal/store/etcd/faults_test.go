@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -137,32 +138,6 @@ func leads(t *testing.T, members []*script.EtcdServer) int {
 	return 0
 }
 
-// attempt is how long one call may take at a TTL of 15 s, and before is how long a
-// holder goes on without an answer: TTL - margin - kill margin - grace - interval.
-const attempt, before = time.Second, 5 * time.Second
-
-// renews renews as a holder does, and fails once there was no answer for too long.
-func renews(t *testing.T, s *Store, l lease.Lease, d time.Duration) {
-	t.Helper()
-	answered := time.Now()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(t.Context(), attempt)
-		_, err := s.Renew(ctx, l)
-		cancel()
-		switch {
-		case err == nil:
-			answered = time.Now()
-		case errors.Is(err, lease.ErrLost):
-			t.Fatalf("the lease is lost: %v", err)
-		case time.Since(answered) > before:
-			t.Fatalf("no answer for %s: %v", time.Since(answered), err)
-		}
-	}
-	if time.Since(answered) > 2*time.Second {
-		t.Errorf("no answer in the end")
-	}
-}
-
 // etcd's leader is killed, comes back, and each member stops in turn: a healthy holder
 // keeps its lease, and a standby that waits is woken by the release in the end.
 func TestMembersAreLost(t *testing.T) {
@@ -174,13 +149,13 @@ func TestMembersAreLost(t *testing.T) {
 	l := grant(t, s, r)
 	killed := members[leads(t, members)]
 	killed.Kill()
-	renews(t, s, l, 6*time.Second)
+	networktest.Renews(t, s, l, 6*time.Second)
 	killed.Restart()
 	for _, m := range members {
 		m.Stop()
-		renews(t, s, l, 4*time.Second)
+		networktest.Renews(t, s, l, 4*time.Second)
 		m.Cont()
-		renews(t, s, l, time.Second)
+		networktest.Renews(t, s, l, time.Second)
 	}
 	next := request("k")
 	if _, err := standby.Acquire(bounded(t), next); !errors.As(err, new(*lease.HeldError)) {

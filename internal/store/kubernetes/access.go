@@ -24,24 +24,23 @@ type access struct {
 	insecure  bool
 }
 
-// account is where Kubernetes puts a pod's service account. Tests have another one.
-var account = "/var/run/secrets/kubernetes.io/serviceaccount"
+// account is where Kubernetes puts a pod's service account.
+const account = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // find reads what is needed, from the service account in a pod and from the kubeconfig
 // where a context is named, or outside.
 func (p place) find() (access, error) {
-	host := os.Getenv("KUBERNETES_SERVICE_HOST")
-	if p.context == "" && host != "" {
-		return p.inPod(net.JoinHostPort(host, cmp.Or(os.Getenv("KUBERNETES_SERVICE_PORT"), "443")))
+	if p.context == "" && p.host != "" {
+		return p.inPod()
 	}
 	return p.fromKubeconfig()
 }
 
-func (p place) inPod(addr string) (access, error) {
+func (p place) inPod() (access, error) {
 	const hint = "give the pod a service account and its token: automountServiceAccountToken: true, see docs/kubernetes.md"
-	a := access{server: "https://" + addr, namespace: p.namespace}
+	a := access{server: "https://" + net.JoinHostPort(p.host, cmp.Or(p.port, "443")), namespace: p.namespace}
 	read := func(name string) (text []byte, err error) {
-		if text, err = os.ReadFile(filepath.Join(account, name)); err != nil {
+		if text, err = os.ReadFile(filepath.Join(p.account, name)); err != nil {
 			err = refusal("the pod's service account cannot be read: "+err.Error(), hint)
 		}
 		return text, err

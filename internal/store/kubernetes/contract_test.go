@@ -15,6 +15,7 @@ import (
 // The clocks are moved on, not waited for: a lease that nobody watched outlives its TTL
 // by half a minute.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	admin := b.Kubeconfig("admin") // who may list, too
 	var clock clock
@@ -38,6 +39,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
 	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
 		s := b.open(t)

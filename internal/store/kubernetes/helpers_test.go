@@ -53,10 +53,8 @@ func (b backend) openWith(t *testing.T, o Options) *Store {
 // openAs opens a store by a kubeconfig, which is read at any time later.
 func openAs(t *testing.T, kubeconfig string, o Options) *Store {
 	t.Helper()
-	o.URL, o.Prefix = "kubernetes:", prefix
-	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	t.Setenv("KUBECONFIG", kubeconfig)
-	s, err := New(o)
+	o.Prefix = prefix
+	s, err := open(o, place{files: []string{kubeconfig}})
 	if err != nil {
 		t.Fatal(err)
 	}

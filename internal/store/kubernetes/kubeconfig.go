@@ -59,7 +59,7 @@ const hintConfig = "see kubectl config view; KUBECONFIG names its files, ~/.kube
 // fromKubeconfig reads the files that KUBECONFIG names, or the usual one. What the first
 // of them says counts.
 func (p place) fromKubeconfig() (access, error) {
-	files := filepath.SplitList(os.Getenv("KUBECONFIG"))
+	files := p.files
 	if len(files) == 0 {
 		home, err := os.UserHomeDir()
 		if err != nil {

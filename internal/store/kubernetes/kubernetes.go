@@ -25,6 +25,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +82,12 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	where.host, where.port = os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	where.account, where.files = account, filepath.SplitList(os.Getenv("KUBECONFIG"))
+	return open(o, where)
+}
+
+func open(o Options, where place) (*Store, error) {
 	if o.Prefix == "" {
 		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}

@@ -32,10 +32,14 @@ var Factory = location.Factory{
 	Redact: func(url string) string { return url },
 }
 
-// place is what a URL says.
+// place is what a URL says, and what Kubernetes and people say in the environment.
 type place struct {
 	context   string // of the kubeconfig; "": the current one, or this pod's service account
 	namespace string // "": that of the context or of the pod
+
+	host, port string   // of the API server, in a pod; "": this is none
+	account    string   // where the service account's files are
+	files      []string // kubeconfigs; none: the usual one
 }
 
 func refusal(problem, hint string) error {

@@ -48,6 +48,11 @@ func (s *Store) watch(ctx context.Context, key string, enough func(cas.Row) bool
 	if err != nil || enough(r) {
 		return err == nil, err
 	}
+	return s.watchFrom(ctx, key, r, enough)
+}
+
+// watchFrom follows what comes after a row.
+func (s *Store) watchFrom(ctx context.Context, key string, r cas.Row, enough func(cas.Row) bool) (over bool, err error) {
 	resp, end, err := network.Begin(ctx, begins, func(ctx context.Context) (*http.Response, error) {
 		return s.beginWatch(ctx, key, r.Kept.(kept).version)
 	})

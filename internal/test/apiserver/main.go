@@ -1,5 +1,6 @@
 // Command apiserver is a Kubernetes API server that has Leases and nothing else, of the
-// library that kube-apiserver is made of, on an etcd. Tests ask it.
+// library that kube-apiserver is made of, on an etcd. Tests ask it. With -rival it is a
+// candidate for a lease by client-go's leader election.
 //
 // It is unlike a real one in that namespaces need not exist, that who may do what is
 // fixed (see rights), and that kubectl is shown names only.
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	coordination "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,9 +43,18 @@ func main() {
 	cert := flag.String("cert", "", "its certificate, FILE")
 	key := flag.String("key", "", "and the key of that, FILE")
 	ca := flag.String("ca", "", "who signs the certificates of users, FILE")
+	rival := flag.String("rival", "", "be no API server but a candidate for the lease of this NAME")
+	kubeconfig := flag.String("kubeconfig", "", "where the rival finds its API server, FILE")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	if *rival != "" {
+		if err := campaign(ctx, *kubeconfig, *rival); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(ctx, *etcd, *addr, *cert, *key, *ca); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -69,6 +80,7 @@ func run(ctx context.Context, etcd, addr, cert, key, ca string) error {
 		func(openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition { return nil }, openapi.NewDefinitionNamer(scheme))
 	c.OpenAPIV3Config.IgnorePrefixes = []string{"/apis"} // nobody asks for the definitions
 	c.SkipOpenAPIInstallation = true
+	c.RequestTimeout = 3 * time.Second // 60 of a real one: tests wait for it
 	if err := serve(c, addr, cert, key); err != nil {
 		return err
 	}
@@ -145,6 +157,7 @@ var rights = map[string][]string{
 	"leaderrun": {"get", "create", "update", "watch"}, // as deploy/kubernetes has it
 	"reader":    {"get"},
 	"nobody":    {},
+	"client":    {"get", "create", "update", "watch"}, // known by a certificate
 }
 
 func authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

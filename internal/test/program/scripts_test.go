@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 		{"etcd", "testdata/script/run", script.Etcd},
 		{"redis-only", "testdata/script/redis", script.Redis},
 		{"postgres-only", "testdata/script/postgres", script.Postgres},
+		{"kubernetes-only", "testdata/script/kubernetes", script.Kubernetes},
 		{"cli", "testdata/script/cli", script.File},
 	}
 	all, err := filepath.Glob("testdata/script/*/*.txtar")

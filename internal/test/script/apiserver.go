@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -62,6 +63,21 @@ func (s *APIServer) Kubeconfig(user string) string {
 	s.t.Helper()
 	return WriteKubeconfig(s.t, s.Addr, s.Certs, user)
 }
+
+// Rival is a candidate by client-go's leader election, with a lease of 6 s.
+type Rival struct{ process }
+
+// StartRival starts one that wants a lease.
+func (s *APIServer) StartRival(name string) *Rival {
+	s.t.Helper()
+	r := &Rival{process{t: s.t, name: s.name, args: []string{"-rival", name, "-kubeconfig", s.Kubeconfig("leaderrun")}}}
+	s.t.Cleanup(r.Kill)
+	r.launch()
+	return r
+}
+
+// Said reports whether it has said so: "leads", "leads no more", or "sees HOLDER".
+func (r *Rival) Said(line string) bool { return strings.Contains("\n"+r.out.String(), "\n"+line+"\n") }
 
 // WriteKubeconfig writes one for a server at addr.
 func WriteKubeconfig(t testing.TB, addr string, certs Certificates, user string) string {

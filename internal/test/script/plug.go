@@ -26,7 +26,9 @@ func (s *script) plugs(ts *testscript.TestScript) map[string]func() {
 	case s.postgres != nil:
 		return map[string]func(){"stop": s.postgres.Stop, "cont": s.postgres.Cont, "kill": s.postgres.Kill, "restart": s.postgres.Restart}
 	case s.etcd != nil:
-		return map[string]func(){"stop": s.etcd.Stop, "cont": s.etcd.Cont, "kill": s.etcd.Kill, "restart": func() { s.etcd.Restart() }}
+		return map[string]func(){"stop": s.etcd.Stop, "cont": s.etcd.Cont, "kill": s.etcd.Kill, "restart": s.etcd.Restart}
+	case s.api != nil:
+		return map[string]func(){"stop": s.api.Stop, "cont": s.api.Cont, "kill": s.api.Kill, "restart": s.api.Restart}
 	}
 	dir := filepath.Join(s.workDir, storeDir)
 	away := dir + ".away"

@@ -41,6 +41,8 @@ const (
 	// Postgres is a server of the script's own, without a table.
 	Postgres Store = "postgres"
 	Etcd     Store = "etcd" // one member of the script's own
+	// Kubernetes is an API server of the script's own, which KUBECONFIG names.
+	Kubernetes Store = "kubernetes"
 )
 
 // Main links the program of the module at root, runs the tests there and returns
@@ -174,6 +176,7 @@ type script struct {
 
 	postgres *PostgresServer
 	etcd     *EtcdServer
+	api      *APIServer
 	turns    []*os.File // of a file store, held
 }
 
@@ -205,6 +208,10 @@ func setup(env *testscript.Env, store Store) error {
 		s.etcd = StartEtcd(s.t)
 		env.Setenv("STORE", "etcd://"+s.etcd.Addr)
 		env.Setenv("SERVER", s.etcd.Addr)
+	case Kubernetes:
+		s.api = StartAPIServer(s.t)
+		env.Setenv("STORE", "kubernetes:")
+		env.Setenv("KUBECONFIG", s.api.Kubeconfig("leaderrun"))
 	default:
 		env.Setenv("STORE", "file:"+filepath.Join(env.WorkDir, storeDir))
 	}

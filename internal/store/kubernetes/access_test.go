@@ -1,0 +1,173 @@
+//go:build linux
+
+package kubernetes
+
+import (
+	"encoding/base64"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// In a pod the service account counts, whose token and CA are changed while a command
+// runs.
+func TestServiceAccount(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	ca, err := os.ReadFile(b.Certs.File("ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, dir, "token", "leaderrun\n")
+	write(t, dir, "ca.crt", string(ca))
+	write(t, dir, "namespace", "jobs")
+	pod := place{account: dir, files: []string{"/does/not/exist"}}
+	pod.host, pod.port, _ = net.SplitHostPort(b.Addr)
+	s, err := open(Options{Prefix: prefix}, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l := grant(t, s, request("k"))
+	b.lease(t, "k") // it is in the pod's namespace
+	write(t, dir, "token", "not any more")
+	var failure *lease.StoreError
+	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
+		t.Errorf("a token that was accepted before: %v", err)
+	}
+	write(t, dir, "token", "client")
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Errorf("with the next token: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "token")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(Options{Prefix: prefix}, pod); err == nil || !strings.Contains(err.Error(), "service account") {
+		t.Errorf("no token: %v", err)
+	}
+}
+
+// What a kubeconfig can say for a client of plain HTTP.
+func TestKubeconfig(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	encoded := func(name string) string {
+		text, err := os.ReadFile(b.Certs.File(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(text)
+	}
+	dir := t.TempDir()
+	write(t, dir, "secret", "leaderrun")
+	for name, c := range map[string]struct{ cluster, user, context string }{
+		"a token":                  {cluster: "certificate-authority: " + b.Certs.File("ca.pem"), user: "token: leaderrun"},
+		"a token in a file":        {cluster: "certificate-authority-data: " + encoded("ca.pem"), user: "tokenFile: secret, token: wrong"},
+		"a certificate":            {cluster: "certificate-authority-data: " + encoded("ca.pem"), user: "client-certificate: " + b.Certs.File("client.pem") + ", client-key: " + b.Certs.File("client.key")},
+		"a certificate as data":    {cluster: "certificate-authority-data: " + encoded("ca.pem"), user: "client-certificate-data: " + encoded("client.pem") + ", client-key-data: " + encoded("client.key")},
+		"another name":             {cluster: "tls-server-name: localhost, certificate-authority: " + b.Certs.File("ca.pem"), user: "token: leaderrun"},
+		"no check of the server":   {cluster: "insecure-skip-tls-verify: true", user: "token: leaderrun"},
+		"a context by its name":    {cluster: "insecure-skip-tls-verify: true", user: "token: leaderrun", context: "this@one"},
+		"an unknown one beside it": {cluster: "insecure-skip-tls-verify: true", user: "token: leaderrun", context: "this@one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, dir, strings.ReplaceAll(name, " ", "-"), `
+current-context: `+map[bool]string{true: "this@one", false: "gone"}[c.context == ""]+`
+contexts: [{name: this@one, context: {cluster: c, user: u, namespace: jobs}}, {name: other, context: {cluster: x, user: y}}]
+clusters: [{name: c, cluster: {server: "https://`+b.Addr+`/", `+c.cluster+`}}]
+users: [{name: y, user: {exec: {command: no}}}, {name: u, user: {`+c.user+`}}]
+`)
+			s, err := open(Options{Prefix: prefix}, place{context: c.context, files: []string{"/does/not/exist", file}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestKubeconfigIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const contexts = `
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+`
+	with := func(cluster, user string) string {
+		return contexts + "clusters: [{name: c, cluster: {" + cluster + "}}]\nusers: [{name: u, user: {" + user + "}}]\n"
+	}
+	const server = `server: "https://127.0.0.1:1"`
+	for text, says := range map[string]string{
+		"s3cret: [":           "no YAML",
+		"{}":                  "no current context",
+		"current-context: d":  "no context d",
+		contexts:              "no server",
+		with("server: h", ""): "https",
+		with(`server: "http://127.0.0.1:1"`, "token: s3cret"):         "https",
+		with(server+", proxy-url: http://s3cret", ""):                 "proxy",
+		with(server+", certificate-authority: /does/not/exist", ""):   "cannot be read",
+		with(server+", certificate-authority-data: s3cret", ""):       "base64",
+		with(server, "exec: {command: s3cret}"):                       "exec",
+		with(server, "auth-provider: {name: gcp}"):                    "auth-provider",
+		with(server, "as: s3cret"):                                    "needs as",
+		with(server, "username: admin, password: s3cret"):             "username",
+		with(server, "tokenFile: /does/not/exist"):                    "cannot be read",
+		with(server, "client-certificate: none, client-key: s3cretx"): "cannot be read",
+	} {
+		_, err := open(Options{Prefix: prefix}, place{files: []string{write(t, dir, "config", text)}})
+		leasetest.RefusesURL(t, text, err, "s3cret")
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%s\n%v, want %s", text, err, says)
+		}
+	}
+	if _, err := open(Options{Prefix: prefix}, place{files: []string{"/does/not/exist"}}); err == nil || !strings.Contains(err.Error(), "no kubeconfig") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Who may not, or is not known, is told so, for good.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	for user, says := range map[string]string{"reader": `cannot create resource "leases"`, "nobody": `cannot get resource "leases"`, "stranger": "does not know who asks"} {
+		s := openAs(t, b.Kubeconfig(user), Options{})
+		s.Settle = 0
+		var failure *lease.StoreError
+		if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	s := b.open(t)
+	grant(t, s, request("k"))
+	var failure *lease.StoreError
+	if _, err := s.Keys(bounded(t)); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "list") {
+		t.Errorf("list: %v", err)
+	}
+	if keys, err := openAs(t, b.Kubeconfig("admin"), Options{}).Keys(bounded(t)); err != nil || len(keys) != 1 || keys[0] != "k" {
+		t.Errorf("%q, %v", keys, err)
+	}
+	foreign := script.WriteKubeconfig(t, b.Addr, script.NewCertificates(t, t.TempDir()), "leaderrun")
+	if _, err := openAs(t, foreign, Options{}).Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "certificate-authority") {
+		t.Errorf("a server of another CA: %v", err)
+	}
+}

@@ -1,0 +1,245 @@
+//go:build linux
+
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// A healthy leader keeps its lease while the API server is killed and comes back, a
+// standby is granted nothing meanwhile, and is woken by the release in the end.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s, standby := b.open(t), b.open(t)
+	r := request("k")
+	r.TTL = 15 * time.Second
+	l := grant(t, s, r)
+	next := request("k")
+	standsBy := func() {
+		t.Helper()
+		if got, err := standby.Acquire(bounded(t), next); !errors.As(err, new(*lease.HeldError)) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	standsBy()
+	listening, waiting := make(chan error, 1), make(chan error, 1)
+	go func() { listening <- s.Listen(t.Context(), "k") }()
+	go func() { waiting <- standby.Wait(t.Context(), "k", time.Minute) }()
+	networktest.Renews(t, s, l, time.Second)
+	b.Kill()
+	for op, over := range map[string]<-chan error{"listen": listening, "wait": waiting} {
+		var failure *lease.StoreError
+		if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent || failure.Op != op {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := s.Renew(bounded(t), l); err == nil {
+		t.Fatal("it is not gone")
+	}
+	b.Restart()
+	networktest.Renews(t, s, l, 5*time.Second)
+	standsBy()
+	go func() { waiting <- standby.Wait(bounded(t), "k", time.Minute) }()
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := endOf(t, waiting); err != nil {
+		t.Error(err)
+	}
+	if got := grant(t, standby, next); got.Token <= l.Token {
+		t.Errorf("token %d after %d", got.Token, l.Token)
+	}
+}
+
+// While its etcd does not answer nothing is granted or renewed, and nothing is lost.
+func TestEtcdStops(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	b.Etcd.Stop()
+	var failure *lease.StoreError
+	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
+		t.Errorf("%v, want a 504", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := s.Release(ctx, l, lease.Result{Ran: true}); !errors.As(err, &failure) || failure.Permanent {
+		t.Errorf("%v", err)
+	}
+	b.Etcd.Cont()
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Error(err)
+	}
+	if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
+		t.Errorf("token %d after %d", next.Token, l.Token)
+	}
+}
+
+// An API server may say 504 of a write that is made later. It is made to what it was made
+// for, or not at all.
+func TestWriteIsMadeLater(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	late := b.lateWrites(t)
+	s := openAs(t, script.WriteKubeconfig(t, late.addr, b.Certs, "leaderrun"), Options{})
+	direct := b.open(t)
+	l := grant(t, s, request("k"))
+	for _, c := range []struct {
+		name   string
+		before func()
+		status int
+	}{
+		{"nobody came before", func() {}, http.StatusOK},
+		{"another renewal came before", func() {
+			if _, err := direct.Renew(bounded(t), l); err != nil {
+				t.Fatal(err)
+			}
+		}, http.StatusConflict},
+		{"the release came before", func() {
+			if err := direct.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+				t.Fatal(err)
+			}
+		}, http.StatusConflict},
+	} {
+		late.keep.Store(true)
+		var failure *lease.StoreError
+		if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		late.keep.Store(false)
+		c.before()
+		if status := late.send(t); status != c.status {
+			t.Errorf("%s: the late write: %d, want %d", c.name, status, c.status)
+		}
+	}
+	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("after the release: %v", err)
+	}
+}
+
+// lateWrites stands before the API server, and keeps writes back.
+type lateWrites struct {
+	addr string
+	keep atomic.Bool
+	kept chan *http.Request
+	to   *httputil.ReverseProxy
+}
+
+func (b backend) lateWrites(t *testing.T) *lateWrites {
+	t.Helper()
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: b.Addr})
+	to.Transport = b.http.Transport
+	p := &lateWrites{kept: make(chan *http.Request, 1), to: to}
+	s := httptest.NewUnstartedServer(p)
+	cert, err := tls.LoadX509KeyPair(b.Certs.File("server.pem"), b.Certs.File("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	p.addr = s.Listener.Addr().String()
+	return p
+}
+
+func (p *lateWrites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet || !p.keep.Load() {
+		p.to.ServeHTTP(w, r)
+		return
+	}
+	text, _ := io.ReadAll(r.Body)
+	again := r.Clone(context.Background())
+	again.Body = io.NopCloser(bytes.NewReader(text))
+	p.kept <- again
+	w.WriteHeader(http.StatusGatewayTimeout)
+	_, _ = io.WriteString(w, `{"kind":"Status","status":"Failure","message":"Timeout: request did not complete within requested timeout","reason":"Timeout","code":504}`)
+}
+
+// send lets the write come that was kept back.
+func (p *lateWrites) send(t *testing.T) (status int) {
+	t.Helper()
+	select {
+	case r := <-p.kept:
+		w := httptest.NewRecorder()
+		p.to.ServeHTTP(w, r)
+		return w.Code
+	case <-time.After(networktest.Patience):
+		t.Fatal("no write")
+		return 0
+	}
+}
+
+// A write is made only to what was read.
+func TestConflict(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	k := keeper{s}
+	read := func() cas.Row {
+		r, err := k.Read(bounded(t), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	nothing := read()
+	l := grant(t, s, request("k"))
+	if now, saved, err := k.Swap(bounded(t), nothing); saved || err != nil || now.Token != l.Token {
+		t.Errorf("a second one is made: %t, %v", saved, err)
+	}
+	late := read()
+	if _, err := late.Renew(l, s.Instant(late)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if now, saved, err := k.Swap(bounded(t), late); saved || err != nil || now.Grant != nil {
+		t.Errorf("the renewal of a released lease is saved: %t, %v", saved, err)
+	}
+	gone := read()
+	b.wipe(t)
+	if now, saved, err := k.Swap(bounded(t), gone); saved || err != nil || now.Token != 0 {
+		t.Errorf("what was deleted is changed: %t, %v", saved, err)
+	}
+}
+
+// After a restart an old resourceVersion is not known any more: the answer is a 200 with
+// an error in it. Something may have been missed.
+func TestExpiredWatch(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	old, err := keeper{s}.Read(bounded(t), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := s.Renew(bounded(t), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Restart()
+	if over, err := s.watchFrom(bounded(t), "k", old, func(cas.Row) bool { return false }); over || !errors.Is(err, errExpired) {
+		t.Errorf("%t, %v", over, err)
+	}
+}

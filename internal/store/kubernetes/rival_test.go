@@ -1,0 +1,143 @@
+//go:build linux
+
+package kubernetes
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// A candidate of client-go's leader election wants the same lease.
+func TestRivalStandsBy(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	r := request("k")
+	r.TTL = 10 * time.Second
+	l := grant(t, s, r)
+	rival := b.StartRival(objectName(prefix, "k"))
+	awaits(t, "rival that sees the leader", func() bool { return rival.Said("sees " + string(r.Holder)) })
+	var renewed time.Time
+	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Second) {
+		renewed = time.Now()
+		if _, err := s.Renew(bounded(t), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rival.Said("leads") {
+		t.Fatal("it leads beside the holder")
+	}
+	awaits(t, "rival that leads", func() bool { return rival.Said("leads") })
+	if after := time.Since(renewed); after < r.TTL {
+		t.Errorf("it leads %s after the renewal, of a TTL of %s", after, r.TTL)
+	}
+	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("%v", err)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("%v", err)
+	}
+	if b.lease(t, "k")["spec"].(map[string]any)["holderIdentity"] != "rival" {
+		t.Error("it has lost the lease by that")
+	}
+}
+
+// A candidate of leaderrun waits for the lease of another program, until that has not
+// been renewed for its duration, or is released.
+func TestRivalLeads(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	var now clock
+	now.set(s)
+	rival := b.StartRival(objectName(prefix, "k"))
+	awaits(t, "rival that leads", func() bool { return rival.Said("leads") })
+	r := request("k")
+	held := func() *lease.HeldError {
+		t.Helper()
+		l, err := s.Acquire(bounded(t), r)
+		var denied *lease.HeldError
+		if !errors.As(err, &denied) || denied.Why != lease.HeldForeign || denied.Value != "rival" {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		return denied
+	}
+	held()
+	for range 3 { // it is seen to renew every second
+		now.advance(5 * time.Second)
+		time.Sleep(1500 * time.Millisecond)
+		held()
+	}
+	status, err := s.Inspect(bounded(t), "k")
+	if err != nil || status.Why != lease.HeldForeign || status.Value != "rival" || status.Holder != "" {
+		t.Errorf("%+v, %v", status, err)
+	}
+	if _, err := s.Revoke(bounded(t), "k", false); err != nil {
+		t.Error(err)
+	}
+	rival.Kill()
+	if left := held().Remaining; left < 4*time.Second || left > 6*time.Second {
+		t.Errorf("%s are left of 6 s", left)
+	}
+	now.advance(6*time.Second + time.Millisecond)
+	l := grant(t, s, r)
+	spec := b.lease(t, "k")["spec"].(map[string]any)
+	if spec["holderIdentity"] != string(r.Holder) || spec["leaseDurationSeconds"] != 30.0 || spec["leaseTransitions"] != 1.0 {
+		t.Errorf("%v", spec)
+	}
+	if status, err = s.Inspect(bounded(t), "k"); err != nil || len(status.Runs) != 0 || status.Holder != r.Holder {
+		t.Errorf("%+v, %v", status, err)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Error(err)
+	}
+	next := b.StartRival(objectName(prefix, "k"))
+	awaits(t, "rival that leads", func() bool { return next.Said("leads") })
+}
+
+// What a person writes with kubectl.
+func TestEdited(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("cleared"))
+	b.put(t, "cleared", map[string]any{"spec": map[string]any{"holderIdentity": nil}})
+	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("its holder is removed: %v", err)
+	}
+	if next := grant(t, s, request("cleared")); next.Token <= l.Token {
+		t.Errorf("token %d after %d", next.Token, l.Token)
+	}
+
+	b.put(t, "endless", map[string]any{"spec": map[string]any{"holderIdentity": "somebody"}})
+	var now clock
+	now.set(s)
+	now.advance(time.Hour)
+	var denied *lease.HeldError
+	if _, err := s.Acquire(bounded(t), request("endless")); !errors.As(err, &denied) || denied.Value != "somebody" {
+		t.Errorf("a lease without a duration: %v", err)
+	}
+	if _, err := s.Revoke(bounded(t), "endless", true); err != nil {
+		t.Fatal(err)
+	}
+	grant(t, s, request("endless"))
+
+	l = grant(t, s, request("bare"))
+	b.put(t, "bare", map[string]any{"metadata": map[string]any{"annotations": nil}})
+	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("without its annotation: %v", err)
+	}
+
+	l = grant(t, s, request("labelled"))
+	b.put(t, "labelled", map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "a"}, "annotations": map[string]any{"note": "b"}}})
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Error(err)
+	}
+	metadata := b.lease(t, "labelled")["metadata"].(map[string]any)
+	if metadata["labels"].(map[string]any)["team"] != "a" || metadata["annotations"].(map[string]any)["note"] != "b" {
+		t.Errorf("%v", metadata)
+	}
+}

@@ -1,0 +1,154 @@
+//go:build linux
+
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+)
+
+// A holder is called by those who settle, by operators, and when another program takes
+// the lease; its own renewals and what standbys ask call nobody.
+func TestHolderIsCalled(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	other := b.open(t)
+	for key, call := range map[string]func() error{
+		"hand-over": func() error { _, err := other.HandOver(bounded(t), "hand-over"); return err },
+		"revoked":   func() error { _, err := other.Revoke(bounded(t), "revoked", false); return err },
+		"deleted":   func() error { b.wipe(t); return nil },
+		"taken": func() error {
+			b.put(t, "taken", map[string]any{"spec": map[string]any{"holderIdentity": "rival"}})
+			return nil
+		},
+	} {
+		t.Run(key, func(t *testing.T) {
+			s := b.open(t)
+			l := grant(t, s, request(key))
+			seen := make(chan struct{}, 100)
+			watched(s, seen)
+			over := make(chan error, 1)
+			go func() { over <- s.Listen(bounded(t), key) }()
+			<-seen
+			if _, err := s.Renew(bounded(t), l); err != nil {
+				t.Fatal(err)
+			}
+			<-seen // it watches
+			if _, err := other.Acquire(bounded(t), request(key)); !errors.As(err, new(*lease.HeldError)) {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-over:
+				t.Fatalf("called, and nobody did: %v", err)
+			case <-time.After(100 * time.Millisecond):
+			}
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+			if err := endOf(t, over); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// watched tells of every row that a call follows.
+func watched(s *Store, seen chan<- struct{}) {
+	follow := s.Follow
+	s.Follow = func(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
+		return follow(ctx, op, key, func(r cas.Row) bool { defer func() { seen <- struct{}{} }(); return enough(r) })
+	}
+}
+
+// A standby sees the renewals: it is granted the key a TTL after the last one.
+func TestStandbyWatchesRenewals(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	var now clock
+	holder, standby := b.open(t), b.open(t)
+	now.set(holder)
+	now.set(standby)
+	l := grant(t, holder, request("k"))
+	r := request("k")
+	held := func() time.Duration {
+		t.Helper()
+		var denied *lease.HeldError
+		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, &denied) {
+			t.Fatalf("%v, want a denial", err)
+		}
+		return denied.Remaining
+	}
+	held()
+	seen := make(chan struct{}, 100)
+	watched(standby, seen)
+	watching, enough := context.WithCancel(bounded(t))
+	over := make(chan error, 1)
+	go func() { over <- standby.Wait(watching, "k", time.Minute) }()
+	<-seen
+	now.advance(20 * time.Second)
+	if _, err := holder.Renew(bounded(t), l); err != nil {
+		t.Fatal(err)
+	}
+	<-seen
+	enough()
+	<-over
+	now.advance(25 * time.Second) // the holder is dead
+	if left := held(); left < 3*time.Second || left > 5*time.Second {
+		t.Errorf("%s are left, want 5 s since the renewal that was seen", left)
+	}
+	now.advance(held() - 350*time.Millisecond)
+	now.advance(held() + time.Millisecond)
+	if next, err := standby.Acquire(bounded(t), r); err != nil || next.Token <= l.Token {
+		t.Errorf("%+v, %v", next, err)
+	}
+}
+
+// A standby waits on the one connection that it has.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	holder := b.open(t)
+	l := grant(t, holder, request("k"))
+	var w networktest.Wire
+	standby := b.openWith(t, Options{Dialer: w.Dial})
+	if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+		t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() { over <- standby.Wait(bounded(t), "k", time.Minute) }()
+	time.Sleep(200 * time.Millisecond)
+	if err := holder.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := endOf(t, over); err != nil || w.Dials() != 1 {
+		t.Errorf("%d connections, %v", w.Dials(), err)
+	}
+}
+
+func TestShortTTL(t *testing.T) {
+	t.Parallel()
+	s, err := open(Options{Prefix: prefix}, place{host: "127.0.0.1", account: accountFor(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request("k")
+	r.TTL = 9 * time.Second
+	var failure *lease.StoreError
+	if _, err := s.Acquire(bounded(t), r); !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" {
+		t.Errorf("%v", err)
+	}
+}
+
+func accountFor(t *testing.T) string {
+	dir := t.TempDir()
+	for _, name := range []string{"token", "ca.crt", "namespace"} {
+		write(t, dir, name, "x")
+	}
+	return dir
+}

@@ -1,0 +1,36 @@
+package networktest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Renews renews as a holder does whose TTL is 15 s, for so long, and fails once there was
+// no answer for so long that a run had to end.
+func Renews(t *testing.T, s lease.Store, l lease.Lease, d time.Duration) {
+	t.Helper()
+	// One call may take TTL/15, and a holder goes on without an answer for TTL - margin -
+	// kill margin - grace - interval.
+	const attempt, before = time.Second, 5 * time.Second
+	answered := time.Now()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), attempt)
+		_, err := s.Renew(ctx, l)
+		cancel()
+		switch {
+		case err == nil:
+			answered = time.Now()
+		case errors.Is(err, lease.ErrLost):
+			t.Fatalf("the lease is lost: %v", err)
+		case time.Since(answered) > before:
+			t.Fatalf("no answer for %s: %v", time.Since(answered), err)
+		}
+	}
+	if time.Since(answered) > 2*time.Second {
+		t.Errorf("no answer in the end")
+	}
+}
