@@ -27,7 +27,8 @@ type APIServer struct {
 }
 
 // StartAPIServer starts one on an etcd of its own and waits until it serves. The first
-// test builds it, which takes minutes once per build cache.
+// test builds it, which takes minutes once per build cache. Without etcd, or what it is
+// built from, the test is skipped; where CI is set it fails.
 func StartAPIServer(t testing.TB) *APIServer {
 	t.Helper()
 	return StartAPIServerOn(t, StartEtcd(t), NewCertificates(t, t.TempDir()))
@@ -38,6 +39,9 @@ func StartAPIServer(t testing.TB) *APIServer {
 func StartAPIServerOn(t testing.TB, etcd *EtcdServer, certs Certificates) *APIServer {
 	t.Helper()
 	program, err := apiserver()
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip(err) // its modules are not on this machine
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
