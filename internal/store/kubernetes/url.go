@@ -18,7 +18,7 @@ const (
 // Factory is what package store knows of this one. An address holds no password.
 var Factory = location.Factory{
 	Schemes: []string{scheme},
-	Form:    urlForm,
+	Form:    scheme + ":",
 	Open: func(url string, o location.Options) (location.Store, error) {
 		s, err := New(Options{URL: url, Prefix: o.Prefix})
 		if err != nil {
