@@ -55,7 +55,7 @@ var (
 // holds no password.
 var Factory = location.Factory{
 	Schemes: []string{scheme},
-	Form:    "file:/DIR on this host",
+	Form:    "file:/DIR",
 	Open: func(url string, o location.Options) (location.Store, error) {
 		dir := strings.TrimPrefix(url, scheme+":")
 		if _, err := os.Lstat(dir); o.MustExist && errors.Is(err, fs.ErrNotExist) {
