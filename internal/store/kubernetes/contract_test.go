@@ -10,6 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // The clocks are moved on, not waited for: a lease that nobody watched outlives its TTL
@@ -71,4 +72,10 @@ func damages(b backend) []leasetest.Damage {
 		state("a grant of another boot", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"b"}}`),
 		state("a grant without a token", `{"version":1,"key":"KEY","grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"kubernetes"}}`),
 	}
+}
+
+func BenchmarkInvocation(b *testing.B) {
+	s := script.StartAPIServer(b)
+	file := s.Kubeconfig("leaderrun")
+	leasetest.Invocation(b, func() (lease.Store, error) { return open(Options{Prefix: prefix}, place{files: []string{file}}) })
 }

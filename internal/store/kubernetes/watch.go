@@ -19,6 +19,8 @@ const (
 	// lasts is how long one watch lasts, in seconds: proxies cut what is idle for five
 	// minutes, without a word to this side.
 	lasts = "240"
+	// shortWatch is one that nobody should begin again at once.
+	shortWatch = time.Second
 )
 
 // errExpired: the watch cannot go on from there, and something may have been missed.
@@ -61,15 +63,17 @@ func (s *Store) watchFrom(ctx context.Context, key string, r cas.Row, enough fun
 	}
 	defer end()
 	defer func() { _ = resp.Body.Close() }()
-	events := json.NewDecoder(resp.Body)
+	began, events := s.Now(), json.NewDecoder(resp.Body)
 	for {
 		var e struct {
 			Type   string
 			Object json.RawMessage
 		}
-		if err := events.Decode(&e); errors.Is(err, io.EOF) {
+		err := events.Decode(&e)
+		if errors.Is(err, io.EOF) && s.Now()-began > shortWatch {
 			return false, nil // its time is over
-		} else if err != nil {
+		}
+		if err != nil {
 			return false, err
 		}
 		switch e.Type {
