@@ -22,6 +22,8 @@ type access struct {
 	cert, key []byte
 	name      string // in the server's certificate, "": its host
 	insecure  bool
+	plugin    *plugin // says who asks, instead of token, cert and key
+	dir       string  // where the plugin is
 }
 
 // account is where Kubernetes puts a pod's service account.
@@ -64,8 +66,8 @@ func (p place) inPod() (access, error) {
 }
 
 // tls is how the next connection is secured.
-func (p place) tls(context.Context) (*tls.Config, error) {
-	a, err := p.find()
+func (s *Store) tls(ctx context.Context) (*tls.Config, error) {
+	a, err := s.who(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -123,16 +124,17 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 		"current-context: d":  "no context d",
 		contexts:              "no server",
 		with("server: h", ""): "https",
-		with(`server: "http://127.0.0.1:1"`, "token: s3cret"):         "https",
-		with(server+", proxy-url: http://s3cret", ""):                 "proxy",
-		with(server+", certificate-authority: /does/not/exist", ""):   "cannot be read",
-		with(server+", certificate-authority-data: s3cret", ""):       "base64",
-		with(server, "exec: {command: s3cret}"):                       "exec",
-		with(server, "auth-provider: {name: gcp}"):                    "auth-provider",
-		with(server, "as: s3cret"):                                    "needs as",
-		with(server, "username: admin, password: s3cret"):             "username",
-		with(server, "tokenFile: /does/not/exist"):                    "cannot be read",
-		with(server, "client-certificate: none, client-key: s3cretx"): "cannot be read",
+		with(`server: "http://127.0.0.1:1"`, "token: s3cret"):                                                         "https",
+		with(server+", proxy-url: http://s3cret", ""):                                                                 "proxy",
+		with(server+", certificate-authority: /does/not/exist", ""):                                                   "cannot be read",
+		with(server+", certificate-authority-data: s3cret", ""):                                                       "base64",
+		with(server, "exec: {command: s3cret}"):                                                                       "exec",
+		with(server, "exec: {command: s3cret, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Always}"): "exec",
+		with(server, "auth-provider: {name: gcp}"):                                                                    "auth-provider",
+		with(server, "as: s3cret"):                                                                                    "needs as",
+		with(server, "username: admin, password: s3cret"):                                                             "username",
+		with(server, "tokenFile: /does/not/exist"):                                                                    "cannot be read",
+		with(server, "client-certificate: none, client-key: s3cretx"):                                                 "cannot be read",
 	} {
 		_, err := open(Options{Prefix: prefix}, place{files: []string{write(t, dir, "config", text)}})
 		leasetest.RefusesURL(t, text, err, "s3cret")
@@ -143,6 +145,69 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 	if _, err := open(Options{Prefix: prefix}, place{files: []string{"/does/not/exist"}}); err == nil || !strings.Contains(err.Error(), "no kubeconfig") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A plugin says who asks, and is asked again once what it said has expired, or is not
+// accepted any more.
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	dir := t.TempDir()
+	write(t, dir, "plugin", `#!/bin/sh
+case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3 ;; esac
+echo asked >>`+dir+`/asked
+cat "$FILE" || exit 1
+`)
+	if err := os.Chmod(filepath.Join(dir, "plugin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	says := func(status string) {
+		write(t, dir, "status", `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{`+status+`}}`)
+	}
+	asked := func() int {
+		text, err := os.ReadFile(filepath.Join(dir, "asked"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "asked")
+	}
+	file := write(t, dir, "config", `
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u, namespace: jobs}}]
+clusters: [{name: c, cluster: {server: "https://`+b.Addr+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, env: [{name: FILE, value: `+dir+`/status}]}}}]
+`)
+	says(`"token":"leaderrun"`)
+	s := openAs(t, file, Options{})
+	l := grant(t, s, request("k"))
+	if asked() != 1 {
+		t.Errorf("asked %d times", asked())
+	}
+	renew := func() error { _, err := s.Renew(bounded(t), l); return err }
+	s.said.last.Token = "not any more"
+	var failure *lease.StoreError
+	if err := renew(); !errors.As(err, &failure) || failure.Permanent {
+		t.Errorf("a token that is not accepted any more: %v", err)
+	}
+	says(`"token":"client","expirationTimestamp":"2001-01-01T00:00:00Z"`)
+	if err := renew(); err != nil || asked() < 3 {
+		t.Errorf("asked %d times, %v", asked(), err)
+	}
+	if err := os.Remove(filepath.Join(dir, "status")); err != nil {
+		t.Fatal(err)
+	}
+	if err := renew(); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "No such file") {
+		t.Errorf("the plugin fails: %v", err)
+	}
+	pem := func(name string) string {
+		text, err := os.ReadFile(b.Certs.File(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strconv.Quote(string(text))
+	}
+	says(`"clientCertificateData":` + pem("client.pem") + `,"clientKeyData":` + pem("client.key"))
+	grant(t, openAs(t, file, Options{}), request("by-certificate"))
 }
 
 // Who may not, or is not known, is told so, for good.

@@ -58,6 +58,9 @@ func (s *Store) ask(ctx context.Context, method, path string, body map[string]an
 
 // judge turns what is no success into an error.
 func (s *Store) judge(a *answer) error {
+	if a.status == http.StatusUnauthorized {
+		s.said.forget()
+	}
 	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status >= 500 {
 		return a.serverError()
 	}
@@ -87,7 +90,7 @@ func (a *answer) serverError() error {
 
 // send is one request. Who asks is read anew.
 func (s *Store) send(ctx context.Context, method, path string, body map[string]any) (*http.Response, error) {
-	who, err := s.where.find()
+	who, err := s.who(ctx)
 	if err != nil {
 		return nil, err
 	}

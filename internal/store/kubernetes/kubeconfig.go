@@ -46,11 +46,11 @@ type user struct {
 	Key       string `yaml:"client-key"`
 	KeyData   string `yaml:"client-key-data"`
 	Token     string
-	TokenFile string `yaml:"tokenFile"`
-	Name      any    `yaml:"username"`
-	As        any    `yaml:"as"`
-	Exec      any    `yaml:"exec"`
-	Provider  any    `yaml:"auth-provider"`
+	TokenFile string  `yaml:"tokenFile"`
+	Name      any     `yaml:"username"`
+	As        any     `yaml:"as"`
+	Exec      *plugin `yaml:"exec"`
+	Provider  any     `yaml:"auth-provider"`
 	dir       string
 }
 
@@ -153,14 +153,16 @@ func (c cluster) read(a *access) (err error) {
 
 func (u user) read(a *access) (err error) {
 	switch {
-	case u.Exec != nil:
-		return unable("exec")
 	case u.Provider != nil:
 		return unable("auth-provider")
 	case u.As != nil:
 		return unable("as")
 	case u.Name != nil:
 		return unable("username")
+	}
+	if u.Exec != nil {
+		a.plugin, a.dir = u.Exec, u.dir
+		return u.Exec.check()
 	}
 	if a.cert, err = dataOr(u.CertData, u.Cert, u.dir); err != nil {
 		return err

@@ -54,6 +54,7 @@ type Store struct {
 	http   *http.Client
 	// accepted: the API server has accepted who this is.
 	accepted atomic.Bool
+	said     credentials
 }
 
 var (
@@ -95,7 +96,7 @@ func open(o Options, where place) (*Store, error) {
 	if _, err := where.find(); err != nil {
 		return nil, err
 	}
-	s.http = network.HTTP(o.Dialer, where.tls)
+	s.http = network.HTTP(o.Dialer, s.tls)
 	s.Store = cas.NewStore(cas.Config{Do: s.do, Follow: s.follow, Boot: boot, Settle: settle, Apart: apart})
 	return s, nil
 }
