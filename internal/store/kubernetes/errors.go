@@ -54,6 +54,9 @@ func (u untrusted) Error() string {
 
 // problem words what was said.
 func (e *serverError) problem() (text string, permanent bool, hint string) {
+	if e.status == http.StatusTooManyRequests { // in any form
+		return "it has too many requests", false, hintBusy
+	}
 	if !e.spoken {
 		return fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status), false, hintOther
 	}

@@ -5,6 +5,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,7 +141,7 @@ func TestShortTTL(t *testing.T) {
 	r := request("k")
 	r.TTL = 9 * time.Second
 	var failure *lease.StoreError
-	if _, err := s.Acquire(bounded(t), r); !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" {
+	if _, err := s.Acquire(bounded(t), r); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "10s") {
 		t.Errorf("%v", err)
 	}
 }
