@@ -155,6 +155,7 @@ func know(c *server.Config, ca string) error {
 var rights = map[string][]string{
 	"admin":     {"get", "create", "update", "watch", "list", "patch", "delete", "deletecollection"},
 	"leaderrun": {"get", "create", "update", "watch"}, // as deploy/kubernetes has it
+	"operator":  {"get", "create", "update", "watch", "list"},
 	"reader":    {"get"},
 	"nobody":    {},
 	"client":    {"get", "create", "update", "watch"}, // known by a certificate

@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 		{"redis", "testdata/script/run", script.Redis},
 		{"postgres", "testdata/script/run", script.Postgres},
 		{"etcd", "testdata/script/run", script.Etcd},
+		{"kubernetes", "testdata/script/run", script.Kubernetes},
 		{"redis-only", "testdata/script/redis", script.Redis},
 		{"postgres-only", "testdata/script/postgres", script.Postgres},
 		{"kubernetes-only", "testdata/script/kubernetes", script.Kubernetes},

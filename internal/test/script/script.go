@@ -197,6 +197,7 @@ func setup(env *testscript.Env, store Store) error {
 	env.Setenv("HOME", home)
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
 	env.Setenv("XDG_RUNTIME_DIR", runtime)
+	env.Setenv("TTL", "3s")
 	env.Setenv(markName, s.mark("exec"))
 	env.Defer(s.sweep)
 	switch store {
@@ -211,7 +212,9 @@ func setup(env *testscript.Env, store Store) error {
 	case Kubernetes:
 		s.api = StartAPIServer(s.t)
 		env.Setenv("STORE", "kubernetes:")
-		env.Setenv("KUBECONFIG", s.api.Kubeconfig("leaderrun"))
+		env.Setenv("TTL", "10s")                               // no less
+		env.Setenv("KUBECONFIG", s.api.Kubeconfig("operator")) // who may list
+		env.Setenv("RUNS", s.api.Kubeconfig("leaderrun"))      // who may not
 	default:
 		env.Setenv("STORE", "file:"+filepath.Join(env.WorkDir, storeDir))
 	}
