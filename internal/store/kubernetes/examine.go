@@ -35,9 +35,9 @@ func clocks(server, host time.Time, took time.Duration) lease.Finding {
 	behind, ahead := server.Sub(host), host.Add(-took).Sub(server.Add(time.Second))
 	if off := max(behind, ahead); off > apart*time.Millisecond {
 		return lease.Finding{
-			Subject: "clock", Verdict: lease.Doubtful, Text: fmt.Sprintf("the API server's differs from this host's by %s", off.Round(time.Second)),
+			Subject: "clocks", Verdict: lease.Doubtful, Text: fmt.Sprintf("the API server's differs from this host's by %s", off.Round(time.Second)),
 			Hint: fmt.Sprintf("look after the time of all API servers: theirs may differ by %s, this host's does not matter", apart*time.Millisecond-time.Second),
 		}
 	}
-	return lease.Finding{Subject: "clock", Verdict: lease.Fine, Text: fmt.Sprintf("the API server's is that of this host; between API servers %s is allowed", apart*time.Millisecond-time.Second)}
+	return lease.Finding{Subject: "clocks", Verdict: lease.Fine, Text: fmt.Sprintf("the API server's is that of this host; between API servers %s is allowed", apart*time.Millisecond-time.Second)}
 }

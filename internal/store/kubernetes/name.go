@@ -3,14 +3,27 @@ package kubernetes
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// simple is a DNS name, as names of Leases are.
-var simple = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+// isDNSName says whether text could be the name of a Lease, were it short enough. No
+// regular expression: that costs every start of leaderrun a quarter of a millisecond.
+func isDNSName(text string) bool {
+	for part := range strings.SplitSeq(text, ".") {
+		if !isLabel(part) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLabel(part string) bool {
+	return part != "" && part[0] != '-' && part[len(part)-1] != '-' && strings.IndexFunc(part, func(r rune) bool { return r != '-' && !inLabel(r) }) < 0
+}
+
+func inLabel(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 
 // apartMark stands in the names of keys that are no DNS names, and in no others.
 const apartMark = "--"
@@ -20,7 +33,7 @@ const apartMark = "--"
 // name. A prefix with a dot could end where a key begins: it is one for a digest.
 func objectName(prefix, key string) string {
 	plain := prefix + "." + key
-	if simple.MatchString(plain) && !strings.Contains(plain, apartMark) && !strings.Contains(prefix, ".") {
+	if isDNSName(plain) && !strings.Contains(plain, apartMark) && !strings.Contains(prefix, ".") {
 		return plain
 	}
 	sum := sha256.Sum256([]byte(prefix + " " + key)) // neither has a space
@@ -33,7 +46,7 @@ func readable(text string) string {
 	var b strings.Builder
 	gap := false
 	for _, r := range strings.ToLower(text) {
-		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+		if !inLabel(r) {
 			gap = true
 			continue
 		}

@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -46,8 +45,6 @@ func refusal(problem, hint string) error {
 	return &lease.StoreError{Op: "kubernetes store", Err: errors.New(problem), Permanent: true, Hint: hint}
 }
 
-var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
 func parseURL(text string) (place, error) {
 	rest, ok := strings.CutPrefix(text, scheme+":")
 	if !ok {
@@ -62,7 +59,7 @@ func parseURL(text string) (place, error) {
 	}
 	at := strings.LastIndexByte(rest, '/')
 	p := place{namespace: rest[at+1:]}
-	if !label.MatchString(p.namespace) {
+	if !isLabel(p.namespace) || len(p.namespace) > 63 {
 		return place{}, refusal("the address does not end with the name of a namespace", "write "+urlForm)
 	}
 	if at < 0 {
