@@ -149,15 +149,21 @@ func (b backend) lateWrites(t *testing.T) *lateWrites {
 	to.Transport = b.http.Transport
 	p := &lateWrites{kept: make(chan *http.Request, 1), to: to}
 	s := httptest.NewUnstartedServer(p)
-	cert, err := tls.LoadX509KeyPair(b.Certs.File("server.pem"), b.Certs.File("server.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	s.TLS = certificateOf(t, b.Certs)
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	p.addr = s.Listener.Addr().String()
 	return p
+}
+
+// certificateOf is that of a server.
+func certificateOf(t *testing.T, certs script.Certificates) *tls.Config {
+	t.Helper()
+	cert, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}}
 }
 
 func (p *lateWrites) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -113,7 +113,9 @@ func (s *Store) heed(r *cas.Row, now spec) {
 	if now.Acquired.IsZero() {
 		r.Grant.Acquired, r.Grant.Started = instant.Up, 0
 	}
-	r.Beat = now.Renewed.UnixMilli()
+	if r.Beat = -1; !now.Renewed.IsZero() {
+		r.Beat = -now.Renewed.UnixMilli() // unlike all of ours, which must not begin from it
+	}
 }
 
 // endless is the TTL of a lease that says no duration.
@@ -187,8 +189,9 @@ func (was spec) of(v cas.Value) spec {
 	}
 	now.Holder = string(g.Holder)
 	now.Acquired, now.Renewed = time.UnixMilli(g.Started).UTC(), time.UnixMilli(v.Beat).UTC()
-	// To the second above: others must not take it earlier.
-	now.Seconds = min(math.MaxInt32, max(1, (g.Expires-v.Beat+999)/1000))
+	// Others count it from when they see the renewal, so it may be too long and not too
+	// short: to the second above, with all of the minimum hold, and by no clock.
+	now.Seconds = min(math.MaxInt32, (max(g.TTL, g.MinHold-g.Acquired)+999)/1000)
 	return now
 }
 

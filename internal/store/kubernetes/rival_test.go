@@ -98,6 +98,35 @@ func TestRivalLeads(t *testing.T) {
 	awaits(t, "rival that leads", func() bool { return next.Said("leads") })
 }
 
+// Nobody's clock but the candidate's own ends the lease of a program whose clock is
+// wrong, and none shortens what leaderrun says of its own.
+func TestClocksOfRivals(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	for key, renewed := range map[string]string{"ahead": "2100-01-01T00:00:00.000000Z", "behind": "2001-01-01T00:00:00.000000Z"} {
+		b.put(t, key, map[string]any{"spec": map[string]any{
+			"holderIdentity": "rival", "leaseDurationSeconds": 6, "acquireTime": renewed, "renewTime": renewed, "leaseTransitions": 4,
+		}})
+		s := b.open(t)
+		var now clock
+		now.set(s)
+		var denied *lease.HeldError
+		if _, err := s.Acquire(bounded(t), request(key)); key == "ahead" && (!errors.As(err, &denied) || denied.Remaining > 6*time.Second) {
+			t.Errorf("%s: %v", key, err)
+		}
+		now.advance(6*time.Second + time.Millisecond)
+		r := request(key)
+		l := grant(t, s, r)
+		if _, err := s.Renew(bounded(t), l); err != nil {
+			t.Error(err)
+		}
+		spec := b.lease(t, key)["spec"].(map[string]any)
+		if year := spec["renewTime"].(string)[:4]; year == "2100" || year == "2001" || spec["leaseDurationSeconds"] != 30.0 || spec["leaseTransitions"] != 5.0 {
+			t.Errorf("%s: %v", key, spec)
+		}
+	}
+}
+
 // What a person writes with kubectl.
 func TestEdited(t *testing.T) {
 	t.Parallel()

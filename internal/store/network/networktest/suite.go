@@ -40,9 +40,6 @@ func CallsOf(s interface {
 	}
 }
 
-// patience bounds a call that should end soon.
-const patience = 30 * time.Second
-
 // TryOnce wants each call to fail after one try, which tries counts: trying again is the
 // decision of the caller, who knows whether it may.
 func TryOnce(t *testing.T, calls Calls, tries func() int) {
@@ -50,7 +47,7 @@ func TryOnce(t *testing.T, calls Calls, tries func() int) {
 	for range 3 {
 		for op, call := range calls {
 			before := tries()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), Patience)
 			if err := call(ctx); err == nil || tries() != before+1 {
 				t.Errorf("%s: error %v, %d tries", op, err, tries()-before)
 			}
@@ -124,7 +121,7 @@ func RenewDuringWait(t *testing.T, s lease.Store, l lease.Lease, w *Wire, waits 
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error)
 	go func() { waited <- s.Wait(ctx, l.Key, time.Minute) }()
-	for until := time.Now().Add(patience); !strings.Contains(w.Sent(), waits); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(Patience); !strings.Contains(w.Sent(), waits); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("it has not sent %s", waits)
 		}

@@ -1,0 +1,79 @@
+//go:build linux
+
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/store/network"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// at opens a store by the address of something that is no API server.
+func at(t *testing.T, addr string, dial network.Dial) *Store {
+	t.Helper()
+	return openAs(t, script.WriteKubeconfig(t, addr, script.NewCertificates(t, t.TempDir()), "sesame"), Options{Dialer: dial})
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	silent := networktest.NeverAnswers(t)
+	networktest.EndWithContext(t, networktest.CallsOf(at(t, silent, nil)))
+	var refusing networktest.Refusing
+	calls := networktest.CallsOf(at(t, "127.0.0.1:1", refusing.Dial))
+	networktest.WantRefused(t, calls, "Kubernetes at 127.0.0.1:1")
+	networktest.TryOnce(t, calls, refusing.Dials)
+	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", func(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) error {
+		_, err := at(t, "h:443", dial).Acquire(bounded(t), request("k"))
+		return err
+	})
+}
+
+// What stands at the address may be no API server, or one that cannot answer now.
+func TestAnswersOfOthers(t *testing.T) {
+	t.Parallel()
+	certs := script.NewCertificates(t, t.TempDir())
+	said := func(status int, reason string) string {
+		text, err := json.Marshal(map[string]any{"kind": "Status", "code": status, "reason": reason, "message": "\x1b[2J " + reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for name, c := range map[string]struct {
+		status     int
+		text       string
+		permanent  bool
+		says, hint string
+	}{
+		"a web page":           {200, "<html>s3cret</html>", false, "something else", "what the address names"},
+		"another object":       {200, `{"kind":"Pod"}`, false, "something else", "what the address names"},
+		"an error of a proxy":  {502, "bad gateway", false, "HTTP status 502", "what the address names"},
+		"not found at all":     {404, "404 page not found", false, "HTTP status 404", "what the address names"},
+		"no such API":          {404, said(404, "NotFound"), true, "NotFound", "kubectl get namespace"},
+		"too many requests":    {429, "later", false, "too many requests", "readyz"},
+		"it does not answer":   {504, said(504, "Timeout"), false, "Timeout", "readyz"},
+		"a token of nobody":    {401, said(401, "Unauthorized"), true, "who asks", "whoami"},
+		"not allowed":          {403, said(403, "Forbidden"), true, "Forbidden", "get, create, update and watch"},
+		"a redirect elsewhere": {302, "", false, "HTTP status 302", "what the address names"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.text))
+			}))
+			server.TLS = certificateOf(t, certs)
+			server.StartTLS()
+			defer server.Close()
+			s := openAs(t, script.WriteKubeconfig(t, server.Listener.Addr().String(), certs, "token"), Options{})
+			_, err := s.Acquire(bounded(t), request("k"))
+			networktest.WantError(t, err, c.permanent, c.says, c.hint)
+		})
+	}
+}
