@@ -74,7 +74,7 @@ func Kept(t *testing.T, b Backing) {
 		t.Fatal(err)
 	}
 	b.Load(t, keptKey, strings.TrimSuffix(string(text), "\n"))
-	_, err = s.Acquire(bounded(t), rival(lease.Request{Key: keptKey, TTL: time.Second}))
+	_, err = s.Acquire(bounded(t), rival(lease.Request{Key: keptKey, TTL: time.Minute}))
 	refused, ok := errors.AsType[*lease.StoreError](err)
 	if !ok || !refused.Permanent || !strings.Contains(err.Error(), "newer leaderrun") || !strings.Contains(refused.Hint, "update leaderrun") {
 		t.Errorf("a state of a newer form: %v", err)
@@ -132,7 +132,7 @@ func understood(t *testing.T, s operated, want lease.Status) {
 	if _, err := s.Resume(bounded(t), keptKey); err != nil {
 		t.Fatal(err)
 	}
-	r := rival(lease.Request{Key: keptKey, TTL: time.Second, Period: want.Period, Exact: true, Tick: want.Served})
+	r := rival(lease.Request{Key: keptKey, TTL: time.Minute, Period: want.Period, Exact: true, Tick: want.Served})
 	done(t, s, r)
 	r.Tick = want.Tick + want.Period.Milliseconds()
 	if l := (Harness{}).Grant(t, s, r); l.Token <= want.Token {

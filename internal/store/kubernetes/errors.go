@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -52,6 +53,8 @@ func (u untrusted) Error() string {
 	return fmt.Sprintf("the annotation %s of the lease %s cannot be trusted: %v", stateAnnotation, u.name, u.err)
 }
 
+func (u untrusted) Unwrap() error { return u.err }
+
 // problem words what was said.
 func (e *serverError) problem() (text string, permanent bool, hint string) {
 	if e.status == http.StatusTooManyRequests { // in any form
@@ -85,7 +88,7 @@ func (s *Store) storeError(ctx context.Context, op string, err error) error {
 	case errors.As(err, &unreadable): // a file of the service account or the kubeconfig
 		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
 	case errors.As(err, &bad):
-		text, e.Permanent, e.Hint = err.Error(), true, fmt.Sprintf(hintObject, bad.name)
+		text, e.Permanent, e.Hint = err.Error(), true, leasestate.Hint(err, fmt.Sprintf(hintObject, bad.name))
 	case errors.As(err, &said):
 		text, e.Permanent, e.Hint = said.problem()
 		login = said.status == http.StatusUnauthorized
