@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -32,7 +33,7 @@ func TestKubernetesOnly(t *testing.T) {
 		}
 		var job batchv1.CronJob
 		var service appsv1.Deployment
-		into := map[string]any{"CronJob": &job, "Deployment": &service, "Role": &role, "RoleBinding": &binding, "ServiceAccount": &account, "Secret": &secret}[r.GetKind()]
+		into := map[string]any{"CronJob": &job, "Deployment": &service, "Role": &role, "RoleBinding": &binding, "ServiceAccount": &account, "Secret": &secret, "PodDisruptionBudget": new(policyv1.PodDisruptionBudget)}[r.GetKind()]
 		if into == nil {
 			t.Fatalf("a %s is not tested", r.GetKind())
 		}
