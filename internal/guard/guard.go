@@ -52,8 +52,10 @@ const Refused = 125
 const exitDone = 0
 
 // threads that the guard may need beside its first one: one waits for children, and
-// two run Go while those two are in system calls.
-const threads = 3
+// two run Go while those two are in system calls. On a busy machine two more may have
+// left a system call, found no processor, and not yet gone to sleep: the runtime then
+// starts others.
+const threads = 5
 
 // endings are the signals that end a process and may reach a whole service at
 // once. The guard survives them: the elector decides. Those that stop a process

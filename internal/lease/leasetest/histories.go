@@ -26,7 +26,10 @@ import (
 // its begin and its end, in which a store that does one call at a time would
 // have given the same answers.
 
-var onlySeed = flag.Int64("concurrent-history", -1, "play the concurrent history of this seed only, over and over")
+var (
+	histories = flag.Int("concurrent-histories", 400, "play so many histories of clients that call at the same time")
+	onlySeed  = flag.Int64("concurrent-history", -1, "play the concurrent history of this seed only, over and over")
+)
 
 const (
 	// sideBySide histories are played at a time, to fill each other's waits.
@@ -36,12 +39,12 @@ const (
 	crowd, deeds = 4, 4
 )
 
-// Histories plays n random concurrent histories against the store of h, those of
-// the seeds from 0 on. A seed gives what the clients do next after each answer,
-// not how their calls mix. A store without settling for keys that it has never
-// seen is faster.
-func Histories(t *testing.T, h Harness, n int) {
+// Histories plays random concurrent histories against the store of h, those of the
+// seeds from 0 on. A seed gives what the clients do next after each answer, not how
+// their calls mix. A store without settling for keys that it has never seen is faster.
+func Histories(t *testing.T, h Harness) {
 	t.Helper()
+	n := *histories
 	if testing.Short() {
 		n = min(n, 200)
 	}

@@ -160,7 +160,7 @@ func harnessOf(fault string) Harness {
 	return Harness{Unit: time.Second, Open: func(*testing.T) lease.Store { return inMemory{fault, all} }}
 }
 
-func TestHistories(t *testing.T) { Histories(t, harnessOf(""), 2000) }
+func TestHistories(t *testing.T) { Histories(t, harnessOf("")) }
 
 // The checker sees whatever is wrong.
 func TestHistoriesOfBrokenStores(t *testing.T) {

@@ -45,7 +45,7 @@ func TestHistories(t *testing.T) {
 		s := b.open(t)
 		s.Settle = 0 // every key is new, and its first grant would wait
 		return s
-	}}, 300) // each call costs two answers and a sync of the disk
+	}})
 }
 
 // damages are values that leaderrun does not write.

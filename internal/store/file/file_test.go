@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store { return open(t, dir) }}, 2000)
+	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store { return open(t, dir) }})
 }
 
 func open(t *testing.T, dir string) *Store {

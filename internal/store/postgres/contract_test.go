@@ -43,7 +43,7 @@ func TestHistories(t *testing.T) {
 	b := trustingBackend(t)
 	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
 		return openWith(t, Options{URL: b.URL + "?sslmode=disable"})
-	}}, 2000)
+	}})
 }
 
 // trustingBackend has a table and asks for no password. A new connection costs a

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-const schedules = 300
+const schedules = 200
 
 // The same seed brings the same, to the nanosecond. The race detector shuffles
 // goroutines, and so does, now and then, a kernel that takes the processor away for
