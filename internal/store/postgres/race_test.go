@@ -135,7 +135,7 @@ func TestLockedTable(t *testing.T) {
 			if _, err := locker.Exec(bounded(t), "BEGIN; "+lock).ReadAll(); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			_, err := s.Renew(ctx, l)
 			networktest.WantError(t, err, false, "canceling statement due to lock timeout", "another transaction locks the table")
