@@ -65,6 +65,19 @@ func childrenByParent(parent int) (pids []int, all bool) {
 	return pids, all
 }
 
+// Descends reports whether pid is ancestor, a child of it, a child's child and so on. It
+// is false once pid has been reaped.
+func Descends(pid, ancestor int) bool {
+	for pid > 1 && pid != ancestor {
+		parent, err := parentOf(pid)
+		if err != nil {
+			return false
+		}
+		pid = parent
+	}
+	return pid == ancestor
+}
+
 // parentOf returns a process's parent, 0 if it has none here. It is the fourth field of
 // stat; the second one, a name in parentheses, may contain anything.
 func parentOf(pid int) (int, error) {

@@ -78,6 +78,9 @@ func Inherited(fd int) bool {
 // ChildrenOf knows none: children are not listed here.
 func ChildrenOf(int) (pids []int, all bool) { return nil, true }
 
+// Descends knows no parents.
+func Descends(pid, ancestor int) bool { return pid == ancestor }
+
 // Children knows none either.
 type Children struct{}
 

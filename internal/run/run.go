@@ -36,7 +36,7 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status)
 	if c.Wait > 0 { // a candidate that does not stand by is likely to be skipped
 		commands.Prepare() // first: the guard gets ready while the store is asked
 	}
-	signals := listen(runner.HasTerminal(), commands.IsGuard)
+	signals := listen(runner.HasTerminal(), commands.Holds)
 	watching, finish := newObservers(c, log.With(observe.KeyAttr, c.Key), line, commands, signals.received, status)
 	defer finish()
 	file := &leaseFile{log: log.With(observe.KeyAttr, c.Key), dirs: leasefile.Dirs()}

@@ -31,7 +31,7 @@ var meanings = []struct {
 // listener catches the signals of a run.
 type listener struct {
 	terminal bool
-	isGuard  func(pid int) bool
+	holds    func(pid int) bool
 	caught   chan os.Signal
 	received chan campaign.Received
 	// ready is closed when all signals are caught. Until then they have their
@@ -42,9 +42,9 @@ type listener struct {
 // listen begins to catch the signals. Without a terminal none comes from one. It
 // works in the background: the runtime takes half a millisecond, in which the store
 // can be asked.
-func listen(terminal bool, isGuard func(pid int) bool) *listener {
+func listen(terminal bool, holds func(pid int) bool) *listener {
 	l := &listener{
-		terminal: terminal, isGuard: isGuard, caught: make(chan os.Signal, 16),
+		terminal: terminal, holds: holds, caught: make(chan os.Signal, 16),
 		received: make(chan campaign.Received), ready: make(chan struct{}),
 	}
 	go l.catch()
@@ -88,7 +88,10 @@ func (l *listener) catch() {
 			if s == m.signal {
 				r := m.Received
 				_, process, pid := sender.Of(m.signal)
-				alone := process && !l.isGuard(pid) // the guard continues leaderrun with the command
+				// The guard continues leaderrun with the command. A program that stops
+				// itself, as vi does, sends to its whole process group: passed on, the
+				// signal might come after the shell's fg, and stop it once more.
+				alone := process && !l.holds(pid)
 				r.Signal, r.FromTerminal = int(m.signal), r.FromTerminal && l.terminal && !alone
 				l.received <- r
 			}

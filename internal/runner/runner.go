@@ -224,11 +224,12 @@ func (r *Runner) settleIn() error {
 	return nil
 }
 
-// IsGuard reports whether the process is the guard.
-func (r *Runner) IsGuard(pid int) bool {
+// Holds reports whether the process is the guard, or one of the tree below it.
+func (r *Runner) Holds(pid int) bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.now != nil && r.now.guard.pid == pid
+	held := r.now
+	r.mu.Unlock()
+	return held != nil && proc.Descends(pid, held.guard.pid)
 }
 
 // self is this program, also when its file has been replaced since it started.

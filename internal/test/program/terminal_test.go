@@ -257,6 +257,15 @@ func TestTerminal(t *testing.T) {
 			s.expect("4 and 4\r\n")
 			s.status(3)
 		},
+		// As vi does when it stops itself. A signal that came once more, and after fg, would
+		// stop it again.
+		"what the command sends to its group arrives once": func(s *terminal) {
+			s.needs("perl") // bash makes one of two that come in a row
+			s.enter(`leaderrun perl -e '$SIG{TSTP} = sub { $n++ }; kill TSTP => 0; select undef, undef, undef, 0.02 for 1..25; print "stops: $n\n"'` + "\n")
+			if n := s.expect(`stops: (\d+)\r\n`); n != "1" {
+				s.t.Errorf("it arrived %s times", n)
+			}
+		},
 		"ctrl-c while standing by": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
 			s.enter("leaderrun -v --wait forever true\n")
