@@ -336,3 +336,43 @@ func TestIdle(t *testing.T) {
 		}
 	})
 }
+
+// A server that comes back with an older state remembers a lease that had ended before
+// the holder with the larger token was granted the key. That holder takes it back, unless
+// the other one has shown that it lives.
+func TestOlderStateGivesWay(t *testing.T) {
+	before, after := noon, noon.later(1000)
+	before.Server, after.Server = "s1", "s2"
+	st := New("k")
+	older := granted(t, &st, request("k"), before)
+	saved := st
+	must(t, st.Release(older, lease.Result{}, before))
+	newer := granted(t, &st, request("k"), before)
+	for name, test := range map[string]struct {
+		renewed, cooling bool
+		by               lease.Lease
+		want             error
+	}{
+		"the newer holder takes it back":               {by: newer},
+		"also during the older one's minimum hold":     {by: newer, cooling: true},
+		"the older holder lives":                       {by: newer, renewed: true, want: lease.ErrLost},
+		"the newer one's token is the smaller one now": {by: lease.Lease{Key: "k", Holder: newer.Holder, Token: older.Token, TTL: newer.TTL}, want: lease.ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := saved
+			grant := *saved.Grant
+			st.Grant = &grant
+			if grant.Cooldown = test.cooling; test.renewed {
+				_, err := st.Renew(older, after)
+				must(t, err)
+			}
+			back, err := st.Renew(test.by, after)
+			if !errors.Is(err, test.want) || err == nil && (!back.Reasserted || st.Grant.Holder != newer.Holder || st.Token != newer.Token) {
+				t.Fatalf("%+v, %v, want %v", back, err, test.want)
+			}
+			if _, err := st.Renew(older, after); test.want == nil && !errors.Is(err, lease.ErrLost) {
+				t.Errorf("the older one: %v, want it lost", err)
+			}
+		})
+	}
+}

@@ -25,7 +25,7 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 	if st.Token == 0 && now.Serving <= max(2*r.TTL.Milliseconds(), serving) {
 		wait(now.Settle, lease.SettleFresh)
 	}
-	if st.Server != "" && now.Server != "" && st.Server != now.Server {
+	if st.remembered(now) {
 		wait(now.Settle, lease.SettleRestarted)
 	}
 	g := st.Grant

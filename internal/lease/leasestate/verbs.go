@@ -83,7 +83,7 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 		g.extend(now)
 		g.Offered = l.Offered
 	// A state that is behind the lease has been lost.
-	case g.lives(now) || st.Token >= l.Token || slices.Contains(st.Released, l.Holder):
+	case g.lives(now) && !st.remembered(now) || st.Token >= l.Token || slices.Contains(st.Released, l.Holder):
 		return lease.Lease{}, lease.ErrLost
 	default:
 		st.grant(l.Token, &Grant{
@@ -97,6 +97,14 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 	renewed := st.lease(l.Period, l.Exact)
 	renewed.Reasserted, renewed.Offered = l.Reasserted, l.Offered
 	return renewed, nil
+}
+
+// remembered says that nobody was granted the key, or renewed it, since this server
+// serves: another one did, of which this one knows, or this one before a restart. A
+// grant with a smaller token than a holder's own had then ended before that holder was
+// granted the key, and what is left of it is an older state that came back.
+func (st *State) remembered(now Instant) bool {
+	return st.Server != "" && now.Server != "" && st.Server != now.Server
 }
 
 // Release is [lease.Store]'s. It may be called again after a lost reply, and after a loss: whatever of

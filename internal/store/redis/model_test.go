@@ -344,11 +344,11 @@ func (m *model) renew(c call) []any {
 		return m.answer(0, "newer", m.value)
 	case m.value == "cooldown:"+c.holder, m.value == "revoked:"+c.holder:
 		return m.answer(0, strings.TrimSuffix(m.value, ":"+c.holder), m.value)
-	case m.value != "" && m.value != c.holder:
+	case m.value != "" && m.value != c.holder && !m.older(c.token):
 		return m.answer(0, "other", m.value)
 	case m.value == "" && m.holder != c.holder && (counter == c.token || slices.Contains(m.released, c.holder)):
 		return m.answer(0, "released", "")
-	case m.value == "":
+	case m.value != c.holder:
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
 		m.mark(m.memoryEnd)
 		m.offer(c)
@@ -393,6 +393,12 @@ func (m *model) offer(c call) {
 	if m.offered = ""; c.offered {
 		m.offered = fmt.Sprint(c.token)
 	}
+}
+
+// older says that what stands at the key came back with an older state.
+func (m *model) older(token int64) bool {
+	why, _ := m.kind()
+	return why != "foreign" && m.token != none && m.token < token && m.server != "" && m.self != "" && m.server != m.self
 }
 
 func (m *model) release(c call) []any {

@@ -30,7 +30,13 @@ if value == me and (token or 0) <= mine then
   redis.pcall('PEXPIRE', STATE, keep)
   return {1, now, asked}
 end
-if value then
+-- An older lease that nobody renewed since this server serves had ended before this holder was granted the key: what is
+-- left of it came back with an older state. It gives way; if its holder lived, its next renewal would find a newer token.
+local function over()
+  local why, id = kind(value)
+  return why ~= 'foreign' and id ~= me and token and token < mine and st.server ~= '' and server ~= '' and st.server ~= server
+end
+if value and not over() then
   local why = 'other'
   if value == me then why = 'newer' end
   for _, mark in ipairs({'cooldown', 'revoked'}) do
@@ -38,7 +44,7 @@ if value then
   end
   return {0, now, why, string.sub(value, 1, 256)}
 end
--- The key is gone: it has expired by this server's clock, which may have been set, or it was lost. As long as nobody was
+-- The key is gone, or as good as gone: it has expired by this server's clock, which may have been set, or it was lost. As long as nobody was
 -- granted it since and it was not released it is taken back, whatever that clock says, for the holder's own clock is the
 -- one that counts: it sends no renewal after its stop-by. What that means for a renewal that
 --  comes late: its holder's tree is dead, and the lease stands for a ttl, unless its holder, if it lives, releases it first;

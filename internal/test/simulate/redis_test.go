@@ -22,6 +22,7 @@ const (
 // redisServer runs the scripts of Redis.
 type redisServer struct {
 	*miniredis.Miniredis
+	w     *world
 	saved snapshot
 }
 
@@ -33,14 +34,14 @@ type snapshot struct {
 }
 
 func newRedis(w *world) backend {
-	r := &redisServer{Miniredis: miniredis.NewMiniRedis()}
+	r := &redisServer{Miniredis: miniredis.NewMiniRedis(), w: w}
 	r.ClockTTL(true)
 	if c, err := r.Dial(); err == nil { // it has a server once somebody has called
 		_ = c.Close()
 	}
 	r.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 		if command == "INFO" {
-			c.WriteBulk(fmt.Sprintf("run_id:%040x\r\nmaster_replid:5e\r\n", w.server.Load()))
+			c.WriteBulk(fmt.Sprintf("run_id:%x5e\r\nmaster_replid:5e\r\n", w.server.Load())) // the scripts read the first twenty digits
 		}
 		return command == "INFO"
 	})
@@ -126,6 +127,7 @@ func (r *redisServer) evict(way int, span time.Duration) string {
 	}
 	_ = r.Set(leaseKey, foreign)
 	r.SetTTL(leaseKey, span)
+	r.w.takenOut()
 	return "somebody else's program takes the key"
 }
 

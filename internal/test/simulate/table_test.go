@@ -219,7 +219,15 @@ func (t *table) save()    { t.mu.Lock(); defer t.mu.Unlock(); t.saved = t.row.cl
 func (t *table) restore() { t.mu.Lock(); defer t.mu.Unlock(); t.row = t.saved.clone() }
 func (t *table) clear()   { t.mu.Lock(); defer t.mu.Unlock(); t.row = row{State: leasestate.New(key)} }
 
-func (t *table) evict(int, time.Duration) string { t.clear(); return "the row is deleted" }
+// evict deletes the row. A server that has served for long then knows that nobody has
+// asked for the key: the lease has been taken out.
+func (t *table) evict(int, time.Duration) string {
+	t.clear()
+	if t.now().Serving > 90_000 {
+		t.w.takenOut()
+	}
+	return "the row is deleted"
+}
 
 func (t *table) close() {
 	t.mu.Lock()

@@ -191,7 +191,7 @@ func (w *world) stepClock(step time.Duration, rate float64) {
 	defer w.mu.Unlock()
 	w.noteLocked("the store's clock is set by %s, its rate is %.4f", step, rate)
 	if w.lastFault = w.at(); step > 0 {
-		w.stepped = w.at()
+		w.stepped = w.at() + w.longestTTL()/15 // an attempt may have read the clock before
 	} else {
 		w.setBack -= step
 	}
@@ -286,23 +286,23 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	const noise = 20 * time.Millisecond
 	// Anybody may make a lease as short as it was when the clock has been set back.
 	changed := (after.until-before.until).Abs() > noise && !(w.setBack > 0 && after.until < before.until)
-	if x := before.value; x != "" && x != foreign && (after.value != x || changed) {
+	if x := before.value; x != "" && w.forgot > 0 && after.value != x && after.token > before.token && w.store.names(request, after.value) && !w.lives(strings.TrimPrefix(x, "cooldown:")) {
+		w.noteLocked("%s: takes its lease back from %s", p, x)
+	} else if x != "" && x != foreign && (after.value != x || changed) {
 		if !w.store.names(request, strings.TrimPrefix(x, "cooldown:")) {
 			w.failLocked("I6: a request of %s changed the lease of %s", p, x)
 		}
 		if after.value != x {
 			w.noteLocked("%s: releases %s", p, x)
-			for _, t := range w.live {
-				if string(t.lease.Holder) == x {
-					w.failLocked("I6: %s was released while its tree lives", x)
-				}
+			if w.lives(x) {
+				w.failLocked("I6: %s was released while its tree lives", x)
 			}
 		}
 	}
 	if x := after.value; x != "" {
 		w.until[x] = max(w.until[x], after.until)
 		for _, t := range w.live {
-			if string(t.lease.Holder) == x && w.store.names(request, x) {
+			if string(t.lease.Holder) == x && w.store.names(request, x) && (before.value != x || after.until > before.until) {
 				t.out, t.seen = 0, w.at()
 			}
 		}
@@ -322,6 +322,17 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 			w.jobs.granted(after.tick)
 		}
 	}
+}
+
+// takenOut is called when somebody else has taken the lease out of the store.
+func (w *world) takenOut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.taken = w.at()
+}
+
+func (w *world) lives(holder string) bool {
+	return slices.ContainsFunc(w.live, func(t *tree) bool { return string(t.lease.Holder) == holder })
 }
 
 // born is called when a command starts.
@@ -424,9 +435,6 @@ func (w *world) forget(lose func() (what string)) {
 	w.noteLocked("the store forgets: %s", what)
 	w.evicted = w.evicted || after.value != "" && after.token == 0
 	w.forgot, w.lastFault = w.at(), w.at()
-	if after.value == foreign && before.value != foreign {
-		w.taken = w.at()
-	}
 	if w.jobs != nil {
 		w.jobs.forget(after.ticks != before.ticks)
 	}
