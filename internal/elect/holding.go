@@ -28,12 +28,15 @@ func (m *machine) holding(e Event) {
 	case NoAnswer:
 		m.unanswered(e.Err)
 	case Pinged:
+		asked := m.InFlight
+		m.Listening, m.ListenAt = false, m.now
 		m.signOfLife()
-		m.listenAgain()
+		if !asked { // else with the answer: until then the store may call again and again
+			m.listenAgain()
+		}
 	case Broken:
 		m.broken()
 	case ClockSet: // a paused machine does not know how long it stood still, the store does
-		m.Dated = m.InFlight
 		m.signOfLife()
 	case CannotWake:
 		m.Listening, m.NoCalls = false, true
@@ -123,9 +126,14 @@ func (m *machine) unanswered(err error) {
 	}
 }
 
-// signOfLife renews at once, unless a renewal is on its way.
+// signOfLife renews at once. The answer to a renewal that is on its way may be older than
+// what calls for this one, which then follows it.
 func (m *machine) signOfLife() {
-	if m.keeping() && !m.InFlight {
+	switch {
+	case !m.keeping():
+	case m.InFlight:
+		m.Dated = true
+	default:
 		m.renew()
 	}
 }

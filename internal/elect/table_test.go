@@ -183,6 +183,11 @@ var table = []struct {
 	{nil, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Doubtful | renew"},
 	{nil, leading[:3], event(Timer, 0.11), "Leading | timer | Leading | listen"},
 	{nil, leading, event(Pinged, 5), "Leading | pinged | Leading | renew, listen"},
+	// The answer may be older than the call: a renewal follows it.
+	{nil, append(slices.Clip(leading), event(Timer, 10)), event(Pinged, 10.1), "Leading | pinged | Leading | "},
+	{nil, append(slices.Clip(leading), event(Timer, 10), event(Pinged, 10.1)), event(Renewed, 10.2).sent(10), "Leading | renewed | Leading | extend, listen"},
+	{nil, append(slices.Clip(leading), event(Timer, 10), event(Pinged, 10.1), event(Renewed, 10.2).sent(10)), event(Timer, 10.2), "Leading | timer | Leading | renew"},
+	{nil, append(slices.Clip(leading), event(Timer, 10), event(Broken, 10.1), event(Renewed, 10.2).sent(10)), event(Timer, 10.2), "Leading | timer | Leading | renew"},
 	{nil, leading, event(Broken, 5), "Leading | broken | Leading | renew"},
 	{nil, append(slices.Clip(leading), event(Broken, 5), event(NoAnswer, 5.01)), event(Renewed, 5.2).sent(5.1), "Doubtful | renewed | Leading | extend, listen"},
 	{nil, leading, event(ClockSet, 5), "Leading | clock set | Leading | renew"},

@@ -4,7 +4,10 @@ package postgres
 
 import (
 	"context"
+	"net"
 	"net/url"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -102,4 +105,48 @@ func (b backend) one(t *testing.T, sql string) string {
 		t.Fatalf("%s: %q", sql, rows)
 	}
 	return rows[0][0]
+}
+
+// channels are those to which connections listen: LISTEN is committed when the client
+// sends the next thing.
+type channels struct {
+	mu   sync.Mutex
+	have map[string]bool
+}
+
+func (c *channels) open(channel string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.have[channel]
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func (c *channels) dialer(dial dialer) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		return &channelConn{Conn: conn, all: c}, err
+	}
+}
+
+type channelConn struct {
+	net.Conn
+	all  *channels
+	sent string // the channel of a LISTEN that is not known to be committed
+}
+
+func (c *channelConn) Write(p []byte) (int, error) {
+	c.all.mu.Lock()
+	if c.all.have == nil {
+		c.all.have = map[string]bool{}
+	}
+	if c.sent != "" {
+		c.all.have[c.sent], c.sent = true, ""
+	}
+	if _, after, ok := strings.Cut(string(p), "; LISTEN "); ok {
+		c.sent, _, _ = strings.Cut(after, "\x00")
+		c.all.have[c.sent] = false
+	}
+	c.all.mu.Unlock()
+	return c.Conn.Write(p)
 }

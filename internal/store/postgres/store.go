@@ -153,7 +153,15 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 func (s *Store) Listen(ctx context.Context, key string) error {
 	ctx, cancel := s.conns.slots.UntilRefused(network.Holder(ctx))
 	defer cancel()
-	return s.listen(ctx, s.listeners, "listen", callKind, key, func(c *conn) error { return c.hear(context.Background()) })
+	return s.listen(ctx, s.listeners, "listen", callKind, key, func(c *conn) error {
+		// Who called before it listened has begun to settle. (A request to hand over stays
+		// in the row until the release: the next renewal tells of it.)
+		r, err := s.read(ctx, c, key)
+		if err != nil || r.state.Settling != nil {
+			return err
+		}
+		return c.hear(context.Background())
+	})
 }
 
 // listen runs what follows on a connection that listens to a channel of key.

@@ -289,16 +289,24 @@ func (c *otherProcess) Read(p []byte) (int, error) {
 }
 
 // A server that is another one than the one that granted may know less: the holder
-// is called before anybody is granted the key.
+// is called before anybody is granted the key, and hears it also if it listens later.
 func TestServerIsAnother(t *testing.T) {
+	for name, early := range map[string]bool{"the holder listens": true, "the holder listens later": false} {
+		t.Run(name, func(t *testing.T) { serverIsAnother(t, early) })
+	}
+}
+
+func serverIsAnother(t *testing.T, early bool) {
 	b := newBackend(t)
-	holder, candidate := b.open(t), b.open(t)
+	var channels channels
+	holder := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: channels.dialer((&net.Dialer{}).DialContext)})
+	candidate := b.open(t)
 	l := grant(t, holder, request("k"))
 	called := make(chan error, 1)
-	go func() { called <- holder.Listen(bounded(t), "k") }()
-	listening := "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%LISTEN " + holder.channel(callKind, "k") + "%'"
-	for b.one(t, listening) != "1" {
-		time.Sleep(10 * time.Millisecond)
+	listen := func() { called <- holder.Listen(bounded(t), "k") }
+	if early {
+		go listen()
+		awaits(t, "LISTEN", func() bool { return channels.open(holder.channel(callKind, "k")) })
 	}
 	// As in a snapshot that was taken before the grant, on a server that granted the
 	// run before.
@@ -307,6 +315,9 @@ func TestServerIsAnother(t *testing.T) {
 	_, err := candidate.Acquire(bounded(t), request("k"))
 	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Why != lease.SettleRestarted {
 		t.Fatalf("acquire: %v, want it to settle", err)
+	}
+	if !early {
+		go listen()
 	}
 	if err := <-called; err != nil {
 		t.Fatalf("listen: %v", err)

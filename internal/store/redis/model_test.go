@@ -346,7 +346,7 @@ func (m *model) renew(c call) []any {
 		return m.answer(0, strings.TrimSuffix(m.value, ":"+c.holder), m.value)
 	case m.value != "" && m.value != c.holder && !m.older(c.token):
 		return m.answer(0, "other", m.value)
-	case m.value == "" && m.holder != c.holder && (counter == c.token || slices.Contains(m.released, c.holder)):
+	case m.value != c.holder && m.holder != c.holder && (counter == c.token || slices.Contains(m.released, c.holder)):
 		return m.answer(0, "released", "")
 	case m.value != c.holder:
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)

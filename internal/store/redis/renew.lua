@@ -44,9 +44,9 @@ if value and not over() then
   end
   return {0, now, why, string.sub(value, 1, 256)}
 end
--- The key is gone, or as good as gone: it has expired by this server's clock, which may have been set, or it was lost. As long as nobody was
--- granted it since and it was not released it is taken back, whatever that clock says, for the holder's own clock is the
--- one that counts: it sends no renewal after its stop-by. What that means for a renewal that
+-- The key is gone, or as good as gone: it has expired by this server's clock, which may have been set, or it was lost. As
+-- long as nobody was granted it since and it was not released it is taken back, whatever that clock says, for the holder's
+-- own clock is the one that counts: it sends no renewal after its stop-by. What that means for a renewal that
 --  comes late: its holder's tree is dead, and the lease stands for a ttl, unless its holder, if it lives, releases it first;
 --  comes after a release, or twice: 'released' as long as the state knows of it, else as above;
 --  comes to a store that lost its state: nobody can tell from it who else was granted the key. A candidate settles first
