@@ -46,7 +46,7 @@ func TestHistories(t *testing.T) {
 		s := b.open(t)
 		s.Settle = 0 // every key is new, and its first grant would wait
 		return s
-	}}, 300)
+	}})
 }
 
 // damages are annotations that leaderrun does not write.
