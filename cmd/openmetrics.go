@@ -3,9 +3,9 @@ package cmd
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
@@ -59,9 +59,23 @@ var keyMetrics = []struct {
 		return s.Period.Seconds(), s.Period > 0
 	}},
 	{"tick_due_seconds", "Time since the tick was due that follows the newest served one, negative before.", func(s lease.Status) (float64, bool) {
-		since := time.Duration(s.Now-s.Served) * time.Millisecond
-		return (since - s.Period).Seconds(), s.Period > 0 && validTime(s.Served) && validTime(s.Now)
+		return float64(s.Now-unserved(s)) / 1000, s.Period > 0 && validTime(s.Served) && validTime(s.Now)
 	}},
+}
+
+// unserved is when the first tick after the newest served one was due, or is: a run for it
+// may have failed, else it is a period later.
+func unserved(s lease.Status) int64 {
+	due := int64(math.MaxInt64)
+	for _, r := range s.Runs {
+		if r.Tick > s.Served {
+			due = min(due, r.Tick)
+		}
+	}
+	if due == math.MaxInt64 {
+		return s.Served + s.Period.Milliseconds()
+	}
+	return due
 }
 
 func truth(b bool) float64 {

@@ -45,6 +45,8 @@ type diagnosis struct {
 	Next   string `json:"next"` // a command
 }
 
+const seeDoctor = "leaderrun doctor"
+
 func tellWhy(d diagnosis, output format) error {
 	err := output.print(d, func(b *bytes.Buffer) {
 		fmt.Fprintf(b, "%s: %s\n  %s\n", d.Key, observe.Printable(d.Text), d.Next)
@@ -69,7 +71,9 @@ func diagnosisOf(s lease.Status) diagnosis {
 		}
 	}
 	d.Key = s.Key
-	d.Next += " --key " + s.Key
+	if d.Next != seeDoctor { // which looks at a host, not at a key
+		d.Next += " --key " + s.Key
+	}
 	return d
 }
 
@@ -119,10 +123,10 @@ func longestRun(runs []lease.Run) (longest time.Duration) {
 
 func diagnosisOfFree(s lease.Status) diagnosis {
 	if s.Holder != "" {
-		return diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody came since", s.Holder.Host(), instant(s.Since)), Next: "leaderrun history"}
+		return diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody has led since", s.Holder.Host(), instant(s.Since)), Next: "leaderrun history"}
 	}
 	if len(s.Runs) == 0 {
-		d := diagnosis{Reason: "never", Text: "nobody has ever led under this key", Next: "leaderrun doctor"}
+		d := diagnosis{Reason: "never", Text: "nobody has ever led under this key", Next: seeDoctor}
 		if s.Token != 0 {
 			d.Text = "nobody leads, and no run is known"
 		}
@@ -130,8 +134,8 @@ func diagnosisOfFree(s lease.Status) diagnosis {
 	}
 	d := lastRun(s)
 	if late := overdue(s); late > 0 {
-		d.Well, d.Reason, d.Next = false, "overdue", "leaderrun doctor"
-		d.Text = fmt.Sprintf("nobody came since %s: expected again after %s, due %s ago; the last run: %s", instant(newestTick(s)), settings.FormatDuration(s.Period), span(late), d.Text)
+		d.Well, d.Reason, d.Next = false, "overdue", seeDoctor
+		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; the last run: %s", instant(newestTick(s)), settings.FormatDuration(s.Period), span(late), d.Text)
 	}
 	return d
 }

@@ -55,7 +55,7 @@ func TestDiagnosis(t *testing.T) {
 		{lease.Status{Now: three}, false, "never | nobody has ever led under this key | leaderrun doctor"},
 		{lease.Status{Now: three, Token: 5}, false, "never | nobody leads, and no run is known | leaderrun doctor"},
 		{lease.Status{Now: three, Token: 5, Holder: db1, Since: at(-time.Hour)}, false,
-			"vanished | db1 vanished: it led from 2026-11-21 02:00:00 UTC on, its lease ran out, and nobody came since | leaderrun history"},
+			"vanished | db1 vanished: it led from 2026-11-21 02:00:00 UTC on, its lease ran out, and nobody has led since | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{vanished}}, false, "vanished | db2 vanished with the run that began 2026-11-21 03:00:00 UTC: its host or leaderrun died | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
 			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m | leaderrun history"},
@@ -64,7 +64,7 @@ func TestDiagnosis(t *testing.T) {
 		{lease.Status{Now: at(day + 15*minute), Served: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
 			"failed | ran on db2 and failed with 3, the last time at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun history"},
 		{lease.Status{Now: at(day + 16*minute), Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
-			"overdue | nobody came since 2026-11-21 03:00:00 UTC: expected again after 24h, due 16m ago; the last run: ran on db2 and failed with 3, the last time at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},
+			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 16m ago; the last run: ran on db2 and failed with 3, the last time at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},
 		{lease.Status{Now: at(time.Hour), Period: day, Starts: 2, Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3), run(-day, minute, 3)}}, false,
 			"failed | ran on db2 and failed with 3, 2 times in a row, the last time at 2026-11-21 03:03:00 UTC (57m ago); starts for its tick: 2 | leaderrun history"},
 		// '0 9,12 * * *': the tick of 12 is 21 h before the next, and not the one of 9.
@@ -77,6 +77,9 @@ func TestDiagnosis(t *testing.T) {
 	} {
 		row.status.Key = "k"
 		d := diagnosisOf(row.status)
+		if words := strings.Fields(d.Next); verbs()[words[1]]().ParseFlags(words[2:]) != nil {
+			t.Errorf("%s is no command", d.Next)
+		}
 		if got := d.Reason + " | " + d.Text + " | " + strings.TrimSuffix(d.Next, " --key k"); got != row.want || d.Well != row.well || d.Key != "k" {
 			t.Errorf("well %t, want %t\n got %s\nwant %s", d.Well, row.well, got, row.want)
 		}

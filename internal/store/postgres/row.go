@@ -316,9 +316,10 @@ const refusals = 10
 
 // deleteIdle removes rows that are idle as leasestate.Idle has it. A row's version
 // is the time of its last change, or later; an older leaderrun says not how long
-// its rows must be kept, and they stay.
+// its rows must be kept, and they stay. So does a row whose holder did not release it:
+// a clock that was set forward by months says that its lease is long over, and it lives.
 const deleteIdle = `DELETE FROM leaderrun_leases WHERE prefix = $1 AND service_name IN (
-	SELECT service_name FROM leaderrun_leases WHERE prefix = $1 AND jsonb_typeof(state -> 'keep_ms') = 'number'
+	SELECT service_name FROM leaderrun_leases WHERE prefix = $1 AND leader_id = '' AND jsonb_typeof(state -> 'keep_ms') = 'number'
 		AND version + (state -> 'keep_ms')::numeric < $2::bigint LIMIT 10 FOR UPDATE SKIP LOCKED)`
 
 // prune removes rows of keys that are long out of use. It is called after a row is

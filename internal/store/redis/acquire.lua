@@ -147,7 +147,7 @@ redis.call('HSET', STATE, 'token', str(new), 'holder', me, 'acquired', str(now),
   'server', server)
 redis.call('PEXPIRE', STATE, math.max(keep, hold))
 redis.call('SET', LEASE, me, 'PX', hold)
-settled(keep)
+settled()
 redis.pcall('DEL', WAKE)
 redis.pcall('DEL', CTL)
 return {1, now, new, tick, now, now + minhold}

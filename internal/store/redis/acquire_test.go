@@ -181,7 +181,7 @@ func TestAcquireSettles(t *testing.T) {
 		{name: "not over", before: "HSET STATE settle_since now-20s settle_due now+40s settle_server SELF", call: "acquire", want: "2 now 40s fresh", after: "EXISTS CTL = 0"},
 		{
 			name: "over", before: "HSET STATE settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now now now now",
-			after: "HMGET STATE settle_since settle_due = _ _; GET SETTLED = now SELF; PTTL SETTLED = 100s",
+			after: "HMGET STATE settle_since settle_due = _ _; GET SETTLED = now SELF; PTTL SETTLED = 2937600s",
 		},
 		{name: "long over: it begins anew", before: "HSET STATE settle_since now-130s settle_due now-70s settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
 		{name: "garbage: it begins anew", before: "HSET STATE settle_since now settle_due 9999999999999 settle_server SELF", call: "acquire", want: "2 now 60s fresh"},

@@ -110,9 +110,11 @@ local function born()
   return since and by == server and int(since) or nil
 end
 
--- settled notes that once
-local function settled(keep)
-  if SETTLED and not born() then redis.pcall('SET', SETTLED, str(now) .. ' ' .. server, 'PX', keep) end
+-- settled notes that once. The note ends before any state does: if the clock is set forward by months, what this server
+-- has forgotten is not taken for what it never knew
+local function settled()
+  local life = 34 * 86400000
+  if SETTLED and not born() then redis.pcall('SET', SETTLED, str(now) .. ' ' .. server, 'PX', life) end
 end
 
 local value = redis.pcall('GET', LEASE)

@@ -302,9 +302,8 @@ func (m *model) grant(c call, tick int64) []any {
 	if c.period > 0 {
 		m.period = c.period
 	}
-	keep := m.kept(c.keep())
 	m.hold(c, token, tick, m.now, m.now+c.minHold)
-	m.mark(m.now + keep)
+	m.mark()
 	m.wakeEnd, m.ctlEnd = 0, 0
 	return m.answer(1, token, tick, m.now, m.now+c.minHold)
 }
@@ -319,9 +318,9 @@ func (m *model) hold(c call, token, tick, granted, holdUntil int64) {
 }
 
 // mark notes when the store began to remember.
-func (m *model) mark(end int64) {
+func (m *model) mark() {
 	if m.born == none {
-		m.born, m.bornEnd = m.now, end
+		m.born, m.bornEnd = m.now, m.now+34*day
 	}
 }
 
@@ -350,7 +349,7 @@ func (m *model) renew(c call) []any {
 		return m.answer(0, "released", "")
 	case m.value != c.holder:
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
-		m.mark(m.memoryEnd)
+		m.mark()
 		m.offer(c)
 		return m.answer(2, asked)
 	}

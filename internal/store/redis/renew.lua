@@ -57,5 +57,5 @@ redis.call('SET', LEASE, me, 'PX', hold)
 restore()
 offer()
 redis.pcall('PEXPIRE', STATE, keep)
-settled(keep)
+settled()
 return {2, now, asked}

@@ -22,7 +22,7 @@ func TestRenewScript(t *testing.T) {
 		{name: "a lease without an expiry gets one again", before: leads + "PERSIST LEASE", call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s"},
 		{
 			name: "gone with its state: back", call: "renew nb=now+80s", want: "2 now 0",
-			after: "GET LEASE = me; PTTL LEASE = 80s; HMGET STATE token holder acquired min_hold_until tick ttl expires = now-10s me now-10s now+80s now-20s 30000 now+80s; GET SETTLED = now SELF; PTTL SETTLED = 100s",
+			after: "GET LEASE = me; PTTL LEASE = 80s; HMGET STATE token holder acquired min_hold_until tick ttl expires = now-10s me now-10s now+80s now-20s 30000 now+80s; GET SETTLED = now SELF; PTTL SETTLED = 2937600s",
 		},
 		{name: "gone: back", before: leads + "DEL LEASE; HSET STATE hand_over now-10s settle_since now settle_due now+10s", call: "renew", want: "2 now 1", after: "GET LEASE = me; HMGET STATE settle_since settle_due = _ _"},
 		{name: "gone, an older counter: back", before: "HSET STATE token now-50s holder other", call: "renew", want: "2 now 0", after: "HMGET STATE token holder = now-10s me"},
