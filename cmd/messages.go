@@ -100,7 +100,7 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" shows who leads")
 	case r.Outcome == elect.Lost:
 		log.Error("lease lost, the command was stopped, its result is void: "+reason(r.Err),
-			observe.EventVoid, observe.HintAttr, "find out who took it: an operator with leaderrun release --force --now, or who else writes to leaderrun's keys in the store")
+			observe.EventVoid, observe.HintAttr, observe.LostHint)
 	case r.Outcome == elect.Expired:
 		log.Error("lease expired, the command was stopped, its result is void: "+reason(r.Err), about(observe.EventVoid, r.Err)...)
 	case r.Outcome == elect.Unavailable:
@@ -152,7 +152,11 @@ func explainStart(log *slog.Logger, name string, err error) {
 		}
 		log.Error(fmt.Sprintf("command not found: %q", shown), observe.EventNotStarted, observe.HintAttr, hint)
 	case exitCannotExecute:
-		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, settings.Cause(err)), observe.EventNotStarted, observe.HintAttr, "it must be an executable file: chmod +x, and #! in a script's first line")
+		hint := "it must be an executable file: chmod +x, and #! in a script's first line"
+		if errors.Is(err, syscall.ETXTBSY) {
+			hint = "somebody has it open for writing: run it once it is complete"
+		}
+		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, settings.Cause(err)), observe.EventNotStarted, observe.HintAttr, hint)
 	default:
 		log.Error("nothing ran: "+notStartable(shown, err), about(observe.EventNotStarted, err)...)
 	}
@@ -177,7 +181,7 @@ var shortages = []struct {
 	{runner.ErrNoProc, "mount the /proc of this process namespace: mount -t proc proc /proc"},
 	{syscall.EMFILE, "raise the limit of open files: ulimit -n, or LimitNOFILE= of a systemd unit"},
 	{syscall.ENFILE, "this host has no open files left: find out who holds them, or raise fs.file-max"},
-	{syscall.EAGAIN, "raise the limit of processes: ulimit -u, TasksMax= of a systemd unit, or the pids limit of a container"},
+	{syscall.EAGAIN, "raise the limit of processes (ulimit -u, TasksMax= of a systemd unit, the pids limit of a container) or of pending signals (ulimit -i)"},
 	{syscall.ENOMEM, "free memory, or raise the memory limit of the unit or container"},
 }
 

@@ -49,7 +49,7 @@ func (r *Run) Observe(t campaign.Transition) {
 	case elect.TreeGone:
 		r.log.Info("the command has ended, and all that it started", EventEnded, "exit", t.To.Exit.Status())
 	case elect.Released:
-		r.log.Info("the lease is released", EventReleased)
+		r.released(t)
 	case elect.NoAnswer, elect.Broken:
 		r.unanswered(t)
 	case elect.ReleaseFailed:
@@ -81,6 +81,20 @@ func (r *Run) renewed(t campaign.Transition) {
 			EventReasserted, HintAttr, "find out what took it: the clock of the store's host was set, a restart of the store without its data, a person, a clean-up, or in Redis an eviction policy other than noeviction")
 	}
 }
+
+// released tells of a run that ended in good faith after somebody else had been granted
+// the lease. A later attempt may only find what an earlier one left.
+func (r *Run) released(t campaign.Transition) {
+	told := t.From.Outcome == elect.Lost || t.From.Outcome == elect.Expired
+	if errors.Is(t.Event.Err, lease.ErrLost) && t.From.Releases == 1 && t.From.Ran && !told {
+		r.log.Warn("the lease was not ours any more when the command ended: another one may have run beside it", EventLost, HintAttr, LostHint)
+		return
+	}
+	r.log.Info("the lease is released", EventReleased)
+}
+
+// LostHint names the ways in which a lease is lost that its holder kept.
+const LostHint = "find out what took it: leaderrun release --force --now, the clock of the store's host that was set, a restart of the store without its data, a person, or a clean-up"
 
 func (r *Run) unanswered(t campaign.Transition) {
 	switch {
