@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -81,7 +82,7 @@ type link struct {
 	answers   chan []byte
 	over      chan struct{}
 	cut       sync.Once
-	hole      bool
+	hole      atomic.Bool
 }
 
 func (p *process) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -121,6 +122,21 @@ func (p *process) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return &conn{client, p}, nil
 }
 
+// deaf reports whether the process still has a connection that lost something: on that
+// one it cannot be called.
+func (p *process) deaf() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.links, func(l *link) bool {
+		select {
+		case <-l.over:
+			return false
+		default:
+			return l.hole.Load()
+		}
+	})
+}
+
 // pump reads from one end until it is closed.
 func (l *link) pump(from net.Conn, to chan<- []byte) {
 	defer close(to)
@@ -151,8 +167,8 @@ func (l *link) serve() {
 	defer close(l.over)
 	defer l.close()
 	for request := range l.requests {
-		if l.hole || !l.carry(request) {
-			l.hole = true
+		if l.hole.Load() || !l.carry(request) {
+			l.hole.Store(true)
 		}
 	}
 }
