@@ -5,17 +5,21 @@ import "runtime"
 // ReserveThreads has the runtime start n threads, which it keeps: where a process
 // limit is used up it ends a program that needs one more.
 func ReserveThreads(n int) {
-	started, enough := make(chan struct{}), make(chan struct{})
+	started, enough, free := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	for range n {
 		go func() {
 			runtime.LockOSThread()
 			started <- struct{}{}
 			<-enough
 			runtime.UnlockOSThread()
+			free <- struct{}{}
 		}()
 	}
 	for range n {
 		<-started
 	}
 	close(enough)
+	for range n { // until then a thread is no good for anything else
+		<-free
+	}
 }
