@@ -16,7 +16,7 @@ const (
 	Timer                          // time has passed: nothing else happened
 	Granted                        // Sent, Lease
 	Held                           // Remaining: somebody else has the key
-	Settling                       // Remaining: the store has no memory of the key
+	Settling                       // Remaining: a holder may live of whom the store cannot know, and is called
 	ClockDiffers                   // Tick: that of the request was chosen for another time than the store's
 	TickDone                       // Tick, if it is known: that of the candidate is served
 	KeyPaused                      // Remaining: nobody is granted the key

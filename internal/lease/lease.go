@@ -17,14 +17,18 @@
 //   - [ErrLost] is definite. Every error that is not one of the sentinels or
 //     types below means "unknown: it may have happened".
 //   - Every call returns soon after its context ends.
-//   - The TTL runs on the store's clock; nobody compares the time of another
-//     clock with it.
+//   - The TTL runs on the store's clock; no time of another clock is compared with
+//     it. Where a store has none that all its servers share, a candidate measures by
+//     its own how long a lease was not renewed.
 //   - That clock may be set at any time. A renewal brings an expired lease back
 //     as long as it was neither released nor followed by another grant. Before
 //     anybody is granted a key that the last holder has not released, that holder
-//     is called and has 300 ms to renew: the key settles. A candidate that is
+//     is called and has 300 ms to renew: the key settles. (A directory has the clock
+//     of the holder's own kernel, and does without.) A candidate that is
 //     denied when little is left of a lease has the holder called then, so that a
 //     dead one is followed as soon as its lease is over.
+//   - A store may come back with older data. A lease in it with a smaller token, that
+//     nobody has renewed there, gives way to a renewal: it had ended before.
 //   - A tick is served by a success, and needs no run any more. Ticks are compared with
 //     each other and with the store's time, never with another clock: a candidate that
 //     has chosen its tick by its own clock says for which times of the store that holds,

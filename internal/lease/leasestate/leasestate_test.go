@@ -376,3 +376,21 @@ func TestOlderStateGivesWay(t *testing.T) {
 		})
 	}
 }
+
+// Who called the holder long ago did not wait for its answer to what has happened since:
+// a settling that nobody finished in time does not count.
+func TestSettlingGrowsOld(t *testing.T) {
+	const hour = 3_600_000
+	now := noon
+	now.Settle = 300
+	st := New("k")
+	now.Serving = hour // the key is a new one, and known to be
+	granted(t, &st, request("k"), now)
+	for _, later := range []int64{61_000, hour} { // the holder has died, or the clock was set
+		now = now.later(later)
+		var settling *lease.SettlingError
+		if _, err := st.Acquire(request("k"), now); !errors.As(err, &settling) || settling.Remaining != 300*time.Millisecond {
+			t.Errorf("after %d ms more: %v, want it to settle for 300ms", later, err)
+		}
+	}
+}
