@@ -92,10 +92,10 @@ func neverTwoHolders(t *testing.T, h Harness) {
 	}
 }
 
-// standBy asks until it is granted.
+// standBy asks until it is granted, however many others come first.
 func standBy(t *testing.T, s lease.Store, r lease.Request) (lease.Lease, bool) {
-	ctx := bounded(t)
 	for {
+		ctx := bounded(t)
 		l, err := s.Acquire(ctx, r)
 		var denied *lease.HeldError
 		if !errors.As(err, &denied) {

@@ -73,21 +73,23 @@ func (r *Refusing) Dials() int { return r.dials }
 func EndWithContext(t *testing.T, calls Calls) {
 	for op, call := range calls {
 		t.Run(op+"/deadline", func(t *testing.T) {
+			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			endsWith(t, ctx, op, call, "no answer in time")
+			endsWith(t, ctx, began, op, call, "no answer in time")
 		})
 		t.Run(op+"/cancel", func(t *testing.T) {
+			began := time.Now()
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(100*time.Millisecond, cancel)
-			endsWith(t, ctx, op, call, "given up before an answer came")
+			endsWith(t, ctx, began, op, call, "given up before an answer came")
 		})
 	}
 }
 
-func endsWith(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
+// endsWith wants a call to end with ctx, which ends 100 ms after began.
+func endsWith(t *testing.T, ctx context.Context, began time.Time, op string, call func(context.Context) error, says string) {
 	t.Helper()
-	began := time.Now()
 	err := call(ctx)
 	if took := time.Since(began); took < 90*time.Millisecond || took > 4*time.Second { // without an end of their own, the clients take 5 s and more
 		t.Errorf("returned after %s, the context ended after 100ms", took)
