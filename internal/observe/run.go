@@ -82,11 +82,11 @@ func (r *Run) renewed(t campaign.Transition) {
 	}
 }
 
-// released tells of a run that ended in good faith after somebody else had been granted
-// the lease. A later attempt may only find what an earlier one left.
+// released warns if another holder was granted the lease before this run ended. Only the
+// first attempt shows that: the answer to a later one may be due to the first.
 func (r *Run) released(t campaign.Transition) {
-	told := t.From.Outcome == elect.Lost || t.From.Outcome == elect.Expired
-	if errors.Is(t.Event.Err, lease.ErrLost) && t.From.Releases == 1 && t.From.Ran && !told {
+	reported := t.From.Outcome == elect.Lost || t.From.Outcome == elect.Expired
+	if errors.Is(t.Event.Err, lease.ErrLost) && t.From.Releases == 1 && t.From.Ran && !reported {
 		r.log.Warn("the lease was not ours any more when the command ended: another one may have run beside it", EventLost, HintAttr, LostHint)
 		return
 	}

@@ -100,9 +100,9 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 }
 
 // remembered says that nobody was granted the key, or renewed it, since this server
-// serves: another one did, of which this one knows, or this one before a restart. A
-// grant with a smaller token than a holder's own had then ended before that holder was
-// granted the key, and what is left of it is an older state that came back.
+// started: the state was written by another server, or before the restart. A grant with a
+// smaller token than a living holder's came back with that older state. It had ended
+// before that holder was granted the key.
 func (st *State) remembered(now Instant) bool {
 	return st.Server != "" && now.Server != "" && st.Server != now.Server
 }

@@ -154,8 +154,8 @@ func (s *Store) Listen(ctx context.Context, key string) error {
 	ctx, cancel := s.conns.slots.UntilRefused(network.Holder(ctx))
 	defer cancel()
 	return s.listen(ctx, s.listeners, "listen", callKind, key, func(c *conn) error {
-		// Who called before it listened has begun to settle. (A request to hand over stays
-		// in the row until the release: the next renewal tells of it.)
+		// A candidate that called before LISTEN has begun a settling. (A request to hand
+		// over stays in the row until the release: the next renewal reports it.)
 		r, err := s.read(ctx, c, key)
 		if err != nil || r.state.Settling != nil {
 			return err

@@ -30,8 +30,8 @@ if value == me and (token or 0) <= mine then
   redis.pcall('PEXPIRE', STATE, keep)
   return {1, now, asked}
 end
--- An older lease that nobody renewed since this server serves had ended before this holder was granted the key: what is
--- left of it came back with an older state. It gives way; if its holder lived, its next renewal would find a newer token.
+-- A lease with a smaller token that nobody renewed since this server started had ended before this holder was granted the
+-- key: it came back with an older state, and is replaced. If its holder lived, its next renewal would find a newer token.
 local function over()
   local why, id = kind(value)
   return why ~= 'foreign' and id ~= me and token and token < mine and st.server ~= '' and server ~= '' and st.server ~= server

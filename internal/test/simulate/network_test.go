@@ -122,9 +122,9 @@ func (p *process) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return &conn{client, p}, nil
 }
 
-// deaf reports whether the process still has a connection that lost something: on that
-// one it cannot be called.
-func (p *process) deaf() bool {
+// hasDeadLink reports whether the process still has a connection that lost something: on
+// that one it cannot be called.
+func (p *process) hasDeadLink() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.links, func(l *link) bool {

@@ -370,7 +370,7 @@ func (w *world) born(t *tree) {
 // explained says whether t may live beside another tree. The store has lost its
 // lease since it was last renewed, or its clock was set forward, and its holder
 // could not be called: it was stopped or killed, its network failed, or the connection
-// on which it waits to be called was lost without a word.
+// on which it waits to be called lost an answer.
 func (w *world) explained(t *tree) bool {
 	if t.out == 0 && w.stepped < t.seen && w.forgot < t.seen {
 		return false
@@ -380,7 +380,7 @@ func (w *world) explained(t *tree) bool {
 	}
 	p := t.p
 	const called = 500 * time.Millisecond
-	return p.isFrozen() || p.isDead() || p.deaf() || t.stopped || !p.host.reachedSince(w.at()-p.set.Attempt-called)
+	return p.isFrozen() || p.isDead() || p.hasDeadLink() || t.stopped || !p.host.reachedSince(w.at()-p.set.Attempt-called)
 }
 
 // observed is called with every transition.
