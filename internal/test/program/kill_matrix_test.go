@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -148,22 +149,28 @@ func childOf(t *testing.T, pid int) int {
 // alive lists the processes of the tree: those that carry the mark in their
 // environment. A zombie carries nothing.
 func (m *leader) alive() []int {
-	out, _ := exec.Command("sh", "-c", survivors, "sh", m.mark).Output() // none: status 1
-	return m.tree(out)
+	return m.tree(marked(m.mark))
 }
 
-// tree reads process ids, and leaves out the elector's.
-func (m *leader) tree(list []byte) []int {
-	var pids []int
-	for _, field := range strings.Fields(string(list)) {
-		if pid, err := strconv.Atoi(field); err == nil && pid != m.elector.Process.Pid {
+// tree leaves out the elector.
+func (m *leader) tree(pids []int) []int {
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == m.elector.Process.Pid })
+}
+
+// marked lists the living processes with the mark in their environment.
+func marked(mark string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/environ") // fails on a bad pattern only
+	for _, file := range all {
+		environ, _ := os.ReadFile(file) // who has ended has none
+		if slices.Contains(strings.Split(string(environ), "\x00"), mark) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// survivors prints the process ids of those with the mark $1.
+// survivors prints the same for the mark $1, when a command starts.
 const survivors = `grep -lszx -- "$1" /proc/[0-9]*/environ | cut -d/ -f3`
 
 func (m *leader) outlives(t *testing.T, d time.Duration) {
@@ -182,7 +189,15 @@ func (m *leader) successor(t *testing.T) []int {
 	if err != nil {
 		t.Fatalf("the next leader: %v", err)
 	}
-	return m.tree(out)
+	var pids []int
+	for field := range strings.FieldsSeq(string(out)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return m.tree(pids)
 }
 
 func only(pids []int, pid int) []int {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// somebody is an ordinary user: root has no process limit.
+// somebody is an ordinary user, and so are those after: root has no process limit.
 const somebody = 54321
 
 // TestProcessLimit has the command use up the process limit of its user, and lets
@@ -41,9 +41,10 @@ func TestProcessLimit(t *testing.T) {
 		}, []int{0, 128 + 15, 128 + 9}},
 	}
 	const rounds = 10
-	for _, hit := range hits {
-		t.Run(hit.name, func(t *testing.T) {
-			for round := range rounds {
+	for i, hit := range hits {
+		for round := range rounds {
+			t.Run(fmt.Sprint(hit.name, " ", round), func(t *testing.T) {
+				t.Parallel()
 				dir := memory(t)
 				var stderr bytes.Buffer
 				// A machine that stands still for so long that the lease runs out is another test's.
@@ -51,7 +52,7 @@ func TestProcessLimit(t *testing.T) {
 				if hit.name == "elector stopped" { // which it does here
 					ttl = 2 * time.Second
 				}
-				elector := bySomebody(t, dir, fmt.Sprintf("ulimit -u %d; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=%s --renew=50ms -k 100ms --on-acquire true -- %s/chains limit 5 >ready", 40+round, bin, ttl, bin))
+				elector := bySomebody(t, somebody+i*rounds+round, dir, fmt.Sprintf("ulimit -u %d; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=%s --renew=50ms -k 100ms --on-acquire true -- %s/chains limit 5 >ready", 40+round, bin, ttl, bin))
 				elector.Stderr = &stderr
 				if err := elector.Start(); err != nil {
 					t.Fatal(err)
@@ -60,7 +61,7 @@ func TestProcessLimit(t *testing.T) {
 					if t.Failed() {
 						_ = elector.Process.Kill()
 						_ = elector.Wait()
-						t.Logf("round %d: %.2000s", round, stderr.String())
+						t.Logf("%.2000s", stderr.String())
 					}
 				})
 				eventually(t, "the limit is reached", func() bool {
@@ -72,8 +73,8 @@ func TestProcessLimit(t *testing.T) {
 				if got := status(t, elector); !slices.Contains(hit.status, got) || strings.Contains(stderr.String(), "goroutine ") || strings.Contains(stderr.String(), "fatal error") {
 					t.Errorf("status %d, want one of %v; stderr:\n%.2000s", got, hit.status, stderr.String())
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -89,7 +90,7 @@ func TestForkBomb(t *testing.T) {
 			if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Chown(fifo, somebody, somebody)); err != nil {
 				t.Fatal(err)
 			}
-			elector := bySomebody(t, dir, fmt.Sprintf("ulimit -u 100; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=15s -q -- sh -c 'exec %s/chains bomb 300 >fifo'", bin, bin))
+			elector := bySomebody(t, somebody, dir, fmt.Sprintf("ulimit -u 100; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=15s -q -- sh -c 'exec %s/chains bomb 300 >fifo'", bin, bin))
 			if err := elector.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -122,14 +123,14 @@ func somebodysPrograms(t *testing.T) (bin string) {
 	return bin
 }
 
-// bySomebody is a shell's command of the ordinary user, in a folder that becomes theirs.
-func bySomebody(t *testing.T, dir, command string) *exec.Cmd {
+// bySomebody is a shell's command of an ordinary user, in a folder that becomes theirs.
+func bySomebody(t *testing.T, user int, dir, command string) *exec.Cmd {
 	t.Helper()
-	if err := os.Chown(dir, somebody, somebody); err != nil {
+	if err := os.Chown(dir, user, user); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.Command("bash", "-c", command)
 	c.Dir = dir
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 	return c
 }

@@ -3,6 +3,7 @@
 package program
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,7 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/store"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -116,6 +120,8 @@ const (
 	ttl   = 5 * time.Second
 	often = 40 * time.Millisecond   // some renewals in the life of a patient command
 	once  = 1500 * time.Millisecond // none
+	// atMost is how long others wait for the lease.
+	atMost = ttl + 10*time.Second
 )
 
 var lives = []life{
@@ -324,7 +330,7 @@ func (l life) run(t *testing.T, failcall, server string, fault ...string) lived 
 	}
 	<-next
 	if !l.leaves && r.next == nil {
-		r.next = exec.Command("leaderrun", append(candidate, "true")...).Run()
+		r.next = l.free(dir, server)
 	}
 	r.said, r.stderr = content(dir, "said"), content(dir, "stderr")
 	r.read(content(dir, "report"))
@@ -348,14 +354,35 @@ func (r *lived) successor(candidate []string, dir string, over <-chan struct{}) 
 	r.next = err
 }
 
+// free waits until the key is granted: nobody's lease is left.
+func (l life) free(dir, server string) error {
+	s, err := store.Open(l.store(dir, server), location.Options{Prefix: "leaderrun"})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), atMost)
+	defer cancel()
+	request := lease.Request{Key: filepath.Base(dir), Holder: lease.NewHolder("next", os.Getpid()), TTL: l.ttl}
+	for {
+		if _, err := s.Acquire(ctx, request); err == nil || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (l life) store(dir, server string) string {
+	if l.redis {
+		return "redis://" + server
+	}
+	return "file:" + filepath.Join(dir, "store")
+}
+
 // candidate are the arguments of all who want the key.
 func (l life) candidate(dir, server string) []string {
-	store := "file:" + filepath.Join(dir, "store")
-	if l.redis {
-		store = "redis://" + server
-	}
-	args := []string{"--store=" + store, "--key=" + filepath.Base(dir), "--ttl=" + l.ttl.String(), "--retry=20ms", "-q"}
-	return append(args, "--wait="+(ttl+10*time.Second).String())
+	args := []string{"--store=" + l.store(dir, server), "--key=" + filepath.Base(dir), "--ttl=" + l.ttl.String(), "--retry=20ms", "-q"}
+	return append(args, "--wait="+atMost.String())
 }
 
 // meanwhile starts a command, waits until it says something, and returns how to
@@ -426,17 +453,6 @@ func (r *lived) read(report string) {
 			r.made = append(r.made, made{words[0], words[1], n})
 		}
 	}
-}
-
-// marked lists the living processes with the mark in their environment.
-func marked(mark string) (pids []int) {
-	out, _ := exec.Command("sh", "-c", survivors, "sh", mark).Output() // none: status 1
-	for _, word := range strings.Fields(string(out)) {
-		if pid, err := strconv.Atoi(word); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 func (r lived) judge(t *testing.T) {

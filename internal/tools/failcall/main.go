@@ -15,8 +15,12 @@
 //
 // REPORT gets a line "ROLE CALL N" for each kind of call that was made, "failed …"
 // for the one that failed, and "left …" if the guard lived when the elector had
-// ended. Where a call is to fail, only those of its role until then are in it, and all
+// ended. Where a call is to fail, only calls of its kind are in it, and all
 // starts of threads. The status is COMMAND's, as a shell returns it.
+//
+// A filter of seccomp has the kernel stop no other calls than those: to stop at all of
+// them takes several times as long as the run. It sees by the address of the caller that
+// a call is COMMAND's: a Go program is linked below 4 GiB, and what it runs is not.
 //
 // strace counts the calls of each thread for itself: a Go program would get the
 // failure several times, at random, and its command, too.
@@ -38,6 +42,8 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+const filtered = "-filtered" // in place of all other arguments: install the filter, and be COMMAND
 
 const (
 	exitUsage  = 2
@@ -65,11 +71,12 @@ type fault struct {
 // thread is one thread of a process that is traced.
 type thread struct {
 	role int
-	// fails is what the call under way is to return, 0 for its own result.
+	// fails is what the close under way is to return, 0 for its own result.
 	fails syscall.Errno
 }
 
 type tracer struct {
+	late    bool        // counting begins later than with the elector
 	counts  atomic.Bool // calls do
 	fault   fault
 	first   int // the elector
@@ -81,8 +88,14 @@ type tracer struct {
 	status  int
 }
 
+func init() { runtime.LockOSThread() } // a traced process answers to one thread only; and the first one becomes COMMAND
+
 func main() {
 	args := os.Args[1:]
+	if len(args) > 2 && args[0] == filtered {
+		fmt.Fprintln(os.Stderr, "failcall:", become(args[1], args[2:]))
+		os.Exit(exitCannot)
+	}
 	late := len(args) > 0 && args[0] == "-late"
 	if late {
 		args = args[1:]
@@ -92,7 +105,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: failcall [-late] REPORT [ROLE CALL N ERRNO] -- COMMAND [ARG...]")
 		os.Exit(exitUsage)
 	}
-	t := &tracer{threads: map[int]*thread{}, early: map[int]bool{}, made: map[string]int{}}
+	t := &tracer{late: late, threads: map[int]*thread{}, early: map[int]bool{}, made: map[string]int{}}
 	if end == 5 {
 		f, ok := parse(args[1:5])
 		if !ok {
@@ -101,8 +114,9 @@ func main() {
 		}
 		t.fault = f
 	}
-	t.countFrom(late, args[0])
-	runtime.LockOSThread() // a traced process answers to one thread only
+	if late {
+		t.countLater(args[0])
+	}
 	err := t.start(args[end+1:])
 	if err == nil {
 		t.run()
@@ -115,12 +129,8 @@ func main() {
 	os.Exit(t.status)
 }
 
-// countFrom has the calls count from now on, or from a SIGUSR1 on.
-func (t *tracer) countFrom(late bool, report string) {
-	if !late {
-		t.counts.Store(true)
-		return
-	}
+// countLater has the calls count from a SIGUSR1 on.
+func (t *tracer) countLater(report string) {
 	begin := make(chan os.Signal, 1)
 	signal.Notify(begin, syscall.SIGUSR1)
 	go func() {
@@ -151,8 +161,13 @@ func (t *tracer) start(argv []string) error {
 	if err != nil {
 		return err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Ptrace: true}}
-	if t.first, err = syscall.ForkExec(path, argv, attr); err != nil {
+	argv = append([]string{self, filtered, number(t.fault.call), path}, argv[1:]...)
+	if t.first, err = syscall.ForkExec(self, argv, attr); err != nil {
 		return err
 	}
 	t.threads[t.first] = &thread{role: elector}
@@ -161,7 +176,7 @@ func (t *tracer) start(argv []string) error {
 		return err
 	}
 	const options = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACEEXEC |
-		unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK
+		unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACESECCOMP
 	if err := ptrace(unix.PTRACE_DETACH, t.first, 0, uintptr(syscall.SIGSTOP)); err != nil {
 		return err
 	}
@@ -169,6 +184,35 @@ func (t *tracer) start(argv []string) error {
 		return err
 	}
 	return syscall.Kill(t.first, syscall.SIGCONT)
+}
+
+// become has the kernel stop the calls with this number, "" for all, at the tracer, and
+// executes the command.
+func become(call string, argv []string) error {
+	const number, caller = 0, 12 // where they are in struct seccomp_data: the latter the upper half of the address
+	load := func(at uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
+	}
+	is := func(value uint32, otherwise uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: otherwise}
+	}
+	filter := []unix.SockFilter{load(caller), is(0, 1)}
+	if call != "" {
+		nr, err := strconv.ParseUint(call, 10, 32)
+		if err != nil {
+			return err
+		}
+		filter = []unix.SockFilter{load(caller), is(0, 3), load(number), is(uint32(nr), 1)}
+	}
+	filter = append(filter, unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_TRACE}, unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW})
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+		return err
+	}
+	return syscall.Exec(argv[0], argv, os.Environ())
 }
 
 // run goes on until nobody is left to trace.
@@ -220,30 +264,32 @@ func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 		_ = ptrace(unix.PTRACE_DETACH, tid, 0, 0)
 		delete(t.threads, tid)
 		return
+	case event == unix.PTRACE_EVENT_EXEC && tid == t.first: // become has done
+		t.threads = map[int]*thread{tid: th}
+		if !t.late {
+			t.counts.Store(true)
+		}
 	case event == unix.PTRACE_EVENT_CLONE, event == unix.PTRACE_EVENT_FORK, event == unix.PTRACE_EVENT_VFORK:
 		t.born(tid, event)
+	case event == unix.PTRACE_EVENT_SECCOMP:
+		t.begins(tid, th)
 	case event != 0:
-	case sig == syscall.SIGTRAP|0x80:
-		t.call(tid, th)
+	case sig == syscall.SIGTRAP|0x80: // the end of a close
+		change(tid, func(r *syscall.PtraceRegs) { r.Rax = uint64(-int64(th.fails)) })
+		th.fails = 0
 	default:
 		deliver = sig
 	}
-	t.goOn(tid, th, deliver)
+	goOn(tid, th, deliver)
 }
 
-// goOn lets a thread go on, up to its next system call if that is watched.
-func (t *tracer) goOn(tid int, th *thread, deliver syscall.Signal) {
+// goOn lets a thread go on, up to the end of its call if it is to return something else.
+func goOn(tid int, th *thread, deliver syscall.Signal) {
 	request := unix.PTRACE_CONT
-	if t.watches(th) || th.fails != 0 {
+	if th.fails != 0 {
 		request = unix.PTRACE_SYSCALL
 	}
 	_ = ptrace(request, tid, 0, uintptr(deliver))
-}
-
-// watches reports whether every call of a thread counts: where one is to fail, those
-// of its role until then. Stopping takes most of a run's processor time.
-func (t *tracer) watches(th *thread) bool {
-	return t.fault.n == 0 || t.failed == "" && th.role == t.fault.role
 }
 
 // born learns from the parent who its child is: a thread of the same process, or
@@ -257,13 +303,13 @@ func (t *tracer) born(parent, event int) {
 	switch {
 	case event != unix.PTRACE_EVENT_CLONE:
 		role++
-	case t.counts.Load() && !t.watches(t.threads[parent]):
+	case t.counts.Load() && t.fault.n > 0 && number(t.fault.call) != number("clone"): // or it is counted where it begins
 		t.made[roles[role]+" clone:thread"]++
 	}
 	t.threads[tid] = &thread{role: role}
 	if t.early[tid] {
 		delete(t.early, tid)
-		t.goOn(tid, t.threads[tid], 0)
+		goOn(tid, t.threads[tid], 0)
 	}
 }
 
@@ -273,37 +319,19 @@ func (t *tracer) orphans() {
 		if field(tid, "Tgid") == tid && t.threads[field(tid, "PPid")] == nil {
 			t.threads[tid] = &thread{role: guard}
 			delete(t.early, tid)
-			_ = ptrace(unix.PTRACE_SYSCALL, tid, 0, 0)
+			_ = ptrace(unix.PTRACE_CONT, tid, 0, 0)
 		}
 	}
 }
 
-// call is at the beginning or the end of a system call.
-func (t *tracer) call(tid int, th *thread) {
-	var info struct { // struct ptrace_syscall_info
-		op   uint8
-		_    [23]byte
-		nr   uint64
-		args [6]uint64
-	}
-	if ptrace(unix.PTRACE_GET_SYSCALL_INFO, tid, unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info))) != nil {
+// begins is at the beginning of a system call.
+func (t *tracer) begins(tid int, th *thread) {
+	var regs syscall.PtraceRegs
+	if !t.counts.Load() || syscall.PtraceGetRegs(tid, &regs) != nil {
 		return
 	}
-	switch info.op {
-	case unix.PTRACE_SYSCALL_INFO_ENTRY:
-		t.begins(tid, th, nameOf(tid, info.nr, info.args), info.args)
-	case unix.PTRACE_SYSCALL_INFO_EXIT:
-		if th.fails != 0 {
-			change(tid, func(r *syscall.PtraceRegs) { r.Rax = uint64(-int64(th.fails)) })
-			th.fails = 0
-		}
-	}
-}
-
-func (t *tracer) begins(tid int, th *thread, name string, args [6]uint64) {
-	if !t.counts.Load() {
-		return
-	}
+	args := [...]uint64{regs.Rdi, regs.Rsi, regs.Rdx, regs.R10}
+	name := nameOf(tid, regs.Orig_rax, args)
 	key := roles[th.role] + " " + name
 	t.made[key]++
 	f := t.fault
@@ -315,9 +343,10 @@ func (t *tracer) begins(tid int, th *thread, name string, args [6]uint64) {
 		t.failed = fmt.Sprintf("%s %d %s%s", key, f.n, unix.SignalName(f.sends), about(tid, name, args))
 		return
 	}
-	th.fails = f.errno
-	if name != "close" {
-		change(tid, func(r *syscall.PtraceRegs) { r.Orig_rax = ^uint64(0) })
+	if name == "close" {
+		th.fails = f.errno
+	} else { // it is not carried out
+		change(tid, func(r *syscall.PtraceRegs) { r.Orig_rax, r.Rax = ^uint64(0), uint64(-int64(f.errno)) })
 	}
 	t.failed = fmt.Sprintf("%s %d %s%s", key, f.n, unix.ErrnoName(f.errno), about(tid, name, args))
 }
@@ -345,7 +374,7 @@ func field(tid int, name string) int {
 }
 
 // about describes what a call was about: its path, or what its descriptor is.
-func about(tid int, name string, args [6]uint64) string {
+func about(tid int, name string, args [4]uint64) string {
 	at := args[1]
 	switch name {
 	case "execve", "readlink":

@@ -11,7 +11,7 @@ import (
 
 // nameOf is a call's name, or its number. What fails in other ways than the rest
 // of its kind has a name of its own, and so has what only Go's runtime asks for.
-func nameOf(tid int, nr uint64, args [6]uint64) string {
+func nameOf(tid int, nr uint64, args [4]uint64) string {
 	name, ok := names[nr]
 	switch {
 	case !ok:
@@ -29,6 +29,20 @@ func nameOf(tid int, nr uint64, args [6]uint64) string {
 		}
 	}
 	return name
+}
+
+// number is that of a call with such a name, "" if there is none.
+func number(call string) string {
+	kind, _, _ := strings.Cut(call, ":")
+	for nr, name := range names {
+		if name == kind {
+			return strconv.FormatUint(nr, 10)
+		}
+	}
+	if _, err := strconv.ParseUint(call, 10, 32); err != nil {
+		return ""
+	}
+	return call
 }
 
 var names = map[uint64]string{
