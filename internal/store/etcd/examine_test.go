@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
 func examined(t *testing.T, s *Store) []lease.Finding {
@@ -77,18 +78,18 @@ func TestQuorumAndAlarms(t *testing.T) {
 func TestIdleKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	var now clock
+	var now networktest.Clock
 	s := shifted(t, b, &now, 0)
 	for _, key := range []string{"old", "older", "used"} {
 		if err := s.Release(bounded(t), grant(t, s, request(key)), lease.Result{Ran: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	now.advance(20 * 24 * time.Hour)
+	now.Advance(20 * 24 * time.Hour)
 	if err := s.Release(bounded(t), grant(t, s, request("used")), lease.Result{Ran: true}); err != nil {
 		t.Fatal(err)
 	}
-	now.advance(20 * 24 * time.Hour)
+	now.Advance(20 * 24 * time.Hour)
 	b.put(t, prefix+"/lease/foreign", "x")
 	grant(t, s, request("new"))
 	keys, err := s.Keys(bounded(t))

@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -38,21 +36,6 @@ func openWith(t *testing.T, o Options) *Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// clock is the time of a test: of its stores, and of the answers' Date, which both go
-// on in real time and can be moved on.
-type clock struct{ ahead atomic.Int64 }
-
-func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
-
-// set lets a store live by the clock.
-func (c *clock) set(s *Store) {
-	began := time.Now()
-	s.Now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
-	s.Wall = func(date time.Time) int64 {
-		return date.Add(time.Duration(c.ahead.Load())).Truncate(time.Second).UnixMilli()
-	}
 }
 
 // What the tests of all stores use that are reached by a network.

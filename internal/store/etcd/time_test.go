@@ -12,12 +12,13 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
 // shifted is a store that is answered by members whose clocks are ahead.
-func shifted(t *testing.T, b backend, c *clock, ahead time.Duration) *Store {
+func shifted(t *testing.T, b backend, c *networktest.Clock, ahead time.Duration) *Store {
 	s := b.open(t)
-	c.set(s)
+	c.Set(&s.Now, &s.Wall)
 	wall := s.Wall
 	s.Wall = func(date time.Time) int64 { return wall(date) + ahead.Milliseconds() }
 	return s
@@ -40,10 +41,10 @@ func TestMembersClocks(t *testing.T) {
 		"the same, over":         {0, 62 * time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var now clock
+			var now networktest.Clock
 			r := request(strings.NewReplacer(",", "", " ", "-").Replace(name))
 			grant(t, shifted(t, b, &now, 0), r)
-			now.advance(c.after)
+			now.Advance(c.after)
 			candidate := request(r.Key)
 			_, err := shifted(t, b, &now, c.ahead).Acquire(bounded(t), candidate)
 			if held := errors.As(err, new(*lease.HeldError)); held == c.granted || !held && !errors.As(err, new(*lease.SettlingError)) {
@@ -58,7 +59,7 @@ func TestMembersClocks(t *testing.T) {
 func TestStandbyWatchesRenewals(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	var now clock
+	var now networktest.Clock
 	holder := shifted(t, b, &now, 25*time.Second)
 	standby := shifted(t, b, &now, -25*time.Second)
 	l := grant(t, holder, request("k"))
@@ -71,7 +72,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 		return denied
 	}
 	held()
-	now.advance(10 * time.Second)
+	now.Advance(10 * time.Second)
 	var seen atomic.Int64
 	follow := standby.Follow
 	standby.Follow = func(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
@@ -98,12 +99,12 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	}
 	enough()
 	<-over
-	now.advance(25 * time.Second) // the holder is dead
+	now.Advance(25 * time.Second) // the holder is dead
 	if denied := held(); denied.Remaining < 2*time.Second || denied.Remaining > 5*time.Second {
 		t.Errorf("%s are left, want 5 s since the last renewal that was seen", denied.Remaining)
 	}
-	now.advance(held().Remaining - 350*time.Millisecond)
-	now.advance(held().Remaining + time.Millisecond)
+	now.Advance(held().Remaining - 350*time.Millisecond)
+	now.Advance(held().Remaining + time.Millisecond)
 	if next, err := standby.Acquire(bounded(t), r); err != nil || next.Token <= l.Token {
 		t.Errorf("%+v, %v", next, err)
 	}
@@ -113,7 +114,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 func TestRenewalsWithinASecond(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	var c clock
+	var c networktest.Clock
 	holder, standby := shifted(t, b, &c, 0), shifted(t, b, &c, 0)
 	holder.Wall = func(time.Time) int64 { return 1_800_000_000_000 }
 	l := grant(t, holder, request("k"))
@@ -126,7 +127,7 @@ func TestRenewalsWithinASecond(t *testing.T) {
 		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, &denied) || denied.Remaining < 29*time.Second {
 			t.Fatalf("%v, want 30 s from now on", err)
 		}
-		c.advance(20 * time.Second)
+		c.Advance(20 * time.Second)
 	}
 }
 

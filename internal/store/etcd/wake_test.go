@@ -33,7 +33,7 @@ func TestHolderIsCalled(t *testing.T) {
 		"hand-over": func() error { _, err := other.HandOver(bounded(t), "hand-over"); return err },
 		"revoked":   func() error { _, err := other.Revoke(bounded(t), "revoked", false); return err },
 		"settling": func() error {
-			var now clock
+			var now networktest.Clock
 			if _, err := shifted(t, b, &now, time.Hour).Acquire(bounded(t), request("settling")); !errors.As(err, new(*lease.SettlingError)) {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
 // A candidate of client-go's leader election wants the same lease.
@@ -51,8 +52,8 @@ func TestRivalLeads(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
-	var now clock
-	now.set(s)
+	var now networktest.Clock
+	now.Set(&s.Now, &s.Wall)
 	rival := b.StartRival(objectName(prefix, "k"))
 	awaits(t, "rival that leads", func() bool { return rival.Said("leads") })
 	r := request("k")
@@ -67,7 +68,7 @@ func TestRivalLeads(t *testing.T) {
 	}
 	held()
 	for range 3 { // it is seen to renew every second
-		now.advance(5 * time.Second)
+		now.Advance(5 * time.Second)
 		time.Sleep(1500 * time.Millisecond)
 		held()
 	}
@@ -82,7 +83,7 @@ func TestRivalLeads(t *testing.T) {
 	if left := held().Remaining; left < 4*time.Second || left > 6*time.Second {
 		t.Errorf("%s are left of 6 s", left)
 	}
-	now.advance(6*time.Second + time.Millisecond)
+	now.Advance(6*time.Second + time.Millisecond)
 	l := grant(t, s, r)
 	spec := b.lease(t, "k")["spec"].(map[string]any)
 	if spec["holderIdentity"] != string(r.Holder) || spec["leaseDurationSeconds"] != 30.0 || spec["leaseTransitions"] != 1.0 {
@@ -108,13 +109,13 @@ func TestClocksOfRivals(t *testing.T) {
 			"holderIdentity": "rival", "leaseDurationSeconds": 6, "acquireTime": renewed, "renewTime": renewed, "leaseTransitions": 4,
 		}})
 		s := b.open(t)
-		var now clock
-		now.set(s)
+		var now networktest.Clock
+		now.Set(&s.Now, &s.Wall)
 		var denied *lease.HeldError
 		if _, err := s.Acquire(bounded(t), request(key)); key == "ahead" && (!errors.As(err, &denied) || denied.Remaining > 6*time.Second) {
 			t.Errorf("%s: %v", key, err)
 		}
-		now.advance(6*time.Second + time.Millisecond)
+		now.Advance(6*time.Second + time.Millisecond)
 		r := request(key)
 		l := grant(t, s, r)
 		if _, err := s.Renew(bounded(t), l); err != nil {
@@ -142,9 +143,9 @@ func TestEdited(t *testing.T) {
 	}
 
 	b.put(t, "endless", map[string]any{"spec": map[string]any{"holderIdentity": "somebody"}})
-	var now clock
-	now.set(s)
-	now.advance(time.Hour)
+	var now networktest.Clock
+	now.Set(&s.Now, &s.Wall)
+	now.Advance(time.Hour)
 	var denied *lease.HeldError
 	if _, err := s.Acquire(bounded(t), request("endless")); !errors.As(err, &denied) || denied.Value != "somebody" {
 		t.Errorf("a lease without a duration: %v", err)

@@ -71,10 +71,10 @@ func watched(s *Store, seen chan<- struct{}) {
 func TestStandbyWatchesRenewals(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	var now clock
+	var now networktest.Clock
 	holder, standby := b.open(t), b.open(t)
-	now.set(holder)
-	now.set(standby)
+	now.Set(&holder.Now, &holder.Wall)
+	now.Set(&standby.Now, &standby.Wall)
 	l := grant(t, holder, request("k"))
 	r := request("k")
 	held := func() time.Duration {
@@ -92,19 +92,19 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	over := make(chan error, 1)
 	go func() { over <- standby.Wait(watching, "k", time.Minute) }()
 	<-seen
-	now.advance(20 * time.Second)
+	now.Advance(20 * time.Second)
 	if _, err := holder.Renew(bounded(t), l); err != nil {
 		t.Fatal(err)
 	}
 	<-seen
 	enough()
 	<-over
-	now.advance(25 * time.Second) // the holder is dead
+	now.Advance(25 * time.Second) // the holder is dead
 	if left := held(); left < 3*time.Second || left > 5*time.Second {
 		t.Errorf("%s are left, want 5 s since the renewal that was seen", left)
 	}
-	now.advance(held() - 350*time.Millisecond)
-	now.advance(held() + time.Millisecond)
+	now.Advance(held() - 350*time.Millisecond)
+	now.Advance(held() + time.Millisecond)
 	if next, err := standby.Acquire(bounded(t), r); err != nil || next.Token <= l.Token {
 		t.Errorf("%+v, %v", next, err)
 	}

@@ -70,7 +70,7 @@ func openWith(t *testing.T, o Options) *Store {
 // What the tests of all stores use that are reached by a network.
 const patience = networktest.Patience
 
-var request, grant, bounded, awaits = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await
+var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
 
 // do runs SQL, which must not fail, and returns the last result as text.
 func (b backend) do(t *testing.T, sql string) [][]string {

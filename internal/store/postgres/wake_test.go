@@ -28,17 +28,6 @@ func waiting(t *testing.T, w *networktest.Wire, call func() error) <-chan error 
 	return over
 }
 
-func endOf(t *testing.T, over <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-over:
-		return err
-	case <-time.After(patience):
-		t.Fatal("the wait is not over")
-		return nil
-	}
-}
-
 // A standby needs one connection, for its waits and for what it asks in between.
 func TestStandbyHasOneConnection(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,5 +58,21 @@ func EndOf(t testing.TB, over <-chan error) error {
 	case <-time.After(Patience):
 		t.Fatal("the call is not over")
 		return nil
+	}
+}
+
+// Clock is the time of a test: of its stores, and of the answers' Date, which both go
+// on in real time and can be moved on.
+type Clock struct{ ahead atomic.Int64 }
+
+// Advance moves it on.
+func (c *Clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// Set lets a store live by the clock: now and wall are those of its cas.Config.
+func (c *Clock) Set(now *func() time.Duration, wall *func(date time.Time) int64) {
+	began := time.Now()
+	*now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
+	*wall = func(date time.Time) int64 {
+		return date.Add(time.Duration(c.ahead.Load())).Truncate(time.Second).UnixMilli()
 	}
 }
