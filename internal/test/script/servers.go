@@ -107,7 +107,11 @@ func needPackage(t testing.TB, program, pkg string) {
 func (p *process) Pid() int { return p.cmd.Process.Pid }
 
 // Stop freezes the server: its connections stay, nothing is answered.
-func (p *process) Stop() { p.signal(syscall.SIGSTOP) }
+func (p *process) Stop() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	awaitStop(p.Pid())
+}
 
 // Cont lets a frozen server go on.
 func (p *process) Cont() { p.signal(syscall.SIGCONT) }

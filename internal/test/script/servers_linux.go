@@ -17,6 +17,13 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
+// awaitStop waits until the last thread of a child has stopped: on a busy machine a server
+// would answer a call meanwhile.
+func awaitStop(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR { //nolint:errorlint // it is that one
+	}
+}
+
 // freePort returns a port of 127.0.0.1 that nobody else is given until the test is
 // over, also while its server is down. A socket that is bound to it and does not
 // listen keeps it: the kernel takes it for free only where it is asked for by its

@@ -10,6 +10,8 @@ import (
 
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
+func awaitStop(int) {}
+
 // freePort returns a port that is free now.
 func freePort(t testing.TB) int {
 	t.Helper()
