@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-func drawing(t *testing.T, store string) *worker {
+func drawing(t *testing.T, of world) *worker {
 	t.Helper()
-	kinds, err := kindsLike("", store, true)
+	kinds, err := kindsLike("", of, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &worker{options: options{store: store, seed: 7, ttl: 3 * time.Second, kinds: kinds}, found: newStats()}
+	return &worker{options: options{world: of, seed: 7, ttl: 3 * time.Second, kinds: kinds}, found: newStats()}
 }
 
 // Every round is decided by the seed and its number, every fault of a store comes,
 // and no two that would undo each other come together.
 func TestDraw(t *testing.T) {
-	for _, store := range []string{"redis", sentinelStore, "postgres"} {
-		w := drawing(t, store)
+	for _, of := range worlds {
+		w, store := drawing(t, of), of.name
 		seen := map[string]bool{}
 		for round := range 2000 {
 			faults, newcomers := w.draw(round)
@@ -51,8 +51,8 @@ func TestDraw(t *testing.T) {
 // Two trees are excused only where the leader was out of reach as well, and nothing
 // excuses a survivor or a round after which nobody led.
 func TestExcuses(t *testing.T) {
-	for _, store := range []string{"redis", sentinelStore, "postgres"} {
-		w := drawing(t, store)
+	for _, of := range worlds {
+		w, store := drawing(t, of), of.name
 		for round := range 2000 {
 			faults, _ := w.draw(round)
 			w.expect(faults)
@@ -71,23 +71,24 @@ func TestExcuses(t *testing.T) {
 
 func TestFaultsByName(t *testing.T) {
 	for _, c := range []struct {
-		expression, store string
-		hosts             bool
-		want              []string
+		expression string
+		of         world
+		hosts      bool
+		want       []string
 	}{
-		{"store-(full|lag)", "redis", true, []string{"store-full"}},
-		{"store-(full|lag)", sentinelStore, true, []string{"store-lag"}},
-		{"store-dark-.*|net-reset", "redis", false, []string{"net-reset"}},
-		{"store", "redis", true, nil},
-		{"(", "redis", true, nil},
+		{"store-(full|lag)", redisWorld, true, []string{"store-full"}},
+		{"store-(full|lag)", sentinelWorld, true, []string{"store-lag"}},
+		{"store-dark-.*|net-reset", redisWorld, false, []string{"net-reset"}},
+		{"store", redisWorld, true, nil},
+		{"(", redisWorld, true, nil},
 	} {
-		kinds, err := kindsLike(c.expression, c.store, c.hosts)
+		kinds, err := kindsLike(c.expression, c.of, c.hosts)
 		var got []string
 		for _, k := range kinds {
 			got = append(got, k.name)
 		}
 		if !slices.Equal(got, c.want) || (err != nil) != (c.want == nil) {
-			t.Errorf("%s of %s: %v, %v", c.expression, c.store, got, err)
+			t.Errorf("%s of %s: %v, %v", c.expression, c.of.name, got, err)
 		}
 	}
 }

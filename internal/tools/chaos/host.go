@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"os"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
@@ -14,6 +15,7 @@ import (
 type host struct {
 	*faultnet.Host
 	*faultnet.Cable
+	addr string
 }
 
 // here is the host of this process.
@@ -21,6 +23,14 @@ var here faultnet.Host
 
 // serverAddr is where the servers of a worker are, for all its hosts.
 func serverAddr(worker int) string { return fmt.Sprintf("10.77.%d.1", worker) }
+
+// openHere lets packets pass through this process's host, from one cable to another.
+func openHere() error {
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+		return err
+	}
+	return here.IP("link", "set", "lo", "up")
+}
 
 // openNetwork gives the servers of a worker their address.
 func openNetwork(worker int) error {
@@ -39,5 +49,5 @@ func newHost(worker, i int) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &host{own, cable}, own.IP("route", "add", "default", "via", addr(1).String())
+	return &host{own, cable, addr(2).String()}, own.IP("route", "add", "default", "via", addr(1).String())
 }

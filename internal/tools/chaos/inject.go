@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"syscall"
 	"time"
 
@@ -76,10 +77,9 @@ func onStandby(h hit) injector {
 // concerned are the proxies that a fault of the network concerns.
 func (w *worker) concerned(f fault) []*faultnet.Proxy {
 	if f.everyone {
-		return w.proxies[:]
+		return slices.Concat(w.proxies[:]...)
 	}
-	who := w.leader()
-	return w.proxies[who : who+1]
+	return w.proxies[w.leader()]
 }
 
 func onNet(m faultnet.Mode) injector {
@@ -120,7 +120,7 @@ func goDark(_ context.Context, w *worker, f fault) (func() error, error) {
 func darkAndEmpty(ctx context.Context, w *worker, f fault) (func() error, error) {
 	return func() error {
 		w.forgets(f)
-		if err := w.one().restartWith(ctx, blank, 0); err != nil {
+		if err := w.server.(restorable).restartWith(ctx, blank, 0); err != nil {
 			return err
 		}
 		return setDark(w.hosts, false)
@@ -138,9 +138,6 @@ func delay(_ context.Context, w *worker, f fault) (func() error, error) {
 	return func() error { set(0); return nil }, nil
 }
 
-// one is the server of a store that has only one.
-func (w *worker) one() *server { return w.server.(*server) }
-
 func killStore(_ context.Context, w *worker, _ fault) (func() error, error) {
 	return w.server.start, w.server.kill()
 }
@@ -149,10 +146,17 @@ func stopStore(_ context.Context, w *worker, _ fault) (func() error, error) {
 	return w.server.cont, w.server.freeze()
 }
 
+// clocked is a backend with a wall clock, which it sets to a distance from that of this
+// host.
+type clocked interface {
+	setClock(ahead time.Duration) error
+}
+
 // stepClock steps the wall clock of the store's host, and steps it back at the end.
 func stepClock(direction time.Duration) injector {
 	return func(_ context.Context, w *worker, f fault) (func() error, error) {
-		return func() error { return w.server.setClock(0) }, w.server.setClock(direction * f.amount)
+		server := w.server.(clocked)
+		return func() error { return server.setClock(0) }, server.setClock(direction * f.amount)
 	}
 }
 
@@ -165,17 +169,26 @@ func (w *worker) forgets(f fault) {
 	}
 }
 
+// restorable is a backend whose data can be taken back.
+type restorable interface {
+	// save makes a snapshot.
+	save() error
+	// restartWith kills it and lets it come back after that time with a copy of its data.
+	restartWith(ctx context.Context, copied string, after time.Duration) error
+}
+
 // rollBack lets the server restart with the data that it had when the fault began.
 func rollBack(ctx context.Context, w *worker, f fault) (func() error, error) {
+	server := w.server.(restorable)
 	return func() error {
 		w.forgets(f)
-		return w.one().restartWith(ctx, snapshot, f.amount)
-	}, w.one().save()
+		return server.restartWith(ctx, snapshot, f.amount)
+	}, server.save()
 }
 
 func emptyStore(ctx context.Context, w *worker, f fault) (func() error, error) {
 	w.forgets(f)
-	return func() error { return nil }, w.one().restartWith(ctx, blank, f.amount)
+	return func() error { return nil }, w.server.(restorable).restartWith(ctx, blank, f.amount)
 }
 
 // fillStore takes every connection that the server has left, and every one that
@@ -185,7 +198,7 @@ func fillStore(ctx context.Context, w *worker, _ fault) (func() error, error) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		w.one().fill(ctx)
+		w.server.(*server).fill(ctx)
 	}()
 	return func() error { cancel(); <-over; return nil }, nil
 }

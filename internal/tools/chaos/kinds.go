@@ -21,12 +21,15 @@ const (
 )
 
 // need is a condition on the store.
-type need int
+type need string
 
 const (
-	anything need = iota
-	aServer       // of which there is one, behind a proxy for each candidate
-	replicas
+	anything    need = ""
+	proxied     need = "a proxy for each candidate"
+	oldData     need = "data that can be taken back"
+	ownClock    need = "a wall clock that can be set"
+	connections need = "a limit of its connections"
+	replicas    need = "replicas that lag"
 )
 
 // kind is one kind of fault. None kills both elector and guard: the promise
@@ -78,32 +81,32 @@ var kinds = []kind{
 	{name: "elector-stop,guard-kill", on: processes, inject: onLeader(stop, kill), silences: true},
 	{name: "standby-kill", on: processes, inject: onStandby(kill), kept: true},
 	{name: "standby-stop", on: processes, inject: onStandby(stop), kept: true},
-	{name: "net-reset", on: network, needs: aServer, inject: onNet(faultnet.Reset), silences: true},
-	{name: "net-refuse", on: network, needs: aServer, inject: onNet(faultnet.Refuse), silences: true},
-	{name: "net-swallow", on: network, needs: aServer, inject: onNet(faultnet.Swallow), silences: true},
-	{name: "net-drop-replies", on: network, needs: aServer, inject: onNet(faultnet.DropReplies), silences: true},
-	{name: "net-delay", on: network, needs: aServer, inject: delay, silences: true, settles: true},
+	{name: "net-reset", on: network, needs: proxied, inject: onNet(faultnet.Reset), silences: true},
+	{name: "net-refuse", on: network, needs: proxied, inject: onNet(faultnet.Refuse), silences: true},
+	{name: "net-swallow", on: network, needs: proxied, inject: onNet(faultnet.Swallow), silences: true},
+	{name: "net-drop-replies", on: network, needs: proxied, inject: onNet(faultnet.DropReplies), silences: true},
+	{name: "net-delay", on: network, needs: proxied, inject: delay, silences: true, settles: true},
 	{name: "net-dark", on: network, inject: goDark, silences: true, dark: true, settles: true},
 	{name: "store-kill", on: store, inject: killStore},
 	{name: "store-stop", on: store, inject: stopStore},
 	{name: "store-lag", on: store, needs: replicas, inject: lag, settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-full", on: store, needs: aServer, inject: fillStore, kept: true},
-	{name: "store-clock-ahead", on: store, inject: stepClock(+1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-clock-back", on: store, inject: stepClock(-1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-rollback", on: store, needs: aServer, inject: rollBack, settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-empty", on: store, needs: aServer, inject: emptyStore, settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-dark-empty", on: store, needs: aServer, inject: darkAndEmpty, settles: true, dark: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-full", on: store, needs: connections, inject: fillStore, kept: true},
+	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-rollback", on: store, needs: oldData, inject: rollBack, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-empty", on: store, needs: oldData, inject: emptyStore, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-dark-empty", on: store, needs: oldData, inject: darkAndEmpty, settles: true, dark: true, excuses: []excuse{denied, uncalled}},
 }
 
 // kindsLike are those whose whole name the expression matches, all if there is
 // none, as far as they are possible.
-func kindsLike(expression, store string, hosts bool) ([]kind, error) {
+func kindsLike(expression string, of world, hosts bool) ([]kind, error) {
 	re, err := regexp.Compile("^(?:" + expression + ")$")
 	if err != nil {
 		return nil, fmt.Errorf("-faults: %w", err)
 	}
 	found := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
-		return k.needs != anything && (k.needs == replicas) != (store == sentinelStore) || k.dark && !hosts || expression != "" && !re.MatchString(k.name)
+		return k.needs != anything && !slices.Contains(of.has, k.needs) || k.dark && !hosts || expression != "" && !re.MatchString(k.name)
 	})
 	if len(found) == 0 {
 		return nil, fmt.Errorf("-faults %s: there is no such fault of this store, or not without hosts of their own", expression)

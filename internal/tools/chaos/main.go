@@ -24,7 +24,7 @@ import (
 
 type options struct {
 	rounds, workers int
-	store           string
+	world           world
 	faults          string
 	kinds           []kind // what they are
 	hosts           bool   // every candidate has a host of its own
@@ -37,21 +37,23 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 30, "rounds in all")
 	flag.IntVar(&o.workers, "workers", 4, "stores, each with candidates of its own, that have faults at the same time")
-	flag.StringVar(&o.store, "store", "redis", "redis, sentinel or postgres")
+	name := flag.String("store", redisWorld.name, "one of "+worldNames())
 	flag.StringVar(&o.faults, "faults", "", "only faults whose whole names this regular expression matches")
 	flag.BoolVar(&o.hosts, "hosts", false, "every candidate in a network namespace of its own; this process must be alone in one")
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides the faults of every round; 0: a random one")
-	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases; 0: 3s, 6s with sentinels, 10s with -soak")
+	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases; 0: 3s or what the store needs, 10s with -soak")
 	flag.DurationVar(&o.soak, "soak", 0, "instead of rounds: 50 keys with 3 candidates each, for so long")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
+	var err error
+	if o.world, err = worldOf(*name); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
 	if o.ttl == 0 {
-		o.ttl = 3 * time.Second
-		if o.store == sentinelStore { // a failover takes as long as that
-			o.ttl = 6 * time.Second
-		}
+		o.ttl = o.world.ttl
 		if o.soak > 0 { // nobody is to lose a lease on a busy machine
 			o.ttl = 10 * time.Second
 		}
@@ -66,18 +68,15 @@ func main() {
 }
 
 func runAll(ctx context.Context, o options) error {
-	if o.store != "redis" && o.store != "postgres" && o.store != sentinelStore {
-		return fmt.Errorf("-store %s: redis, sentinel or postgres", o.store)
-	}
 	if o.rounds < 1 || o.workers < 1 || o.ttl < time.Second {
 		return fmt.Errorf("-rounds and -workers are at least 1, -ttl is at least 1s")
 	}
 	var err error
-	if o.kinds, err = kindsLike(o.faults, o.store, o.hosts); err != nil {
+	if o.kinds, err = kindsLike(o.faults, o.world, o.hosts); err != nil {
 		return err
 	}
 	if o.hosts {
-		if err := here.IP("link", "set", "lo", "up"); err != nil {
+		if err := openHere(); err != nil {
 			return err
 		}
 	}
@@ -94,14 +93,14 @@ func runAll(ctx context.Context, o options) error {
 	}
 	if err := chaos(ctx, o, dir); err != nil {
 		return fmt.Errorf("%w\n  the same faults again: scripts/chaos -store %s -rounds %d -workers %d -ttl %s -faults '%s' -seed %d\n  what everybody wrote: %s",
-			err, o.store, o.rounds, o.workers, o.ttl, o.faults, o.seed, dir)
+			err, o.world.name, o.rounds, o.workers, o.ttl, o.faults, o.seed, dir)
 	}
 	return os.RemoveAll(dir)
 }
 
 // chaos spreads the rounds over the workers, which take them as they come.
 func chaos(ctx context.Context, o options, dir string) error {
-	fmt.Printf("%d rounds on %s, TTL %s, seed %d\n", o.rounds, o.store, o.ttl, o.seed)
+	fmt.Printf("%d rounds on %s, TTL %s, seed %d\n", o.rounds, o.world.name, o.ttl, o.seed)
 	if !o.hosts {
 		fmt.Println("no host goes dark: that takes root, and the right to make network namespaces")
 	}

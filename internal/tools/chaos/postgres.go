@@ -19,8 +19,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sys/unix"
-
-	"github.com/leaderrun/leaderrun/internal/store/postgres"
 )
 
 // postgresServer runs as a user who may run it: root may not.
@@ -28,6 +26,17 @@ type postgresServer struct {
 	folder string
 	slots  int
 	attr   *syscall.SysProcAttr
+}
+
+var postgresWorld = world{
+	name: "postgres", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections},
+	open: func(at site) (backend, error) {
+		s, err := newPostgres(slots)
+		if err != nil {
+			return nil, err
+		}
+		return newServer(s, at.addr)
+	},
 }
 
 func newPostgres(slots int) (*postgresServer, error) {
@@ -62,10 +71,6 @@ func (s *postgresServer) clean()       { os.RemoveAll(s.folder) }
 
 func (s *postgresServer) at(addr string) string {
 	return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
-}
-
-func (s *postgresServer) open(addr string) (storeClient, error) {
-	return postgres.New(postgres.Options{URL: s.at(addr), Prefix: prefix})
 }
 
 func (s *postgresServer) tool(name string, args ...string) *exec.Cmd {

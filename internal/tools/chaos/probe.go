@@ -29,7 +29,7 @@ type holding struct {
 const lookEvery = 20 * time.Millisecond
 
 func watch(s backend) (*probe, error) {
-	store, err := s.store()
+	store, err := open(s)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
 
 // redisServer keeps its data in a folder of append-only files.
@@ -24,9 +22,18 @@ type redisServer struct {
 	slots  int
 }
 
-func newRedis(dir string, slots int) (*redisServer, error) {
+var redisWorld = world{
+	name: "redis", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections},
+	open: func(at site) (backend, error) { return newRedis(at.addr, at.dir, slots) },
+}
+
+// newRedis starts one that has so many connections to give.
+func newRedis(host, dir string, slots int) (*server, error) {
 	s := &redisServer{dir, slots}
-	return s, os.Mkdir(s.data(), 0o700)
+	if err := os.Mkdir(s.data(), 0o700); err != nil {
+		return nil, err
+	}
+	return newServer(s, host)
 }
 
 func (s *redisServer) dir() string           { return s.folder }
@@ -34,10 +41,6 @@ func (s *redisServer) data() string          { return filepath.Join(s.folder, "a
 func (s *redisServer) at(addr string) string { return "redis://" + addr }
 func (s *redisServer) killed()               {}
 func (s *redisServer) clean()                {}
-
-func (s *redisServer) open(addr string) (storeClient, error) {
-	return redis.New(redis.Options{URL: s.at(addr), Prefix: prefix})
-}
 
 func (s *redisServer) program(addr string) *exec.Cmd {
 	host, port, _ := net.SplitHostPort(addr)

@@ -13,12 +13,23 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/store/redis"
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
 )
 
+var sentinelWorld = world{
+	name: "sentinel", ttl: 6 * time.Second, // a failover takes as long as that
+	has: []need{ownClock, replicas},
+	open: func(at site) (backend, error) {
+		s, err := newSentinels(at.addr, at.dir)
+		if err != nil {
+			s.stop()
+			return nil, err
+		}
+		return s, nil
+	},
+}
+
 const (
-	sentinelStore = "sentinel"
 	// master is what the sentinels call the server that leads.
 	master = "mymaster"
 	// follower is the user as whom replicas follow.
@@ -43,7 +54,7 @@ type redisNode struct {
 func newSentinels(host, dir string) (*sentinels, error) {
 	s := &sentinels{clock: filepath.Join(dir, "clock")}
 	if err := s.setClock(0); err != nil {
-		return nil, err
+		return s, err
 	}
 	const user = "user " + follower + " on >follow ~* &* +@all\nmasteruser " + follower + "\nmasterauth follow\n"
 	common := user + "save \"\"\nappendonly yes\nappendfsync no\nrepl-diskless-sync-delay 0\n"
@@ -172,11 +183,9 @@ func redisCLI(addr string, args ...string) (string, error) {
 	return string(out), err
 }
 
-func (s *sentinels) url(string) string { return "redis-sentinel://" + s.addrs + "/" + master }
+func (s *sentinels) servers() []string { return nil }
 
-func (s *sentinels) store() (storeClient, error) {
-	return redis.New(redis.Options{URL: s.url(""), Prefix: prefix})
-}
+func (s *sentinels) url([]string) string { return "redis-sentinel://" + s.addrs + "/" + master }
 
 // kill kills the server that leads.
 func (s *sentinels) kill() error {

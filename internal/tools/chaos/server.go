@@ -12,24 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
 )
-
-const prefix = "leaderrun"
-
-// backend is the store of a worker, whatever it consists of.
-type backend interface {
-	// url names it, at the address of a proxy if that is not "".
-	url(proxy string) string
-	store() (storeClient, error)
-	kill() error
-	start() error
-	freeze() error
-	cont() error
-	setClock(ahead time.Duration) error
-	stop()
-}
 
 // server is one server, with a wall clock of its own. It keeps over SIGKILL what it
 // has acknowledged, unless a fault takes that away.
@@ -44,7 +28,6 @@ type server struct {
 type technology interface {
 	// at names the server at an address of its own or of a proxy.
 	at(addr string) string
-	open(addr string) (storeClient, error)
 	// program starts the server.
 	program(addr string) *exec.Cmd
 	// copyTo copies the data of the running server into a folder.
@@ -60,28 +43,14 @@ type technology interface {
 	killed()
 }
 
-// storeClient is what the probe and operators need of a store.
-type storeClient interface {
-	lease.Admin
-	Close() error
-}
-
-// newServer starts one that has so many connections to give.
-func newServer(store, host, dir string, slots int) (*server, error) {
+// newServer starts one.
+func newServer(t technology, host string) (*server, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}
-	s := &server{addr: l.Addr().String()}
+	s := &server{technology: t, addr: l.Addr().String()}
 	l.Close()
-	if store == "postgres" {
-		s.technology, err = newPostgres(slots)
-	} else {
-		s.technology, err = newRedis(dir, slots)
-	}
-	if err != nil {
-		return nil, err
-	}
 	s.clock = filepath.Join(s.dir(), "clock")
 	s.node = node{command: func() *exec.Cmd { return s.program(s.addr) }, env: append(os.Environ(), fakeclock.Env(s.clock)...)}
 	if err := s.setClock(0); err != nil {
@@ -93,13 +62,13 @@ func newServer(store, host, dir string, slots int) (*server, error) {
 	return s, s.start()
 }
 
-func (s *server) store() (storeClient, error) { return s.open(s.addr) }
+func (s *server) servers() []string { return []string{s.addr} }
 
-func (s *server) url(proxy string) string {
-	if proxy == "" {
+func (s *server) url(proxies []string) string {
+	if len(proxies) == 0 {
 		return s.at(s.addr)
 	}
-	return s.at(proxy)
+	return s.at(proxies[0])
 }
 
 // start returns when the server answers.
@@ -112,20 +81,6 @@ func (s *server) start() error {
 		return err
 	}
 	return nil
-}
-
-func answers(b backend) error {
-	store, err := b.store()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }()
-	return await(context.Background(), "an answer of the store", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_, err := store.Inspect(ctx, "none")
-		return err == nil
-	})
 }
 
 func (s *server) freeze() error { s.signal(syscall.SIGSTOP); return nil }

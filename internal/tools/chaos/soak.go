@@ -30,10 +30,10 @@ type sample map[string]float64
 // soak lets candidates lead and stand by for a long time. One key after the other
 // changes its leader, but the first, whose processes are watched.
 func soak(ctx context.Context, o options, dir string) error {
-	if o.store != "redis" {
+	if o.world.name != redisWorld.name {
 		return fmt.Errorf("-soak is for redis")
 	}
-	s, err := newServer(o.store, "127.0.0.1", dir, 10*soakKeys*candidates)
+	s, err := newRedis("127.0.0.1", dir, 10*soakKeys*candidates)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func soak(ctx context.Context, o options, dir string) error {
 			end(of[:]...)
 		}
 	}()
-	store, err := s.store()
+	store, err := open(s)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *server) soakCandidate(dir string, ttl time.Duration, i int) (*child, er
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command("leaderrun", "--key", soakKey(i), "--prefix", prefix, "--store", s.url(""),
+	cmd := exec.Command("leaderrun", "--key", soakKey(i), "--prefix", prefix, "--store", s.url(nil),
 		"--ttl", ttl.String(), "--wait", "forever", "--rejoin", "--", "sleep", "1000000")
 	cmd.Stdout, cmd.Stderr = log, log
 	return launch(cmd)

@@ -33,7 +33,7 @@ type worker struct {
 	hosts      []*host // of the candidates, and one for all newcomers; none where they share that of this process
 	server     backend
 	probe      *probe
-	proxies    [candidates]*faultnet.Proxy
+	proxies    [candidates][]*faultnet.Proxy // to each of the servers
 	children   [candidates]*child
 	newcomers  []*child
 	came       int // newcomers so far
@@ -77,31 +77,22 @@ func (w *worker) open() error {
 			w.hosts = append(w.hosts, h)
 		}
 	}
-	if w.store == sentinelStore {
-		w.server, err = newSentinels(addr, w.dir)
-	} else {
-		err = w.openServer(addr)
-	}
+	server, err := w.world.open(site{worker: w.number, addr: addr, dir: w.dir, hosts: w.options.hosts})
 	if err != nil {
 		return err
+	}
+	w.server = server
+	for i := range w.proxies {
+		for _, server := range w.server.servers() {
+			p, err := faultnet.ListenOn(addr, server)
+			if err != nil {
+				return err
+			}
+			w.proxies[i] = append(w.proxies[i], p)
+		}
 	}
 	w.probe, err = watch(w.server)
 	return err
-}
-
-// openServer opens one server, and a proxy to it for each candidate.
-func (w *worker) openServer(addr string) error {
-	one, err := newServer(w.store, addr, w.dir, slots)
-	if err != nil {
-		return err
-	}
-	w.server = one
-	for i := range w.proxies {
-		if w.proxies[i], err = faultnet.ListenOn(addr, one.addr); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // finish ends everybody in good order; then nothing of any tree may live.
@@ -122,10 +113,8 @@ func (w *worker) finish() error {
 
 func (w *worker) close() {
 	end(slices.Concat(w.children[:], w.newcomers)...)
-	for _, p := range w.proxies {
-		if p != nil {
-			p.Close()
-		}
+	for _, p := range slices.Concat(w.proxies[:]...) {
+		p.Close()
 	}
 	if w.probe != nil {
 		w.probe.close()
@@ -156,7 +145,7 @@ func (w *worker) revive() error {
 			continue
 		}
 		var err error
-		w.children[i], err = w.candidate(i, w.proxyOf(i), "wait", "--wait", "forever", "--rejoin")
+		w.children[i], err = w.candidate(i, w.proxiesOf(i), "wait", "--wait", "forever", "--rejoin")
 		if err != nil {
 			return err
 		}
@@ -164,20 +153,20 @@ func (w *worker) revive() error {
 	return nil
 }
 
-// proxyOf is the address of a candidate's proxy, "" where there is none: sentinels
-// give clients the addresses of the servers themselves.
-func (w *worker) proxyOf(i int) string {
-	if p := w.proxies[i]; p != nil {
-		return p.Addr()
+// proxiesOf are the addresses of a candidate's proxies.
+func (w *worker) proxiesOf(i int) []string {
+	var all []string
+	for _, p := range w.proxies[i] {
+		all = append(all, p.Addr())
 	}
-	return ""
+	return all
 }
 
 // comes starts a candidate for one short run, which is not behind any proxy.
 func (w *worker) comes(n newcomer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, err := w.candidate(candidates+w.came, "", "sleep 0.5", "--wait", n.wait.String(), "--leftovers", "stop")
+	c, err := w.candidate(candidates+w.came, nil, "sleep 0.5", "--wait", n.wait.String(), "--leftovers", "stop")
 	if err != nil {
 		return err
 	}
@@ -187,7 +176,7 @@ func (w *worker) comes(n newcomer) error {
 }
 
 // candidate starts leaderrun with a command that writes marks and ends as last says.
-func (w *worker) candidate(who int, proxy, last string, flags ...string) (*child, error) {
+func (w *worker) candidate(who int, proxies []string, last string, flags ...string) (*child, error) {
 	name := "newcomers.log"
 	if who < candidates {
 		name = fmt.Sprintf("candidate%d.log", who)
@@ -199,7 +188,7 @@ func (w *worker) candidate(who int, proxy, last string, flags ...string) (*child
 	defer log.Close()
 	mark := fmt.Sprintf("mark %s %d ", w.marks, who)
 	command := strings.Join([]string{mark + "plain", mark + "stubborn", mark + "daemon", last}, " & ")
-	args := []string{"-v", "--key", key, "--prefix", prefix, "--store", w.server.url(proxy), "--ttl", w.ttl.String(), "--kill-after", killAfter.String()}
+	args := []string{"-v", "--key", key, "--prefix", prefix, "--store", w.server.url(proxies), "--ttl", w.ttl.String(), "--kill-after", killAfter.String()}
 	args = slices.Concat(args, flags, []string{"--", "sh", "-c", command})
 	cmd := exec.Command("leaderrun", args...)
 	if w.hosts != nil {
