@@ -203,6 +203,28 @@ func fillStore(ctx context.Context, w *worker, _ fault) (func() error, error) {
 	return func() error { cancel(); <-over; return nil }, nil
 }
 
+// useUpQuota lets the store take no more data.
+func useUpQuota(_ context.Context, w *worker, _ fault) (func() error, error) {
+	server := w.server.(interface{ setFull(full bool) error })
+	return func() error { return server.setFull(false) }, server.setFull(true)
+}
+
+// onBehind does to the store that is behind this one as how says.
+func onBehind(how string) injector {
+	return func(_ context.Context, w *worker, _ fault) (func() error, error) {
+		return w.server.(interface {
+			without(how string) (undo func() error, err error)
+		}).without(how)
+	}
+}
+
+// partition cuts the server that leads off from the others, and not from its clients.
+func partition(_ context.Context, w *worker, _ fault) (func() error, error) {
+	return w.server.(interface {
+		partition() (undo func() error, err error)
+	}).partition()
+}
+
 // lag cuts the replicas off and, at the end, kills the server that they follow: one
 // of them takes its place with what it had. The other comes back after a while.
 func lag(ctx context.Context, w *worker, f fault) (func() error, error) {

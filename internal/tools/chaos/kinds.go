@@ -30,6 +30,9 @@ const (
 	ownClock    need = "a wall clock that can be set"
 	connections need = "a limit of its connections"
 	replicas    need = "replicas that lag"
+	quota       need = "a quota of its data"
+	peers       need = "members that need each other"
+	behind      need = "another store behind it"
 )
 
 // kind is one kind of fault. None kills both elector and guard: the promise
@@ -95,6 +98,11 @@ var kinds = []kind{
 	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
 	{name: "store-rollback", on: store, needs: oldData, inject: rollBack, settles: true, excuses: []excuse{denied, uncalled}},
 	{name: "store-empty", on: store, needs: oldData, inject: emptyStore, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-quota", on: store, needs: quota, inject: useUpQuota},
+	{name: "store-partition", on: store, needs: peers, inject: partition, dark: true},
+	{name: "store-behind-stop", on: store, needs: behind, inject: onBehind("stop")},
+	{name: "store-behind-kill", on: store, needs: behind, inject: onBehind("kill")},
+	{name: "store-behind-cut", on: store, needs: behind, inject: onBehind("cut")},
 	{name: "store-dark-empty", on: store, needs: oldData, inject: darkAndEmpty, settles: true, dark: true, excuses: []excuse{denied, uncalled}},
 }
 
