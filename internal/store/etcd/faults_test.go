@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,73 @@ func TestMembersAreLost(t *testing.T) {
 	}
 	if got := grant(t, standby, next); got.Token <= l.Token {
 		t.Errorf("token %d after %d", got.Token, l.Token)
+	}
+}
+
+// A member that lags behind answers nobody with what it had: a read waits until it has
+// what the others have.
+func TestMemberLags(t *testing.T) {
+	t.Parallel()
+	members, url := cluster(t)
+	late := members[(leads(t, members)+1)%len(members)]
+	s, behind := openWith(t, Options{URL: url}), openWith(t, Options{URL: "etcd://" + late.Addr})
+	r := request("k")
+	first := grant(t, s, r)
+	if _, err := behind.Inspect(bounded(t), "k"); err != nil { // it has a connection
+		t.Fatal(err)
+	}
+	for range 5 {
+		late.Stop()
+		if err := s.Release(bounded(t), first, lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+		next := grant(t, s, request("k"))
+		asked := make(chan lease.Status, 1)
+		go func() {
+			status, _ := behind.Inspect(bounded(t), "k")
+			asked <- status
+		}()
+		time.Sleep(50 * time.Millisecond) // the question is to be there before what the others have
+		late.Cont()
+		if status := <-asked; status.Token != next.Token {
+			t.Fatalf("it shows token %d, %d is the last", status.Token, next.Token)
+		}
+		first = next
+	}
+}
+
+// An etcd that takes no more data denies nobody what it has: a renewal fails and is
+// tried again, and the lease goes on when there is room.
+func TestQuotaIsUsedUp(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	alarm := func(action string) {
+		b.ask(t, "/v3/maintenance/alarm", map[string]any{"action": action, "alarm": "NOSPACE"})
+	}
+	alarm("ACTIVATE")
+	var failure *lease.StoreError
+	for op, call := range map[string]func() error{
+		"renew":   func() error { _, err := s.Renew(bounded(t), l); return err },
+		"acquire": func() error { _, err := b.open(t).Acquire(bounded(t), request("other")); return err },
+	} {
+		if err := call(); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "database space exceeded") || !strings.Contains(failure.Hint, "alarm disarm") {
+			t.Errorf("%s: %v: %#v", op, err, err)
+		}
+	}
+	if status, err := s.Inspect(bounded(t), "k"); err != nil || status.Holder != l.Holder {
+		t.Errorf("%+v, %v", status, err)
+	}
+	found := s.Examine(bounded(t), time.Minute, 0)
+	if !slices.ContainsFunc(found, func(f lease.Finding) bool {
+		return f.Subject == "alarms" && f.Verdict == lease.Bad && strings.Contains(f.Text, "NOSPACE")
+	}) {
+		t.Errorf("doctor: %+v", found)
+	}
+	alarm("DEACTIVATE")
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Error(err)
 	}
 }
 
