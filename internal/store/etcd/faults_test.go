@@ -126,19 +126,6 @@ func cluster(t *testing.T) ([]*script.EtcdServer, string) {
 	return members, "etcd://" + strings.Join(hosts, ",")
 }
 
-// leads finds the member that leads.
-func leads(t *testing.T, members []*script.EtcdServer) int {
-	t.Helper()
-	for i, m := range members {
-		status := backend{m}.ask(t, "/v3/maintenance/status", struct{}{})
-		if status["leader"] == status["header"].(map[string]any)["member_id"] {
-			return i
-		}
-	}
-	t.Fatal("no member leads")
-	return 0
-}
-
 // etcd's leader is killed, comes back, and each member stops in turn: a healthy holder
 // keeps its lease, and a standby that waits is woken by the release in the end.
 func TestMembersAreLost(t *testing.T) {
@@ -148,7 +135,7 @@ func TestMembersAreLost(t *testing.T) {
 	r := request("k")
 	r.TTL = 15 * time.Second
 	l := grant(t, s, r)
-	killed := members[leads(t, members)]
+	killed := script.EtcdLeader(t, members)
 	killed.Kill()
 	networktest.Renews(t, s, l, 6*time.Second)
 	killed.Restart()
@@ -180,7 +167,10 @@ func TestMembersAreLost(t *testing.T) {
 func TestMemberLags(t *testing.T) {
 	t.Parallel()
 	members, url := cluster(t)
-	late := members[(leads(t, members)+1)%len(members)]
+	late := members[0]
+	if late == script.EtcdLeader(t, members) {
+		late = members[1]
+	}
 	s, behind := openWith(t, Options{URL: url}), openWith(t, Options{URL: "etcd://" + late.Addr})
 	r := request("k")
 	first := grant(t, s, r)

@@ -1,8 +1,10 @@
 package script
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -60,6 +62,30 @@ func StartEtcds(t testing.TB, members int, args ...string) []*EtcdServer {
 		}
 	}
 	t.Fatalf("etcd does not start:\n%s", all[0].out)
+	return nil
+}
+
+// EtcdLeader finds the member that leads.
+func EtcdLeader(t testing.TB, members []*EtcdServer) *EtcdServer {
+	t.Helper()
+	for _, m := range members {
+		resp, err := http.Post("http://"+m.Addr+"/v3/maintenance/status", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var status struct {
+			Header struct {
+				Member string `json:"member_id"`
+			} `json:"header"`
+			Leader string `json:"leader"`
+		}
+		err = json.NewDecoder(resp.Body).Decode(&status)
+		resp.Body.Close()
+		if err == nil && status.Leader == status.Header.Member {
+			return m
+		}
+	}
+	t.Fatal("no member leads")
 	return nil
 }
 

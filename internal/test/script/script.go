@@ -41,6 +41,8 @@ const (
 	// Postgres is a server of the script's own, without a table.
 	Postgres Store = "postgres"
 	Etcd     Store = "etcd" // one member of the script's own
+	// EtcdCluster has three members; what is done to the store is done to its leader.
+	EtcdCluster Store = "etcd-cluster"
 	// Kubernetes is an API server of the script's own, which KUBECONFIG names.
 	Kubernetes Store = "kubernetes"
 )
@@ -209,6 +211,14 @@ func setup(env *testscript.Env, store Store) error {
 		s.etcd = StartEtcd(s.t)
 		env.Setenv("STORE", "etcd://"+s.etcd.Addr)
 		env.Setenv("SERVER", s.etcd.Addr)
+	case EtcdCluster:
+		members := StartEtcds(s.t, 3)
+		s.etcd = EtcdLeader(s.t, members)
+		var addrs []string
+		for _, m := range members {
+			addrs = append(addrs, m.Addr)
+		}
+		env.Setenv("STORE", "etcd://"+strings.Join(addrs, ","))
 	case Kubernetes:
 		s.api = StartAPIServer(s.t)
 		env.Setenv("STORE", "kubernetes:")
