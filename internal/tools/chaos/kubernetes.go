@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -135,16 +136,20 @@ func (s *apiServer) start() error {
 	return answers(s)
 }
 
-// without stops the etcd, kills it, or lets nothing through to it.
+// without stops the etcd, kills it, or lets nothing through to it. It is over when the
+// API server answers: one whose connection was lost without a word takes up to 40 s to
+// find out (the keepalive of its client of etcd).
 func (s *apiServer) without(how string) (undo func() error, err error) {
+	back := func() error { return s.cable.Set(faultnet.Pass) }
 	switch how {
 	case "stop":
-		return s.etcd.cont, s.etcd.freeze()
+		back, err = s.etcd.cont, s.etcd.freeze()
 	case "kill":
-		return s.etcd.start, s.etcd.kill()
+		back, err = s.etcd.start, s.etcd.kill()
 	default:
-		return func() error { return s.cable.Set(faultnet.Pass) }, s.cable.Set(faultnet.Swallow)
+		err = s.cable.Set(faultnet.Swallow)
 	}
+	return func() error { return errors.Join(back(), answers(s)) }, err
 }
 
 func (s *apiServer) stop() {

@@ -80,7 +80,7 @@ func runAll(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	patience = max(patience, 4*o.ttl)
+	patience = max(patience, 6*o.ttl)
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
 		return err
