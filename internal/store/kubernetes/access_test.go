@@ -231,7 +231,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("%q, %v", keys, err)
 	}
 	foreign := script.WriteKubeconfig(t, b.Addr, script.NewCertificates(t, t.TempDir()), "leaderrun")
-	if _, err := openAs(t, foreign, Options{}).Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "certificate-authority") {
+	if _, err := openAs(t, foreign, Options{}).Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "certificate-authority in the kubeconfig") {
 		t.Errorf("a server of another CA: %v", err)
 	}
 }

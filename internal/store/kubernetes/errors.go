@@ -40,7 +40,7 @@ const (
 
 // words are those of a kubeconfig.
 var words = network.Words{
-	Server: "Kubernetes API server", CA: "certificate-authority", Client: "client-certificate", Name: "tls-server-name", NoTLS: hintOther, Other: hintOther,
+	Server: "Kubernetes API server", CA: "certificate-authority", Client: "client-certificate", Name: "tls-server-name", Place: "the kubeconfig", NoTLS: hintOther, Other: hintOther,
 }
 
 // untrusted is an object that leaderrun did not write as it is.

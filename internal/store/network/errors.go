@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,6 +23,8 @@ type Words struct {
 	// files of a client certificate, and for the name in the server's certificate, which
 	// is empty where the address has no such part.
 	CA, Client, Name string
+	// Place is where those parts stand; "": the store's URL.
+	Place string
 	// NoTLS and Other are hints: the server speaks no TLS; anything may be wrong.
 	NoTLS, Other string
 }
@@ -69,11 +72,11 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 	var alert *net.OpError
 	switch {
 	case errors.As(err, &unknown):
-		return "its certificate was not signed by a CA that this host trusts", true, "name the file of its CA's certificate with " + w.CA + " in the store's URL"
+		return "its certificate was not signed by a CA that this host trusts", true, "name the file of its CA's certificate with " + w.CA + w.in()
 	case errors.As(err, &name):
 		hint = "name the server as its certificate does"
 		if w.Name != "" {
-			hint += ", or give that name with " + w.Name + " in the store's URL"
+			hint += ", or give that name with " + w.Name + w.in()
 		}
 		return "its certificate is not for this name: " + withoutPackage(name), true, hint
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -84,12 +87,14 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 	case errors.As(err, &alert) && alert.Op == "remote error":
 		text = "it refuses this side of TLS: " + withoutPackage(alert.Err)
 		if strings.Contains(text, "certificate") {
-			return text, true, "give a client certificate that it trusts with " + w.Client + " in the store's URL"
+			return text, true, "give a client certificate that it trusts with " + w.Client + w.in()
 		}
 		return text, false, "it must speak TLS 1.2 or newer: look at its settings and its log"
 	}
 	return "", false, ""
 }
+
+func (w Words) in() string { return " in " + cmp.Or(w.Place, "the store's URL") }
 
 // HungUp reports whether the other side has closed a connection that was written to.
 func HungUp(err error) bool {
