@@ -310,7 +310,7 @@ func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (
 	v, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
 		// EVAL, not EVALSHA: after a restart of the server the latter costs a round
 		// trip more, just when many want to know at once.
-		return c.Eval(ctx, headLua+script, keys, args...).Result()
+		return c.Eval(ctx, sent(headLua+script), keys, args...).Result()
 	})
 	if err != nil {
 		return nil, err
