@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// access is how the API server is reached, as the files say it now: tokens and
-// certificates are changed while a command runs.
+// access is how the API server is reached, and as whom.
 type access struct {
+	context   string // of the kubeconfig; "": this is a pod's
 	server    string // https://HOST:PORT and perhaps a path
 	namespace string
 	token     string
@@ -63,6 +63,18 @@ func (p place) inPod() (access, error) {
 		a.namespace = strings.TrimSpace(string(namespace))
 	}
 	return a, nil
+}
+
+// access is how the API server is reached now. Tokens and certificates are changed while
+// a command runs, and where the files cannot be read they are what they were. Which
+// server, context and namespace it is never changes: a renewal that followed a change of
+// those would go to another lease, and leave its own to somebody else.
+func (s *Store) access() access {
+	if a, err := s.where.find(); err == nil {
+		a.server = s.latest.Load().server
+		s.latest.Store(&a)
+	}
+	return *s.latest.Load()
 }
 
 // tls is how the next connection is secured.

@@ -146,6 +146,44 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 	}
 }
 
+// The files are read anew for who asks, and never for where the leases are: a renewal in
+// another cluster would leave the lease in this one to somebody else. Where the files
+// cannot be read any more, what they said last counts.
+func TestContextIsSwitched(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	dir := t.TempDir()
+	config := func(current, server, namespace, token string) string {
+		return write(t, dir, "config", `
+current-context: `+current+`
+contexts: [{name: jobs, context: {cluster: c, user: u, namespace: `+namespace+`}}, {name: other, context: {cluster: c, user: y, namespace: other}}]
+clusters: [{name: c, cluster: {server: "https://`+server+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
+users: [{name: u, user: {token: `+token+`}}, {name: y, user: {token: wrong}}]
+`)
+	}
+	s := openAs(t, config("jobs", b.Addr, "jobs", "leaderrun"), Options{})
+	l := grant(t, s, request("k"))
+	renewed := func() any { return b.lease(t, "k")["spec"].(map[string]any)["renewTime"] } // in the namespace jobs
+	for what, change := range map[string]func(){
+		"the current context":      func() { config("other", b.Addr, "jobs", "leaderrun") },
+		"the context's namespace":  func() { config("jobs", b.Addr, "other", "leaderrun") },
+		"the cluster's server":     func() { config("jobs", "127.0.0.1:1", "jobs", "leaderrun") },
+		"the file, half written":   func() { write(t, dir, "config", "apiVersion: v1\n") },
+		"the file, which has gone": func() { _ = os.Remove(filepath.Join(dir, "config")) },
+	} {
+		change()
+		before := renewed()
+		if _, err := s.Renew(bounded(t), l); err != nil || renewed() == before {
+			t.Errorf("%s is changed: renewed %t, %v", what, renewed() != before, err)
+		}
+	}
+	config("other", b.Addr, "jobs", "wrong")
+	var failure *lease.StoreError
+	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent {
+		t.Errorf("the token of its context is wrong: %v", err)
+	}
+}
+
 // A plugin says who asks, and is asked again once what it said has expired, or is not
 // accepted any more.
 func TestPlugin(t *testing.T) {

@@ -85,7 +85,7 @@ func (s *Store) storeError(ctx context.Context, op string, err error) error {
 	var said *serverError
 	var bad untrusted
 	switch {
-	case errors.As(err, &unreadable): // a file of the service account or the kubeconfig
+	case errors.As(err, &unreadable): // what the kubeconfig's plugin says, or a certificate
 		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
 	case errors.As(err, &bad):
 		text, e.Permanent, e.Hint = err.Error(), true, leasestate.Hint(err, fmt.Sprintf(hintObject, bad.name))
@@ -113,13 +113,9 @@ func (s *Store) storeError(ctx context.Context, op string, err error) error {
 	return e
 }
 
-// at is where the API server is, as far as it is known.
+// at is where the API server is.
 func (s *Store) at() string {
-	a, err := s.where.find()
-	if err != nil {
-		return ""
-	}
-	u, err := url.Parse(a.server)
+	u, err := url.Parse(s.latest.Load().server)
 	if err != nil {
 		return ""
 	}

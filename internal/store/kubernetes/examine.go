@@ -18,14 +18,13 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	if err == nil && json.Unmarshal(a.text, &version) != nil {
 		err = errNoAnswer
 	}
-	who, errWho := s.where.find()
-	if err = errors.Join(err, errWho); err != nil {
+	if err != nil {
 		var failure *lease.StoreError
 		_ = errors.As(s.storeError(ctx, "status", err), &failure) // there are no others
 		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: failure.Error(), Hint: failure.Hint}}
 	}
 	return []lease.Finding{
-		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("Kubernetes %s at %s, namespace %s; what was acknowledged is on the disks of most members of its etcd", lease.Readable(version.GitVersion), who.server, who.namespace)},
+		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("Kubernetes %s at %s, namespace %s; what was acknowledged is on the disks of most members of its etcd", lease.Readable(version.GitVersion), s.latest.Load().server, s.where.namespace)},
 		clocks(time.UnixMilli(s.Wall(a.date)), time.Now(), s.Now()-sent), //nolint:forbidigo // clocks of the wall are compared
 	}
 }

@@ -57,16 +57,17 @@ func (c *credentials) forget() {
 	c.last = nil
 }
 
-// who is find, with what a plugin says. Only one runs at a time.
+// who is access, with what a plugin says. Only one runs at a time.
 func (s *Store) who(ctx context.Context) (access, error) {
-	a, err := s.where.find()
-	if err != nil || a.plugin == nil {
-		return a, err
+	a := s.access()
+	if a.plugin == nil {
+		return a, nil
 	}
 	s.said.mu.Lock()
 	defer s.said.mu.Unlock()
 	const early = 10 * time.Second                                                              // before it expires
 	if is := s.said.last; is == nil || !is.Expires.IsZero() && time.Until(is.Expires) < early { //nolint:forbidigo // it expires by the wall clock
+		var err error
 		if s.said.last, err = a.plugin.run(ctx, a.dir); err != nil {
 			s.said.last = nil
 			return a, err

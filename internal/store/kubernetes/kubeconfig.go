@@ -117,7 +117,7 @@ func (k *kubeconfig) access(p place) (access, error) {
 		if c.Name != name {
 			continue
 		}
-		a := access{namespace: cmp.Or(p.namespace, c.Context.Namespace, "default")}
+		a := access{context: name, namespace: cmp.Or(p.namespace, c.Context.Namespace, "default")}
 		for _, cluster := range k.Clusters {
 			if cluster.Name == c.Context.Cluster {
 				if err := cluster.Cluster.read(&a); err != nil {

@@ -51,6 +51,8 @@ type Store struct {
 	*cas.Store
 	prefix string
 	where  place
+	// latest is what the files said when they could be read last.
+	latest atomic.Pointer[access]
 	http   *http.Client
 	// accepted: the API server has accepted who this is.
 	accepted atomic.Bool
@@ -92,10 +94,13 @@ func open(o Options, where place) (*Store, error) {
 	if o.Prefix == "" {
 		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
-	s := &Store{prefix: o.Prefix, where: where}
-	if _, err := where.find(); err != nil {
+	a, err := where.find()
+	if err != nil {
 		return nil, err
 	}
+	where.context, where.namespace = a.context, a.namespace
+	s := &Store{prefix: o.Prefix, where: where}
+	s.latest.Store(&a)
 	s.http = network.HTTP(o.Dialer, s.tls)
 	s.Store = cas.NewStore(cas.Config{Do: s.do, Follow: s.follow, Boot: boot, Settle: settle, Apart: apart})
 	return s, nil

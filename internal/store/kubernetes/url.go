@@ -23,7 +23,7 @@ var Factory = location.Factory{
 		if err != nil {
 			return nil, err
 		}
-		if a, err := s.where.find(); err == nil && a.insecure {
+		if s.latest.Load().insecure {
 			o.Warn("insecure-skip-tls-verify in the kubeconfig: whoever is on the way to the store can pose as it", "give the cluster its certificate-authority instead")
 		}
 		return s, nil
