@@ -42,6 +42,14 @@ func TestForeign(t *testing.T) {
 	if l, err := st.Acquire(r, instant); !errors.As(err, &denied) {
 		t.Errorf("%+v, %v", l, err)
 	}
+	l := lease.Lease{Key: "k", Holder: r.Holder, Token: 8, TTL: time.Minute, AcquiredAt: now - 1000}
+	if back, err := st.Renew(l, instant); err != nil || back.Token != 8 || !back.Reasserted || st.Grant.Foreign {
+		t.Errorf("%+v, %v", back, err)
+	}
+	st = foreign(100)
+	if _, err := st.Renew(l, instant); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("%v", err)
+	}
 	st = foreign(-1)
 	if l, err := st.Acquire(r, instant); err != nil || l.Token <= 7 || len(st.Runs) > 0 {
 		t.Errorf("%+v, %v, %+v", l, err, st.Runs)

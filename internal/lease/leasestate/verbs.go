@@ -82,8 +82,9 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 		l.Reasserted = !g.lives(now)
 		g.extend(now)
 		g.Offered = l.Offered
-	// A state that is behind the lease has been lost.
-	case g.lives(now) && !st.remembered(now) || st.Token >= l.Token || slices.Contains(st.Released, l.Holder):
+	// A state that is behind the lease has been lost. What it still says of this holder is
+	// no obstacle.
+	case g.lives(now) && g.Holder != l.Holder && !st.remembered(now) || st.Token >= l.Token || slices.Contains(st.Released, l.Holder):
 		return lease.Lease{}, lease.ErrLost
 	default:
 		st.grant(l.Token, &Grant{

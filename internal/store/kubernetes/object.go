@@ -95,8 +95,8 @@ func (s *Store) heed(r *cas.Row, now spec) {
 	}
 	instant := s.Instant(*r)
 	if ours != "" {
-		r.Revoke(true, instant)
-		r.Call++ // its holder must know
+		r.Revoke(true, leasestate.Instant{}) // at no time: what is read twice is the same
+		r.Call++                             // its holder must know
 	}
 	if now.Holder == "" {
 		return

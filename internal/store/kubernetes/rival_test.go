@@ -128,6 +128,31 @@ func TestClocksOfRivals(t *testing.T) {
 	}
 }
 
+// The lease of a program that took it from a holder of leaderrun's is as it was seen first,
+// however often it is read: who watches it until it is over is granted it.
+func TestRivalAfterHolder(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	var now networktest.Clock
+	now.Set(&s.Now, &s.Wall)
+	last := grant(t, s, request("k"))
+	b.put(t, "k", map[string]any{"spec": map[string]any{
+		"holderIdentity": "rival", "leaseDurationSeconds": 6, "renewTime": "2100-01-01T00:00:00.000000Z",
+	}})
+	r := request("k")
+	for range 5 {
+		if _, err := s.Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
+			t.Fatal(err)
+		}
+		now.Advance(time.Second)
+	}
+	now.Advance(time.Second + time.Millisecond)
+	if l := grant(t, s, r); l.Token <= last.Token {
+		t.Errorf("token %d after %d", l.Token, last.Token)
+	}
+}
+
 // What a person writes with kubectl.
 func TestEdited(t *testing.T) {
 	t.Parallel()
@@ -157,8 +182,14 @@ func TestEdited(t *testing.T) {
 
 	l = grant(t, s, request("bare"))
 	b.put(t, "bare", map[string]any{"metadata": map[string]any{"annotations": nil}})
-	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
+	if _, err := s.Acquire(bounded(t), request("bare")); !errors.As(err, &denied) {
 		t.Errorf("without its annotation: %v", err)
+	}
+	if back, err := s.Renew(bounded(t), l); err != nil || !back.Reasserted || back.Token != l.Token {
+		t.Errorf("it is still the holder: %+v, %v", back, err)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Error(err)
 	}
 
 	l = grant(t, s, request("labelled"))
