@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
@@ -52,19 +53,23 @@ func (s *Store) ask(ctx context.Context, method, path string, body map[string]an
 	if a.date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
 		return a, errNoDate
 	}
-	err = s.judge(&a)
+	resource, _, _ := strings.Cut(path, "?")
+	err = s.judge(&a, method+" "+resource)
 	return a, err
 }
 
-// judge turns what is no success into an error.
-func (s *Store) judge(a *answer) error {
+// judge turns what is no success into an error, of a request of that kind.
+func (s *Store) judge(a *answer, kind string) error {
 	if a.status == http.StatusUnauthorized {
 		s.said.forget()
 	}
 	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status >= 500 {
-		return a.serverError()
+		e := a.serverError()
+		_, e.allowed = s.allowed.Load(kind)
+		return e
 	}
 	s.accepted.Store(true)
+	s.allowed.Store(kind, true)
 	if a.status >= 200 && a.status <= 299 {
 		return nil
 	}
@@ -72,20 +77,20 @@ func (s *Store) judge(a *answer) error {
 }
 
 // serverError reads a Status.
-func (a *answer) serverError() error {
+func (a *answer) serverError() *serverError {
 	var status struct {
 		Kind, Message, Reason string
 		Code                  int
 		Details               struct{ Kind string }
 	}
 	if json.Unmarshal(a.text, &status) != nil || status.Kind != "Status" {
-		return &serverError{a.status, string(bytes.TrimSpace(a.text[:min(len(a.text), 200)])), false}
+		return &serverError{status: a.status, text: string(bytes.TrimSpace(a.text[:min(len(a.text), 200)]))}
 	}
 	a.reason, a.named = status.Reason, status.Details.Kind
 	if a.status == 0 { // it comes in a stream
 		a.status = status.Code
 	}
-	return &serverError{a.status, status.Message, true}
+	return &serverError{status: a.status, text: status.Message, spoken: true}
 }
 
 // send is one request. Who asks is read anew.

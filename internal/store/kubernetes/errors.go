@@ -24,6 +24,9 @@ type serverError struct {
 	status int
 	text   string
 	spoken bool // in the form in which Kubernetes says it
+	// allowed: such a request was allowed before. An API server that has just started may
+	// not have read all roles yet, and refuses what they allow (kubernetes issue 121635).
+	allowed bool
 }
 
 func (e *serverError) Error() string { return e.text }
@@ -67,7 +70,7 @@ func (e *serverError) problem() (text string, permanent bool, hint string) {
 	case http.StatusUnauthorized:
 		return "it does not know who asks: " + e.text, true, hintLogin
 	case http.StatusForbidden:
-		return e.text, true, hintRights
+		return e.text, !e.allowed, hintRights
 	case http.StatusNotFound:
 		return e.text, true, hintMissing
 	case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
@@ -86,7 +89,7 @@ func (s *Store) storeError(ctx context.Context, op string, err error) error {
 	var bad untrusted
 	switch {
 	case errors.As(err, &unreadable): // what the kubeconfig's plugin says, or a certificate
-		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
+		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), unreadable.Permanent, unreadable.Hint, true
 	case errors.As(err, &bad):
 		text, e.Permanent, e.Hint = err.Error(), true, leasestate.Hint(err, fmt.Sprintf(hintObject, bad.name))
 	case errors.As(err, &said):

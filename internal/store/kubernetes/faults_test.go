@@ -193,6 +193,42 @@ func (p *lateWrites) send(t *testing.T) (status int) {
 	}
 }
 
+// An API server that has just started may forbid what it allowed before: who stands by
+// goes on. What was never allowed is forbidden for good.
+func TestForbiddenForAWhile(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	var forbids atomic.Bool
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: b.Addr})
+	to.Transport = b.http.Transport
+	p := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !forbids.Load() {
+			to.ServeHTTP(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"kind":"Status","status":"Failure","message":"leases is forbidden","reason":"Forbidden","details":{"kind":"leases"},"code":403}`)
+	}))
+	p.TLS = certificateOf(t, b.Certs)
+	p.StartTLS()
+	t.Cleanup(p.Close)
+	config := script.WriteKubeconfig(t, p.Listener.Addr().String(), b.Certs, "leaderrun")
+	grant(t, b.open(t), request("k"))
+	standby, late, r := openAs(t, config, Options{}), openAs(t, config, Options{}), request("k")
+	for _, forbidden := range []bool{false, true, false} {
+		forbids.Store(forbidden)
+		_, err := standby.Acquire(bounded(t), r)
+		var failure *lease.StoreError
+		if forbidden && (!errors.As(err, &failure) || failure.Permanent || failure.Hint == "") || !forbidden && !errors.As(err, new(*lease.HeldError)) {
+			t.Errorf("forbidden %t: %v", forbidden, err)
+		}
+		if _, err := late.Acquire(bounded(t), r); forbidden && (!errors.As(err, &failure) || !failure.Permanent) {
+			t.Errorf("it was never allowed: %v", err)
+		}
+		late = openAs(t, config, Options{})
+	}
+}
+
 // A write is made only to what was read.
 func TestConflict(t *testing.T) {
 	t.Parallel()

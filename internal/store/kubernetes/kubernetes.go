@@ -27,6 +27,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,7 +57,9 @@ type Store struct {
 	http   *http.Client
 	// accepted: the API server has accepted who this is.
 	accepted atomic.Bool
-	said     credentials
+	// allowed has the kinds of requests that were not forbidden.
+	allowed sync.Map
+	said    credentials
 }
 
 var (

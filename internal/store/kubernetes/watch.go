@@ -21,6 +21,8 @@ const (
 	lasts = "240"
 	// shortWatch is one that nobody should begin again at once.
 	shortWatch = time.Second
+	// watching is the kind of a request for a watch.
+	watching = "watch"
 )
 
 // errExpired: the watch cannot go on from there, and something may have been missed.
@@ -102,8 +104,12 @@ func (s *Store) beginWatch(ctx context.Context, key, version string) (*http.Resp
 		"allowWatchBookmarks": {"true"}, "timeoutSeconds": {lasts},
 	}
 	resp, err := s.send(ctx, "GET", leases+"?"+q.Encode(), nil)
-	if err != nil || resp.StatusCode == http.StatusOK {
-		return resp, err
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		s.allowed.Store(watching, true)
+		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
 	a := answer{status: resp.StatusCode}
@@ -111,7 +117,7 @@ func (s *Store) beginWatch(ctx context.Context, key, version string) (*http.Resp
 	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
 		return nil, err
 	}
-	return nil, expiredOr(s.judge(&a))
+	return nil, expiredOr(s.judge(&a, watching))
 }
 
 func expiredOr(err error) error {
