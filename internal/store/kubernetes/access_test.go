@@ -3,6 +3,7 @@
 package kubernetes
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
@@ -221,7 +223,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		t.Errorf("asked %d times", asked())
 	}
 	renew := func() error { _, err := s.Renew(bounded(t), l); return err }
-	s.said.last.Token = "not any more"
+	s.said.last = &credential{Token: "not any more"}
 	var failure *lease.StoreError
 	if err := renew(); !errors.As(err, &failure) || failure.Permanent {
 		t.Errorf("a token that is not accepted any more: %v", err)
@@ -245,6 +247,54 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	}
 	says(`"clientCertificateData":` + pem("client.pem") + `,"clientKeyData":` + pem("client.key"))
 	grant(t, openAs(t, file, Options{}), request("by-certificate"))
+}
+
+// A plugin may take longer than a request has: the next one finds what it said. What it
+// said before counts until that expires.
+func TestSlowPlugin(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	dir := t.TempDir()
+	gate := filepath.Join(dir, "gate")
+	write(t, dir, "plugin", `#!/bin/sh
+while ! [ -e `+gate+` ]; do sleep 0.1; done
+cat `+dir+`/status
+`)
+	if err := os.Chmod(filepath.Join(dir, "plugin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	says := func(user string, expires time.Time) {
+		write(t, dir, "status", `{"kind":"ExecCredential","status":{"token":"`+user+`","expirationTimestamp":"`+expires.UTC().Format(time.RFC3339)+`"}}`)
+	}
+	s := openAs(t, write(t, dir, "config", `
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u, namespace: jobs}}]
+clusters: [{name: c, cluster: {server: "https://`+b.Addr+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin}}}]
+`), Options{})
+	short := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	var failure *lease.StoreError
+	if _, err := s.Acquire(short(), request("k")); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "has not answered yet") {
+		t.Errorf("a plugin that is slow: %v", err)
+	}
+	says("leaderrun", time.Now().Add(ahead/2))
+	opens := func() { write(t, dir, "gate", "") }
+	opens()
+	l := grant(t, s, request("k"))
+	awaits(t, "end of the plugin", func() bool { s.said.mu.Lock(); defer s.said.mu.Unlock(); return s.said.now == nil })
+	if err := os.Remove(gate); err != nil {
+		t.Fatal(err)
+	}
+	says("client", time.Now().Add(time.Hour))
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Errorf("with what it said before: %v", err)
+	}
+	opens()
+	awaits(t, "what it says next", func() bool { a, err := s.who(t.Context()); return err == nil && a.token == "client" })
 }
 
 // Who may not, or is not known, is told so, for good.
