@@ -84,7 +84,7 @@ func (r *run) act(a elect.Action) {
 			return renewed(l, err)
 		})
 	case elect.Listen:
-		r.unlisten = r.beside(func(ctx context.Context) elect.Event { return listened(r.store, ctx, r.request.Key) })
+		r.unlisten = r.beside(func(ctx context.Context) elect.Event { return listened(ctx, r.store, r.request.Key) })
 	case elect.Release:
 		r.unlisten()
 		r.uncheck()
@@ -226,12 +226,23 @@ func waited(err error) elect.Event {
 	return elect.Event{Kind: elect.NoAnswer, Err: err}
 }
 
-func listened(store lease.Store, ctx context.Context, key string) elect.Event {
+// listens is how long a holder listens on one connection. What stands in between, a proxy
+// or one that translates addresses, may have lost the other half without a word.
+const listens = time.Minute
+
+func listened(ctx context.Context, store lease.Store, key string) elect.Event {
 	pinger, ok := store.(lease.Pinger)
 	if !ok {
 		return elect.Event{Kind: elect.CannotWake}
 	}
-	err := pinger.Listen(ctx, key)
+	var err error
+	for old := true; old; {
+		this, end := context.WithCancel(ctx)
+		limit := time.AfterFunc(listens, end)
+		err = pinger.Listen(this, key)
+		old = !limit.Stop() && err != nil && ctx.Err() == nil
+		end()
+	}
 	switch {
 	case err == nil:
 		return elect.Event{Kind: elect.Pinged}

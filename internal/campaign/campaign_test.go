@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +116,35 @@ func TestCallerGone(t *testing.T) {
 			"6.0 listen", "6.1 renew", "6.9 listen", "7.0 renew", "8.0 gone", "8.0 release")
 		if r.Outcome != elect.Exited {
 			t.Error(r.Outcome)
+		}
+	})
+}
+
+// What stands between a holder and its store may lose the connection without a word: the
+// holder does not listen on it for ever, nor is that a reason to renew.
+func TestListensAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(65*time.Second, 0)
+		began, listening := []time.Duration{}, 0
+		w.listen = func(ctx context.Context) error {
+			began = append(began, time.Since(w.start))
+			if listening++; listening > 1 {
+				t.Error("it listens twice")
+			}
+			<-ctx.Done()
+			listening--
+			return &lease.StoreError{Op: "listen", Err: ctx.Err()}
+		}
+		Run(t.Context(), w.settings(), w, w, w)
+		renewals := 0
+		for _, line := range w.log {
+			if strings.HasSuffix(line, " renew") {
+				renewals++
+			}
+		}
+		if want := 100 * time.Millisecond; len(began) != 2 || began[0] != want || began[1] != want+listens || renewals != 6 {
+			t.Errorf("it listens from %s on, and renews %d times", began, renewals)
 		}
 	})
 }

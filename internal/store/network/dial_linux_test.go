@@ -2,7 +2,12 @@ package network
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
 	"syscall"
 	"testing"
 )
@@ -20,18 +25,60 @@ func TestHoldersConnectionsAreKeptAlive(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		raw, err := c.(*net.TCPConn).SyscallConn()
-		if err != nil {
-			t.Fatal(err)
+		if after := noticed(t, c.(*net.TCPConn)); name == "holder" && after != 3 || name != "holder" && after < 60 {
+			t.Errorf("%s: a host that is gone is noticed after %d s", name, after)
 		}
-		var idle, interval, probes int
-		_ = raw.Control(func(fd uintptr) {
-			idle, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE)
-			interval, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL)
-			probes, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT)
-		})
-		if noticed := idle + interval*probes; name == "holder" && noticed != 3 || name != "holder" && noticed < 60 {
-			t.Errorf("%s: a host that is gone is noticed after %d s", name, noticed)
+	}
+}
+
+// noticed is after how many seconds it is noticed that the host is gone.
+func noticed(t *testing.T, c *net.TCPConn) int {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var idle, interval, probes int
+	_ = raw.Control(func(fd uintptr) {
+		idle, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE)
+		interval, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL)
+		probes, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT)
+	})
+	return idle + interval*probes
+}
+
+// A candidate that is granted the lease goes on with its connection.
+func TestCandidatesConnectionBecomesAHolders(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	for _, s := range []*httptest.Server{plain, secure} {
+		client := HTTP(nil, func(context.Context) (*tls.Config, error) { return &tls.Config{InsecureSkipVerify: true}, nil })
+		var got httptrace.GotConnInfo
+		ask := func(ctx context.Context) int {
+			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { got = i }})
+			r, err := http.NewRequestWithContext(Call(ctx), http.MethodGet, s.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if c, ok := got.Conn.(interface{ NetConn() net.Conn }); ok {
+				return noticed(t, c.NetConn().(*net.TCPConn))
+			}
+			return noticed(t, got.Conn.(*net.TCPConn))
 		}
+		if after := ask(t.Context()); after < 60 || got.Reused {
+			t.Errorf("%s: of a candidate: %d s, %+v", s.URL, after, got)
+		}
+		if after := ask(Holder(t.Context())); after != 3 || !got.Reused {
+			t.Errorf("%s: of a holder: %d s, %+v", s.URL, after, got)
+		}
+		client.CloseIdleConnections()
 	}
 }

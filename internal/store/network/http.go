@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"time"
 )
 
@@ -35,8 +36,24 @@ func HTTP(dial Dial, config func(ctx context.Context) (*tls.Config, error)) *htt
 }
 
 // Call makes a context that of a request, with which a dial ends, too: by itself a
-// transport goes on dialling.
-func Call(ctx context.Context) context.Context { return context.WithValue(ctx, callKey{}, ctx) }
+// transport goes on dialling. A holder notices that the host is gone also where it goes
+// on with the connection that it opened as a candidate.
+func Call(ctx context.Context) context.Context {
+	request := context.WithValue(ctx, callKey{}, ctx)
+	if ctx.Value(holderKey{}) != nil {
+		request = httptrace.WithClientTrace(request, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { keepAlive(i.Conn) }})
+	}
+	return request
+}
+
+func keepAlive(c net.Conn) {
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secure.NetConn()
+	}
+	if c, ok := c.(*net.TCPConn); ok {
+		_ = c.SetKeepAliveConfig(alive)
+	}
+}
 
 func callOf(ctx context.Context) context.Context {
 	if call, ok := ctx.Value(callKey{}).(context.Context); ok {
