@@ -334,6 +334,11 @@ func TestIdle(t *testing.T) {
 		if st.Idle(noon.Wall, wrong) {
 			t.Error("forgotten during a lease, whose clock is not the wall's")
 		}
+		set := noon.later(year)
+		set.Settle = 300
+		if st.Idle(noon.Wall, set) {
+			t.Error("forgotten during a lease, by a clock that was set")
+		}
 	})
 }
 
