@@ -80,7 +80,7 @@ func EtcdLeader(t testing.TB, members []*EtcdServer) *EtcdServer {
 			Leader string `json:"leader"`
 		}
 		err = json.NewDecoder(resp.Body).Decode(&status)
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		if err == nil && status.Leader == status.Header.Member {
 			return m
 		}

@@ -168,7 +168,7 @@ func (m *etcdMember) ask(path string, question, answer any) error {
 	if err != nil {
 		return err
 	}
-	defer a.Body.Close()
+	defer func() { _ = a.Body.Close() }()
 	if a.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s%s: %s", m.client, path, a.Status)
 	}

@@ -122,7 +122,7 @@ var environment sync.Mutex
 func addKubeconfig(file string) {
 	environment.Lock()
 	defer environment.Unlock()
-	os.Setenv("KUBECONFIG", file+string(filepath.ListSeparator)+os.Getenv("KUBECONFIG"))
+	_ = os.Setenv("KUBECONFIG", file+string(filepath.ListSeparator)+os.Getenv("KUBECONFIG"))
 }
 
 func (s *apiServer) kill() error   { return s.node.kill() }
