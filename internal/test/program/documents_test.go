@@ -63,7 +63,7 @@ var verdicts = []verdict{
 	{`kubectl delete endpointslice queue-leader`, readOnly("it was not run on a cluster", "docs/kubernetes.md", `endpointslices/|-leader`)},
 	{`kubectl apply -k deploy/kubernetes`, readOnly("they were not run on a cluster", "deploy/kubernetes/kustomization.yaml", `resources:`)},
 	{`kubectl apply -k deploy/kubernetes-only`, readOnly("they were not run on a cluster", "deploy/kubernetes-only/kustomization.yaml", `components:`)},
-	{`kubectl (get|delete|patch) lease.*`, readOnly("not run on a cluster", "internal/store/kubernetes/contract_test.go", `func TestContract`)},
+	{`kubectl (get|delete|patch|describe|edit) lease.*`, readOnly("not run on a cluster", "internal/store/kubernetes/contract_test.go", `func TestContract`)},
 }
 
 // quoted is how the commands begin that the documents quote in their sentences.
