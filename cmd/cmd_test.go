@@ -1,12 +1,63 @@
 package cmd
 
 import (
+	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares an answer with testdata/golden/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", "golden", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (-update writes it anew)\ngot\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+// answer is what a verb prints, and how it ends.
+func answer(t *testing.T, ask func() error) (string, error) {
+	t.Helper()
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
+	out := swap(t, &os.Stdout)
+	err := ask()
+	return out(), err
+}
+
+// harmless wants nothing in text that does more to a terminal than to be read.
+func harmless(t *testing.T, text string, output format) {
+	t.Helper()
+	for _, r := range text {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%q in %q", r, text)
+		}
+	}
+	if output == asJSON && !json.Valid([]byte(text)) {
+		t.Errorf("not JSON: %s", text)
+	}
+}
 
 // loaded is what load finds with these arguments and default files.
 func loaded(t *testing.T, args []string, files ...string) (settings.Config, error) {

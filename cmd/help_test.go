@@ -86,3 +86,14 @@ func TestFlagsAreDocumented(t *testing.T) {
 		})
 	}
 }
+
+// help VERB is VERB --help.
+func TestHelpOfAVerb(t *testing.T) {
+	settingstest.NoSettings(t)
+	for name := range verbs() {
+		_, want, _ := ran(t, name, "--help")
+		if status, got, stderr := ran(t, "help", name); status != 0 || got != want || stderr != "" {
+			t.Errorf("help %s: status %d, %q, stderr %q", name, status, got, stderr)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package cmd
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func TestStatusOfAKey(t *testing.T) {
+	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd", "report", "never"} {
+		for _, output := range []format{asTable, asJSON} {
+			text, err := keyText(t.Context(), storeAtNight(), key, output)
+			golden(t, "status-"+key+"."+output.String(), text)
+			if free := strings.HasPrefix(key, "report") || key == "gone" || key == "never"; errors.Is(err, errNo) != free || err != nil && !free {
+				t.Errorf("%s ends with %v", key, err)
+			}
+			harmless(t, text, output)
+		}
+	}
+}
+
+func TestStatusOfAllKeys(t *testing.T) {
+	for _, output := range []format{asTable, asJSON} {
+		text, err := listText(t.Context(), storeAtNight(), output)
+		if err != nil {
+			t.Error(err)
+		}
+		golden(t, "status."+output.String(), text)
+		harmless(t, text, output)
+		if text, err = listText(t.Context(), &fakeStore{}, output); !errors.Is(err, errNo) || text == "" {
+			t.Errorf("seven free keys: %q, %v", text, err)
+		}
+	}
+}
+
+// One key that is damaged does not hide the others.
+func TestStatusOfADamagedKey(t *testing.T) {
+	damage := &lease.StoreError{Op: "status", Err: errors.New("WRONGTYPE"), Permanent: true}
+	for _, output := range []format{asTable, asJSON} {
+		s := storeAtNight()
+		s.damaged = map[string]error{"gone": damage}
+		text, err := listText(t.Context(), s, output)
+		if !errors.Is(err, damage) {
+			t.Errorf("it ends with %v", err)
+		}
+		golden(t, "status-damaged."+output.String(), text)
+	}
+}
+
+// A holder can say anything about its command, and other tools that take a lease
+// say nothing about themselves.
+func TestStatusOfAForeignValue(t *testing.T) {
+	const another = "db1/4711/0123456789abcdef0123456789abcdef"
+	meta := `{"command":"` + strings.Repeat("x", 4000) + `"}`
+	s := lease.Status{Key: "k", Why: lease.HeldLeader, Value: another, Holder: another, Meta: meta}
+	for _, cells := range append(statusRows(s), listRow(s)) {
+		if text := strings.Join(cells, " "); len(text) > 200 || strings.HasPrefix(text, "since") {
+			t.Errorf("%.100s… of %d bytes", text, len(text))
+		}
+	}
+}
+
+// A key of which nothing is known any more is not listed.
+func TestForgottenKeysAreNotListed(t *testing.T) {
+	s := &fakeStore{keys: map[string]lease.Status{"old": {Now: 5}, "paused": {Now: 5, Pause: lease.Pause{Since: 4, Until: 6}}, "token": {Now: 5, Token: 3}}}
+	text, err := listText(t.Context(), listed{s}, asTable)
+	if strings.Contains(text, "old") || !strings.Contains(text, "paused") || !strings.Contains(text, "token") || !errors.Is(err, errNo) {
+		t.Errorf("%s%v", text, err)
+	}
+}

@@ -1,0 +1,111 @@
+package cmd
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
+)
+
+func TestStoreFailsAVerb(t *testing.T) {
+	failed := &lease.StoreError{Op: "status", Err: errors.New("connection refused"), Hint: "start it"}
+	s := &fakeStore{failed: failed}
+	for name, ask := range map[string]func() error{
+		"status":  func() error { return errOf(keyText(t.Context(), s, "k", asTable)) },
+		"list":    func() error { return errOf(listText(t.Context(), s, asTable)) },
+		"history": func() error { return showHistory(t.Context(), s, "k", asTable) },
+		"release": func() error { return handOver(t.Context(), s, "k") },
+		"force":   func() error { return revoke(t.Context(), s, "k", false) },
+		"pause":   func() error { return pause(t.Context(), s, "k", pauseFlags{last: "1h"}) },
+		"resume":  func() error { return resume(t.Context(), s, "k") },
+		"forget":  func() error { return forget(t.Context(), s, "k", true) },
+	} {
+		if text, err := answer(t, ask); !errors.Is(err, failed) || text != "" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+}
+
+func TestVerbsListTheirFlags(t *testing.T) {
+	settingstest.NoSettings(t)
+	for name := range verbs() {
+		status, stdout, stderr := ran(t, name, "--help")
+		if status != 0 || stderr != "" || !strings.Contains(stdout, "leaderrun "+name) {
+			t.Errorf("%s --help: status %d, stdout %q, stderr %q", name, status, stdout, stderr)
+		}
+		for line := range strings.Lines(stdout) {
+			if len(line) > 125 {
+				t.Errorf("%s --help: %d columns: %s", name, len(line), line)
+			}
+		}
+		if !strings.Contains(usage, " "+name) {
+			t.Errorf("the usage lacks %s", name)
+		}
+	}
+}
+
+// An answer that nobody gets is no success.
+func TestAnswerThatCannotBeWritten(t *testing.T) {
+	settingstest.NoSettings(t)
+	asked := []string{
+		"help", "help status", "--help", "--key k -h", "version", "config", "config -o json", "explain",
+		"man", "man status", "completion bash", "completion zsh", "completion fish", "__complete stat",
+	}
+	for name := range verbs() {
+		asked = append(asked, name+" --help")
+	}
+	unwritable, err := os.Open(os.DevNull) // for reading alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unwritable.Close()
+	for _, args := range asked {
+		stdout, stderr := os.Stdout, swap(t, &os.Stderr)
+		os.Stdout = unwritable
+		status := Main(strings.Fields(args))
+		os.Stdout = stdout
+		if text := stderr(); status != exitUsage || !strings.Contains(text, "leaderrun: the answer cannot be written: ") {
+			t.Errorf("%s: status %d, stderr %q", args, status, text)
+		}
+	}
+}
+
+func TestVerbsRefuse(t *testing.T) {
+	settingstest.NoSettings(t)
+	for args, want := range map[string]string{
+		"status k":                       "status takes no arguments",
+		"status -o yaml":                 "is no format of this verb",
+		"status --ttl 3s":                "unknown flag --ttl",
+		"status --key":                   "--key: needs a value",
+		"status --key a*b":               "not allowed",
+		"status --store x://h":           "--store: the store's address must begin with",
+		"status --store redis://h:99999": "--store: ",
+		"status --prefix=":               "--prefix: is empty",
+		"help me":                        "no such verb",
+		"help status history":            "no such verb",
+		"history":                        "no key",
+		"release":                        "no key",
+		"pause --for 1h":                 "no key",
+		"pause --key k":                  "no end",
+		"pause --key k --for 1h --reason " + strings.Repeat("x", 201): "201 characters are too long",
+		"pause --key k --for 1h --reason \x1b":                        "is not allowed",
+		"forget":                                                      "no key",
+		"resume":                                                      "no key",
+		"release --key k --now":                                       "--now: means nothing without --force",
+		"release --key k --force=x":                                   "--force: is a switch",
+		"explain --ttl 1":                                             "needs a unit",
+		"explain --ttl 10s --renew 4s":                                "third of the TTL",
+		"config --wait later":                                         "is not a duration",
+		"config --config /none":                                       "cannot be read",
+	} {
+		status, stdout, stderr := ran(t, strings.Fields(args)...)
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 2 {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+func errOf(_ string, err error) error { return err }
