@@ -113,7 +113,7 @@ func (st *State) remembered(now Instant) bool {
 func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 	st.retire(l.Holder)
 	own := st.owns(l)
-	if own {
+	if own && !st.Grant.Cooldown {
 		st.Settling = nil // its holder has been heard of
 		st.end(l, r, now)
 	}

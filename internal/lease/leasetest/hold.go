@@ -14,6 +14,7 @@ var holdTests = []test{
 	{"a minimum hold longer than the ttl shows while the run lasts", holdWhileRunning},
 	{"a minimum hold that is over holds nothing", holdIsOver},
 	{"nothing ran: nothing is held", nothingRanNothingHeld},
+	{"a release that is repeated after the minimum hold changes nothing", repeatedAfterHold},
 }
 
 func holdOutlastsRelease(t *testing.T, h Harness) {
@@ -76,4 +77,21 @@ func nothingRanNothingHeld(t *testing.T, h Harness) {
 	r.MinHold = h.long()
 	release(t, s, h.Grant(t, s, r), notRun)
 	h.Grant(t, s, rival(r))
+}
+
+// The key may settle by then, for a holder of whom the repeated release says nothing.
+func repeatedAfterHold(t *testing.T, h Harness) {
+	s, r := h.Open(t), h.request()
+	r.MinHold = h.Unit
+	l := h.Grant(t, s, r)
+	release(t, s, l, succeeded)
+	h.pass(2 * h.Unit)
+	knowing := rival(r)
+	knowing.Seen.Token, knowing.Seen.TTL = l.Token+1_000_000, 20*h.Unit
+	settles(t, s, knowing)
+	h.pass(5 * h.Unit)
+	release(t, s, l, succeeded)
+	if settling := settles(t, s, knowing); settling.Remaining > 16*h.Unit {
+		t.Errorf("after 5 of 20 it settles for %s more, in units of %s", settling.Remaining, h.Unit)
+	}
 }

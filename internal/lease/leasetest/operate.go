@@ -26,6 +26,7 @@ func operateTests(h Harness) []test {
 		{"the next holder is not asked to hand over", handOverIsForOne},
 		{"a revoked holder has lost and frees the key", revokeTakes},
 		{"a revoked key is free when its holder is dead", revokeOfADeadHolder},
+		{"a start of a revoked holder that ran nothing is taken back, also late", revokedStartTakenBack},
 		{"a revoked key ends its minimum hold with the release", revokeEndsHold},
 		{"revoked at once: the key is free", revokeAtOnce},
 		{"revoking again changes nothing", revokeTwice},

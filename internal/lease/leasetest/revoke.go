@@ -65,6 +65,35 @@ func revokeOfADeadHolder(t *testing.T, h Harness) {
 	filed(t, inspect(t, s, r.Key), l, false, failed.Exit)
 }
 
+// Nothing ran, so the start does not count, however late its holder says so, unless somebody
+// else has been granted the key.
+func revokedStartTakenBack(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.ticking()
+	r.TTL, r.Tries = 10*h.Unit, 1
+	l := h.Grant(t, s, r)
+	revoke(t, s, r.Key, false)
+	h.pass(11 * h.Unit)
+	is(t, inspect(t, s, r.Key), "", "")
+	for range 2 { // its reply was lost
+		release(t, s, l, notRun)
+		if starts := inspect(t, s, r.Key).Starts; starts != 0 {
+			t.Fatalf("%d starts, and nothing was started", starts)
+		}
+	}
+	second := h.Grant(t, s, at(r, l.Tick))
+	revoke(t, s, r.Key, false)
+	h.pass(11 * h.Unit)
+	third := at(r, l.Tick)
+	third.Tries = 2
+	h.Grant(t, s, third)
+	if err := s.Release(bounded(t), second, notRun); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("release: %v, want ErrLost", err)
+	}
+	if starts := inspect(t, s, r.Key).Starts; starts != 2 {
+		t.Errorf("%d starts, want 2", starts)
+	}
+}
+
 func revokeEndsHold(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	r.MinHold = h.long()

@@ -99,10 +99,11 @@ const (
 	cooling
 	gone // led, but the key has been deleted
 	revoked
+	stopping // revoked, but the key has been deleted
 )
 
 // statuses are what an operator is shown.
-var statuses = map[phase]string{free: noLease, led: denied, cooling: cools, gone: noLease, revoked: stops}
+var statuses = map[phase]string{free: noLease, led: denied, cooling: cools, gone: noLease, revoked: stops, stopping: noLease}
 
 // memory is all that a store knows of a key.
 type memory struct {
@@ -153,7 +154,9 @@ func (m memory) do(c call, got *answer) (answer, memory) {
 		switch m.phase {
 		case led:
 			m.phase = gone
-		case cooling, revoked:
+		case revoked:
+			m.phase = stopping
+		case cooling:
 			m.phase = free
 		}
 	}
@@ -239,8 +242,8 @@ func (m memory) renew(c call) (answer, memory) {
 
 func (m memory) release(c call) (answer, memory) {
 	m.served = m.served || c.ticks && c.success // the work is done, also under another leader
-	if !m.owns(c) && (m.phase != revoked || m.who != c.who) {
-		if m.phase == free || m.phase == gone {
+	if !m.owns(c) && (m.phase != revoked && m.phase != stopping || m.who != c.who) {
+		if m.phase == free || m.phase == gone || m.phase == stopping {
 			return answer{what: yes}, m
 		}
 		return answer{what: no}, m

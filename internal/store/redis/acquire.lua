@@ -143,8 +143,8 @@ if token and st.holder ~= '' and st.holder ~= me and host(st.holder) then -- a r
 end
 local hold = math.max(ttl, minhold)
 redis.call('HSET', STATE, 'token', str(new), 'holder', me, 'acquired', str(now), 'min_hold_until', str(now + minhold), 'tick', str(tick),
-  'ttl', str(ttl), 'expires', str(now + hold), 'hand_over', '', 'settle_since', '', 'settle_due', '', 'meta', meta,
-  'server', server)
+  'ttl', str(ttl), 'expires', str(now + hold), 'hand_over', '', 'revoked', '', 'settle_since', '', 'settle_due', '',
+  'meta', meta, 'server', server)
 redis.call('PEXPIRE', STATE, math.max(keep, hold))
 redis.call('SET', LEASE, me, 'PX', hold)
 settled()

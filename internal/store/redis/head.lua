@@ -126,6 +126,7 @@ if type(value) == 'table' then return bad(LEASE, value) end
 -- expires         when the lease runs out, as far as is known
 -- hand_over       token that was asked to hand over
 -- released        ' id ' of the last few holders that have released
+-- revoked         id of the holder that was revoked and has not released since
 -- offered         token whose holder would hand over to a standby
 -- settle_since    a settling began               settle_due       it ends
 -- settle_server   where it began                 paused_since     a pause began
@@ -136,7 +137,7 @@ if type(value) == 'table' then return bad(LEASE, value) end
 -- version         of the form of all this; not written while that is the first one
 local FIELDS = {'token', 'holder', 'acquired', 'min_hold_until', 'tick', 'ttl', 'expires', 'hand_over', 'released',
   'settle_since', 'settle_due', 'settle_server', 'served_tick', 'series_tick', 'starts', 'server',
-  'paused_since', 'paused_until', 'version', 'offered'}
+  'paused_since', 'paused_until', 'version', 'offered', 'revoked'}
 local st = {}
 local raw = redis.pcall('HMGET', STATE, unpack(FIELDS))
 if raw.err then return bad(STATE, raw) end

@@ -297,7 +297,7 @@ func (w *world) ask(c *candidate, s step) {
 
 var (
 	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "handover", "pause", "put", "put for ever", "spoil"}
-	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server", "paused_since", "paused_until", "period", "offered"}
+	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server", "paused_since", "paused_until", "period", "offered", "revoked"}
 )
 
 // fault does what this history's trouble is, most often.

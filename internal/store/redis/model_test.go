@@ -65,6 +65,7 @@ type memory struct {
 	ttl, ends                int64
 	asked                    string   // token whose holder was asked to hand over
 	offered                  string   // token whose holder would
+	stopping                 string   // who was revoked and has not released since
 	released                 []string // holders, the last one first
 	since, due               int64    // a settling
 	settler                  string   // the server where it began
@@ -313,7 +314,7 @@ func (m *model) hold(c call, token, tick, granted, holdUntil int64) {
 	end := m.now + max(c.ttl, m.rest(granted, holdUntil))
 	m.value, m.leaseEnd = c.holder, end
 	m.token, m.holder, m.tick, m.granted, m.holdUntil = token, c.holder, tick, granted, holdUntil
-	m.ttl, m.ends, m.since, m.due, m.meta, m.server = c.ttl, end, none, none, "{}", m.self
+	m.ttl, m.ends, m.since, m.due, m.meta, m.server, m.stopping = c.ttl, end, none, none, "{}", m.self, ""
 	m.memoryEnd = max(m.now+m.kept(c.keep()), end)
 }
 
@@ -406,7 +407,7 @@ func (m *model) release(c call) []any {
 		return m.fault("field token is out of range")
 	}
 	has := value == c.holder && counter <= c.token || value == "revoked:"+c.holder
-	last := m.holder == c.holder && counter <= c.token
+	last := m.holder == c.holder && counter <= c.token || m.stopping == c.holder
 	if has {
 		m.value = ""
 		if rest := m.rest(c.granted, c.holdUntil); value == c.holder && c.ran && rest > 0 {
@@ -414,7 +415,7 @@ func (m *model) release(c call) []any {
 		}
 	}
 	if has || last {
-		m.holder, m.asked, m.since, m.due = "", "", none, none
+		m.holder, m.asked, m.stopping, m.since, m.due = "", "", "", none, none
 		m.token = max(counter, c.token)
 		m.wakeEnd = m.now + wakeLife
 	}
@@ -567,13 +568,14 @@ func (m *model) revoke(atOnce bool) []any {
 	if why == "held" && id != m.holder {
 		m.retire(id)
 	}
-	m.token, m.holder, m.asked, m.since, m.due = token, "", "", none, none
+	m.token, m.holder, m.asked, m.stopping, m.since, m.due = token, "", "", "", none, none
 	m.memoryEnd = m.now + keep
 	m.ctlEnd = m.now + wakeLife
 	if why != "held" || atOnce {
 		m.value, m.wakeEnd = "", m.now+wakeLife
 		return before
 	}
+	m.stopping = id
 	if m.value = "revoked:" + id; m.leaseEnd == never {
 		m.leaseEnd = m.now + or(m.ttl, 30*second)
 	}
@@ -631,6 +633,8 @@ func (m *model) spoil(field, text string) {
 		m.asked = text
 	case "offered":
 		m.offered = text
+	case "revoked":
+		m.stopping = text
 	case "released":
 		m.released = nil
 	case "server":

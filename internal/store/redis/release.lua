@@ -17,12 +17,13 @@ if ours then
     redis.pcall('SET', LEASE, 'cooldown:' .. me, 'PX', left)
   end
 end
-local ended = st.holder == me and (token or 0) <= mine -- the newest grant was the caller's, expired or not
+-- the newest grant was the caller's, expired or not
+local ended = st.holder == me and (token or 0) <= mine or st.revoked == me
 -- Nothing that this candidacy has sent may be granted later, also if it has lost its lease.
 local known = string.find(st.released, ' ' .. me .. ' ', 1, true)
 if not known then redis.pcall('HSET', STATE, 'released', string.sub(' ' .. me .. ' ' .. st.released, 1, 1000)) end
 if ours or ended then
-  redis.pcall('HSET', STATE, 'holder', '', 'hand_over', '', 'settle_since', '', 'settle_due', '')
+  redis.pcall('HSET', STATE, 'holder', '', 'hand_over', '', 'revoked', '', 'settle_since', '', 'settle_due', '')
   if (token or 0) < mine then redis.pcall('HSET', STATE, 'token', ARGV[2]) end
   ping(WAKE)
 end

@@ -11,7 +11,7 @@ local asked = st.hand_over == ARGV[2] and 1 or 0
 -- restore writes what the state must say while this lease lives, whatever of it was lost
 local function restore()
   redis.pcall('HSET', STATE, 'token', ARGV[2], 'holder', me, 'acquired', ARGV[4], 'min_hold_until', ARGV[5], 'tick', ARGV[6], 'ttl', ARGV[3],
-    'expires', str(now + hold), 'settle_since', '', 'settle_due', '', 'meta', ARGV[8], 'server', server)
+    'expires', str(now + hold), 'revoked', '', 'settle_since', '', 'settle_due', '', 'meta', ARGV[8], 'server', server)
 end
 
 local function offer()

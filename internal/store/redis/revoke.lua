@@ -16,9 +16,11 @@ end
 local rel = st.released -- neither of them is granted again
 if host(st.holder) then rel = ' ' .. st.holder .. ' ' .. rel end
 if why == 'held' and id ~= st.holder then rel = ' ' .. id .. ' ' .. rel end
-redis.call('HSET', STATE, 'token', str(new), 'holder', '', 'released', string.sub(rel, 1, 1000), 'hand_over', '', 'settle_since', '', 'settle_due', '')
+local waits = why == 'held' and not atonce -- for its release
+redis.call('HSET', STATE, 'token', str(new), 'holder', '', 'released', string.sub(rel, 1, 1000), 'hand_over', '', 'revoked', waits and id or '',
+  'settle_since', '', 'settle_due', '')
 redis.call('PEXPIRE', STATE, keep)
-if why == 'held' and not atonce then
+if waits then
   local left = redis.call('PTTL', LEASE)
   if left < 0 then left = int(st.ttl) or tonumber(ARGV[3]) end
   redis.call('SET', LEASE, 'revoked:' .. id, 'PX', math.max(1, left))
