@@ -33,6 +33,8 @@
 //     each other and with the store's time, never with another clock: a candidate that
 //     has chosen its tick by its own clock says for which times of the store that holds,
 //     and is answered with the store's time instead of anything else if it does not.
+//   - A host that asks with ticks is noted, with the time to the hour, whatever it is
+//     answered. A note neither fails nor delays for long what it is beside.
 //   - A paused key is granted to nobody. Its holder keeps the lease and may renew it,
 //     bring it back and ask again.
 //

@@ -84,6 +84,8 @@ type Status struct {
 	Runs []Run
 	// Pause goes on; zero is none.
 	Pause Pause
+	// Candidates are the hosts that have asked for the key with ticks, at most 64.
+	Candidates []Candidate
 }
 
 // AtRest reports whether nobody has the key, whoever had it has released it or had it
@@ -121,6 +123,16 @@ func (p Pause) Going(now int64) Pause {
 	}
 	p.By, p.Reason = Readable(Cut(p.By, MaxMeta)), Readable(Cut(p.Reason, MaxMeta))
 	return p
+}
+
+// Candidate is a host that asks for a key with ticks, in the form in which stores
+// keep it. Times are the store's, in milliseconds since its epoch.
+type Candidate struct {
+	Host string `json:"host"`
+	// First is when it came first since it is known, Last when it came last: to the
+	// hour, if it was not granted the key then.
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
 }
 
 // Run is what a store files about one run, in the form in which it does. Times

@@ -12,6 +12,8 @@ const (
 	MaxValue = 256
 	MaxMeta  = 4096
 	MaxRuns  = 20
+	// MaxCandidates is also how many a store keeps.
+	MaxCandidates = 64
 )
 
 // ValidKey reports whether key has the form of one; stores keep nothing under
@@ -29,6 +31,16 @@ func ValidRuns(runs []Run) []Run {
 	})
 	slices.SortStableFunc(filed, func(a, b Run) int { return cmp.Compare(b.Token, a.Token) })
 	return filed[:min(len(filed), MaxRuns)]
+}
+
+// ValidCandidates returns those that a store can have noted, the one that came last
+// first, and no more than MaxCandidates of them.
+func ValidCandidates(candidates []Candidate) []Candidate {
+	noted := slices.DeleteFunc(slices.Clone(candidates), func(c Candidate) bool {
+		return !made(c.Host, inHost, 1, maxHost) || c.First <= 0 || c.Last < c.First
+	})
+	slices.SortStableFunc(noted, func(a, b Candidate) int { return cmp.Compare(b.Last, a.Last) })
+	return noted[:min(len(noted), MaxCandidates)]
 }
 
 // Cut returns at most so many bytes of a text that anybody may have written.

@@ -20,5 +20,8 @@ func (st *State) Idle(changed int64, now Instant) bool {
 // remember has the state kept for no less than a lease and its ticks need. A run
 // without ticks does not shorten the life of those of others.
 func (st *State) remember(ttl, period, hold int64) {
-	st.Keep = max(st.Keep, MinKeep.Milliseconds(), 3*period, 2*ttl, hold)
+	st.Keep = max(st.Keep, life(ttl, period), hold)
 }
+
+// life is for how long, in ms, what a lease and its ticks leave behind is kept.
+func life(ttl, period int64) int64 { return max(MinKeep.Milliseconds(), 3*period, 2*ttl) }

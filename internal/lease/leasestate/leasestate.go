@@ -44,6 +44,9 @@ type State struct {
 	Keep int64 `json:"keep_ms,omitempty"`
 	// Paused is the last pause, which may be over.
 	Paused *lease.Pause `json:"pause,omitempty"`
+	// Candidates are noted with each grant, and with other answers once an hour, the
+	// newest note first.
+	Candidates []lease.Candidate `json:"candidates,omitempty"`
 	// Runs are sorted by token, newest first.
 	Runs []lease.Run `json:"runs,omitempty"`
 }

@@ -106,6 +106,7 @@ func Run(t *testing.T, h Harness) {
 	run(t, h, pauseTests(h), parallel)
 	run(t, h, offerTests(), parallel)
 	run(t, h, forgetTests(h), parallel)
+	run(t, h, candidateTests(h), parallel)
 	run(t, h, hostileTests(h), parallel)
 }
 

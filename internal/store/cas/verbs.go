@@ -32,8 +32,27 @@ func (v Verbs) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error
 	if !r.Holder.Valid() {
 		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
 	}
-	return v(ctx, Change{Op: op, Key: r.Key, Beats: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
-		return st.Acquire(r, now)
+	unnoted := false
+	l, err := v(ctx, Change{Op: op, Key: r.Key, Beats: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+		l, err := st.Acquire(r, now)
+		unnoted = st.Unnoted(r, err, now)
+		return l, err
+	}})
+	if unnoted {
+		v.note(ctx, r)
+	}
+	return l, err
+}
+
+// note notes that the host of r has come. That is a change of its own, after the answer,
+// which it neither delays for long nor fails: what fails is left for the next attempt.
+func (v Verbs) note(ctx context.Context, r lease.Request) {
+	const longest = 300 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	_, _ = v(ctx, Change{Op: "acquire", Key: r.Key, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+		st.Note(r, now)
+		return lease.Lease{}, nil
 	}})
 }
 

@@ -13,7 +13,8 @@
 // the write, which is after its holder began to ask, and the holder counts from
 // there: however late a write arrives, the holder stops before the row says that
 // the key is free. No transaction is longer than one request, so none is left
-// open by a client that dies, and a denial writes nothing.
+// open by a client that dies, and a denial writes nothing (but the note of a host that
+// came for a tick, once an hour and after the answer).
 //
 // Cost, from dial to grant, in round trips: one to say who is there, two more for
 // a password (SCRAM), two more for TLS (three before Postgres 18), one to read,

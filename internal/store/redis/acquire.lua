@@ -36,7 +36,30 @@ if value ~= me and to > 0 and (now < from or now >= to) then return {6, now} end
 -- near: tick is not of a later round than the one that is recorded. A record from the far future is garbage (or of a
 -- clock long set back) and must not silence the job.
 local function near(recorded) return recorded and tick < recorded + round and recorded <= now + reach end
+-- come notes this candidate's host, if it has ticks: with a grant, and with another answer once an hour, as that writes
+-- nothing else
+local function come(granted)
+  if round == 0 or value and kind(value) == 'foreign' then return end
+  local raw = redis.pcall('HMGET', STATE, 'candidates')
+  local mine, first, all = host(me), now, {}
+  local oldest = now - tonumber(ARGV[8])
+  for note, name, from, last in string.gmatch(string.sub(raw[1] or '', 1, CANDIDATES_SIZE), '((%S+) (%d+) (%d+))') do
+    local at = tonumber(last)
+    if not granted and name == mine and at <= now and now - at < 3600000 then return end
+    if at > now then -- the clock was wrong
+      note, at = name .. ' ' .. str(math.min(tonumber(from), now)) .. ' ' .. str(now), now
+    end
+    if at > oldest then
+      if name == mine then first = math.min(tonumber(from), now) elseif #all < 63 then all[#all + 1] = note end
+    end
+  end
+  table.insert(all, 1, mine .. ' ' .. str(first) .. ' ' .. str(now))
+  redis.pcall('HSET', STATE, 'candidates', table.concat(all, ' '))
+  redis.pcall('PEXPIRE', STATE, keep)
+end
+
 local function done(at, why)
+  come()
   ping(WAKE) -- whoever is done may have taken a wake-up that another needs
   return {3, now, at, why}
 end
@@ -87,11 +110,15 @@ if value and value ~= me then
   if ARGV[18] == '1' and why == 'held' and token and value == st.holder and st.offered == str(token) and paused() == 0 then
     redis.pcall('HSET', STATE, 'hand_over', st.offered)
   end
+  come()
   return {0, now, left, why, string.sub(value, 1, 256), token or 0, holderttl, since, expires}
 end
 
 if not value then
-  if paused() > 0 then return {5, now, paused(), pause()} end
+  if paused() > 0 then
+    come()
+    return {5, now, paused(), pause()}
+  end
   -- Settling. Where a holder may be alive of whom this server cannot know, or whose lease has expired by its clock alone, it
   -- is called and gets the time to renew, which puts the lease back.
   local need, why, expires, holderttl = 0, '', int(st.expires) or 0, int(st.ttl) or ttl
@@ -138,6 +165,7 @@ local new = math.max((token or 0) + 1, seen + 1, now) -- at least the time: it g
 if new > MAXINT then return bad(STATE, 'token is out of range') end
 if round > 0 then redis.call('HSET', STATE, 'series_tick', str(anchor), 'starts', str(starts + 1)) end
 if period > 0 then redis.call('HSET', STATE, 'period', ARGV[5]) end
+come(true)
 if token and st.holder ~= '' and st.holder ~= me and host(st.holder) then -- a run that never released
   file(token, record(token, int(st.tick) or 0, int(st.acquired) or 0, math.min(int(st.expires) or now, now), nil, st.holder), keep)
 end

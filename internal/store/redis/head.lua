@@ -6,6 +6,7 @@ local LEASE, STATE, WAKE, CTL, RUNS, SETTLED = KEYS[1], KEYS[2], KEYS[3], KEYS[4
 local MAXINT = 9007199254740000 -- beyond it a Lua number skips integers
 local WAKE_LIFE = 5000          -- a wake-up that nobody takes is forgotten
 local RUNS_KEPT = 20
+local CANDIDATES_SIZE = 6000    -- no less than 64 of them need
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -134,6 +135,7 @@ if type(value) == 'table' then return bad(LEASE, value) end
 -- paused_until    it ends                        paused_by, paused_reason: who wants it and why, read where it is told
 -- served_tick     the last tick that was served  series_tick      first tick of a series
 -- starts          of that series                 server           that made the last grant or renewal
+-- candidates      'host first last ...': the hosts that have come for ticks, the last one first; read where they are told
 -- version         of the form of all this; not written while that is the first one
 local FIELDS = {'token', 'holder', 'acquired', 'min_hold_until', 'tick', 'ttl', 'expires', 'hand_over', 'released',
   'settle_since', 'settle_due', 'settle_server', 'served_tick', 'series_tick', 'starts', 'server',

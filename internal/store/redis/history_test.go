@@ -297,7 +297,7 @@ func (w *world) ask(c *candidate, s step) {
 
 var (
 	troubles = []string{"forget the lease", "forget the state", "forget all", "revoke", "handover", "pause", "put", "put for ever", "spoil"}
-	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server", "paused_since", "paused_until", "period", "offered", "revoked"}
+	fields   = []string{"token", "holder", "acquired", "min_hold_until", "tick", "ttl", "expires", "hand_over", "released", "settle_since", "settle_due", "served_tick", "series_tick", "starts", "server", "settle_server", "paused_since", "paused_until", "period", "offered", "candidates", "revoked"}
 )
 
 // fault does what this history's trouble is, most often.
@@ -337,6 +337,10 @@ func (w *world) fault(s step) {
 }
 
 func (w *world) garbage(field string) string {
+	if field == "candidates" && w.IntN(2) == 0 {
+		ago := w.pick(0, hour-1, hour, 35*day-1, 35*day, -minute, -80*day)
+		return fmt.Sprintf("host-a %d %d x host-b %d 7 host-%c %d %[2]d", w.now-2*ago, w.now-ago, w.now, 'a'+w.IntN(3), w.now)
+	}
 	if field == "token" && w.IntN(2) == 0 {
 		return fmt.Sprint(largest + w.pick(0, 0, 1))
 	}

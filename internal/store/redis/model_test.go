@@ -3,6 +3,7 @@ package redis
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,6 +78,7 @@ type memory struct {
 	period                   int64  // of the newest grant with ticks
 	meta                     string // of the last grant
 	server                   string // that granted or renewed last
+	candidates               string // hosts, and when each came first and last
 }
 
 var blank = memory{
@@ -154,10 +156,11 @@ func (m *model) acquire(c call) []any {
 	case !mine && c.to != 0 && (m.now < c.from || c.to <= m.now):
 		return m.answer(6)
 	case !mine && m.serves(m.served, tick, c):
-		return m.done(m.served, "served")
+		return m.done(c, m.served, "served")
 	case !mine && m.value != "":
 		return m.deny(c)
 	case !mine && m.paused() > 0:
+		m.come(c, false)
 		return m.answer(5, append([]any{m.paused()}, m.shownPause()...)...)
 	case !mine:
 		if need, why := m.missing(c); need > 0 {
@@ -171,7 +174,7 @@ func (m *model) acquire(c call) []any {
 			newer = m.anchor > tick
 		}
 		if m.serves(m.anchor, tick, c) && (newer || c.tries > 0 && m.starts >= c.tries) {
-			return m.done(m.anchor, "given-up")
+			return m.done(c, m.anchor, "given-up")
 		}
 	}
 	return m.grant(c, tick)
@@ -197,9 +200,38 @@ func (m *model) wrong(recorded int64, c call) bool {
 
 func (c call) ticks() bool { return c.exact || c.period > 0 }
 
-func (m *model) done(tick int64, why string) []any {
+func (m *model) done(c call, tick int64, why string) []any {
+	m.come(c, false)
 	m.wakeEnd = m.now + wakeLife
 	return m.answer(3, tick, why)
+}
+
+// come notes the host of a candidate that has ticks: when it is granted the key, or is turned
+// away and the last note is an hour old.
+func (m *model) come(c call, granted bool) {
+	if why, _ := m.kind(); why == "foreign" || !c.ticks() {
+		return
+	}
+	host, _, _ := strings.Cut(c.holder, "/")
+	first, others := m.now, []string(nil)
+	for _, noted := range regexp.MustCompile(`(\S+) (\d+) (\d+)`).FindAllStringSubmatch(m.candidates, -1) {
+		from, _ := strconv.ParseInt(noted[2], 10, 64)
+		last, _ := strconv.ParseInt(noted[3], 10, 64)
+		switch {
+		case noted[1] == host && !granted && last <= m.now && m.now < last+hour:
+			return
+		case last+c.keep() <= m.now:
+		case noted[1] == host:
+			first = min(from, m.now)
+		case last > m.now:
+			others = append(others, fmt.Sprint(noted[1], " ", min(from, m.now), " ", m.now))
+		default:
+			others = append(others, noted[0])
+		}
+	}
+	all := append([]string{fmt.Sprint(host, " ", first, " ", m.now)}, others...)
+	m.candidates = strings.Join(all[:min(len(all), lease.MaxCandidates)], " ")
+	m.memoryEnd = m.now + m.kept(c.keep())
 }
 
 func (m *model) deny(c call) []any {
@@ -226,6 +258,7 @@ func (m *model) deny(c call) []any {
 	if c.waits && why == "held" && m.value == m.holder && m.token != none && m.offered == fmt.Sprint(m.token) && m.paused() == 0 {
 		m.asked = m.offered
 	}
+	m.come(c, false)
 	return m.answer(0, left, why, m.value, or(m.token, 0), ttl, since, or(m.ends, 0))
 }
 
@@ -303,6 +336,7 @@ func (m *model) grant(c call, tick int64) []any {
 	if c.period > 0 {
 		m.period = c.period
 	}
+	m.come(c, true)
 	m.hold(c, token, tick, m.now, m.now+c.minHold)
 	m.mark()
 	m.wakeEnd, m.ctlEnd = 0, 0
@@ -490,7 +524,7 @@ func (m *model) status() []any {
 		runs = append(runs, r.record)
 	}
 	return m.answer(1, append([]any{why, m.value, left, holder, or(m.token, 0), ttl, granted, holdUntil, tick,
-		shown(m.served), shown(m.starts), bit(asked), meta, runs}, append(m.shownPause(), shown(m.period))...)...)
+		shown(m.served), shown(m.starts), bit(asked), meta, runs}, append(m.shownPause(), shown(m.period), m.candidates)...)...)
 }
 
 // paused is how much of a pause is left, never more than all of it.
@@ -639,6 +673,8 @@ func (m *model) spoil(field, text string) {
 		m.released = nil
 	case "server":
 		m.server = text
+	case "candidates":
+		m.candidates = text
 	case "settle_server":
 		m.settler = text
 	default:

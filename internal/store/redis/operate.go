@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,6 +59,7 @@ func (s *Store) status(ctx context.Context, op, script, key string, args ...any)
 		Token: a.int(6), TTL: a.duration(7), Since: a.int(8), MinHold: a.int(9), Tick: a.int(10), Served: a.int(11),
 		Starts: int(a.int(12)), HandOver: a.int(13) == 1, Meta: lease.Cut(a.str(14), lease.MaxMeta), Runs: runs(a.list(15)),
 		Pause: a.pause(16), Period: a.duration(20),
+		Candidates: candidates(a.str(21)),
 	}
 	if a.str(2) != "" {
 		status.Why = a.heldReason(2)
@@ -78,6 +80,20 @@ func runs(entries []string) []lease.Run {
 		}
 	}
 	return lease.ValidRuns(all)
+}
+
+// candidates are those that can be read in the text of head.lua's field.
+func candidates(text string) []lease.Candidate {
+	var all []lease.Candidate
+	for words := range slices.Chunk(strings.Fields(text), 3) {
+		if len(words) < 3 {
+			break
+		}
+		first, _ := strconv.ParseInt(words[1], 10, 64) // what is no number is not valid either
+		last, _ := strconv.ParseInt(words[2], 10, 64)
+		all = append(all, lease.Candidate{Host: words[0], First: first, Last: last})
+	}
+	return lease.ValidCandidates(all)
 }
 
 // Keys implements [lease.Admin]. It looks at all names of the server, in a

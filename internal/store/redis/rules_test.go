@@ -90,7 +90,11 @@ type ruledStore struct {
 }
 
 func (s ruledStore) Acquire(_ context.Context, r lease.Request) (lease.Lease, error) {
-	return s.State.Acquire(r, s.now)
+	l, err := s.State.Acquire(r, s.now)
+	if s.Unnoted(r, err, s.now) {
+		s.Note(r, s.now)
+	}
+	return l, err
 }
 
 func (s ruledStore) Renew(_ context.Context, l lease.Lease) (lease.Lease, error) {
@@ -179,6 +183,7 @@ func result(t *testing.T, on judged, s step) string {
 
 func statusText(s lease.Status) string {
 	text := fmt.Sprintf("%s: token %d, %s left, holder %s, hand over %t, served %d, starts %d", s.Why, s.Token, s.Remaining, s.Holder, s.HandOver, s.Served, s.Starts)
+	text += fmt.Sprintf(", candidates %v", s.Candidates)
 	for _, r := range s.Runs {
 		text += fmt.Sprintf("; run %d of %s, tick %d, %d, vanished %t", r.Token, r.Holder, r.Tick, r.Exit, r.Vanished)
 	}

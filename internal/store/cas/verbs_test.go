@@ -1,0 +1,39 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+)
+
+// A note comes after the answer: a store that does not take it neither changes the answer
+// nor delays it for long.
+func TestNoteThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := leasestate.New("k")
+		now := leasestate.Instant{Boot: "b", Up: 1, Wall: 1_800_000_000_000}
+		r := lease.Request{Key: "k", Holder: lease.NewHolder("web-1", 1), TTL: time.Minute, Period: time.Hour}
+		if _, err := st.Acquire(r, now); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		hung := Verbs(func(ctx context.Context, c Change) (lease.Lease, error) {
+			if calls++; calls == 1 {
+				return c.Apply(&st, now)
+			}
+			<-ctx.Done()
+			return lease.Lease{}, &lease.StoreError{Err: ctx.Err()}
+		})
+		began := time.Now()
+		r.Holder = lease.NewHolder("web-2", 1)
+		_, err := hung.Acquire(t.Context(), r)
+		if took := time.Since(began); !errors.As(err, new(*lease.HeldError)) || calls != 2 || took > time.Second {
+			t.Errorf("after %d calls and %s: %v", calls, took, err)
+		}
+	})
+}
