@@ -189,9 +189,9 @@ func lastRun(s lease.Status) diagnosis {
 		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-exitSignalled)
 	}
 	if times > 1 {
-		d.Text += fmt.Sprintf(", %d times in a row", times)
+		d.Text += fmt.Sprintf(", %d times in a row, the last time", times)
 	}
-	d.Text += ", the last time at " + ago
+	d.Text += " at " + ago
 	if s.Period > 0 && s.Starts > 0 {
 		d.Text += fmt.Sprintf("; starts for its tick: %d", s.Starts)
 	}

@@ -62,18 +62,18 @@ func TestDiagnosis(t *testing.T) {
 		{lease.Status{Now: at(time.Hour), Served: three, Period: day, Starts: 1, Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
 			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
 		{lease.Status{Now: at(day + 15*minute), Served: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
-			"failed | ran on db2 and failed with 3, the last time at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun history"},
+			"failed | ran on db2 and failed with 3 at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun history"},
 		{lease.Status{Now: at(day + 16*minute), Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
-			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 16m ago; the last run: ran on db2 and failed with 3, the last time at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},
+			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 16m ago; the last run: ran on db2 and failed with 3 at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},
 		{lease.Status{Now: at(time.Hour), Period: day, Starts: 2, Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3), run(-day, minute, 3)}}, false,
 			"failed | ran on db2 and failed with 3, 2 times in a row, the last time at 2026-11-21 03:03:00 UTC (57m ago); starts for its tick: 2 | leaderrun history"},
 		// '0 9,12 * * *': the tick of 12 is 21 h before the next, and not the one of 9.
 		{lease.Status{Now: at(time.Hour), Period: 21 * time.Hour, Starts: 1, Runs: []lease.Run{run(0, minute, 3), run(-3*time.Hour, minute, 3)}}, false,
-			"failed | ran on db2 and failed with 3, the last time at 2026-11-21 03:01:00 UTC (59m ago); starts for its tick: 1 | leaderrun history"},
+			"failed | ran on db2 and failed with 3 at 2026-11-21 03:01:00 UTC (59m ago); starts for its tick: 1 | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3)}}, false,
-			"failed | ran on db2 and failed with 3, the last time at 2026-11-21 03:03:00 UTC (57m ago) | leaderrun history"},
+			"failed | ran on db2 and failed with 3 at 2026-11-21 03:03:00 UTC (57m ago) | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, minute, 143)}}, false,
-			"stopped | ran on db2 and was ended by signal 15, the last time at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+			"stopped | ran on db2 and was ended by signal 15 at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
 	} {
 		row.status.Key = "k"
 		d := diagnosisOf(row.status)
