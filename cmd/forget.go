@@ -14,8 +14,8 @@ func forgetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "forget --key NAME [--with-token]",
 		Short: "Remove what the store knows of a key that nobody has",
-		Long: `Remove what the store knows of a key that nobody has: its runs, its ticks and its period. So a tick that was served may
-be run again. The fencing token stays, or a sink would refuse the next leader.
+		Long: `Remove what the store knows of a key that nobody has: its runs, its candidates, its ticks and its period. So a tick that
+was served may be run again. The fencing token stays, or a sink would refuse the next leader.
 
   --with-token   that too, for a key that is out of use: status does not list it any more
 
@@ -58,5 +58,5 @@ func forget(ctx context.Context, store lease.Admin, key string, token bool) erro
 
 // remembered reports whether anything is known of a key.
 func remembered(s lease.Status) bool {
-	return !s.AtRest() || s.Token != 0 || s.Served != 0 || len(s.Runs) > 0
+	return !s.AtRest() || s.Token != 0 || s.Served != 0 || len(s.Runs) > 0 || len(s.Candidates) > 0
 }

@@ -85,6 +85,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
 // writeMetrics writes what is known of all keys, for a collector.
@@ -93,7 +95,7 @@ func writeMetrics(b *bytes.Buffer, all []lease.Status) {
 		var samples bytes.Buffer
 		for _, s := range all {
 			if v, ok := m.value(s); ok {
-				fmt.Fprintf(&samples, "leaderrun_key_%s{%s} %s\n", m.name, keyLabels(s.Key), strconv.FormatFloat(v, 'f', -1, 64))
+				fmt.Fprintf(&samples, "leaderrun_key_%s{%s} %s\n", m.name, keyLabels(s.Key), number(v))
 			}
 		}
 		writeFamily(b, m.name, m.help, samples.Bytes())
@@ -105,7 +107,22 @@ func writeMetrics(b *bytes.Buffer, all []lease.Status) {
 		}
 	}
 	writeFamily(b, "pause_reason", "Always 1: who paused the key, and why.", samples.Bytes())
+	writeCandidates(b, all)
 	b.WriteString("# EOF\n")
+}
+
+// writeCandidates writes when each host last came, but for names that may never come
+// again, for a collector.
+func writeCandidates(b *bytes.Buffer, all []lease.Status) {
+	var samples bytes.Buffer
+	for _, s := range all {
+		for _, c := range s.Candidates {
+			if returns(c, s.Period) {
+				fmt.Fprintf(&samples, "leaderrun_key_candidate_last_timestamp_seconds{%s,host=\"%s\"} %s\n", keyLabels(s.Key), label(c.Host), number(seconds(c.Last)))
+			}
+		}
+	}
+	writeFamily(b, "candidate_last_timestamp_seconds", "When a host last came for a tick, to the hour, of those that came for more than one.", samples.Bytes())
 }
 
 func writeFamily(b *bytes.Buffer, name, help string, samples []byte) {

@@ -94,6 +94,10 @@ func keyText(ctx context.Context, store lease.Admin, key string, output format) 
 			b.WriteString("\nlast runs\n")
 			table(b, runRows(s.Runs[:min(len(s.Runs), 5)]))
 		}
+		if len(s.Candidates) > 0 {
+			b.WriteString("\ncandidates\n")
+			table(b, candidateRows(s))
+		}
 	}), answered(nil, s)
 }
 

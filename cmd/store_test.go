@@ -92,6 +92,11 @@ func storeAtNight() *fakeStore {
 		"gone":    {Holder: db2, Since: at(-36 * time.Hour), Token: three, TTL: ttl, Now: now, Meta: `{"command":"job"}`},
 		"report": {
 			Now: now, Token: three, Runs: runs[:1], Served: at(-24 * time.Hour), Starts: 2, Period: 24 * time.Hour,
+			Candidates: []lease.Candidate{
+				{Host: "db1", First: at(-20 * 24 * time.Hour), Last: at(2 * time.Millisecond)},
+				{Host: "pod-x7", First: at(-24 * time.Hour), Last: at(-24 * time.Hour)},
+				{Host: "db3", First: at(-20 * 24 * time.Hour), Last: at(-4*24*time.Hour + 4*time.Second)},
+			},
 			Pause: lease.Pause{Since: at(0), Until: at(2 * time.Hour), By: "ann@db1", Reason: "database upgrade"},
 		},
 		"odd": {

@@ -38,6 +38,8 @@ type keyView struct {
 	StoreTime *time.Time `json:"store_time"`
 	Runs      []runView  `json:"runs"`
 	Pause     *pauseView `json:"pause"`
+	// Candidates are the hosts that came for ticks.
+	Candidates []candidateView `json:"candidates"`
 }
 
 // pauseView is a pause that goes on, as JSON.
@@ -62,7 +64,7 @@ func statusView(s lease.Status) keyView {
 		LeftMs: s.Remaining.Milliseconds(), TTLMs: s.TTL.Milliseconds(),
 		HandOver: s.HandOver, Starts: s.Starts, PeriodMs: s.Period.Milliseconds(),
 		Tick: moment(s.Tick), Served: moment(s.Served), StoreTime: moment(s.Now),
-		Runs: runViews(s.Runs), Pause: pauseViewOf(s),
+		Runs: runViews(s.Runs), Pause: pauseViewOf(s), Candidates: candidateViews(s),
 	}
 	if s.Holder != "" {
 		holder, host, pid := string(s.Holder), s.Holder.Host(), pid(s.Holder)
@@ -172,6 +174,9 @@ func statusRows(s lease.Status) [][]string {
 	}
 	if s.Served != 0 {
 		add("served", instant(s.Served))
+	}
+	if text := missingText(s); text != "" {
+		add("missing", text)
 	}
 	return rows
 }

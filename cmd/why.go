@@ -43,6 +43,8 @@ type diagnosis struct {
 	Reason string `json:"reason"` // one word for programs
 	Text   string `json:"text"`
 	Next   string `json:"next"` // a command
+	// Missing are hosts that used to come for ticks.
+	Missing []string `json:"missing"`
 }
 
 const seeDoctor = "leaderrun doctor"
@@ -70,7 +72,16 @@ func diagnosisOf(s lease.Status) diagnosis {
 			d.Text += "; " + s.Holder.Host() + " leads and goes on"
 		}
 	}
-	d.Key = s.Key
+	d.Key, d.Missing = s.Key, []string{}
+	for _, c := range missing(s) {
+		d.Missing = append(d.Missing, c.Host)
+	}
+	if text := missingText(s); text != "" {
+		d.Text += "; " + text
+		if d.Well {
+			d.Next = seeDoctor
+		}
+	}
 	if d.Next != seeDoctor { // which looks at a host, not at a key
 		d.Next += " --key " + s.Key
 	}
@@ -135,28 +146,35 @@ func diagnosisOfFree(s lease.Status) diagnosis {
 	d := lastRun(s)
 	if late := overdue(s); late > 0 {
 		d.Well, d.Reason, d.Next = false, "overdue", seeDoctor
-		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; the last run: %s", instant(newestTick(s)), settings.FormatDuration(s.Period), span(late), d.Text)
+		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", instant(newestTick(s)), settings.FormatDuration(s.Period), span(late), cameLast(s), d.Text)
 	}
 	return d
 }
 
-// newestTick is the newest tick for which something was started, or that was served.
-func newestTick(s lease.Status) int64 {
-	tick := max(s.Served, s.Tick)
-	for _, r := range s.Runs {
-		tick = max(tick, r.Tick)
+// cameLast says when anybody came last for a key that is overdue; "" where that is not known.
+func cameLast(s lease.Status) string {
+	if len(s.Candidates) == 0 {
+		return ""
 	}
-	return tick
+	last := s.Candidates[0]
+	if between(newestTick(s), last.Last) < s.Period-lateness(s.Period) {
+		return fmt.Sprintf("nobody has come since %s; ", instant(last.Last))
+	}
+	return fmt.Sprintf("%s came at %s and ran nothing; ", last.Host, instant(last.Last))
 }
 
+// lateness is by how much hosts may come late for their tick: a quarter of the period,
+// 15 minutes at most.
+func lateness(period time.Duration) time.Duration { return min(period/4, 15*time.Minute) }
+
 // overdue is how long ago the next tick was due; 0 where it is not, within what
-// hosts may come late: a quarter of the period, 15 minutes at most.
+// hosts may come late.
 func overdue(s lease.Status) time.Duration {
 	if s.Period == 0 {
 		return 0
 	}
 	late := between(newestTick(s), s.Now) - s.Period
-	if late <= min(s.Period/4, 15*time.Minute) {
+	if late <= lateness(s.Period) {
 		return 0
 	}
 	return late

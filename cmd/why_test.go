@@ -33,6 +33,17 @@ func TestDiagnosis(t *testing.T) {
 	pause := lease.Pause{Since: three, Until: at(2 * time.Hour), By: "ann@db1", Reason: "upgrade"}
 	pausedHeld := held(minute)
 	pausedHeld.Pause = pause
+	night := func(now time.Duration, candidates ...lease.Candidate) lease.Status {
+		return lease.Status{Now: at(now), Served: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 0)}, Candidates: candidates}
+	}
+	came := func(host string, last time.Duration) lease.Candidate {
+		return lease.Candidate{Host: host, First: at(-9 * day), Last: at(last)}
+	}
+	pod := lease.Candidate{Host: "pod-x7", First: at(-4 * day), Last: at(-4*day + minute)}
+	friday := night(2*time.Hour, came("db2", 0), came("db3", -day)) // the next tick is far away
+	friday.Period = 3 * day
+	busy := held(2*day, nights...)
+	busy.Period, busy.Candidates = day, []lease.Candidate{came("db2", 0), came("db1", -2*day), came("db3", -2*day)}
 	for _, row := range []struct {
 		status lease.Status
 		well   bool
@@ -74,6 +85,19 @@ func TestDiagnosis(t *testing.T) {
 			"failed | ran on db2 and failed with 3 at 2026-11-21 03:03:00 UTC (57m ago) | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, minute, 143)}}, false,
 			"stopped | ran on db2 and was ended by signal 15 at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		// Hosts that used to come. One is late, busy, or a pod that is not expected again.
+		{friday, true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-24 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h) | leaderrun doctor"},
+		{night(2*time.Hour, came("db2", 0), came("db3", -3*day), pod), true,
+			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-18 03:00:00 UTC (3d2h) | leaderrun doctor"},
+		{night(2*time.Hour, came("db2", 0), came("db3", -day), came("db4", -2*day), came("db5", -3*day), came("db6", -4*day)), true,
+			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h), db4 has not come since 2026-11-19 03:00:00 UTC (2d2h), db5 has not come since 2026-11-18 03:00:00 UTC (3d2h), and 1 more | leaderrun doctor"},
+		{night(2*time.Hour, came("db2", 0), came("db3", -13*time.Hour)), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
+		{night(time.Hour, came("db2", 0), came("db3", -3*day)), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
+		{busy, false, "long | held by db1 for 2d, the runs before took 5m at most; db3 has not come since 2026-11-19 03:00:00 UTC (2d) | leaderrun release"},
+		{night(2*day, came("db2", 0)), false,
+			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; nobody has come since 2026-11-21 03:00:00 UTC; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun doctor"},
+		{night(2*day, came("db2", day)), false,
+			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; db2 came at 2026-11-22 03:00:00 UTC and ran nothing; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun doctor"},
 	} {
 		row.status.Key = "k"
 		d := diagnosisOf(row.status)
