@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -22,9 +21,9 @@ import (
 )
 
 // Random histories of clients that do what they like with one key at the same
-// time. A checker judges whether there is an order of their calls, each between
+// time. A checker judges whether there is an order of their calls, each at an instant between
 // its begin and its end, in which a store that does one call at a time would
-// have given the same answers.
+// have given the same answers. In hurried histories leases run out.
 
 var (
 	// Of the broken stores of TestHistoriesOfBrokenStores each is found within 60.
@@ -38,6 +37,11 @@ const (
 	// crowd is the most clients of a history, deeds how many things each does. Each
 	// may be another candidacy.
 	crowd, deeds = 4, 4
+	// hurriedDeeds is what a client does in a hurried history, every hurriedSeed-th one.
+	// They mostly wait: so many of them are played at a time for each other one.
+	hurriedDeeds, hurriedSeed, hurriedAtATime = 8, 3, 4
+	// briefly is the TTL there.
+	briefly = 150 * time.Millisecond
 )
 
 // Histories plays random concurrent histories against the store of h, those of the
@@ -47,12 +51,12 @@ func Histories(t *testing.T, h Harness) {
 	t.Helper()
 	n := *histories
 	began := time.Now()
-	r := play(t, h, n, 5)
+	r := play(t, h, n, 5, hurriedAtATime)
 	for _, wrong := range r.wrong {
 		t.Error(wrong)
 	}
-	t.Logf("%d histories: %d calls, %d beside another one, %d without an answer, in %s",
-		r.histories, r.calls, r.overlapped, r.unknown, time.Since(began).Round(10*time.Millisecond))
+	t.Logf("%d histories: %d calls, %d beside another one, %d without an answer, %d leases that came back, in %s",
+		r.histories, r.calls, r.overlapped, r.unknown, r.late, time.Since(began).Round(10*time.Millisecond))
 	// Calls that come one after the other show nothing.
 	if r.overlapped < r.calls/2 {
 		t.Errorf("%d of %d calls were beside another one, want half of them", r.overlapped, r.calls)
@@ -60,30 +64,44 @@ func Histories(t *testing.T, h Harness) {
 	if n >= 100 && r.unknown == 0 {
 		t.Error("every call had an answer, although some were cut off")
 	}
+	if n >= 100 && r.late == 0 {
+		t.Error("no lease ran out")
+	}
 }
 
 // report is what has been played.
 type report struct {
 	mu                                    sync.Mutex
 	histories, calls, overlapped, unknown int
+	late                                  int      // renewals of leases that had run out
 	wrong                                 []string // histories that no order explains
 }
 
-// play ends early after so many wrong histories.
-func play(t *testing.T, h Harness, n, most int) *report {
+// play ends early after so many wrong histories. It plays so many hurried ones at a time
+// for each other one, 0 is none.
+func play(t *testing.T, h Harness, n, most, hurriedOnes int) *report {
 	t.Helper()
-	r, next := &report{}, atomic.Int64{}
+	r := &report{}
+	var calm, hurried atomic.Int64
 	var end sync.WaitGroup
 	for range sideBySide {
 		stores := clients(t, h, crowd)
-		end.Go(func() {
-			for seed := next.Add(1) - 1; seed < int64(n) && !r.enough(most); seed = next.Add(1) - 1 {
+		each := func(next *atomic.Int64, seedOf func(int64) int64) {
+			for !r.enough(most) {
+				seed := seedOf(next.Add(1) - 1)
+				if seed >= int64(n) {
+					return
+				}
 				if *onlySeed >= 0 {
 					seed = *onlySeed
 				}
 				newHistory(t, h, seed, stores).play(r)
 			}
-		})
+		}
+		end.Go(func() { each(&calm, func(i int64) int64 { return i + i/(hurriedSeed-1) }) })
+		for range hurriedOnes {
+			end.Go(func() { each(&hurried, func(i int64) int64 { return hurriedSeed*(i+1) - 1 }) })
+		}
 	}
 	end.Wait()
 	return r
@@ -102,20 +120,30 @@ type history struct {
 	seed    int64
 	key     string
 	began   time.Time
+	hurried bool
+	terms
 	holders []lease.Holder // by number of the candidacy
 	clients []*client
 }
 
 func newHistory(t *testing.T, h Harness, seed int64, stores []lease.Store) *history {
-	y := &history{t: t, h: h, seed: seed, key: h.request().Key, began: time.Now()}
+	y := &history{t: t, h: h, seed: seed, key: h.request().Key, began: time.Now(), hurried: seed%hurriedSeed == hurriedSeed-1}
+	y.terms = terms{ttl: int64(h.long()), settles: h.Settles, before: h.Before || h.Apart > 0, apart: h.Apart > 0}
+	if y.hurried {
+		y.ttl = int64(briefly)
+	}
+	y.hold = 2 * y.ttl
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	// In some histories keys cool down or have ticks: they soon come to an end.
 	holds, ticks := r.IntN(8) == 0, r.IntN(4) == 0
+	if y.hurried && y.apart { // whose minimum holds are counted in seconds
+		holds = false
+	}
 	for i := range crowd - r.IntN(2) {
 		c := &client{history: y, Rand: rand.New(rand.NewPCG(uint64(seed), uint64(i+1))), Store: stores[i], number: i}
 		c.line = line{holds: holds && c.IntN(2) == 0, ticks: ticks && c.IntN(4) > 0, tries: c.IntN(3)}
 		y.clients = append(y.clients, c)
-		for range deeds {
+		for range hurriedDeeds {
 			y.holders = append(y.holders, lease.NewHolder("leasetest", os.Getpid()))
 		}
 	}
@@ -129,7 +157,14 @@ func (y *history) play(r *report) {
 	for _, c := range y.clients {
 		end.Go(func() {
 			<-start
-			for range deeds {
+			if !y.hurried {
+				for range deeds {
+					c.act()
+				}
+				return
+			}
+			for range hurriedDeeds {
+				time.Sleep(c.pause())
 				c.act()
 			}
 		})
@@ -141,7 +176,7 @@ func (y *history) play(r *report) {
 		all = append(all, c.done...)
 	}
 	slices.SortFunc(all, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-	verdict := porcupine.CheckOperationsTimeout(model, all, patience)
+	verdict := porcupine.CheckOperationsTimeout(y.model(), all, patience)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,8 +188,11 @@ func (y *history) play(r *report) {
 		}) {
 			r.overlapped++
 		}
-		if op.Output.(answer).what == unknown {
+		switch what := op.Output.(answer).what; {
+		case what == unknown:
 			r.unknown++
+		case what == putBack && y.hurried:
+			r.late++
 		}
 	}
 	if verdict != porcupine.Ok {
@@ -166,7 +204,7 @@ func describe(all []porcupine.Operation) string {
 	var b strings.Builder
 	for _, op := range all {
 		until := fmt.Sprintf("%7.3f", float64(op.Return)/1e6)
-		if op.Return == math.MaxInt64 {
+		if op.Return == never {
 			until = "      ?"
 		}
 		fmt.Fprintf(&b, "  client %d, %7.3f to %s ms: %s -> %s\n", op.ClientId, float64(op.Call)/1e6, until, op.Input, op.Output)
@@ -194,9 +232,19 @@ type past struct {
 	call  call
 }
 
+// pause is how long the client of a hurried history waits before it does something: often
+// until a lease has run out, or the key has settled.
+func (c *client) pause() time.Duration {
+	ttl := time.Duration(c.ttl)
+	if n := len(c.done); n > 0 && c.done[n-1].Output.(answer).what == settling && c.IntN(4) > 0 {
+		return time.Duration(settlingTime) + time.Millisecond
+	}
+	return []time.Duration{0, ttl / 3, ttl * 9 / 10, ttl + time.Millisecond}[c.IntN(4)]
+}
+
 // act does what comes next, or something odd.
 func (c *client) act() {
-	who := c.number*deeds + c.at
+	who := c.number*hurriedDeeds + c.at
 	switch odd := c.IntN(22); {
 	case c.ending != nil:
 		c.end()
@@ -238,9 +286,9 @@ func (c *client) leave() {
 }
 
 func (c *client) ask(who int) {
-	r := lease.Request{Key: c.key, Holder: c.holders[who], TTL: c.h.long()}
+	r := lease.Request{Key: c.key, Holder: c.holders[who], TTL: time.Duration(c.ttl)}
 	if c.line.holds {
-		r.MinHold = c.h.long()
+		r.MinHold = time.Duration(c.hold)
 	}
 	if c.line.ticks {
 		r.Period, r.Tries = period, c.line.tries
@@ -377,10 +425,14 @@ func (c *client) note(this call, do func(context.Context) answer) answer {
 	defer cancel()
 	from := time.Since(c.began)
 	a := do(ctx)
-	op := porcupine.Operation{ClientId: c.number, Input: this, Call: int64(from), Output: a, Return: int64(time.Since(c.began))}
+	when := span{int64(from), int64(time.Since(c.began))}
 	if a.what == unknown {
-		op.Return = math.MaxInt64
+		when.to = never
 	}
+	if c.hurried { // in other histories time is of no matter, and their states are fewer without it
+		this.client, this.at = c.number, when
+	}
+	op := porcupine.Operation{ClientId: c.number, Input: this, Call: when.from, Output: a, Return: when.to}
 	c.done = append(c.done, op)
 	return a
 }

@@ -13,9 +13,12 @@ import (
 
 // inMemory keeps the rules for one process. With a fault it breaks one of them.
 type inMemory struct {
-	fault string
+	fault   string
+	settles bool
 	*shared
 }
+
+const year = 365 * 24 * time.Hour
 
 type shared struct {
 	mu     sync.Mutex
@@ -41,7 +44,10 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*leasestate.Stat
 		s.mu.Lock()
 	}
 	s.states[key] = st
-	now := leasestate.Instant{Boot: "b", Up: time.Since(s.began).Milliseconds(), Wall: time.Now().UnixMilli()}
+	now := leasestate.Instant{Boot: "b", Up: time.Since(s.began).Milliseconds(), Wall: time.Now().UnixMilli(), Serving: year.Milliseconds()}
+	if s.settles && s.fault != "an expired lease is granted at once" {
+		now.Settle = 300
+	}
 	l, answer := verb(st, now)
 	runtime.Gosched() // so that others come meanwhile
 	if err := ctx.Err(); err != nil {
@@ -72,8 +78,21 @@ func (s inMemory) Acquire(ctx context.Context, r lease.Request) (lease.Lease, er
 			if old := s.stale[r.Key]; old != nil {
 				return lease.Lease{}, old
 			}
+		case "the token goes back when a lease is over":
+			if g := st.Grant; g != nil && g.Expires <= now.Up && g.Holder != r.Holder {
+				st.Token -= 2
+				now.Wall = 0
+			}
+		case "a key settles for ever":
+			st.Settling = nil
 		}
 		l, err := st.Acquire(r, now)
+		switch {
+		case err == nil && s.fault == "a lease is granted for too short":
+			st.Grant.Expires -= 50
+		case st.Grant != nil && s.fault == "a lease lasts as long as others ask for it":
+			st.Grant.Expires = now.Up + st.Grant.TTL
+		}
 		if held, ok := err.(*lease.HeldError); ok { //nolint:errorlint // it is that one
 			s.stale[r.Key] = held
 		}
@@ -90,8 +109,24 @@ func (s inMemory) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error)
 			}
 		case "a renewal compares no token":
 			l.Token = st.Token
+		case "a lease that was over and granted to another comes back":
+			if st.Token > l.Token {
+				st.Token, st.Released = l.Token-1, nil
+				st.Grant = nil
+			}
+		case "a lease that is over never comes back":
+			if g := st.Grant; g != nil && g.Expires <= now.Up {
+				return lease.Lease{}, lease.ErrLost
+			}
+		}
+		before := st.Grant
+		if before != nil {
+			before = new(*before)
 		}
 		l, err := st.Renew(l, now)
+		if err == nil && before != nil && s.fault == "a renewal adds no time" {
+			st.Grant.Expires = before.Expires
+		}
 		if s.fault == "nobody learns that he is to hand over" {
 			l.HandOver = false
 		}
@@ -155,16 +190,23 @@ func (s inMemory) Wait(context.Context, string, time.Duration) error { return le
 func (s inMemory) Pass(context.Context, string) error                { return nil }
 func (s inMemory) Close() error                                      { return nil }
 
-func harnessOf(fault string) Harness {
+func harnessOf(fault string, settles bool) Harness {
 	all := &shared{states: map[string]*leasestate.State{}, stale: map[string]*lease.HeldError{}, began: time.Now()}
-	return Harness{Unit: time.Second, Open: func(*testing.T) lease.Store { return inMemory{fault, all} }}
+	return Harness{Unit: time.Second, Settles: settles, Open: func(*testing.T) lease.Store { return inMemory{fault, settles, all} }}
 }
 
-func TestHistories(t *testing.T) { Histories(t, harnessOf("")) }
+func TestHistories(t *testing.T) {
+	for name, settles := range map[string]bool{"settling": true, "one clock": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Histories(t, harnessOf("", settles))
+		})
+	}
+}
 
 // The checker sees whatever is wrong.
 func TestHistoriesOfBrokenStores(t *testing.T) {
-	for _, fault := range []string{
+	eachFault(t, false, 0,
 		"two calls overlap",
 		"a released candidacy comes back",
 		"a tick is served twice",
@@ -180,9 +222,28 @@ func TestHistoriesOfBrokenStores(t *testing.T) {
 		"a revocation is forgotten",
 		"a revocation keeps the token",
 		"nobody learns that he is to hand over",
-	} {
+	)
+}
+
+func TestHurriedHistoriesOfBrokenStores(t *testing.T) {
+	eachFault(t, false, hurriedAtATime,
+		"a lease is granted for too short",
+		"a lease lasts as long as others ask for it",
+		"a renewal adds no time",
+		"a lease that is over never comes back",
+		"a lease that was over and granted to another comes back",
+		"the token goes back when a lease is over",
+	)
+	eachFault(t, true, hurriedAtATime,
+		"an expired lease is granted at once",
+		"a key settles for ever",
+	)
+}
+
+func eachFault(t *testing.T, settles bool, hurriedOnes int, faults ...string) {
+	for _, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
-			if r := play(t, harnessOf(fault), 2000, 1); len(r.wrong) == 0 {
+			if r := play(t, harnessOf(fault, settles), 2000, 1, hurriedOnes); len(r.wrong) == 0 {
 				t.Errorf("%d histories, and none is wrong", r.histories)
 			} else {
 				t.Logf("history after %d:\n%s", r.histories, r.wrong[0])

@@ -1,6 +1,6 @@
 // Package leasetest is the contract of [lease.Store] and [lease.Admin] as
 // tests: [Run] goes through it sentence by sentence, [Histories] lets clients do
-// what they like. Every store runs both from its own tests; it is done when it
+// what they like, also with leases that run out. Every store runs both from its own tests; it is done when it
 // passes. Only tests may import this package, and it knows no store: what differs
 // between them is a field of [Harness].
 //
@@ -39,6 +39,10 @@ type Harness struct {
 	// Apart is how much longer a lease lasts for a client that has not watched it, where
 	// the store's clocks may differ.
 	Apart time.Duration
+
+	// Before says that a call goes by the time at which it has read the key, which may be
+	// before the one at which it changes it.
+	Before bool
 
 	// Wakes says that the store has wake-ups. Without it Wait must answer
 	// ErrNoWakeups.

@@ -3,25 +3,57 @@ package leasetest
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// What a store would do if it did one call at a time: the lease without time, for
-// histories in which no lease ends by itself and all ticks are of one round.
+// What a store would do if it did one call at a time, each at some instant between its
+// begin and its end: the lease with time, for histories in which all ticks are of one
+// round. Instants and times are nanoseconds of this process's clock.
 
 // call is one call of a client.
 type call struct {
-	verb string
-	who  int   // number of the candidacy, nobody where it has never been one
-	tok  int64 // of the lease that is shown
+	client int
+	at     span
+	verb   string
+	who    int   // number of the candidacy, nobody where it has never been one
+	tok    int64 // of the lease that is shown
 	line
 	result // of the run
 }
 
+// span is when something happens: neither before from nor after to.
+type span struct{ from, to int64 }
+
+func (s span) later(d int64) span { return span{s.from + d, s.to + d} }
+
+const (
+	never = int64(1) << 60
+	// grain is by how much a store that counts in milliseconds may be wrong.
+	grain = int64(2 * time.Millisecond)
+	// settlingTime is for how long a key settles; punctual by how much the recorded end of
+	// a lease that has vanished may be early.
+	settlingTime, punctual = int64(300 * time.Millisecond), int64(20 * time.Millisecond)
+	// promptly is the longest TTL of which so little is left at once that a denial calls the holder.
+	promptly = 300 * time.Millisecond
+)
+
+// terms hold for all leases of a history.
+type terms struct {
+	ttl, hold int64
+	// settles: who has released nothing is called, and has time to renew.
+	settles bool
+	// before: a call goes by the time at which it has read the key, which may be before that
+	// at which others have seen what it changes.
+	before bool
+	// apart: besides, each client measures a lease by its own clock, from when it sees it on.
+	apart bool
+}
+
 // line is what a candidacy asks for.
 type line struct {
-	holds bool // a minimum hold that outlasts the history
+	holds bool // a minimum hold
 	ticks bool
 	tries int
 }
@@ -97,16 +129,25 @@ const (
 	free phase = iota
 	led
 	cooling
-	gone // led, but the key has been deleted
+	gone   // led, but the key has been deleted
+	lapsed // led, but the lease is over
 	revoked
-	stopping // revoked, but the key has been deleted
+	stopping // revoked, but the lease is over, or the key has been deleted
 )
 
 // statuses are what an operator is shown.
-var statuses = map[phase]string{free: noLease, led: denied, cooling: cools, gone: noLease, revoked: stops, stopping: noLease}
+var statuses = map[phase]string{free: noLease, led: denied, cooling: cools, gone: noLease, lapsed: noLease, revoked: stops, stopping: noLease}
 
 // memory is all that a store knows of a key.
 type memory struct {
+	*terms
+	now   int64 // the last call was no earlier
+	ends  span  // when the lease is over, or what is left of it
+	held  span  // when its minimum hold is over
+	due   span  // when the key has settled; zero: nobody was called since the holder was heard of
+	ready bool  // it has settled by now
+	// seen is when each client has seen the newest grant as it is, at the latest.
+	seen  [crowd]int64
 	phase phase
 	who   int // of the newest grant
 	tok   int64
@@ -122,17 +163,104 @@ type memory struct {
 // model is a store as the checker wants it. An unknown answer excludes nothing;
 // since such a call never returns, the checker may put it after all others, where
 // it has not happened.
-var model = porcupine.Model{
-	Init: func() any { return memory{who: nobody} },
-	Step: func(state, input, output any) (bool, any) {
-		m, c, a := state.(memory), input.(call), output.(answer)
-		got := &a
-		if a.what == unknown {
-			got = nil
+func (t *terms) model() porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{memory{terms: t, who: nobody}} },
+		Step: func(state, input, output any) (next []any) {
+			c, a := input.(call), output.(answer)
+			for _, m := range state.(memory).views(c) {
+				got := &a
+				if a.what == unknown {
+					got = nil
+				}
+				if want, after := m.do(c, got); got == nil || a == want {
+					next = append(next, after.kept(m, state.(memory)))
+				}
+			}
+			return next
+		},
+	}
+	return m.ToModel()
+}
+
+// views are what the call may find, each with the instants at which it does: a lease may
+// be over by then, and the key settled.
+func (m memory) views(c call) (found []memory) {
+	if c.verb == passes {
+		return []memory{m}
+	}
+	m.ready = false
+	if !m.before {
+		m.now = max(m.now, c.at.from)
+	}
+	at := m.instant(c)
+	if at.from > at.to {
+		return nil
+	}
+	if seen := &m.seen[c.client]; *seen == 0 || *seen > at.to {
+		*seen = at.to
+	}
+	if m.phase == free || m.phase == stopping {
+		return []memory{m}
+	}
+	m.ends.to = min(m.ends.to, at.to+max(m.ttl, m.hold)) // what made it end then was no later than this call
+	lives := m.ends.to
+	if m.apart {
+		lives = m.seen[c.client] + m.ttl
+	}
+	if m.phase != lapsed && at.from < lives+grain {
+		alive := m
+		if !m.before {
+			alive.ends.from = max(m.ends.from, at.from-grain)
 		}
-		want, next := m.do(c, got)
-		return got == nil || a == want, next
-	},
+		found = append(found, alive.settled(c)...)
+	}
+	if m.phase == lapsed || at.to >= m.ends.from-grain {
+		over := m
+		if !m.before && m.phase != lapsed {
+			over.now, over.ends.to = max(m.now, m.ends.from-grain), min(m.ends.to, at.to+grain)
+		}
+		over.phase = map[phase]phase{led: lapsed, gone: lapsed, lapsed: lapsed, revoked: stopping}[m.phase] // or free
+		found = append(found, over.settled(c)...)
+	}
+	return found
+}
+
+// instant is when the call happens.
+func (m memory) instant(c call) span { return span{max(m.now, c.at.from), c.at.to} }
+
+// settled are m before and after it has settled.
+func (m memory) settled(c call) (found []memory) {
+	ready := m
+	ready.ready = true
+	switch at := m.instant(c); {
+	case m.phase != gone && m.phase != lapsed:
+		return []memory{m}
+	case !m.settles:
+		return []memory{ready}
+	case m.due == span{}:
+		return []memory{m}
+	default:
+		if at.from < m.due.to+grain {
+			found = append(found, m)
+		}
+		if at.to >= m.due.from-grain {
+			if !m.before {
+				ready.now = max(m.now, m.due.from-grain)
+			}
+			found = append(found, ready)
+		}
+		return found
+	}
+}
+
+// kept is what a call leaves of the state that it has found by a view. That a lease was
+// over for one call need not be so for the next where calls go by an earlier time.
+func (m memory) kept(view, found memory) memory {
+	if m.before && m.phase == view.phase {
+		m.phase = found.phase
+	}
+	return m
 }
 
 // do returns the right answer and what the store knows after it. Of got, the answer
@@ -149,7 +277,7 @@ func (m memory) do(c call, got *answer) (answer, memory) {
 		m.asked = m.asked || m.phase == led
 		return m.status(map[bool]string{false: no, true: yes}[m.phase == led], got)
 	case revokes, frees:
-		return m.revoke(c.verb == frees, got)
+		return m.revoke(c, got)
 	case forgets:
 		switch m.phase {
 		case led:
@@ -163,6 +291,25 @@ func (m memory) do(c call, got *answer) (answer, memory) {
 	return answer{what: yes}, m
 }
 
+// extend has the lease last for its TTL from this call on, and the minimum hold at least.
+func (m memory) extend(c call) memory {
+	m.phase, m.ends, m.due, m.seen = led, m.instant(c).later(m.ttl), span{}, [crowd]int64{}
+	m.ends = span{max(m.ends.from, m.held.from), max(m.ends.to, m.held.to)}
+	m.seen[c.client] = c.at.to
+	return m
+}
+
+// call has the holder called, unless it has been.
+func (m memory) call(c call) memory {
+	if m.settles && m.due == (span{}) {
+		m.due = m.instant(c).later(settlingTime)
+		if m.phase == gone { // it settles until the lease that was lost is over
+			m.due = span{min(m.due.from, m.ends.from-punctual), max(m.due.to, m.ends.to)}
+		}
+	}
+	return m
+}
+
 // status is an answer with the token and without the holder.
 func (m memory) status(what string, got *answer) (answer, memory) {
 	a, m := m.answer(what, got)
@@ -170,12 +317,13 @@ func (m memory) status(what string, got *answer) (answer, memory) {
 	return a, m
 }
 
-func (m memory) revoke(atOnce bool, got *answer) (answer, memory) {
+func (m memory) revoke(c call, got *answer) (answer, memory) {
+	atOnce := c.verb == frees
 	a, m := m.status(statuses[m.phase], got)
 	if !atOnce && m.phase != led && m.phase != cooling {
 		return a, m
 	}
-	if m.phase == led || m.phase == gone {
+	if m.phase == led || m.vanished() {
 		m.released |= 1 << m.who
 	}
 	if m.phase == led && !atOnce {
@@ -183,35 +331,44 @@ func (m memory) revoke(atOnce bool, got *answer) (answer, memory) {
 	} else {
 		m.phase = free
 	}
-	m.vague, m.asked = true, false
+	m.vague, m.asked, m.due, m.seen = true, false, span{}, [crowd]int64{}
+	m.seen[c.client] = c.at.to
 	return a, m
 }
 
+// vanished says that nobody has the key, although who had it has not released it.
+func (m memory) vanished() bool { return m.phase == gone || m.phase == lapsed }
+
 func (m memory) acquire(c call, got *answer) (answer, memory) {
 	switch {
-	case (m.phase == led || m.phase == gone) && m.who == c.who:
-		m.phase = led
-		return m.answer(granted, got)
+	case (m.phase == led || m.vanished()) && m.who == c.who:
+		return m.extend(c).answer(granted, got)
 	case m.released&(1<<c.who) != 0:
 		return answer{what: released}, m
 	case c.ticks && m.served:
 		return answer{what: served}, m
 	case m.phase == led:
+		if m.ttl <= int64(promptly) {
+			m = m.call(c)
+		}
 		return m.answer(denied, got)
 	case m.phase == cooling:
 		return m.answer(cools, got)
 	case m.phase == revoked:
 		return m.answer(stops, got)
-	case m.phase == gone:
-		return answer{what: settling}, m
+	case m.vanished() && !m.ready:
+		return answer{what: settling}, m.call(c)
 	case c.ticks && c.tries > 0 && m.starts >= c.tries:
 		return answer{what: givenUp}, m
 	}
-	m.phase, m.who, m.vague, m.asked = led, c.who, true, false
+	m.who, m.vague, m.asked, m.held = c.who, true, false, span{}
+	if c.holds {
+		m.held = m.instant(c).later(m.hold)
+	}
 	if c.ticks {
 		m.starts++
 	}
-	return m.answer(granted, got)
+	return m.extend(c).answer(granted, got)
 }
 
 // answer is an answer with holder and token; the token is the one that came where no
@@ -232,10 +389,9 @@ func (m memory) owns(c call) bool { return m.who == c.who && m.tok == c.tok && !
 func (m memory) renew(c call) (answer, memory) {
 	switch {
 	case m.phase == led && m.owns(c):
-		return answer{what: map[bool]string{false: yes, true: asked}[m.asked]}, m
-	case m.phase == gone && m.owns(c):
-		m.phase = led
-		return answer{what: putBack}, m
+		return answer{what: map[bool]string{false: yes, true: asked}[m.asked]}, m.extend(c)
+	case m.vanished() && m.owns(c):
+		return answer{what: putBack}, m.extend(c)
 	}
 	return answer{what: no}, m
 }
@@ -243,7 +399,10 @@ func (m memory) renew(c call) (answer, memory) {
 func (m memory) release(c call) (answer, memory) {
 	m.served = m.served || c.ticks && c.success // the work is done, also under another leader
 	if !m.owns(c) && (m.phase != revoked && m.phase != stopping || m.who != c.who) {
-		if m.phase == free || m.phase == gone || m.phase == stopping {
+		if c.who != nobody {
+			m.released |= 1 << c.who
+		}
+		if m.phase == free || m.phase == stopping || m.vanished() {
 			return answer{what: yes}, m
 		}
 		return answer{what: no}, m
@@ -254,7 +413,7 @@ func (m memory) release(c call) (answer, memory) {
 			m.starts--
 		}
 		if m.phase == led && c.holds && c.ran {
-			m.phase = cooling
+			m.phase, m.ends = cooling, m.held
 		} else {
 			m.phase = free
 		}

@@ -41,7 +41,7 @@ func TestContract(t *testing.T) {
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
+	leasetest.Histories(t, leasetest.Harness{Apart: apart * time.Millisecond, Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
 		s.Settle = 0 // every key is new, and its first grant would wait
 		return s

@@ -41,7 +41,7 @@ func TestContract(t *testing.T) {
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	b := trustingBackend(t)
-	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
+	leasetest.Histories(t, leasetest.Harness{Settles: true, Before: true, Open: func(t *testing.T) lease.Store {
 		return openWith(t, Options{URL: b.URL + "?sslmode=disable"})
 	}})
 }
