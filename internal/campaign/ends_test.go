@@ -3,6 +3,7 @@ package campaign
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,4 +69,59 @@ func TestStandbyPassesOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is left of a tree that is being stopped gets the signal as well.
+func TestRestIsSignalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.left = 2 * time.Second
+		signals := make(chan Received, 1)
+		set := w.settings()
+		set.Signals = signals
+		go func() { time.Sleep(time.Second); signals <- Received{Signal: 15, Order: true} }()
+		Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "1.0 signal 15", "1.0 signal 15 to the rest", "3.0 gone", "3.0 release")
+	})
+}
+
+// Leftovers that are to be left live on without a guard, and without the lease.
+func TestLeftoversAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.left, w.command = 2*time.Second, lasts(time.Second, 0)
+		set := w.settings()
+		set.Leftovers = elect.LeftoversLeave
+		r := Run(t.Context(), set, w, w, w)
+		if w.expect("0.0 acquire", "0.0 start", "1.0 leave", "1.0 release"); r.Outcome != elect.Detached {
+			t.Error(r.Outcome)
+		}
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// A holder that releases needs the connection on which it listened, and no check of its host.
+func TestReleaseEndsWhatIsBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var ended []string
+		note := func(what string) { ended = append(ended, fmt.Sprintf("%s %.0f", what, time.Since(w.start).Seconds())) }
+		w.listen = func(ctx context.Context) error { defer note("listen"); return silent(ctx) }
+		w.command = lasts(11*time.Second, 0)
+		w.release = func(context.Context) error { time.Sleep(time.Second); return nil }
+		set := w.settings()
+		set.Checked = true
+		checks := 0
+		set.Check = func(ctx context.Context, _ time.Duration) error {
+			if checks++; checks > 1 {
+				defer note("check")
+				return silent(ctx)
+			}
+			return nil
+		}
+		Run(t.Context(), set, w, w, w)
+		if slices.Sort(ended); !slices.Equal(ended, []string{"check 11", "listen 11"}) {
+			t.Errorf("ended %q, want both at 11", ended)
+		}
+	})
 }

@@ -3,6 +3,8 @@ package campaign
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +147,97 @@ func TestRejoin(t *testing.T) {
 		}
 		if r.Outcome != elect.Exited || len(seen) != 11 {
 			t.Errorf("%s after %d candidacies, want exited after 11", r.Outcome, len(seen))
+		}
+	})
+}
+
+// What a candidate knows of a lease is what the first denial has said of it, until it
+// has been renewed: the store's clock may be set in between. And it says that it stands by.
+func TestKnownLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		denials := []lease.HeldError{
+			{Token: 5, Expires: 90, Remaining: 30 * time.Second},
+			{Token: 5, Expires: 90, Remaining: 60 * time.Second}, // the clock was set back
+			{Token: 5, Expires: 95, Remaining: 30 * time.Second}, // renewed
+			{Token: 4, Expires: 99, Remaining: 60 * time.Second}, // the store has lost data
+		}
+		var knew []lease.Seen
+		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+			if !r.Waits {
+				t.Error("it does not say that it stands by")
+			}
+			r.Seen.Left = r.Seen.Left.Round(time.Second) // the pauses vary
+			knew = append(knew, r.Seen)
+			if len(denials) == 0 {
+				return lease.Lease{}, lease.ErrDone
+			}
+			denial := denials[0]
+			denials = denials[1:]
+			denial.Why = lease.HeldLeader
+			return lease.Lease{}, &denial
+		}
+		set := w.settings()
+		set.Wait = time.Minute
+		Run(t.Context(), set, w, w, w)
+		want := []lease.Seen{ // asked every 5 s
+			{},
+			{Token: 5, Expires: 90, Left: 25 * time.Second},
+			{Token: 5, Expires: 90, Left: 20 * time.Second},
+			{Token: 5, Expires: 95, Left: 25 * time.Second},
+			{Token: 5, Expires: 95, Left: 20 * time.Second},
+		}
+		if !slices.Equal(knew, want) {
+			t.Errorf("asked knowing of\n%+v\nwant\n%+v", knew, want)
+		}
+	})
+}
+
+// A request that a newer one follows is given up: it would keep a connection.
+func TestWaitEndsWithTheNextAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+			if left := 20*time.Second - time.Since(w.start); left > 0 {
+				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: left}
+			}
+			return lease.Lease{Token: 1}, nil
+		}
+		var given []string
+		w.wait = func(ctx context.Context) error {
+			err := silent(ctx)
+			given = append(given, fmt.Sprintf("%.1f", time.Since(w.start).Seconds()))
+			return err
+		}
+		w.command = lasts(time.Minute, 0)
+		set := w.settings()
+		set.Wait = time.Minute
+		Run(t.Context(), set, w, w, w)
+		if want := []string{"19.6", "20.0"}; !slices.Equal(given, want) {
+			t.Errorf("waits ended at %q, want %q", given, want)
+		}
+	})
+}
+
+// Candidates that start together do not ask a store together that has failed.
+func TestPausesAreACandidatesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := map[time.Duration]bool{}
+		for _, holder := range []lease.Holder{"a", "b", "c"} {
+			w := newWorld(t)
+			times := 0
+			w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
+				if times++; times == 2 {
+					asked[time.Since(w.start)] = true
+				}
+				return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("down")}
+			}
+			set := w.settings()
+			set.Wait, set.NewHolder = 20*time.Second, func() lease.Holder { return holder }
+			Run(t.Context(), set, w, w, w)
+		}
+		if len(asked) != 3 {
+			t.Errorf("three candidates asked again after %v", asked)
 		}
 	})
 }

@@ -28,6 +28,8 @@ type world struct {
 	command  func(ctx context.Context) elect.Exit
 	stubborn bool
 	survives int
+	// left is for how long something of the command's tree outlives it.
+	left time.Duration
 
 	mu       sync.Mutex
 	log      []string
@@ -87,6 +89,10 @@ func (w *world) Start(_, killBy time.Duration, _ lease.Lease, report func(elect.
 	go func() {
 		report(elect.Event{Kind: elect.Started})
 		exit := w.command(ctx)
+		if w.left > 0 {
+			report(elect.Event{Kind: elect.CommandEnded, Exit: exit, Left: "sleep (7)"})
+			time.Sleep(w.left)
+		}
 		w.note("gone")
 		report(elect.Event{Kind: elect.TreeGone, Exit: exit})
 	}()
@@ -98,14 +104,14 @@ func (w *world) Signal(n int) {
 		w.end()
 	}
 }
-func (w *world) SignalRest(n int) { w.Signal(n) }
+func (w *world) SignalRest(n int) { w.note("signal %d to the rest", n) }
 func (w *world) Kill() {
 	w.note("kill")
 	if w.survives--; w.survives < 0 {
 		w.end()
 	}
 }
-func (w *world) Leave()             {}
+func (w *world) Leave()             { w.note("leave") }
 func (w *world) Observe(Transition) {}
 
 func (w *world) settings() Settings {
