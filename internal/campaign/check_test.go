@@ -74,6 +74,26 @@ func TestIneligibleStandbyPassesOn(t *testing.T) {
 	})
 }
 
+// A check may take all the time that it has.
+func TestSlowCheckIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.command = lasts(time.Second, 0)
+		set := w.settings()
+		set.Checked = true
+		set.Check = func(ctx context.Context, limit time.Duration) error {
+			select {
+			case <-time.After(limit):
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}
+		if r := Run(t.Context(), set, w, w, w); r.Outcome != elect.Exited {
+			t.Error(r.Outcome)
+		}
+	})
+}
+
 // A run that is ordered to stop during a check does not end before the check has.
 func TestCheckIsCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
