@@ -190,7 +190,7 @@ func TestContract(t *testing.T) {
 
 func TestHistories(t *testing.T) {
 	all := newTable()
-	leasetest.Histories(t, leasetest.Harness{Open: func(*testing.T) lease.Store {
+	leasetest.Histories(t, leasetest.Harness{Apart: 30 * time.Second, Open: func(*testing.T) lease.Store {
 		s := all.open()
 		s.Settle = 0 // every key is new, and its first grant would wait
 		return s
