@@ -6,7 +6,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,8 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// conns hands out connections, each to one call at a time. So a renewal never
-// stands behind a standby's wait on the same store.
+// conns opens connections and hands them out.
 type conns struct {
 	url  string
 	dial network.Dial
@@ -25,17 +23,13 @@ type conns struct {
 	config atomic.Pointer[pgconn.Config]
 	addr   string // as messages show it
 	hosts  int
-	slots  network.Slots
 	// accepted: what the URL says of this side has been accepted before.
 	accepted *atomic.Bool
-
-	mu     sync.Mutex
-	idle   []*conn // the last one used is taken first
-	closed bool
+	*network.Pool[*conn]
 }
 
 func newConns(url string, config *pgconn.Config, dial network.Dial) *conns {
-	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}}
+	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}, Pool: network.NewPool((*conn).quit)}
 	p.config.Store(config)
 	p.name(config)
 	return p
@@ -64,7 +58,13 @@ func address(host string, port uint16) string {
 // do runs one call and returns soon after ctx ends. Only a connection that gave
 // an answer, and that nothing has been left open on, is kept for the next call.
 func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error {
-	c, err := p.take(ctx)
+	c, err := p.Take(func() (*conn, error) {
+		c := &conn{}
+		return c, network.Guarded(func() error { return c.connect(ctx, p) })
+	})
+	if hasState(err, tooManyConnections) {
+		p.Slots.Refused()
+	}
 	if err != nil {
 		return p.storeError(ctx, op, err)
 	}
@@ -72,7 +72,7 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 	err = network.Guarded(func() error { return call(c) })
 	const noTransaction = 'I'
 	if uncut() && err == nil && !c.IsClosed() && c.TxStatus() == noTransaction {
-		p.put(c)
+		p.Put(c)
 		return nil
 	}
 	_ = c.raw.Close()
@@ -80,61 +80,6 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 		return p.storeError(ctx, op, err)
 	}
 	return nil
-}
-
-func (p *conns) take(ctx context.Context) (*conn, error) {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil, errClosed
-	}
-	if n := len(p.idle); n > 0 {
-		c := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		p.mu.Unlock()
-		return c, nil
-	}
-	p.mu.Unlock()
-	c := &conn{}
-	err := network.Guarded(func() error { return c.connect(ctx, p) })
-	switch {
-	case err == nil:
-		p.accepted.Store(true)
-		p.slots.Admitted()
-	case hasState(err, tooManyConnections):
-		p.slots.Refused()
-	}
-	return c, err
-}
-
-func (p *conns) put(c *conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		c.quit()
-		return
-	}
-	p.idle = append(p.idle, c)
-}
-
-// yield closes the connection that was used last, if the server has too few.
-func (p *conns) yield() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if last := len(p.idle) - 1; last >= 0 && p.slots.Scarce() {
-		p.idle[last].quit()
-		p.idle = p.idle[:last]
-	}
-}
-
-func (p *conns) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for _, c := range p.idle {
-		c.quit()
-	}
-	p.idle = nil
 }
 
 // conn is one connection.
@@ -183,6 +128,9 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 		c.unconfirmed = c.unconfirmed || n.Routine == "SyncRepWaitForLSN" // a warning, and its text is in any language
 	}
 	c.PgConn, err = pgconn.ConnectConfig(context.WithValue(ctx, callKey{}, true), config)
+	if err == nil {
+		p.accepted.Store(true)
+	}
 	return err
 }
 

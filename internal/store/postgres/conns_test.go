@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
@@ -243,12 +244,12 @@ func TestClose(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-waited; err != nil && !errors.Is(err, errClosed) {
+	if err := <-waited; err != nil && !errors.Is(err, network.ErrClosed) {
 		t.Errorf("the wait that was under way: %v", err)
 	}
 	for op, call := range calls(s) {
 		var failure *lease.StoreError
-		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, errClosed) {
+		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, network.ErrClosed) {
 			t.Errorf("%s after close: %v", op, err)
 		}
 	}
@@ -332,8 +333,9 @@ func TestConnections(t *testing.T) {
 
 	// The leader loses the connection for renewals: rather than none it has one.
 	limit(1)
-	leader.conns.close()
-	leader.conns.closed = false
+	lost := leader.conns.Pool
+	leader.conns.Pool = network.NewPool((*conn).quit)
+	lost.Close()
 	connections("2")
 	_, err = leader.Renew(bounded(t), l)
 	networktest.WantError(t, err, false, "53300", "max_connections")

@@ -18,7 +18,6 @@ import (
 const rights = "SELECT, INSERT, UPDATE"
 
 var (
-	errClosed   = errors.New("the store is closed")
 	errNoAnswer = errors.New("it answered something else than a Postgres does")
 	errReplica  = errors.New("it is a replica")
 	// The session that waited for the replica was cancelled, by pg_cancel_backend, say.
@@ -112,7 +111,7 @@ func (s *Store) untrusted(key string, err error) error {
 // storeError says in one line what a person needs to know of err, which is
 // anything that the client, the network or the server can come up with.
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
-	if errors.Is(err, errClosed) {
+	if errors.Is(err, network.ErrClosed) {
 		return &lease.StoreError{Op: op, Err: err}
 	}
 	e := &lease.StoreError{Op: op}

@@ -106,7 +106,7 @@ func New(o Options) (*Store, error) {
 func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
 	l, err := s.Verbs.Acquire(ctx, r)
 	if errors.As(err, new(*lease.HeldError)) {
-		s.conns.yield()
+		s.conns.Yield()
 	}
 	return l, err
 }
@@ -118,7 +118,7 @@ const early = 100 * time.Millisecond
 // Wait implements [lease.Store]. All who wait are woken; a holder that dies wakes
 // nobody, which the caller's own timer at the end of the lease covers.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
-	if s.conns.slots.Scarce() {
+	if s.conns.Slots.Scarce() {
 		return lease.ErrNoWakeups // it polls
 	}
 	over := time.NewTimer(atMost)
@@ -137,7 +137,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 		woken = c.notified
 		return err
 	})
-	if err != nil && s.conns.slots.Scarce() {
+	if err != nil && s.conns.Slots.Scarce() {
 		return lease.ErrNoWakeups
 	}
 	if woken || err != nil {
@@ -152,7 +152,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 
 // Listen implements [lease.Pinger].
 func (s *Store) Listen(ctx context.Context, key string) error {
-	ctx, cancel := s.conns.slots.UntilRefused(network.Holder(ctx))
+	ctx, cancel := s.conns.Slots.UntilRefused(network.Holder(ctx))
 	defer cancel()
 	return s.listen(ctx, s.listeners, "listen", callKind, key, func(c *conn) error {
 		// A candidate that called before LISTEN has begun a settling. (A request to hand
@@ -200,8 +200,8 @@ func isPermanent(err error) bool {
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.
 func (s *Store) Close() error {
-	s.conns.close()
-	s.listeners.close()
+	s.conns.Close()
+	s.listeners.Close()
 	return nil
 }
 

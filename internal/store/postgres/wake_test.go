@@ -71,11 +71,7 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 	b := newBackend(t)
 	grant(t, b.open(t), request("k"))
 	standby := b.open(t)
-	idle := func() bool {
-		standby.conns.mu.Lock()
-		defer standby.conns.mu.Unlock()
-		return len(standby.conns.idle) == 1
-	}
+	idle := func() bool { return standby.conns.Idle() == 1 }
 	for range 5 {
 		over := make(chan error, 1)
 		go func() { over <- standby.Wait(bounded(t), "k", 20*early) }()
