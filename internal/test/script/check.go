@@ -127,6 +127,11 @@ func (s *script) checkNoLease(ts *testscript.TestScript) {
 			ts.Fatalf("the store has tables: %s (%v)", tables, err)
 		}
 		return
+	case MySQL:
+		if tables, err := s.mariadb.Do("SHOW TABLES"); tables != "" || err != nil {
+			ts.Fatalf("the store has tables: %s (%v)", tables, err)
+		}
+		return
 	}
 	if files, _ := os.ReadDir(filepath.Join(s.workDir, storeDir)); len(files) != 0 {
 		ts.Fatalf("the store has files: %v", files)

@@ -25,6 +25,8 @@ func (s *script) plugs(ts *testscript.TestScript) map[string]func() {
 		return map[string]func(){"stop": s.redis.Stop, "cont": s.redis.Cont, "kill": s.redis.Kill, "restart": s.redis.Restart}
 	case s.postgres != nil:
 		return map[string]func(){"stop": s.postgres.Stop, "cont": s.postgres.Cont, "kill": s.postgres.Kill, "restart": s.postgres.Restart}
+	case s.mariadb != nil:
+		return map[string]func(){"stop": s.mariadb.Stop, "cont": s.mariadb.Cont, "kill": s.mariadb.Kill, "restart": s.mariadb.Restart}
 	case s.etcd != nil:
 		return map[string]func(){"stop": s.etcd.Stop, "cont": s.etcd.Cont, "kill": s.etcd.Kill, "restart": s.etcd.Restart}
 	case s.api != nil:

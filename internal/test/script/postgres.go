@@ -64,7 +64,7 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	for range 5 { // another process may take the port by its number
 		s.Port = freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
-		s.URL = "postgres://postgres:" + postgresPassword + "@" + s.Addr + "/postgres"
+		s.URL = "postgres://postgres:" + serverPassword + "@" + s.Addr + "/postgres"
 		if s.start() {
 			return s
 		}
@@ -73,7 +73,7 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	return nil
 }
 
-const postgresPassword = "s3cret" // what refused looks for
+const serverPassword = "s3cret" // what refused looks for
 
 // needPostgres skips the test without the server; where CI is set the test fails.
 func needPostgres(t testing.TB) {
@@ -195,15 +195,7 @@ func postgresDo(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 || of(ts).postgres == nil {
 		ts.Fatalf("usage: postgres-do SQL, where the store is one of Postgres")
 	}
-	out, err := of(ts).postgres.Do(args[0])
-	if err != nil {
-		fmt.Fprint(ts.Stderr(), out)
-	} else {
-		fmt.Fprint(ts.Stdout(), out)
-	}
-	if neg != (err != nil) {
-		ts.Fatalf("postgres-do: error %v, want one: %t", err, neg)
-	}
+	sqlDo(ts, neg, "postgres-do", of(ts).postgres.Do, args[0])
 }
 
 // start reports whether the server listens. It does not when its port is taken.
@@ -267,8 +259,7 @@ func (s *PostgresServer) signal(sig syscall.Signal, pids ...int) {
 	}
 }
 
-// emptyCluster is a new data directory: the files by name, and the directories
-// with a slash at the end. Making one takes a second, so a test process does it
+// emptyCluster is a new data directory, as readFiles has it. Making one takes a second, so a test process does it
 // once.
 var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 	dir, err := postgresDir()
@@ -276,7 +267,7 @@ var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := writeCluster(dir, map[string]string{"password": postgresPassword}); err != nil {
+	if err := writeCluster(dir, map[string]string{"password": serverPassword}); err != nil {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
@@ -287,8 +278,14 @@ var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
+	return readFiles(data)
+})
+
+// readFiles returns the files of a directory by name, and its directories with a slash at
+// the end.
+func readFiles(dir string) (map[string]string, error) {
 	files := map[string]string{}
-	return files, fs.WalkDir(os.DirFS(data), ".", func(name string, entry fs.DirEntry, err error) error {
+	return files, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -296,14 +293,19 @@ var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 			files[name+"/"] = ""
 			return nil
 		}
-		content, err := os.ReadFile(filepath.Join(data, name))
+		content, err := os.ReadFile(filepath.Join(dir, name))
 		files[name] = string(content)
 		return err
 	})
-})
+}
 
 // writeCluster writes what emptyCluster returns, for the server's user.
 func writeCluster(dir string, files map[string]string) error {
+	return writeFiles(dir, files, chownPostgres)
+}
+
+// writeFiles writes what readFiles returns, and calls own with each path.
+func writeFiles(dir string, files map[string]string, own func(path string) error) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) { // directories come before what is in them
 		path := filepath.Join(dir, name)
 		var err error
@@ -315,7 +317,7 @@ func writeCluster(dir string, files map[string]string) error {
 		if err != nil {
 			return err
 		}
-		if err := chownPostgres(path); err != nil {
+		if err := own(path); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,8 @@ const (
 	Redis Store = "redis" // an empty redis-server of the script's own
 	// Postgres is a server of the script's own, without a table.
 	Postgres Store = "postgres"
-	Etcd     Store = "etcd" // one member of the script's own
+	MySQL    Store = "mysql" // a MariaDB of the script's own, without a table
+	Etcd     Store = "etcd"  // one member of the script's own
 	// EtcdCluster has three members; what is done to the store is done to its leader.
 	EtcdCluster Store = "etcd-cluster"
 	// Kubernetes is an API server of the script's own, which KUBECONFIG names.
@@ -122,7 +123,7 @@ func build(to, program string) error {
 //	store stop|cont|kill|restart   whichever store it is; the folder of a file store is
 //	                               stopped by holding its turns, killed by taking it away
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
-//	[!] postgres-do SQL     likewise, a line per row
+//	[!] postgres-do SQL     likewise, a line per row; so is mysql-do
 //	manager FILE            a service manager: the messages at NOTIFY_SOCKET go to FILE
 //	tls [NAME]              let the server speak TLS as well, at TLS, with this certificate
 //	sentinels N [LINE…]     start a primary with N replicas and three sentinels
@@ -160,6 +161,7 @@ func Run(t *testing.T, dir string, store Store) {
 
 			"store":       command(plug),
 			"postgres-do": postgresDo,
+			"mysql-do":    mysqlDo,
 		},
 	})
 }
@@ -177,6 +179,7 @@ type script struct {
 	proxy *faultnet.Proxy
 
 	postgres *PostgresServer
+	mariadb  *MariaDBServer
 	etcd     *EtcdServer
 	api      *APIServer
 	turns    []*os.File // of a file store, held
@@ -207,6 +210,8 @@ func setup(env *testscript.Env, store Store) error {
 		s.startRedis(env)
 	case Postgres:
 		s.startPostgres(env)
+	case MySQL:
+		s.startMariaDB(env)
 	case Etcd:
 		s.etcd = StartEtcd(s.t)
 		env.Setenv("STORE", "etcd://"+s.etcd.Addr)

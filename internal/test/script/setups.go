@@ -29,6 +29,9 @@ func serveTLS(ts *testscript.TestScript, args []string) {
 	case s.postgres != nil:
 		s.postgres.serveTLS(certs, name)
 		ts.Setenv("TLS", s.postgres.Addr)
+	case s.mariadb != nil:
+		s.mariadb.serveTLS(certs, name)
+		ts.Setenv("TLS", s.mariadb.Addr)
 	default:
 		ts.Setenv("TLS", certs.ServeTLS(s.t, s.admin, name))
 	}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package script
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// MariaDBServer is a MariaDB of one test. It listens on loopback only and is gone with
+// the test, also when the test process is killed.
+type MariaDBServer struct {
+	Addr string // 127.0.0.1:PORT
+	// URL names a database and a user who may do everything there.
+	URL string
+	// Dir is its data directory.
+	Dir string
+	process
+}
+
+// What a new server makes first. The password is what refused looks for.
+const initMariaDB = `CREATE DATABASE IF NOT EXISTS jobs;
+CREATE USER IF NOT EXISTS admin IDENTIFIED BY 's3cret';
+GRANT ALL ON *.* TO admin WITH GRANT OPTION;
+`
+
+// StartMariaDB starts a server and waits until it listens. args are further arguments in
+// its own form. Without the program the test is skipped; where CI is set it fails.
+func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
+	t.Helper()
+	needPackage(t, "mariadbd", "mariadb-server")
+	empty, err := emptyMariaDB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := &MariaDBServer{Dir: filepath.Join(dir, "data"), process: process{t: t, name: "mariadbd", says: []string{"mariadbd: ready for connections"}}}
+	first := filepath.Join(dir, "init.sql")
+	if err := os.WriteFile(first, []byte(initMariaDB), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFiles(s.Dir, empty, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	for range 5 { // another process may take the port by its number
+		s.Addr = loopback(t)
+		s.URL = "mysql://admin:" + serverPassword + "@" + s.Addr + "/jobs"
+		_, port, _ := net.SplitHostPort(s.Addr) // it has one
+		s.args = append(append(basicsOfMariaDB(s.Dir), "--port="+port, "--bind-address=127.0.0.1", "--socket=", "--init-file="+first), args...)
+		if s.start() {
+			return s
+		}
+	}
+	t.Fatalf("mariadbd does not start:\n%s", s.out)
+	return nil
+}
+
+// basicsOfMariaDB are the arguments of every server, and of what makes its files. What
+// it writes outlives the process, and tests cut no power.
+func basicsOfMariaDB(dir string) []string {
+	args := []string{
+		"--no-defaults", "--datadir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
+		"--innodb-autoextend-increment=1", "--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=2",
+	}
+	if os.Geteuid() == 0 {
+		args = append(args, "--user=root") // which it does not do by itself
+	}
+	return args
+}
+
+// emptyMariaDB is a new data directory. Making one takes seconds, so a test process does
+// it once.
+var emptyMariaDB = sync.OnceValues(func() (map[string]string, error) {
+	dir, err := os.MkdirTemp("", "mariadb-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	data := filepath.Join(dir, "data")
+	cmd := exec.Command("mariadb-install-db", append(basicsOfMariaDB(data), "--skip-test-db", "--auth-root-authentication-method=normal")...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
+	}
+	return readFiles(data)
+})
+
+// Do runs SQL with the server's own client and returns what it prints, a line per row.
+func (s *MariaDBServer) Do(sql string) (string, error) {
+	host, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("mariadb", "--no-defaults", "-h", host, "-P", port, "-u", "admin", "-NBr", "jobs", "-e", sql)
+	cmd.Env = append(os.Environ(), "MYSQL_PWD="+serverPassword)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// serveTLS starts the server again, to speak TLS and to show a certificate.
+func (s *MariaDBServer) serveTLS(certs Certificates, name string) {
+	s.t.Helper()
+	s.args = append(s.args, "--ssl-cert="+certs.File(name+".pem"), "--ssl-key="+certs.File(name+".key"))
+	s.Restart()
+}
+
+func (s *script) startMariaDB(env *testscript.Env) {
+	s.mariadb = StartMariaDB(s.t)
+	env.Setenv("STORE", s.mariadb.URL)
+	env.Setenv("SERVER", s.mariadb.Addr)
+}
+
+func mysqlDo(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 || of(ts).mariadb == nil {
+		ts.Fatalf("usage: mysql-do SQL, where the store is one of MySQL")
+	}
+	sqlDo(ts, neg, "mysql-do", of(ts).mariadb.Do, args[0])
+}
+
+// sqlDo runs SQL and shows what comes of it.
+func sqlDo(ts *testscript.TestScript, neg bool, name string, do func(string) (string, error), sql string) {
+	out, err := do(sql)
+	if err != nil {
+		fmt.Fprint(ts.Stderr(), out)
+	} else {
+		fmt.Fprint(ts.Stdout(), out)
+	}
+	if neg != (err != nil) {
+		ts.Fatalf("%s: error %v, want one: %t", name, err, neg)
+	}
+}
