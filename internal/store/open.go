@@ -10,6 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/file"
 	"github.com/leaderrun/leaderrun/internal/store/kubernetes"
 	"github.com/leaderrun/leaderrun/internal/store/location"
+	"github.com/leaderrun/leaderrun/internal/store/mysql"
 	"github.com/leaderrun/leaderrun/internal/store/postgres"
 	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
@@ -17,6 +18,7 @@ import (
 var factories = []location.Factory{
 	redis.Factory,
 	postgres.Factory,
+	mysql.Factory,
 	etcd.Factory,
 	kubernetes.Factory,
 	file.Factory,

@@ -89,6 +89,7 @@ func TestRedact(t *testing.T) {
 		"redis://u:file:%2Fetc%2Fpw@h":                                "redis://u:file:%2Fetc%2Fpw@h",
 		"redis-sentinel://h,i:26379/m?sentinel_password=s3cret&ca=/x": "redis-sentinel://h,i:26379/m?sentinel_password=***&ca=/x",
 		"postgres://u:s3cret@h/d?sslmode=require&password=s3cret":     "postgres://u:***@h/d?sslmode=require&password=***",
+		"mysql://u:s3cret@h/d?tls=true":                               "mysql://u:***@h/d?tls=true",
 		"file:/var/lib/leaderrun":                                     "file:/var/lib/leaderrun",
 		"redis://u:s3cret%zz@h":                                       "redis://u:***@h",
 		"redis://u:s3/cret@h":                                         "redis://…",

@@ -28,6 +28,7 @@ func TestScripts(t *testing.T) {
 		{"file", "testdata/script/run", script.File},
 		{"redis", "testdata/script/run", script.Redis},
 		{"postgres", "testdata/script/run", script.Postgres},
+		{"mysql", "testdata/script/run", script.MySQL},
 		{"etcd", "testdata/script/run", script.Etcd},
 		{"kubernetes", "testdata/script/run", script.Kubernetes},
 		{"redis-only", "testdata/script/redis", script.Redis},

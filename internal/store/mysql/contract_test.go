@@ -1,0 +1,88 @@
+//go:build linux
+
+package mysql
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, "--max-connections=500")
+	b.do(t, createTable)
+	// The subtests run in parallel on one server, so the network of one stalls.
+	var network networktest.Stalls
+	leasetest.Run(t, leasetest.Harness{
+		Open: func(t *testing.T) lease.Store {
+			return openWith(t, Options{URL: b.URL, Dialer: network.Dialer(t)})
+		},
+		Unit:     400 * time.Millisecond,
+		Wakes:    true,
+		WakesAll: true,
+		Settles:  true,
+		Listens:  func(t *testing.T, key string) bool { return b.waits(t, b.channel(t, callKind, key)) },
+		Wipe:     func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") },
+		Damage:   damages(b),
+		Stall:    network.Stall,
+	})
+}
+
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, "--max-connections=500")
+	b.do(t, createTable)
+	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
+		s := b.open(t)
+		s.settle = 0 // a new key settles: no history would have a grant
+		return s
+	}})
+}
+
+// channel is one of a key.
+func (b backend) channel(t *testing.T, kind, key string) string { return b.open(t).channel(kind, key) }
+
+// damages are rows that leaderrun does not write.
+func damages(b backend) []leasetest.Damage {
+	holder := string(lease.NewHolder("h", 1))
+	row := func(name, version, state string) leasetest.Damage {
+		return leasetest.Damage{Name: name, Do: func(t *testing.T, key string) {
+			b.do(t, fmt.Sprintf(`REPLACE INTO leaderrun_leases (prefix, service_name, version, state) VALUES ('%s', '%s', %s, %s)`,
+				prefix, key, version, strings.ReplaceAll(state, "KEY", key)))
+		}}
+	}
+	state := func(name, text string) leasetest.Damage { return row(name, "7", "'"+text+"'") }
+	return []leasetest.Damage{
+		state("nothing", ``),
+		state("null", `null`),
+		state("a string", `"x"`),
+		state("a number", `1e1000`),
+		state("empty object", `{}`),
+		state("array", `[1,2]`),
+		state("runs that are none", `{"version":1,"key":"KEY","token":0,"runs":{"token":1}}`),
+		state("another form", `{"version":2,"key":"KEY","token":0}`),
+		state("another key", `{"version":1,"key":"KEYX","token":0}`),
+		state("a negative token", `{"version":1,"key":"KEY","token":-1}`),
+		state("a token out of range", `{"version":1,"key":"KEY","token":9223372036854775807}`),
+		state("a grant without a holder", `{"version":1,"key":"KEY","token":5,"grant":{"ttl_ms":5,"boot":"mysql"}}`),
+		state("a grant without a ttl", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","boot":"mysql"}}`),
+		state("a grant of another boot", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"b"}}`),
+		state("a grant without a token", `{"version":1,"key":"KEY","grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"mysql"}}`),
+		state("negative starts", `{"version":1,"key":"KEY","token":5,"starts":-1}`),
+		row("too large", "7", `CONCAT('{"version":1,"key":"KEY","token":5,"x":"', REPEAT('x', 2 << 20), '"}')`),
+		row("no version", "0", `'{"version":1,"key":"KEY","token":5}'`),
+		row("a negative version", "-5", `'{"version":1,"key":"KEY","token":5}'`),
+	}
+}
+
+func BenchmarkInvocation(b *testing.B) {
+	s := script.StartMariaDB(b, "--innodb-flush-log-at-trx-commit=1")
+	leasetest.Invocation(b, func() (lease.Store, error) { return New(Options{URL: s.URL, Prefix: prefix}) })
+}

@@ -1,0 +1,190 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+// rights are all that a user needs who may touch nothing but leaderrun's table.
+const rights = "SELECT, INSERT, UPDATE"
+
+var (
+	errNoAnswer = errors.New("it answered something else than a MariaDB or MySQL does")
+	errReplica  = errors.New("it is read-only")
+	errShape    = errors.New("its table leaderrun_leases is not leaderrun's")
+	errNotSaved = errors.New("its table leaderrun_leases does not take what is written to it")
+)
+
+// The errors of a server that are more than an error.
+const (
+	noSuchTable  = 1146
+	duplicateRow = 1062
+	interrupted  = 1317
+)
+
+var (
+	tooManyConnections = []uint16{1040, 1203, 1226}
+	// contention is that of other transactions, or nodes: nothing was changed.
+	contention = []uint16{1213, 1020, interrupted}
+	// statementTimeouts are those of max_execution_time and max_statement_time.
+	statementTimeouts = []uint16{3024, 1969}
+	// logins are what is said of a user, a password or a certificate.
+	logins = []uint16{1045, 1044, 1130, 1698, 1820, 1862}
+)
+
+// numbers are the errors that a server gives. All of them are no answer; a permanent
+// one stays so until a person acts.
+var numbers = []struct {
+	numbers   []uint16
+	permanent bool
+	hint      string
+}{
+	{[]uint16{1045, 1698}, true, "correct the user or the password in the store's URL, or let the server admit this user from this host"},
+	{[]uint16{1130}, true, "let the server admit this user from this host: CREATE USER 'USER'@'HOST'"},
+	{[]uint16{1820, 1862}, true, "give this user a new password: ALTER USER"},
+	{[]uint16{1044, 1142, 1143, 1227}, true, hintRights},
+	{[]uint16{1049}, true, "create that database, or correct its name in the store's URL"},
+	{[]uint16{1129}, false, "end the block there: mysqladmin flush-hosts"},
+	{[]uint16{1054, 1364, 1366, 1406, 3140, 4025}, true, hintShape},
+	{[]uint16{1347, 1288, 1348}, true, hintShape}, // a view
+	{[]uint16{1205}, false, "another transaction locks the table leaderrun_leases: SHOW PROCESSLIST shows it"},
+	{contention, false, "another transaction or node changes leaderrun_leases: SHOW PROCESSLIST shows it"},
+	{statementTimeouts, false, "raise its max_statement_time or max_execution_time"},
+	{[]uint16{1290, 1792, 1836}, false, hintReplica},
+	{[]uint16{1047}, false, "wait until this node of the cluster is in step, or name one that is"},
+	{[]uint16{1053, 1927, 3169}, false, "wait until it is back, or look at its log"},
+	{[]uint16{3159, 4031}, true, "write ?tls=true behind the database in the store's URL, or ?ca=FILE"},
+	{[]uint16{1153}, true, "raise its max_allowed_packet"},
+	{[]uint16{1021, 1114}, false, "give it what it lacks: disk"},
+	{tooManyConnections, false, "raise its max_connections, or end idle sessions"},
+}
+
+const (
+	hintRights  = "GRANT " + rights + " ON DATABASE.leaderrun_leases TO this user"
+	hintTable   = "GRANT CREATE, " + rights + " ON DATABASE.* TO this user, or have somebody create the table as docs/stores.md has it"
+	hintShape   = "another program uses that name: choose another database, or drop the table once no command runs"
+	hintReplica = "name the server that takes writes"
+	hintRow     = "delete that row once no command of this key runs"
+	hintRefused = "look for a trigger there"
+	hintTLS     = "let it speak TLS (ssl_cert, ssl_key), or leave tls=, ca= and the like out of the store's URL"
+	hintPlugin  = "let this user log in with a password that this program knows how to send: mysql_native_password, caching_sha2_password, sha256_password or ed25519"
+	hintOther   = "check that --store names a MariaDB or MySQL server, and look at its log"
+)
+
+// words are those of an address of this store.
+var words = network.Words{
+	Server: "MariaDB or MySQL", CA: "ca=FILE", Client: "cert=FILE&key=FILE", Name: "server_name=NAME", NoTLS: hintTLS, Other: hintOther,
+}
+
+// is reports whether the server answered with one of these errors.
+func is(err error, numbers ...uint16) bool {
+	var answer *mysql.MySQLError
+	return errors.As(err, &answer) && slices.Contains(numbers, answer.Number)
+}
+
+// noTable is that the table is missing and cannot be made.
+type noTable struct{ error }
+
+func (e *noTable) Unwrap() error { return e.error }
+
+// contended is that other transactions have refused change after change of a row.
+type contended struct{ error }
+
+func (e *contended) Unwrap() error { return e.error }
+
+// untrusted is a row that leaderrun did not write.
+type untrusted struct{ error }
+
+func (s *Store) untrusted(key string, err error) error {
+	return untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", s.prefix, key, err)}
+}
+
+// storeError says in one line what a person needs to know of err, which is anything that
+// the driver, the network or the server can come up with.
+func (p *conns) storeError(ctx context.Context, op string, err error) error {
+	if errors.Is(err, network.ErrClosed) {
+		return &lease.StoreError{Op: op, Err: err}
+	}
+	e := &lease.StoreError{Op: op}
+	text, login := "", false
+	var answer *mysql.MySQLError
+	var unreadable *lease.StoreError
+	switch {
+	case errors.As(err, &unreadable): // a file that the URL names
+		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
+	case errors.As(err, &answer):
+		login = is(err, logins...)
+		text, e.Permanent, e.Hint = serverProblem(err, answer)
+	case errors.Is(ctx.Err(), context.Canceled):
+		text = "given up before an answer came"
+	case ctx.Err() != nil:
+		text, e.Refused, e.Hint = words.Problem(ctx, err)
+	default:
+		if text, e.Permanent, e.Hint = ownProblem(err); text == "" {
+			text, e.Permanent, e.Hint = words.TLSProblem(err)
+			login = e.Permanent
+		}
+		if text == "" {
+			text, e.Refused, e.Hint = words.Problem(ctx, err)
+		}
+	}
+	if login && p.accepted.Load() { // it is being changed, there or here
+		e.Permanent = false
+	}
+	now := p.latest.Load()
+	e.Err = fmt.Errorf("mysql at %s: %s", now.addr, lease.Readable(text, now.password))
+	return e
+}
+
+func serverProblem(err error, answer *mysql.MySQLError) (text string, permanent bool, hint string) {
+	text, hint = fmt.Sprintf("%s (%d)", answer.Message, answer.Number), hintOther
+	for _, n := range numbers {
+		if slices.Contains(n.numbers, answer.Number) {
+			permanent, hint = n.permanent, n.hint
+			break
+		}
+	}
+	if hint == hintShape {
+		text = errShape.Error() + ": " + text
+	}
+	switch {
+	case errors.As(err, new(*noTable)):
+		text = "the table leaderrun_leases is missing, and " + text
+		if permanent {
+			hint = hintTable
+		}
+	case errors.As(err, new(*contended)):
+		text = fmt.Sprintf("%d changes in a row were refused because of others: %s", refusals, text)
+	}
+	return text, permanent, hint
+}
+
+// ownProblem is one that this package has found, or the driver.
+func ownProblem(err error) (text string, permanent bool, hint string) {
+	var row untrusted
+	switch {
+	case errors.As(err, &row):
+		return row.Error(), true, leasestate.Hint(row.error, hintRow)
+	case errors.Is(err, errShape):
+		return err.Error(), true, hintShape
+	case errors.Is(err, errNotSaved):
+		return err.Error(), true, hintRefused
+	case errors.Is(err, errReplica):
+		return err.Error(), false, hintReplica
+	case errors.Is(err, mysql.ErrNoTLS):
+		return "it speaks no TLS", true, hintTLS
+	case errors.Is(err, mysql.ErrUnknownPlugin), errors.Is(err, mysql.ErrOldPassword), errors.Is(err, mysql.ErrCleartextPassword), errors.Is(err, mysql.ErrNativePassword):
+		return "it asks for another kind of login than by a password", true, hintPlugin
+	case errors.Is(err, errNoAnswer), errors.Is(err, mysql.ErrMalformPkt), errors.Is(err, mysql.ErrPktSync), errors.Is(err, mysql.ErrPktSyncMul), errors.Is(err, mysql.ErrOldProtocol):
+		return errNoAnswer.Error(), false, hintOther
+	}
+	return "", false, ""
+}

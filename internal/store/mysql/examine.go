@@ -1,0 +1,85 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// setup are the variables of a server that matter, by name. It lacks those that
+// the server does not know.
+type setup map[string]string
+
+const readSetup = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'read_only', 'innodb_flush_log_at_trx_commit',
+	'log_bin', 'sync_binlog', 'wsrep_on', 'group_replication_group_name')`
+
+// Examine implements [lease.Examiner].
+func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding {
+	found := setup{}
+	err := s.conns.do(ctx, "examine", func(c *conn) error {
+		variables, err := c.query(ctx, readSetup)
+		for _, v := range variables {
+			if len(v) == 2 {
+				found[v[0]] = lease.Readable(lease.Cut(v[1], 100))
+			}
+		}
+		if err == nil && found["version"] == "" {
+			err = errNoAnswer
+		}
+		return err
+	})
+	if err != nil {
+		var failure *lease.StoreError
+		_ = errors.As(err, &failure) // conns has no others
+		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: err.Error(), Hint: failure.Hint}}
+	}
+	server := lease.Finding{Subject: "server", Verdict: lease.Fine, Text: found.name() + " at " + s.conns.latest.Load().addr}
+	return slices.Concat([]lease.Finding{server, found.role(), found.persistence()})
+}
+
+// name is that of the program: its comment says more than its version, in most of them.
+func (s setup) name() string {
+	name := "MySQL"
+	if strings.Contains(s["version"], "MariaDB") {
+		name = "MariaDB"
+	}
+	name += " " + s["version"]
+	if s["version_comment"] != "" {
+		name += " (" + s["version_comment"] + ")"
+	}
+	return name
+}
+
+// on reports whether a variable is set: servers say it in several ways.
+func (s setup) on(name string) bool {
+	return s[name] != "" && !slices.Contains([]string{"0", "OFF", "off"}, s[name])
+}
+
+func (s setup) role() lease.Finding {
+	f := lease.Finding{Subject: "role", Verdict: lease.Fine, Text: "takes writes"}
+	switch {
+	case s.on("read_only"):
+		f.Verdict, f.Text, f.Hint = lease.Bad, "read_only is on: it grants nothing", hintReplica
+	case s.on("wsrep_on"), s.on("group_replication_group_name"):
+		f.Verdict, f.Text = lease.Doubtful, "a node of a cluster, each of which has a clock of its own, and wakes none of the others' standbys"
+		f.Hint = "have all hosts name the same node (docs/stores.md)"
+	}
+	return f
+}
+
+func (s setup) persistence() lease.Finding {
+	f := lease.Finding{Subject: "persistence", Verdict: lease.Fine, Text: "a commit is on the disk"}
+	switch {
+	case s["innodb_flush_log_at_trx_commit"] != "1":
+		f.Verdict, f.Text = lease.Bad, "innodb_flush_log_at_trx_commit is "+s["innodb_flush_log_at_trx_commit"]+": a crash can forget grants"
+		f.Hint = "set innodb_flush_log_at_trx_commit = 1"
+	case s.on("log_bin") && s["sync_binlog"] != "1":
+		f.Verdict, f.Text = lease.Doubtful, "sync_binlog is "+s["sync_binlog"]+": after a crash replicas can lack grants that this server has, or have others"
+		f.Hint = "set sync_binlog = 1"
+	}
+	return f
+}

@@ -1,0 +1,82 @@
+//go:build linux
+
+package mysql
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	findings := b.open(t).Examine(bounded(t), 0, time.Second)
+	want := map[string]string{"server": "MariaDB 10.", "role": "takes writes", "persistence": "innodb_flush_log_at_trx_commit is 2"}
+	if len(findings) != len(want) {
+		t.Errorf("%+v", findings)
+	}
+	for _, f := range findings {
+		bad := f.Subject == "persistence" // the server of the tests has no time for it
+		if !strings.Contains(f.Text, want[f.Subject]) || (f.Verdict == lease.Bad) != bad || (f.Hint != "") != bad {
+			t.Errorf("%+v", f)
+		}
+	}
+	nobody := openWith(t, Options{URL: "mysql://u@127.0.0.1:1/db"}).Examine(bounded(t), 0, time.Second)
+	if len(nobody) != 1 || nobody[0].Verdict != lease.Bad || nobody[0].Hint == "" {
+		t.Errorf("%+v", nobody)
+	}
+}
+
+// What a server's settings mean for grants that a failover, or a crash, must not lose. No
+// server is asked.
+func TestJudgeSettings(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		settings    setup
+		role        lease.Verdict
+		persistence lease.Verdict
+	}{
+		{"alone", setup{"read_only": "OFF", "innodb_flush_log_at_trx_commit": "1", "log_bin": "OFF", "sync_binlog": "0", "wsrep_on": "OFF"}, lease.Fine, lease.Fine},
+		{"replica", setup{"read_only": "ON", "innodb_flush_log_at_trx_commit": "1"}, lease.Bad, lease.Fine},
+		{"Galera", setup{"wsrep_on": "ON", "innodb_flush_log_at_trx_commit": "2"}, lease.Doubtful, lease.Bad},
+		{"group replication", setup{"group_replication_group_name": "aaaa", "innodb_flush_log_at_trx_commit": "1"}, lease.Doubtful, lease.Fine},
+		{"binlog", setup{"innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "0"}, lease.Fine, lease.Doubtful},
+		{"MySQL 8", setup{"innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1"}, lease.Fine, lease.Fine},
+	} {
+		role, disk := c.settings.role(), c.settings.persistence()
+		if role.Verdict != c.role || (role.Hint == "") != (c.role == lease.Fine) {
+			t.Errorf("%s: %+v", c.name, role)
+		}
+		if disk.Verdict != c.persistence || (disk.Hint == "") != (c.persistence == lease.Fine) {
+			t.Errorf("%s: %+v", c.name, disk)
+		}
+	}
+}
+
+func TestIdleRowsAreForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	run := func(key string) {
+		t.Helper()
+		if err := s.Release(bounded(t), grant(t, s, request(key)), lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	age := func(key, days string) {
+		b.do(t, "UPDATE leaderrun_leases SET version = version - "+days+" * 86400000 WHERE service_name = '"+key+"'")
+	}
+	run("old")
+	run("young")
+	grant(t, s, request("held")) // its clock was set forward, or its host died
+	age("held", "36")
+	age("old", "36")
+	age("young", "34")
+	run("new")
+	if got, want := b.do(t, "SELECT GROUP_CONCAT(service_name ORDER BY service_name SEPARATOR ' ') FROM leaderrun_leases"), "held new young"; got != want {
+		t.Errorf("rows %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,367 @@
+//go:build linux
+
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// calls are those that ask the server.
+func calls(s *Store) networktest.Calls {
+	all := networktest.CallsOf(s)
+	all["listen"] = func(ctx context.Context) error { return s.Listen(ctx, "k") }
+	return all
+}
+
+func acquire(t *testing.T, s *Store) error {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), request("k"))
+	if err == nil {
+		t.Fatalf("granted %+v", l)
+	}
+	return err
+}
+
+func TestNameLookups(t *testing.T) {
+	networktest.WantNamesLookedUp(t, "mysql at h:3306", func(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) error {
+		return acquire(t, openWith(t, Options{URL: "mysql://cron:sesame@h/db", Dialer: dial}))
+	})
+}
+
+func TestEveryCallTriesOnce(t *testing.T) {
+	var refusing networktest.Refusing
+	refused := openWith(t, Options{URL: "mysql://cron@h/db", Dialer: refusing.Dial})
+	networktest.TryOnce(t, calls(refused), refusing.Dials)
+}
+
+func TestEveryCallEndsWithItsContext(t *testing.T) {
+	b := newBackend(t)
+	proxy, err := faultnet.Listen(b.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	through := func(addr string) *Store {
+		return openWith(t, Options{URL: "mysql://admin:s3cret@" + addr + "/jobs"})
+	}
+	warm, hole := b.open(t), through(proxy.Addr())
+	grant(t, warm, request("warm"))
+	grant(t, hole, request("hole"))
+	b.Stop()
+	t.Cleanup(b.Cont)
+	if err := proxy.Set(faultnet.Swallow); err != nil {
+		t.Fatal(err)
+	}
+	stores := map[string]*Store{
+		"accepts and never answers": through(networktest.NeverAnswers(t)),
+		"packets vanish":            through(networktest.PacketsVanish(t)),
+		"frozen, new connection":    b.open(t),
+		"frozen, warm connection":   warm,
+		"black hole":                hole,
+	}
+	t.Run("stores", func(t *testing.T) {
+		for name, s := range stores {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				networktest.EndWithContext(t, calls(s))
+			})
+		}
+	})
+}
+
+// What a real server refuses, and what is made of it.
+func TestServerRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	for i, c := range []struct {
+		name       string
+		user       string // "": one who may do everything
+		database   string
+		prepare    string // SQL
+		permanent  bool
+		says, hint string
+	}{
+		{name: "wrong password", user: "admin", permanent: true, says: "Access denied for user 'admin'@'127.0.0.1' (using password: YES) (1045)", hint: "password"},
+		{name: "no database", database: "other", permanent: true, says: "Unknown database 'other' (1049)", hint: "create that database"},
+		{name: "no right to the database", user: "cron", permanent: true, says: "(1044)", hint: "GRANT SELECT, INSERT, UPDATE"},
+		{name: "no right to create", user: "cron", prepare: "GRANT SELECT ON jobs.* TO cron", permanent: true, says: "the table leaderrun_leases is missing, and CREATE command denied", hint: "GRANT CREATE"},
+		{name: "no right to write", user: "cron", prepare: createTable + "; GRANT SELECT ON jobs.leaderrun_leases TO cron", permanent: true, says: "INSERT command denied", hint: "GRANT SELECT, INSERT, UPDATE"},
+		{name: "another's table", prepare: "CREATE TABLE leaderrun_leases (id int)", permanent: true, says: "is not leaderrun's: Unknown column", hint: "choose another database"},
+		{name: "a narrow column", prepare: strings.Replace(createTable, "mediumtext", "varchar(9)", 1), permanent: true, says: "is not leaderrun's: Data too long", hint: "choose another database"},
+		{name: "a trigger", prepare: createTable + "; CREATE TRIGGER t BEFORE INSERT ON leaderrun_leases FOR EACH ROW SIGNAL SQLSTATE '45000' SET message_text = 'no'", says: "no (1644)", hint: "look at its log"},
+		{name: "read-only", prepare: "SET GLOBAL read_only = 1", says: "it is read-only", hint: "name the server that takes writes"},
+		{name: "no connections", user: "cron", prepare: createTable + "; GRANT SELECT, INSERT, UPDATE ON jobs.leaderrun_leases TO cron; ALTER USER cron WITH MAX_QUERIES_PER_HOUR 1", says: "has exceeded the 'max_queries_per_hour' resource", hint: "max_connections"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.do(t, "SET GLOBAL read_only = 0; DROP TABLE IF EXISTS leaderrun_leases; DROP USER IF EXISTS cron; CREATE USER cron IDENTIFIED BY 'sesame'; "+c.prepare)
+			url := b.URL
+			if c.user != "" {
+				url = b.as(t, c.user)
+			}
+			if c.database != "" {
+				url = strings.Replace(url, "/jobs", "/"+c.database, 1)
+			}
+			r := request(fmt.Sprint("k", i))
+			s := openWith(t, Options{URL: url})
+			_, err := s.Acquire(bounded(t), r)
+			for settling := new(lease.SettlingError); errors.As(err, &settling); _, err = s.Acquire(bounded(t), r) {
+			}
+			networktest.WantError(t, err, c.permanent, c.says, c.hint)
+		})
+	}
+}
+
+// A restart costs the holder nothing but failed renewals: the server remembers. It is
+// another one to candidates all the same, which may know less.
+func TestServerComesBack(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	released := grant(t, s, request("released"))
+	if err := s.Release(bounded(t), released, lease.Result{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Kill()
+	networktest.WantRefused(t, networktest.Calls{"renew": func(ctx context.Context) error { _, err := b.open(t).Renew(ctx, l); return err }}, "mysql at "+b.Addr)
+	if _, err := s.Renew(bounded(t), l); err == nil {
+		t.Fatal("renewed on a dead server")
+	}
+	time.Sleep(time.Second) // a server's start has seconds
+	b.Restart()
+	renewed, err := s.Renew(bounded(t), l)
+	for range 2 {
+		if err == nil {
+			break
+		}
+		renewed, err = s.Renew(bounded(t), l)
+	}
+	if err != nil || renewed.Reasserted || renewed.Token != l.Token {
+		t.Errorf("renew: %+v, %v", renewed, err)
+	}
+	if _, err := b.open(t).Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+		t.Errorf("acquire: %v, want a denial", err)
+	}
+	_, err = b.open(t).Acquire(bounded(t), request("released"))
+	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Why != lease.SettleRestarted {
+		t.Errorf("acquire: %v, want it to settle", err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	grant(t, s, request("k"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for op, call := range calls(s) {
+		var failure *lease.StoreError
+		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, network.ErrClosed) {
+			t.Errorf("%s after close: %v", op, err)
+		}
+	}
+	awaits(t, "end of the connections", func() bool { return b.sessions(t) == "0" })
+}
+
+// What was read of a row must not be written to another one with the same name.
+func TestRowMadeAnew(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	remove := func() { b.do(t, "DELETE FROM leaderrun_leases") }
+	for name, change := range map[string]func(){
+		"changed":   func() { b.do(t, "UPDATE leaderrun_leases SET version = version + 1") },
+		"removed":   remove,
+		"made anew": func() { remove(); grant(t, b.open(t), request("k")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			grant(t, s, request("k"))
+			err := s.conns.do(bounded(t), "test", func(c *conn) error {
+				r, err := s.read(bounded(t), c, "k")
+				if err != nil {
+					return err
+				}
+				change()
+				if saved, err := s.save(bounded(t), c, "k", r); saved || err != nil {
+					t.Errorf("saved %t, %v", saved, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			remove()
+		})
+	}
+}
+
+// A row that another transaction locks costs a renewal a second, and its error names
+// the cause.
+func TestLockedRow(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	locked := make(chan error, 1)
+	go func() {
+		_, err := b.Do("BEGIN; SELECT * FROM leaderrun_leases FOR UPDATE; DO GET_LOCK('locked', 0); DO SLEEP(3)")
+		locked <- err
+	}()
+	awaits(t, "lock", func() bool { return b.do(t, "SELECT IS_USED_LOCK('locked') IS NOT NULL") == "1" })
+	_, err := s.Renew(bounded(t), l)
+	networktest.WantError(t, err, false, "Lock wait timeout exceeded; try restarting transaction (1205)", "another transaction locks the table")
+	if err := <-locked; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Errorf("renew after the lock: %v", err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	certs := script.NewCertificates(t, t.TempDir())
+	servers := map[string]backend{"none": newBackend(t)}
+	for _, name := range []string{"server", "expired"} {
+		servers[name] = newBackend(t, "--ssl-ca="+certs.File("ca.pem"), "--ssl-cert="+certs.File(name+".pem"), "--ssl-key="+certs.File(name+".key"))
+	}
+	servers["server"].do(t, "CREATE USER cert REQUIRE X509; GRANT ALL ON jobs.* TO cert; CREATE USER tls IDENTIFIED BY 's3cret' REQUIRE SSL; GRANT ALL ON jobs.* TO tls")
+	ca, client := "?ca="+certs.File("ca.pem"), "&cert="+certs.File("client.pem")+"&key="+certs.File("client.key")
+	for _, x := range []struct {
+		name, server, user, parameters string
+		says, hint                     string // empty: it is granted
+	}{
+		{name: "unsaid", server: "server"},
+		{name: "a private CA", server: "server", parameters: ca},
+		{name: "insecure", server: "expired", parameters: "?insecure=true"},
+		{name: "a user who needs it", server: "server", user: "tls:s3cret", parameters: ca},
+		{name: "certificate", server: "server", user: "cert", parameters: ca + client},
+		{name: "certificate needed", server: "server", user: "cert", parameters: ca, says: "(1045)", hint: "correct the user"},
+		{name: "TLS needed", server: "server", user: "tls:s3cret", says: "(1045)", hint: "correct the user"},
+		{name: "no CA", server: "server", parameters: "?tls=true", says: "not signed by a CA that this host trusts", hint: "ca=FILE"},
+		{name: "expired", server: "expired", parameters: ca, says: "a certificate that it shows is valid from 20", hint: "renew that certificate"},
+		{name: "another name", server: "server", parameters: ca + "&server_name=db.example", says: "not for this name", hint: "server_name=NAME"},
+		{name: "a foreign certificate", server: "server", user: "cert", parameters: ca + "&cert=" + certs.File("foreign.pem") + "&key=" + certs.File("foreign.key"), says: "it refuses this side of TLS", hint: "cert=FILE&key=FILE"},
+		{name: "no TLS there", server: "none", parameters: ca, says: "it speaks no TLS", hint: "ssl_cert"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			user := "admin:s3cret"
+			if x.user != "" {
+				user = x.user
+			}
+			s := openWith(t, Options{URL: "mysql://" + user + "@" + servers[x.server].Addr + "/jobs" + x.parameters})
+			r := request(strings.ReplaceAll(x.name, " ", "-"))
+			if x.says == "" {
+				grant(t, s, r)
+				return
+			}
+			_, err := s.Acquire(bounded(t), r)
+			networktest.WantError(t, err, true, x.says, x.hint)
+		})
+	}
+}
+
+// A password is changed while a command runs. Until both sides have the new one there is
+// no answer; at the first contact a wrong one needs a person.
+func TestPasswordIsReadAgain(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, "CREATE USER cron IDENTIFIED BY 'sesame'; GRANT ALL ON jobs.* TO cron")
+	file := filepath.Join(t.TempDir(), "password")
+	write := func(password string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("sesame")
+	url := "mysql://cron:file:" + strings.ReplaceAll(file, "/", "%2F") + "@" + b.Addr + "/jobs"
+	s := openWith(t, Options{URL: url})
+	l := grant(t, s, request("k"))
+	b.do(t, "ALTER USER cron IDENTIFIED BY 's3cret'; KILL USER cron")
+	_, _ = s.Renew(bounded(t), l) // it finds the end of its connection
+	_, err := s.Renew(bounded(t), l)
+	networktest.WantError(t, err, false, "(1045)", "password")
+	networktest.WantError(t, acquire(t, openWith(t, Options{URL: url})), true, "(1045)", "password")
+	write("s3cret")
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever the server's defaults are, a statement is a transaction of its own.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, "--autocommit=0", "--transaction-isolation=READ-UNCOMMITTED", "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES", "--character-set-server=latin1", "--skip-character-set-client-handshake")
+	s := b.open(t)
+	r := request("k")
+	r.Meta = `{"command":"é\\'\"\n☃𝄞"}`
+	l := grant(t, s, r)
+	back, err := b.open(t).Renew(bounded(t), l)
+	if err != nil || back.Meta != r.Meta {
+		t.Errorf("renewed as %q, %v", back.Meta, err)
+	}
+	if n := b.do(t, "SELECT COUNT(*) FROM information_schema.innodb_trx"); n != "0" {
+		t.Errorf("%s transactions are open", n)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.open(t).Acquire(bounded(t), request("k")); err != nil {
+		t.Errorf("acquire: %v", err)
+	}
+}
+
+// Another kind of server grants nothing, causes no panic, and the password stays out of
+// the message.
+func TestHostileAnswers(t *testing.T) {
+	const hello = "\x4a\x00\x00\x00\x0a5.5.5-10.11\x00\x01\x00\x00\x00abcdefgh\x00\xfe\xf7\x2d\x02\x00\xff\x81\x15\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00abcdefghijkl\x00mysql_native_password\x00"
+	const ok = "\x07\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00"
+	for _, answers := range [][]string{
+		{""}, {"\r\n"}, {"HTTP/1.1 400 Bad Request\r\n\r\n"}, {"SSH-2.0-OpenSSH_9.2\r\n"}, {"\x00\x00\x00\x00"}, {"\x01\x00\x00\x00\x0a"}, {"\x03\x00\x00\x00\x0aab"},
+		{"\xff\xff\xff\x00"}, {"\x05\x00\x00\x00\xff\x15\x04#2"}, {"\x10\x00\x00\x00\xff\x15\x04#28000sesame\x1b\n"},
+		{hello, ""}, {hello, "\x01\x00\x00\x02\xfe"}, {hello, "\x02\x00\x00\x02\x01\x04"}, {hello, ok, ""}, {hello, ok, "\x01\x00\x00\x01\x01"}, {hello, ok, "\x09\x00\x00\x01\xfc\xff\xff\xff\xff\xff\xff\xff\xff"},
+		{hello, ok, "\x07\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00"},
+	} {
+		t.Run(fmt.Sprintf("%.30q", answers), func(t *testing.T) {
+			addr := networktest.Serve(t, func(c net.Conn) {
+				buf := make([]byte, 64<<10)
+				for i, text := range answers {
+					if i > 0 {
+						if _, err := c.Read(buf); err != nil {
+							return
+						}
+					}
+					_, _ = c.Write([]byte(text))
+				}
+			})
+			s := openWith(t, Options{URL: "mysql://cron:sesame@" + addr + "/db"})
+			for op, call := range calls(s) {
+				err := call(bounded(t))
+				if (op == "wait" || op == "listen") && errors.Is(err, lease.ErrNoWakeups) {
+					continue
+				}
+				if !errors.As(err, new(*lease.StoreError)) {
+					t.Errorf("%s: error %#v, want a *StoreError", op, err)
+				}
+				networktest.ForPeople(t, fmt.Sprint(err), "")
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+//go:build linux
+
+package mysql
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
+
+// backend is a server under test with a second, independent client to look into
+// it and to damage it.
+type backend struct {
+	*script.MariaDBServer
+}
+
+func newBackend(t *testing.T, args ...string) backend {
+	return backend{script.StartMariaDB(t, args...)}
+}
+
+func (b backend) open(t *testing.T) *Store {
+	t.Helper()
+	return openWith(t, Options{URL: b.URL})
+}
+
+// as is the server's URL for another user, whose password is sesame.
+func (b backend) as(t *testing.T, name string) string {
+	t.Helper()
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(name, "sesame")
+	return u.String()
+}
+
+func openWith(t *testing.T, o Options) *Store {
+	t.Helper()
+	o.Prefix = prefix
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// What the tests of all stores use that are reached by a network.
+var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
+
+// do runs SQL, which must not fail, and returns what it prints.
+func (b backend) do(t *testing.T, sql string) string {
+	t.Helper()
+	out, err := b.Do(sql)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", sql, err, out)
+	}
+	return strings.TrimSuffix(out, "\n")
+}
+
+// sessions returns how many sessions of stores there are.
+func (b backend) sessions(t *testing.T) string {
+	t.Helper()
+	return b.do(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND command <> 'Daemon'")
+}
+
+// waits reports whether a session waits in a channel.
+func (b backend) waits(t *testing.T, channel string) bool {
+	t.Helper()
+	return b.do(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = IS_USED_LOCK('"+channel+"0') AND state = 'User sleep'") == "1"
+}

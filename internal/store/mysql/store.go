@@ -1,0 +1,103 @@
+// Package mysql keeps leases in one table of one database of a MariaDB or a MySQL.
+//
+// Promise: the contract of [lease.Store], by the rules of package leasestate and no
+// clock but the server's. Each verb reads the key's row and the clock; the rules say
+// what becomes of it; and if that changes the row, the change is written on condition
+// that the row's version is still the one that was read. If it is not, somebody else
+// had success, and the verb begins again.
+//
+// Why that is safe: a change is written only to the row that it was made for, so all
+// changes of a key have one order, as if each verb had run alone. A lease runs from the
+// clock as it was read before the write, which is after its holder began to ask, and
+// the holder counts from there: however late a write arrives, the holder stops before
+// the row says that the key is free. Each statement is a transaction of its own, so
+// none is left open by a client that dies, no row is locked while a client thinks, and
+// a denial writes nothing. SELECT … FOR UPDATE would need all of that, and
+// a Galera cluster does not keep its locks.
+//
+// Cost, in round trips: one to read, one to write, one for a denial; a new connection
+// takes two or more to say who is there and one to prepare the session. A standby has
+// one connection, the holder two.
+//
+// Who finds no table leaderrun_leases makes it. Users who must not create tables need
+// SELECT, INSERT and UPDATE on it. With DELETE, who adds a row removes rows that have
+// been idle for as long as leasestate.Idle says.
+//
+// Wake-ups: see sleep. They are hints, and whoever waits looks again every 5 s.
+//
+// Not promised: replicas follow behind, so a failover can grant twice, if the holder
+// cannot be called then; see leasestate's settling. The nodes of a cluster have a clock
+// each. To delete a row takes the lease away.
+//
+// Only package store, tests and tools may import it.
+package mysql
+
+import (
+	"context"
+	"errors"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+// Options says where the leases are.
+type Options struct {
+	// URL is mysql://USER:PASSWORD@HOST[:PORT]/DATABASE, with parameters of TLS.
+	URL string
+	// Prefix is the first column of every row.
+	Prefix string
+	// Dialer opens connections; nil means TCP.
+	Dialer network.Dial
+}
+
+// Store is a [lease.Store] in one database. The context is the only bound of a call.
+type Store struct {
+	cas.Verbs
+	prefix string
+	conns  *conns
+	// listeners are a holder's second connections. They are apart, so that listening
+	// takes none from renewals.
+	listeners *conns
+	settle    int64 // ms
+}
+
+var (
+	_ lease.Store    = (*Store)(nil)
+	_ lease.Pinger   = (*Store)(nil)
+	_ lease.Admin    = (*Store)(nil)
+	_ lease.Examiner = (*Store)(nil)
+)
+
+// New makes a store and opens no connection: the first call does. An error is a
+// *lease.StoreError that names what is wrong in the URL and never repeats any
+// part of it that may be a password.
+func New(o Options) (*Store, error) {
+	t, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Prefix == "" {
+		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
+	}
+	s := &Store{prefix: o.Prefix, conns: newConns(o.URL, t, o.Dialer), listeners: newConns(o.URL, t, o.Dialer), settle: settle}
+	s.listeners.accepted = s.conns.accepted
+	s.Verbs = s.change
+	return s, nil
+}
+
+// Acquire implements [lease.Store].
+func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
+	l, err := s.Verbs.Acquire(ctx, r)
+	if errors.As(err, new(*lease.HeldError)) {
+		s.conns.Yield()
+	}
+	return l, err
+}
+
+// Close implements [lease.Store]. Calls that are under way end by themselves.
+func (s *Store) Close() error {
+	s.conns.Close()
+	s.listeners.Close()
+	return nil
+}

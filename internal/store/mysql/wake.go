@@ -1,0 +1,195 @@
+package mysql
+
+import (
+	"context"
+	"crypto/md5" // a name of a lock has 64 characters at the most
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+)
+
+// A session that waits has a lock by name, one of so many of its channel, and sleeps.
+// Who has something to say asks which sessions have the locks, and interrupts
+// them. A session may do that to those of its own user without a right. Who finds no
+// lock that is free polls. A session keeps its lock for the next wait; what else it does
+// may be interrupted, too, and is done again.
+const waiters = 8
+
+// The kinds of channels: those who wait for a key sleep in one, its holder in the other.
+const (
+	wakeKind = "leaderrun.wake."
+	callKind = "leaderrun.call."
+)
+
+// channel is what the names of a key's locks begin with. They are those of a whole
+// server. Neither a prefix nor a key has a space.
+func (s *Store) channel(kind, key string) string {
+	return kind + digest(s.conns.latest.Load().database+" "+s.prefix+" "+key) + "."
+}
+
+// digest is a short name for a text of any length.
+func digest(text string) string {
+	sum := md5.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func locks(channel string) (names []any) {
+	for i := range waiters {
+		names = append(names, channel+string(rune('0'+i)))
+	}
+	return names
+}
+
+// wake interrupts the sessions that wait in channels. It cannot interrupt those of
+// another user; they look again by themselves. What fails here has been done all the
+// same, and costs a standby as much.
+func (c *conn) wake(ctx context.Context, channels []string) {
+	for _, channel := range channels {
+		ask := strings.Join(slices.Repeat([]string{"NULLIF(IS_USED_LOCK(?), CONNECTION_ID())"}, waiters), ", ")
+		found, err := c.query(ctx, "SELECT "+ask, locks(channel)...)
+		if err != nil || len(found) != 1 {
+			return
+		}
+		for _, session := range found[0] {
+			if session != "" {
+				_, _ = c.exec(ctx, "KILL QUERY "+session)
+			}
+		}
+	}
+}
+
+const (
+	// again is after how long, at the most, a session looks at the row by itself: it may
+	// not have been interrupted, for its user is another one, or a proxy is in between.
+	again = 5 * time.Second
+	// early is how long before its end a wait gives its connection back. The attempt
+	// that comes at that instant, with --wait the last one, has no time to open another.
+	early = 100 * time.Millisecond
+)
+
+// Wait implements [lease.Store]. All who wait are woken; a holder that dies wakes
+// nobody, which the caller's own timer at the end of the lease covers.
+func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
+	if s.conns.Slots.Scarce() {
+		return lease.ErrNoWakeups // it polls
+	}
+	waiting, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	woken, err := s.sleep(waiting, s.conns, "wait", wakeKind, key, func(r row) bool { return r.state.Free(r.now) })
+	switch {
+	case waiting.Err() != nil && ctx.Err() == nil:
+		return nil
+	case err != nil && s.conns.Slots.Scarce():
+		return lease.ErrNoWakeups
+	case err == nil && !woken:
+		<-waiting.Done()
+	}
+	return err
+}
+
+// Listen implements [lease.Pinger].
+func (s *Store) Listen(ctx context.Context, key string) error {
+	ctx, cancel := s.conns.Slots.UntilRefused(network.Holder(ctx))
+	defer cancel()
+	// A candidate that called before has begun a settling. (A request to hand over stays
+	// in the row until the release: the next renewal reports it.)
+	_, err := s.sleep(ctx, s.listeners, "listen", callKind, key, func(r row) bool { return r.state.Settling != nil })
+	return err
+}
+
+// sleep waits in a channel of key until it is interrupted, or enough says that it need
+// not wait, which is woken, or until shortly before ctx ends.
+func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, enough func(row) bool) (woken bool, err error) {
+	channel, full := s.channel(kind, key), false
+	err = conns.do(ctx, op, func(c *conn) error {
+		if err := c.join(ctx, channel); err != nil || c.channel == "" {
+			full = err == nil
+			return err
+		}
+		for {
+			// What happened before it had its lock is in the row.
+			r, err := s.read(ctx, c, key)
+			if is(err, interrupted) {
+				woken = true
+				return nil
+			}
+			if woken = err == nil && enough(r); woken || err != nil {
+				return err
+			}
+			nap := again
+			if deadline, bounded := ctx.Deadline(); bounded {
+				left := time.Until(deadline) //nolint:forbidigo // a context's deadline is on that clock
+				nap = min(nap, left-min(early, left/20))
+				if nap < time.Millisecond {
+					return nil
+				}
+			}
+			if woken, err = s.nap(ctx, c, key, r.version, nap); woken || err != nil {
+				return err
+			}
+		}
+	})
+	if full || isPermanent(err) { // the next acquire reports what is wrong
+		return false, lease.ErrNoWakeups
+	}
+	return woken, err
+}
+
+func isPermanent(err error) bool {
+	var failure *lease.StoreError
+	return errors.As(err, &failure) && failure.Permanent
+}
+
+// join makes a session one that waits in the channel. Its channel is "" if there are
+// too many.
+func (c *conn) join(ctx context.Context, channel string) error {
+	if c.channel == channel {
+		return nil
+	}
+	if c.channel != "" {
+		c.channel = ""
+		if _, err := c.exec(ctx, "DO RELEASE_ALL_LOCKS()"); err != nil {
+			return err
+		}
+	}
+	names := locks(channel)
+	free := strings.Join(slices.Repeat([]string{"GET_LOCK(?, 0)"}, len(names)), " OR ")
+	found, err := c.query(ctx, "SELECT COALESCE("+free+", 0)", names...)
+	if err != nil {
+		return err
+	}
+	if len(found) != 1 || len(found[0]) != 1 {
+		return errNoAnswer
+	}
+	if found[0][0] == "1" {
+		c.channel = channel
+	}
+	return nil
+}
+
+// sleepOn sleeps, unless the row has changed: who changed it may have interrupted this
+// session before it slept. As long as it lasts the server keeps what the table was like:
+// it must be short.
+const sleepOn = `SELECT IF(COALESCE((SELECT version FROM leaderrun_leases WHERE prefix = ? AND service_name = ?), 0) = ?, SLEEP(? / 1000), 0)`
+
+// nap sleeps for so long if the row's version is still this one, and reports whether
+// it was interrupted.
+func (s *Store) nap(ctx context.Context, c *conn, key string, version int64, d time.Duration) (woken bool, err error) {
+	found, err := c.query(ctx, sleepOn, s.prefix, key, version, d.Milliseconds())
+	switch {
+	case is(err, interrupted):
+		return true, nil
+	case is(err, statementTimeouts...):
+		return false, nil
+	case err != nil:
+		return false, err
+	case len(found) != 1 || len(found[0]) != 1:
+		return false, errNoAnswer
+	}
+	return found[0][0] == "1", nil // older servers say it so
+}

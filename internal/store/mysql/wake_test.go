@@ -1,0 +1,171 @@
+//go:build linux
+
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+)
+
+// asleep runs a call that waits, and returns what comes of it once it sleeps.
+func asleep(t *testing.T, b backend, s *Store, kind string, call func() error) <-chan error {
+	t.Helper()
+	over := make(chan error, 1)
+	go func() { over <- call() }()
+	awaits(t, "session that sleeps", func() bool { return b.waits(t, s.channel(kind, "k")) })
+	return over
+}
+
+// A standby needs one connection, for its waits and for what it asks in between, and a
+// leader that has waited goes on with it.
+func TestStandbyHasOneConnection(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	holder := b.open(t)
+	var w networktest.Wire
+	standby := openWith(t, Options{URL: b.URL, Dialer: w.Dial})
+	for round := range 3 {
+		l := grant(t, holder, request("k"))
+		r := request("k")
+		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
+			t.Fatal(err)
+		}
+		over := asleep(t, b, standby, wakeKind, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
+		began := time.Now()
+		if err := holder.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := endOf(t, over); err != nil || time.Since(began) > again*9/10 {
+			t.Errorf("round %d: over after %s: %v", round, time.Since(began), err)
+		}
+		if err := standby.Release(bounded(t), grant(t, standby, r), lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What woke it before does not wake it again.
+	grant(t, holder, request("k"))
+	const atMost = 200 * time.Millisecond
+	began := time.Now()
+	if err := standby.Wait(bounded(t), "k", atMost); err != nil || time.Since(began) < atMost {
+		t.Errorf("over after %s: %v", time.Since(began), err)
+	}
+	if n := w.Dials(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// Who cannot be interrupted, here because its user is another one, looks by itself.
+func TestStandbyOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, "CREATE USER cron IDENTIFIED BY 'sesame'; GRANT ALL ON jobs.* TO cron")
+	holder, standby := openWith(t, Options{URL: b.as(t, "cron")}), b.open(t)
+	l := grant(t, holder, request("k"))
+	over := asleep(t, b, standby, wakeKind, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
+	if err := holder.Release(bounded(t), l, lease.Result{}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := endOf(t, over); err != nil || time.Since(began) > 2*again {
+		t.Errorf("over after %s: %v", time.Since(began), err)
+	}
+}
+
+// So many wait; the others poll.
+func TestTooManyStandbys(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	grant(t, b.open(t), request("k"))
+	for range waiters {
+		s := b.open(t)
+		go func() { _ = s.Wait(t.Context(), "k", time.Minute) }()
+	}
+	name := b.channel(t, wakeKind, "k")
+	awaits(t, "waiting standbys", func() bool {
+		return b.do(t, fmt.Sprintf("SELECT IS_USED_LOCK('%s%d') IS NOT NULL", name, waiters-1)) == "1"
+	})
+	if err := b.open(t).Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
+		t.Errorf("wait: %v, want ErrNoWakeups", err)
+	}
+}
+
+func TestConnectionIsLostWhileWaiting(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	grant(t, b.open(t), request("k"))
+	for kind, call := range map[string]func(s *Store) error{
+		wakeKind: func(s *Store) error { return s.Wait(bounded(t), "k", time.Minute) },
+		callKind: func(s *Store) error { return s.Listen(bounded(t), "k") },
+	} {
+		s := b.open(t)
+		over := asleep(t, b, s, kind, func() error { return call(s) })
+		b.do(t, "KILL IS_USED_LOCK('"+s.channel(kind, "k")+"0')")
+		var failure *lease.StoreError
+		if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if err := s.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
+			t.Errorf("the next wait: %v", err)
+		}
+	}
+}
+
+// What is interrupted is done again: a session that has waited may be interrupted later.
+func TestInterruptedVerbs(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	if err := s.Wait(bounded(t), "k", time.Millisecond*10); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = b.Do("KILL QUERY IS_USED_LOCK('" + s.channel(wakeKind, "k") + "0')")
+			}
+		}
+	}()
+	for range 200 {
+		if _, err := s.Renew(bounded(t), l); err != nil {
+			t.Errorf("renew: %v", err)
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
+func TestNoConnectionIsLeft(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, createTable+"; CREATE USER cron IDENTIFIED BY 'sesame' WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON jobs.* TO cron")
+	leader := openWith(t, Options{URL: b.as(t, "cron")})
+	l := grant(t, leader, request("k"))
+	networktest.WantError(t, leader.Listen(bounded(t), "k"), false, "(1226)", "max_connections")
+	if _, err := leader.Renew(bounded(t), l); err != nil {
+		t.Errorf("renew: %v", err)
+	}
+	standby := openWith(t, Options{URL: b.as(t, "cron")})
+	if err := standby.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
+		t.Errorf("wait: %v, want ErrNoWakeups", err)
+	}
+}
+
+func TestRenewDuringWait(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	var w networktest.Wire
+	s := openWith(t, Options{URL: b.URL, Dialer: w.Dial})
+	networktest.RenewDuringWait(t, s, grant(t, s, request("k")), &w, "SLEEP")
+}
