@@ -192,9 +192,7 @@ func (s *Store) change(ctx context.Context, ch cas.Change) (l lease.Lease, answe
 
 // prune removes rows of keys that are long out of use, of those that were changed
 // longest ago. It is called after a row is added: the table does not grow for ever, and
-// renewals take no longer. A row whose holder did not release it stays: a clock that was
-// set forward by months says that its lease is long over, and it lives. What fails is
-// left for the next time.
+// renewals take no longer. What fails is left for the next time.
 func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
 	found, err := c.query(ctx, readIdle, int64(maxState+1), s.prefix, now.Wall-leasestate.MinKeep.Milliseconds())
 	if err != nil {
@@ -202,8 +200,7 @@ func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
 	}
 	for _, r := range found {
 		state, version, err := parse(r[0], r[1], r[2])
-		released := state.Grant == nil || state.Grant.Cooldown
-		if err == nil && released && state.Idle(version, now) {
+		if err == nil && state.Idle(version, now) {
 			if _, err := c.exec(ctx, deleteRow, s.prefix, r[0], version); err != nil {
 				return
 			}

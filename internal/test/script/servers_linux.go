@@ -20,7 +20,7 @@ func dieWithParent() *syscall.SysProcAttr {
 // awaitStop waits until the last thread of a child has stopped: on a busy machine a server
 // would answer a call meanwhile.
 func awaitStop(pid int) {
-	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR { //nolint:errorlint // it is that one
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
 

@@ -177,10 +177,10 @@ func (t *tracer) start(argv []string) error {
 	}
 	const options = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACEEXEC |
 		unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACESECCOMP
-	if err := ptrace(unix.PTRACE_DETACH, t.first, 0, uintptr(syscall.SIGSTOP)); err != nil {
+	if err := ptrace(unix.PTRACE_DETACH, t.first, uintptr(syscall.SIGSTOP)); err != nil {
 		return err
 	}
-	if err := ptrace(unix.PTRACE_SEIZE, t.first, 0, options); err != nil {
+	if err := ptrace(unix.PTRACE_SEIZE, t.first, options); err != nil {
 		return err
 	}
 	return syscall.Kill(t.first, syscall.SIGCONT)
@@ -258,10 +258,10 @@ func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 	deliver := syscall.Signal(0)
 	switch {
 	case event == unix.PTRACE_EVENT_STOP && sig != syscall.SIGTRAP: // stopped, as far as the others can see
-		_ = ptrace(unix.PTRACE_LISTEN, tid, 0, 0)
+		_ = ptrace(unix.PTRACE_LISTEN, tid, 0)
 		return
 	case event == unix.PTRACE_EVENT_EXEC && th.role == command:
-		_ = ptrace(unix.PTRACE_DETACH, tid, 0, 0)
+		_ = ptrace(unix.PTRACE_DETACH, tid, 0)
 		delete(t.threads, tid)
 		return
 	case event == unix.PTRACE_EVENT_EXEC && tid == t.first: // become has done
@@ -289,14 +289,14 @@ func goOn(tid int, th *thread, deliver syscall.Signal) {
 	if th.fails != 0 {
 		request = unix.PTRACE_SYSCALL
 	}
-	_ = ptrace(request, tid, 0, uintptr(deliver))
+	_ = ptrace(request, tid, uintptr(deliver))
 }
 
 // born learns from the parent who its child is: a thread of the same process, or
 // the next process.
 func (t *tracer) born(parent, event int) {
 	var child uintptr
-	if ptrace(unix.PTRACE_GETEVENTMSG, parent, 0, uintptr(unsafe.Pointer(&child))) != nil {
+	if ptrace(unix.PTRACE_GETEVENTMSG, parent, uintptr(unsafe.Pointer(&child))) != nil {
 		return
 	}
 	tid, role := int(child), t.threads[parent].role
@@ -319,7 +319,7 @@ func (t *tracer) orphans() {
 		if field(tid, "Tgid") == tid && t.threads[field(tid, "PPid")] == nil {
 			t.threads[tid] = &thread{role: guard}
 			delete(t.early, tid)
-			_ = ptrace(unix.PTRACE_CONT, tid, 0, 0)
+			_ = ptrace(unix.PTRACE_CONT, tid, 0)
 		}
 	}
 }
@@ -418,8 +418,8 @@ func (t *tracer) report() string {
 	return strings.Join(lines, "")
 }
 
-func ptrace(request, tid int, addr, data uintptr) error {
-	if _, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, uintptr(request), uintptr(tid), addr, data, 0, 0); errno != 0 {
+func ptrace(request, tid int, data uintptr) error {
+	if _, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, uintptr(request), uintptr(tid), 0, data, 0, 0); errno != 0 {
 		return errno
 	}
 	return nil
