@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,8 +105,13 @@ func TestLeftoversAreLeft(t *testing.T) {
 func TestReleaseEndsWhatIsBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		var mu sync.Mutex
 		var ended []string
-		note := func(what string) { ended = append(ended, fmt.Sprintf("%s %.0f", what, time.Since(w.start).Seconds())) }
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			ended = append(ended, fmt.Sprintf("%s %.0f", what, time.Since(w.start).Seconds()))
+		}
 		w.listen = func(ctx context.Context) error { defer note("listen"); return silent(ctx) }
 		w.command = lasts(11*time.Second, 0)
 		w.release = func(context.Context) error { time.Sleep(time.Second); return nil }

@@ -2,6 +2,7 @@ package cas
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +39,7 @@ func (v Verbs) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error
 		unnoted = st.Unnoted(r, err, now)
 		return l, err
 	}})
-	if unnoted {
+	if _, unanswered := errors.AsType[*lease.StoreError](err); !unanswered && unnoted { // a change that was given up may still be under way
 		v.note(ctx, r)
 	}
 	return l, err
@@ -118,7 +119,8 @@ func (v Verbs) Forget(ctx context.Context, key string, token bool) (lease.Status
 	})
 }
 
-func (v Verbs) operate(ctx context.Context, c Change, do func(*leasestate.State, leasestate.Instant) lease.Status) (status lease.Status, err error) {
+func (v Verbs) operate(ctx context.Context, c Change, do func(*leasestate.State, leasestate.Instant) lease.Status) (lease.Status, error) {
+	var status lease.Status
 	c.Apply = func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		status = do(st, now)
 		return lease.Lease{}, nil
