@@ -102,10 +102,10 @@ func wipeRollback(t *testing.T, h Harness) {
 
 func wipeExpired(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
-	r.TTL = h.Unit
+	r.TTL = 5 * h.Unit
 	l := h.Grant(t, s, r)
 	h.Wipe(t)
-	h.pass(2 * h.Unit)
+	h.pass(6 * h.Unit)
 	reasserted(t, s, l) // the holder's own clock decides whether it renews
 	held(t, s, rival(r), lease.HeldLeader)
 }

@@ -17,7 +17,7 @@ func Renews(t *testing.T, s lease.Store, l lease.Lease, d time.Duration) {
 	// kill margin - grace - interval.
 	const attempt, before = time.Second, 5 * time.Second
 	answered := time.Now()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+	for end := time.Now().Add(d); time.Now().Before(end) || time.Since(answered) > attempt; time.Sleep(250 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), attempt)
 		_, err := s.Renew(ctx, l)
 		cancel()
@@ -29,8 +29,5 @@ func Renews(t *testing.T, s lease.Store, l lease.Lease, d time.Duration) {
 		case time.Since(answered) > before:
 			t.Fatalf("no answer for %s: %v", time.Since(answered), err)
 		}
-	}
-	if time.Since(answered) > 2*time.Second {
-		t.Errorf("no answer in the end")
 	}
 }
