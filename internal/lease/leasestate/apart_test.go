@@ -142,3 +142,17 @@ func TestApartStatus(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is behind the one that granted the lease, or that was set back since, takes
+// a release for no minimum hold: there was none to keep.
+func TestReleaseByAClockThatIsBehind(t *testing.T) {
+	for name, now := range map[string]Instant{"set back": noon, "another member's": apartNoon()} {
+		st := &State{}
+		l := granted(t, st, request("k"), now)
+		must(t, st.Release(l, lease.Result{Ran: true}, now.later(-20_000)))
+		if st.Grant != nil {
+			t.Errorf("%s: still held: %+v", name, st.Grant)
+		}
+		granted(t, st, request("k"), now.later(-20_000))
+	}
+}

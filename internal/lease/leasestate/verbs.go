@@ -134,7 +134,7 @@ func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 
 // end turns the own grant into a cooldown, or removes it.
 func (st *State) end(l lease.Lease, r lease.Result, now Instant) {
-	if r.Ran && st.Grant.MinHold > now.Up && !st.Grant.Revoked {
+	if r.Ran && st.Grant.rest(now) > 0 && !st.Grant.Revoked {
 		st.Grant.Cooldown, st.Grant.Expires = true, st.Grant.MinHold
 		return
 	}
