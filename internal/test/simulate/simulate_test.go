@@ -5,7 +5,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,10 +152,7 @@ func (w *world) run() {
 // ended, and a process is started again within a second.
 func (w *world) awaitLeader(ttl time.Duration) {
 	limit := ttl + ttl/6 + ttl/15 + ttl/50 + w.pause
-	switch { // who did not see the last renewal watches for a TTL, or waits for all clocks
-	case w.unwatched > 0 && strings.HasPrefix(w.look().value, "cooldown:"): // a minimum hold ends by any of them
-		limit += w.unwatched
-	case w.unwatched > 0:
+	if w.unwatched > 0 { // who did not see the last renewal watches for a TTL, or waits for all clocks
 		limit += min(ttl, w.unwatched)
 	}
 	if w.jobs != nil { // a tick that is served or given up, or a minimum hold

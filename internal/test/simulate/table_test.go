@@ -205,11 +205,8 @@ func (t *table) look() seen {
 // TTL after its renewal for who has watched it, by a clock that may be a percent fast.
 func (t *table) left(g *leasestate.Grant) int64 {
 	now := t.now().Up
-	switch {
-	case t.apart == 0:
+	if t.apart == 0 {
 		return g.Expires - now
-	case g.Cooldown: // a clock that is ahead ends it at any time
-		return 0
 	}
 	watched := g.TTL*99/100 - (t.w.at() - t.row.Beaten).Milliseconds()
 	return max(min(g.MinHold-now, g.MinHold-g.Acquired)-t.apart, min(watched, g.Expires+(t.apart+second)/2-now))
