@@ -151,6 +151,10 @@ func (w *world) run() {
 // within TTL + retry + margin. An attempt may have begun before the last fault
 // ended, and a process is started again within a second.
 func (w *world) awaitLeader(ttl time.Duration) {
+	if s := w.look(); s.value == foreign { // no candidate touches that, and a clock that was set back prolongs it
+		time.Sleep(s.until - w.at())
+		w.faulty()
+	}
 	limit := ttl + ttl/6 + ttl/15 + ttl/50 + w.pause
 	if w.unwatched > 0 { // who did not see the last renewal watches for a TTL, or waits for all clocks
 		limit += min(ttl, w.unwatched)
