@@ -310,6 +310,11 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	if after.id == "" {
 		return
 	}
+	// Who read the clock before it was set forward has a lease that ends sooner by the new
+	// time, or has ended: its holder's own clock ends it, a TTL after the request at most.
+	if w.at() < w.stepped && w.store.names(request, after.id) {
+		w.until[after.id] = max(w.until[after.id], w.at()+p.set.TTL)
+	}
 	if w.tokens[after.id] != after.token {
 		// A counter that is lost where the clock is behind, too, may begin again.
 		if after.token <= w.largest && !(w.forgot > 0 && w.setBack+w.unwatched > 0) {
