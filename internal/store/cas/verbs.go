@@ -39,7 +39,8 @@ func (v Verbs) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error
 		unnoted = st.Unnoted(r, err, now)
 		return l, err
 	}})
-	if _, unanswered := errors.AsType[*lease.StoreError](err); !unanswered && unnoted { // a change that was given up may still be under way
+	// A change that was given up may still be under way.
+	if _, unanswered := errors.AsType[*lease.StoreError](err); !unanswered && unnoted {
 		v.note(ctx, r)
 	}
 	return l, err
