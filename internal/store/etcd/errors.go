@@ -111,52 +111,40 @@ func elsewhere(err error) bool {
 	return answer.status >= http.StatusInternalServerError
 }
 
-// storeError says in one line what a person needs to know of err, which is
-// anything that the network or the server can come up with.
-func (c *client) storeError(ctx context.Context, op string, err error) error {
-	e := &lease.StoreError{Op: op}
-	text, login := "", false // what is said of a user, a password or a certificate
-	var unreadable *lease.StoreError
+func (c *client) storeError(ctx context.Context, op string, err error) *lease.StoreError {
+	return words.StoreError(ctx, op, "etcd at "+strings.Join(c.hosts, ","), err, known(ctx, err), c.accepted.Load(), c.latest.Load().password)
+}
+
+// known is what a member has said, or this package has found.
+func known(ctx context.Context, err error) *network.Known {
 	var answer *serverError
 	switch {
-	case errors.As(err, &unreadable): // a file that the URL names
-		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
 	case errors.As(err, new(untrusted)):
-		text, e.Permanent, e.Hint = err.Error(), true, leasestate.Hint(err, hintKey)
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: leasestate.Hint(err, hintKey)}
 	case errors.As(err, &answer):
-		text, e.Permanent, e.Hint = answer.problem()
-		login = strings.Contains(text, "authentication") || strings.Contains(text, "user name")
+		return answer.problem()
 	case errors.Is(err, errNoAnswer), errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil:
-		text, e.Hint = errNoAnswer.Error(), hintOther
+		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
 	case errors.Is(err, errMoved):
-		text = err.Error()
+		return &network.Known{Text: err.Error()}
 	case errors.Is(err, errNoDate):
-		text, e.Permanent, e.Hint = err.Error(), true, hintDate
-	case errors.Is(ctx.Err(), context.Canceled):
-		text = "given up before an answer came"
-	default:
-		if text, e.Permanent, e.Hint = words.HandshakeProblem(err); text == "" {
-			text, e.Refused, e.Hint = words.Problem(ctx, err)
-		}
-		login = e.Permanent
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintDate}
 	}
-	if login && c.accepted.Load() { // it is being changed, there or here
-		e.Permanent = false
-	}
-	e.Err = fmt.Errorf("etcd at %s: %s", strings.Join(c.hosts, ","), lease.Readable(text, c.latest.Load().password))
-	return e
+	return nil
 }
 
 // problem words what was said.
-func (e *serverError) problem() (text string, permanent bool, hint string) {
-	text, hint = strings.TrimPrefix(e.text, "etcdserver: "), hintOther
+func (e *serverError) problem() *network.Known {
+	k := &network.Known{Text: strings.TrimPrefix(e.text, "etcdserver: "), Hint: hintOther}
+	k.Login = strings.Contains(k.Text, "authentication") || strings.Contains(k.Text, "user name")
 	for _, a := range answers {
 		if strings.Contains(e.text, a.part) {
-			return text, a.permanent, a.hint
+			k.Permanent, k.Hint = a.permanent, a.hint
+			return k
 		}
 	}
 	if !e.spoken {
-		text = fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status)
+		k.Text = fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status)
 	}
-	return text, false, hint
+	return k
 }

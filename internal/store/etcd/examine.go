@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,7 +13,7 @@ import (
 type member struct {
 	host   string
 	status statusAnswer
-	err    error
+	err    *lease.StoreError
 	// Its clock was ahead of this process's by no less than least, and by no more than
 	// most.
 	least, most time.Duration
@@ -35,9 +34,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	for _, m := range members {
 		f := lease.Finding{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("etcd %s at %s, %d KiB", lease.Readable(m.status.Version), m.host, m.status.Size>>10)}
 		if m.err != nil {
-			var failure *lease.StoreError
-			_ = errors.As(m.err, &failure) // there are no others
-			f = lease.Finding{Subject: "server", Verdict: lease.Bad, Text: m.host + ": " + failure.Error(), Hint: failure.Hint}
+			f = lease.Finding{Subject: "server", Verdict: lease.Bad, Text: m.host + ": " + m.err.Error(), Hint: m.err.Hint}
 			if answered > 0 {
 				f.Verdict = lease.Doubtful // the others are asked
 			}

@@ -56,7 +56,7 @@ func TestClocksOfMembers(t *testing.T) {
 		"one":                {[]member{at(0, time.Second)}, lease.Fine, "no difference"},
 		"within the seconds": {[]member{at(0, time.Second), at(900*time.Millisecond, 2*time.Second)}, lease.Fine, "no difference"},
 		"apart":              {[]member{at(0, time.Second), at(4*time.Second, 5*time.Second)}, lease.Doubtful, "3s at least"},
-		"one did not answer": {[]member{at(9*time.Second, 10*time.Second), {err: errNoAnswer}}, lease.Fine, "no difference"},
+		"one did not answer": {[]member{at(9*time.Second, 10*time.Second), {err: &lease.StoreError{Err: errNoAnswer}}}, lease.Fine, "no difference"},
 	} {
 		if f := clocks(c.members, 31*time.Second); f.Verdict != c.want || !strings.Contains(f.Text, c.says) || (f.Hint == "") != (c.want == lease.Fine) {
 			t.Errorf("%s: %+v", name, f)

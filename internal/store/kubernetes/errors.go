@@ -79,41 +79,29 @@ func (e *serverError) problem() (text string, permanent bool, hint string) {
 	return e.text, false, hintBusy
 }
 
-// storeError says in one line what a person needs to know of err, which is anything that
-// the network or the server can come up with.
-func (s *Store) storeError(ctx context.Context, op string, err error) error {
-	e := &lease.StoreError{Op: op}
-	text, login := "", false // what is said of a token or a certificate
-	var unreadable *lease.StoreError
+func (s *Store) storeError(ctx context.Context, op string, err error) *lease.StoreError {
+	return words.StoreError(ctx, op, "Kubernetes"+s.at(), err, known(err), s.accepted.Load())
+}
+
+// known is what the API server has said, or this package has found.
+func known(err error) *network.Known {
 	var said *serverError
 	var bad untrusted
 	switch {
-	case errors.As(err, &unreadable): // what the kubeconfig's plugin says, or a certificate
-		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), unreadable.Permanent, unreadable.Hint, true
 	case errors.As(err, &bad):
-		text, e.Permanent, e.Hint = err.Error(), true, leasestate.Hint(err, fmt.Sprintf(hintObject, bad.name))
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: leasestate.Hint(err, fmt.Sprintf(hintObject, bad.name))}
 	case errors.As(err, &said):
-		text, e.Permanent, e.Hint = said.problem()
-		login = said.status == http.StatusUnauthorized
+		k := &network.Known{Login: said.status == http.StatusUnauthorized}
+		k.Text, k.Permanent, k.Hint = said.problem()
+		return k
 	case errors.Is(err, errNoAnswer):
-		text, e.Hint = errNoAnswer.Error(), hintOther
+		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
 	case errors.Is(err, errStubborn):
-		text, e.Hint = err.Error(), hintOther
+		return &network.Known{Text: err.Error(), Hint: hintOther}
 	case errors.Is(err, errNoDate):
-		text, e.Permanent, e.Hint = err.Error(), true, hintDate
-	case errors.Is(ctx.Err(), context.Canceled):
-		text = "given up before an answer came"
-	default:
-		if text, e.Permanent, e.Hint = words.HandshakeProblem(err); text == "" {
-			text, e.Refused, e.Hint = words.Problem(ctx, err)
-		}
-		login = e.Permanent
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintDate}
 	}
-	if login && s.accepted.Load() { // it is being changed, there or here
-		e.Permanent = false
-	}
-	e.Err = fmt.Errorf("Kubernetes%s: %s", s.at(), lease.Readable(text)) //nolint:staticcheck // it is a name
-	return e
+	return nil
 }
 
 // at is where the API server is.

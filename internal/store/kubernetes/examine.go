@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,8 +18,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 		err = errNoAnswer
 	}
 	if err != nil {
-		var failure *lease.StoreError
-		_ = errors.As(s.storeError(ctx, "status", err), &failure) // there are no others
+		failure := s.storeError(ctx, "status", err)
 		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: failure.Error(), Hint: failure.Hint}}
 	}
 	return []lease.Finding{

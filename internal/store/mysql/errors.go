@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
@@ -107,84 +106,62 @@ func (s *Store) untrusted(key string, err error) error {
 	return untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", s.prefix, key, err)}
 }
 
-// storeError says in one line what a person needs to know of err, which is anything that
-// the driver, the network or the server can come up with.
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
-	if errors.Is(err, network.ErrClosed) {
-		return &lease.StoreError{Op: op, Err: err}
-	}
-	e := &lease.StoreError{Op: op}
-	text, login := "", false
-	var answer *mysql.MySQLError
-	var unreadable *lease.StoreError
-	switch {
-	case errors.As(err, &unreadable): // a file that the URL names
-		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
-	case errors.As(err, &answer):
-		login = is(err, logins...)
-		text, e.Permanent, e.Hint = serverProblem(err, answer)
-	case errors.Is(ctx.Err(), context.Canceled):
-		text = "given up before an answer came"
-	case ctx.Err() != nil:
-		text, e.Refused, e.Hint = words.Problem(ctx, err)
-	default:
-		if text, e.Permanent, e.Hint = ownProblem(err); text == "" {
-			text, e.Permanent, e.Hint = words.TLSProblem(err)
-			login = e.Permanent
-		}
-		if text == "" {
-			text, e.Refused, e.Hint = words.Problem(ctx, err)
-		}
-	}
-	if login && p.accepted.Load() { // it is being changed, there or here
-		e.Permanent = false
-	}
 	now := p.latest.Load()
-	e.Err = fmt.Errorf("mysql at %s: %s", now.addr, lease.Readable(text, now.password))
-	return e
+	return words.StoreError(ctx, op, "mysql at "+now.addr, err, known(ctx, err), p.accepted.Load(), now.password)
 }
 
-func serverProblem(err error, answer *mysql.MySQLError) (text string, permanent bool, hint string) {
-	text, hint = fmt.Sprintf("%s (%d)", answer.Message, answer.Number), hintOther
+// known is what the server has said, or this package or the driver has found.
+func known(ctx context.Context, err error) *network.Known {
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return serverProblem(err, answer)
+	}
+	if ctx.Err() != nil { // which is why
+		return nil
+	}
+	return ownProblem(err)
+}
+
+func serverProblem(err error, answer *mysql.MySQLError) *network.Known {
+	k := &network.Known{Text: fmt.Sprintf("%s (%d)", answer.Message, answer.Number), Login: is(err, logins...), Hint: hintOther}
 	for _, n := range numbers {
 		if slices.Contains(n.numbers, answer.Number) {
-			permanent, hint = n.permanent, n.hint
+			k.Permanent, k.Hint = n.permanent, n.hint
 			break
 		}
 	}
-	if hint == hintShape {
-		text = errShape.Error() + ": " + text
+	if k.Hint == hintShape {
+		k.Text = errShape.Error() + ": " + k.Text
 	}
 	switch {
 	case errors.As(err, new(*noTable)):
-		text = "the table leaderrun_leases is missing, and " + text
-		if permanent {
-			hint = hintTable
+		k.Text = "the table leaderrun_leases is missing, and " + k.Text
+		if k.Permanent {
+			k.Hint = hintTable
 		}
 	case errors.As(err, new(*contended)):
-		text = fmt.Sprintf("%d changes in a row were refused because of others: %s", refusals, text)
+		k.Text = fmt.Sprintf("%d changes in a row were refused because of others: %s", refusals, k.Text)
 	}
-	return text, permanent, hint
+	return k
 }
 
-// ownProblem is one that this package has found, or the driver.
-func ownProblem(err error) (text string, permanent bool, hint string) {
+func ownProblem(err error) *network.Known {
 	var row untrusted
 	switch {
 	case errors.As(err, &row):
-		return row.Error(), true, leasestate.Hint(row.error, hintRow)
+		return &network.Known{Text: row.Error(), Permanent: true, Hint: leasestate.Hint(row.error, hintRow)}
 	case errors.Is(err, errShape):
-		return err.Error(), true, hintShape
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintShape}
 	case errors.Is(err, errNotSaved):
-		return err.Error(), true, hintRefused
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintRefused}
 	case errors.Is(err, errReplica):
-		return err.Error(), false, hintReplica
+		return &network.Known{Text: err.Error(), Hint: hintReplica}
 	case errors.Is(err, mysql.ErrNoTLS):
-		return "it speaks no TLS", true, hintTLS
+		return &network.Known{Text: "it speaks no TLS", Permanent: true, Hint: hintTLS}
 	case errors.Is(err, mysql.ErrUnknownPlugin), errors.Is(err, mysql.ErrOldPassword), errors.Is(err, mysql.ErrCleartextPassword), errors.Is(err, mysql.ErrNativePassword):
-		return "it asks for another kind of login than by a password", true, hintPlugin
+		return &network.Known{Text: "it asks for another kind of login than by a password", Permanent: true, Hint: hintPlugin}
 	case errors.Is(err, errNoAnswer), errors.Is(err, mysql.ErrMalformPkt), errors.Is(err, mysql.ErrPktSync), errors.Is(err, mysql.ErrPktSyncMul), errors.Is(err, mysql.ErrOldProtocol):
-		return errNoAnswer.Error(), false, hintOther
+		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
 	}
-	return "", false, ""
+	return nil
 }

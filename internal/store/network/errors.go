@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // Words are what the errors of one store call things.
@@ -35,6 +37,41 @@ const (
 	hintStart   = "start it, or name the store with --store"
 	hintName    = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
 )
+
+// Known is what a store knows of an error: its server has said it, or the store itself.
+type Known struct {
+	Text string
+	// Permanent: it stays so until a person acts. Login: it is about a user, a password
+	// or a certificate.
+	Permanent, Login bool
+	Hint             string
+}
+
+// StoreError says in one line what a person needs to know of err, which is anything that
+// a store's client, the network or the server at an address can come up with; known may be
+// nil. Accepted: what the address says of this side has been accepted before.
+func (w Words) StoreError(ctx context.Context, op, at string, err error, known *Known, accepted bool, secrets ...string) *lease.StoreError {
+	if errors.Is(err, ErrClosed) {
+		return &lease.StoreError{Op: op, Err: err}
+	}
+	var k Known
+	refused := false
+	if unreadable, ok := errors.AsType[*lease.StoreError](err); ok { // a file that the address names
+		k = Known{unreadable.Err.Error(), unreadable.Permanent, true, unreadable.Hint}
+	} else if known != nil {
+		k = *known
+	} else if errors.Is(ctx.Err(), context.Canceled) {
+		k.Text = "given up before an answer came"
+	} else if k.Text, k.Permanent, k.Hint = w.TLSProblem(err); k.Text != "" {
+		k.Login = true
+	} else {
+		k.Text, refused, k.Hint = w.Problem(ctx, err)
+	}
+	if k.Login && accepted { // it is being changed, there or here
+		k.Permanent = false
+	}
+	return &lease.StoreError{Op: op, Err: fmt.Errorf("%s: %s", at, lease.Readable(k.Text, secrets...)), Refused: refused, Permanent: k.Permanent, Hint: k.Hint}
+}
 
 // Problem words an error that kept a server from answering, other than one of TLS.
 // It is refused if nothing listens at the address.
@@ -90,6 +127,9 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 			return text, true, "give a client certificate that it trusts with " + w.Client + w.in()
 		}
 		return text, false, "it must speak TLS 1.2 or newer: look at its settings and its log"
+	}
+	if errors.As(err, new(HandshakeError)) && !IsTimeout(err) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		return "no TLS: " + strings.TrimPrefix(err.Error(), "tls: "), false, w.Other
 	}
 	return "", false, ""
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"io"
 	"net"
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
-	"syscall"
 )
 
 // TLSParameters are those of an address that TLSConfig reads.
@@ -84,14 +80,4 @@ func (c secured) Write(p []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// HandshakeProblem is TLSProblem for a store that calls Secure.
-func (w Words) HandshakeProblem(err error) (text string, permanent bool, hint string) {
-	text, permanent, hint = w.TLSProblem(err)
-	var handshake HandshakeError
-	if text == "" && errors.As(err, &handshake) && !IsTimeout(err) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-		return "no TLS: " + strings.TrimPrefix(err.Error(), "tls: "), false, w.Other
-	}
-	return text, permanent, hint
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
@@ -108,94 +106,65 @@ func (s *Store) untrusted(key string, err error) error {
 	return untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", s.prefix, key, err)}
 }
 
-// storeError says in one line what a person needs to know of err, which is
-// anything that the client, the network or the server can come up with.
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
-	if errors.Is(err, network.ErrClosed) {
-		return &lease.StoreError{Op: op, Err: err}
-	}
-	e := &lease.StoreError{Op: op}
-	text, login := "", false // what is said of a user, a password or a certificate
-	var answer *pgconn.PgError
-	var unreadable *lease.StoreError
-	switch {
-	case errors.As(err, &unreadable): // a file that the URL names
-		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
-	case errors.As(err, &answer):
-		login = strings.HasPrefix(answer.Code, invalidAuthorization)
-		text, e.Permanent, e.Hint = serverProblem(err, answer)
-	case errors.Is(ctx.Err(), context.Canceled):
-		text = "given up before an answer came"
-	case ctx.Err() != nil:
-		text, e.Refused, e.Hint = words.Problem(ctx, err)
-	default:
-		if text, e.Permanent, e.Hint = ownProblem(err); text == "" {
-			text, e.Permanent, e.Hint = tlsProblem(err)
-			login = e.Permanent
-		}
-		if text == "" {
-			text, e.Refused, e.Hint = words.Problem(ctx, err)
-		}
-	}
-	if login && p.accepted.Load() { // it is being changed, there or here
-		e.Permanent = false
-	}
-	e.Err = fmt.Errorf("postgres at %s: %s", p.addr, lease.Readable(text, p.config.Load().Password))
-	return e
+	return words.StoreError(ctx, op, "postgres at "+p.addr, err, known(ctx, err), p.accepted.Load(), p.config.Load().Password)
 }
 
-func serverProblem(err error, answer *pgconn.PgError) (text string, permanent bool, hint string) {
-	text, hint = fmt.Sprintf("%s (%s)", answer.Message, answer.Code), hintOther
+// known is what the server has said, or this package has found.
+func known(ctx context.Context, err error) *network.Known {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return serverProblem(err, answer)
+	}
+	if ctx.Err() != nil { // which is why
+		return nil
+	}
+	return ownProblem(err)
+}
+
+func serverProblem(err error, answer *pgconn.PgError) *network.Known {
+	k := &network.Known{Text: fmt.Sprintf("%s (%s)", answer.Message, answer.Code), Login: strings.HasPrefix(answer.Code, invalidAuthorization), Hint: hintOther}
 	for _, s := range states {
 		if strings.HasPrefix(answer.Code, s.state) {
-			permanent, hint = s.permanent, s.hint
+			k.Permanent, k.Hint = s.permanent, s.hint
 			break
 		}
 	}
-	if hint == hintShape {
-		text = errShape.Error() + ": " + text
+	if k.Hint == hintShape {
+		k.Text = errShape.Error() + ": " + k.Text
 	}
-	var missing *noTable
-	var former *noRuns
 	switch {
-	case errors.As(err, &missing):
-		text = "the table leaderrun_leases is missing, and " + text
-		if permanent {
-			hint = hintTable
+	case errors.As(err, new(*noTable)):
+		k.Text = "the table leaderrun_leases is missing, and " + k.Text
+		if k.Permanent {
+			k.Hint = hintTable
 		}
-	case errors.As(err, &former) && answer.Code == noRight:
-		text, hint = "its table leaderrun_leases lacks the column runs, and "+text, hintFormer
+	case errors.As(err, new(*noRuns)) && answer.Code == noRight:
+		k.Text, k.Hint = "its table leaderrun_leases lacks the column runs, and "+k.Text, hintFormer
 	case errors.As(err, new(*contended)):
-		text = fmt.Sprintf("%d changes in a row were refused because of other transactions: %s", refusals, text)
+		k.Text = fmt.Sprintf("%d changes in a row were refused because of other transactions: %s", refusals, k.Text)
 	}
-	return text, permanent, hint
+	return k
 }
 
-// ownProblem is one that this package has found.
-func ownProblem(err error) (text string, permanent bool, hint string) {
+func ownProblem(err error) *network.Known {
 	var row untrusted
 	switch {
 	case errors.As(err, &row):
-		return row.Error(), true, leasestate.Hint(row.error, hintRow)
+		return &network.Known{Text: row.Error(), Permanent: true, Hint: leasestate.Hint(row.error, hintRow)}
 	case errors.Is(err, errShape):
-		return err.Error(), true, hintShape
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintShape}
 	case errors.Is(err, errNotSaved):
-		return err.Error(), true, hintRefused
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintRefused}
 	case errors.Is(err, errReplica), errors.Is(err, pgconn.ErrReadOnlyConnection), errors.Is(err, pgconn.ErrStandbyConnection):
-		return errReplica.Error(), false, hintReplica
+		return &network.Known{Text: errReplica.Error(), Hint: hintReplica}
 	case errors.Is(err, errOneCopy):
-		return err.Error(), false, hintOneCopy
+		return &network.Known{Text: err.Error(), Hint: hintOneCopy}
 	case errors.Is(err, errNoAnswer):
-		return err.Error(), false, hintOther
+		return &network.Known{Text: err.Error(), Hint: hintOther}
 	case errors.Is(err, pgconn.ErrConnClosed):
-		return words.Problem(context.Background(), net.ErrClosed)
+		return &network.Known{Text: "it closed the connection", Hint: hintOther}
+	case network.Cause(err).Error() == "server refused TLS connection":
+		return &network.Known{Text: "it speaks no TLS", Permanent: true, Login: true, Hint: hintTLS}
 	}
-	return "", false, ""
-}
-
-func tlsProblem(err error) (text string, permanent bool, hint string) {
-	if network.Cause(err).Error() == "server refused TLS connection" {
-		return "it speaks no TLS", true, hintTLS
-	}
-	return words.TLSProblem(err)
+	return nil
 }

@@ -110,7 +110,7 @@ func (p *conns) take(addr string) (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, errClosed
+		return nil, network.ErrClosed
 	}
 	for i, c := range slices.Backward(p.idle) {
 		if c.addr == addr {

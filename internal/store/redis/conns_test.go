@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -177,7 +178,7 @@ func TestClose(t *testing.T) {
 	}
 	for op, call := range calls(s) {
 		var failure *lease.StoreError
-		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, errClosed) {
+		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, network.ErrClosed) {
 			t.Errorf("%s after close: %v", op, err)
 		}
 	}

@@ -24,8 +24,6 @@ const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +l
 // listing are the rights that only Keys needs, the second one in a cluster.
 const listing = "+scan +cluster|slots"
 
-var errClosed = errors.New("the store is closed")
-
 // reply is an error that a server gives, by how it begins. It is no answer; a
 // permanent one stays so until a person acts.
 type reply struct {
@@ -132,48 +130,26 @@ var words = network.Words{
 	NoTLS: "name the port that does, or leave TLS out: redis:// instead of rediss://", Other: hintOther,
 }
 
-// failure says in one line what a person needs to know of err, which is anything
-// that the client, the network or the server can come up with. What is "redis"
-// or "sentinel".
+// failure is an error of what is there, "redis" or "sentinel".
 func (s *servers) failure(ctx context.Context, what, addr string, err error) *lease.StoreError {
-	var text string
-	var unreadable *lease.StoreError
-	login := false
-	e := &lease.StoreError{}
+	var known *network.Known
 	switch {
-	case errors.Is(err, errClosed):
-		e.Err = err
-		return e
-	case errors.As(err, &unreadable): // a file that the address names
-		text, e.Permanent, e.Hint, login = unreadable.Err.Error(), true, unreadable.Hint, true
 	case errors.Is(err, errTooManyClients):
-		text, e.Hint = errTooManyClients.Error(), hintTooMany
+		known = &network.Known{Text: errTooManyClients.Error(), Hint: hintTooMany}
 	case isReply(err):
-		text, e.Permanent, e.Hint = s.replyProblem(what, err)
-		login = slices.ContainsFunc(loginReplies, func(begin string) bool { return strings.HasPrefix(text, begin) })
-	case errors.Is(ctx.Err(), context.Canceled):
-		text = "given up before an answer came"
-	default:
-		login = true
-		if text, e.Permanent, e.Hint = words.HandshakeProblem(err); text == "" {
-			text, e.Refused, e.Hint = words.Problem(ctx, err)
-		}
-		if errors.Is(err, syscall.EACCES) {
-			text, e.Hint = "permission denied", hintSocket
-		}
-		if s.tls != nil && e.Hint == network.HintNetwork {
-			e.Hint += ", and that this port speaks TLS"
-		}
+		known = s.replyProblem(what, err)
+	case errors.Is(err, syscall.EACCES):
+		known = &network.Known{Text: "permission denied", Hint: hintSocket}
 	}
 	accepted := s.conns.accepted
 	if what == "sentinel" {
 		accepted = s.guides.accepted
 	}
-	if login && accepted.Load() { // it is being changed, there or here
-		e.Permanent = false
-	}
 	now := s.latest.Load()
-	e.Err = fmt.Errorf("%s at %s: %s", what, addr, lease.Readable(text, now.password, now.sentinelPassword))
+	e := words.StoreError(ctx, "", what+" at "+addr, err, known, accepted.Load(), now.password, now.sentinelPassword)
+	if s.tls != nil && e.Hint == network.HintNetwork {
+		e.Hint += ", and that this port speaks TLS"
+	}
 	return e
 }
 
@@ -181,8 +157,8 @@ func (s *servers) failure(ctx context.Context, what, addr string, err error) *le
 // before version 7 in front of it, since then behind it.
 var inScript = regexp.MustCompile(`^ERR Error running script \(call to \w+\): @user_script: ?\d+: | script: \w+, on @user_script:\d+\.?$`)
 
-func (s *servers) replyProblem(what string, err error) (text string, permanent bool, hint string) {
-	text = inScript.ReplaceAllString(err.Error(), "")
+func (s *servers) replyProblem(what string, err error) *network.Known {
+	text := inScript.ReplaceAllString(err.Error(), "")
 	text, _, _ = strings.Cut(text, ", with args beginning with") // the script, or the password
 	if strings.HasPrefix(text, "ERR Protocol error: unauthenticated") {
 		text = noAuth
@@ -199,12 +175,14 @@ func (s *servers) replyProblem(what string, err error) (text string, permanent b
 		class = noList
 	}
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "LEADERRUN "), "ERR "), ".")
+	k := &network.Known{Text: text, Login: slices.ContainsFunc(loginReplies, func(begin string) bool { return strings.HasPrefix(text, begin) })}
 	for _, r := range s.replies(what) {
 		if strings.HasPrefix(class, r.prefix) {
-			return text, r.permanent, r.hint
+			k.Permanent, k.Hint = r.permanent, r.hint
+			break
 		}
 	}
-	return text, false, ""
+	return k
 }
 
 // noAnswer is what an answer amounts to that none of those gives that are asked.
