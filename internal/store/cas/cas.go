@@ -20,7 +20,6 @@
 package cas
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,27 +123,22 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 		r, err := k.Read(ctx, c.Key)
 		for saved := false; err == nil && !saved; {
 			s.see(r, false)
-			now, settling := s.Instant(r), r.Settling
-			was, errWas := json.Marshal(r.Value)
-			l, answer = c.Apply(&r.State, now)
-			is, errIs := json.Marshal(r.Value)
-			if err := errors.Join(errWas, errIs); err != nil {
-				return err
-			}
-			beat := c.Beats && answer == nil
-			if bytes.Equal(was, is) && !beat {
-				return nil
+			now := s.Instant(r)
+			did, errJSON := c.to(&r.State, now)
+			l, answer = did.lease, did.answer
+			if errJSON != nil || !did.changed {
+				return errJSON
 			}
 			r.Changed = now.Wall
-			if beat {
+			if did.Beat {
 				r.Beat = max(r.Beat+1, now.Wall)
 			}
-			if c.Calls || r.Settling != nil && r.Settling != settling {
+			if did.Calls {
 				r.Call = max(r.Call+1, now.Wall)
 			}
 			written := r
 			if r, saved, err = k.Swap(ctx, r); saved {
-				s.see(written, beat)
+				s.see(written, did.Beat)
 			}
 		}
 		return err
@@ -179,7 +173,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	if waiting.Err() != nil && ctx.Err() == nil {
 		return nil
 	}
-	if isPermanent(err) { // the next acquire tells what is wrong
+	if IsPermanent(err) { // the next acquire tells what is wrong
 		return lease.ErrNoWakeups
 	}
 	return err
@@ -191,13 +185,14 @@ func (s *Store) Listen(ctx context.Context, key string) error {
 		s.see(r, false)
 		return s.calls(r)
 	})
-	if isPermanent(err) {
+	if IsPermanent(err) {
 		return lease.ErrNoWakeups
 	}
 	return err
 }
 
-func isPermanent(err error) bool {
+// IsPermanent reports whether a store's error stays so until a person acts.
+func IsPermanent(err error) bool {
 	var failure *lease.StoreError
 	return errors.As(err, &failure) && failure.Permanent
 }

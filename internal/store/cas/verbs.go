@@ -1,7 +1,9 @@
 package cas
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -20,6 +22,29 @@ type Change struct {
 	// Beats says that a positive answer is a grant or a renewal, Calls that the holder
 	// is called, Wakes that those who wait may find the key free.
 	Beats, Calls, Wakes bool
+}
+
+// Effect is what a change did to a state.
+type Effect struct {
+	// Beat is a grant or a renewal; Calls and Wakes are as in Change, and a settling that
+	// begins calls, too.
+	Beat, Calls, Wakes bool
+
+	changed bool
+	lease   lease.Lease
+	answer  error
+}
+
+// to applies a change to a state.
+func (c Change) to(st *leasestate.State, now leasestate.Instant) (e Effect, err error) {
+	settling := st.Settling
+	was, errWas := json.Marshal(st)
+	e.lease, e.answer = c.Apply(st, now)
+	is, errIs := json.Marshal(st)
+	e.Beat, e.Wakes = c.Beats && e.answer == nil, c.Wakes
+	e.Calls = c.Calls || st.Settling != nil && st.Settling != settling
+	e.changed = e.Beat || !bytes.Equal(was, is)
+	return e, errors.Join(errWas, errIs)
 }
 
 // Verbs are those of [lease.Store] and [lease.Admin] that change a key. It is the

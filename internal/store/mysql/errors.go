@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -18,8 +19,6 @@ const rights = "SELECT, INSERT, UPDATE"
 var (
 	errNoAnswer = errors.New("it answered something else than a MariaDB or MySQL does")
 	errReplica  = errors.New("it is read-only")
-	errShape    = errors.New("its table leaderrun_leases is not leaderrun's")
-	errNotSaved = errors.New("its table leaderrun_leases does not take what is written to it")
 )
 
 // The errors of a server that are more than an error.
@@ -89,23 +88,6 @@ func is(err error, numbers ...uint16) bool {
 	return errors.As(err, &answer) && slices.Contains(numbers, answer.Number)
 }
 
-// noTable is that the table is missing and cannot be made.
-type noTable struct{ error }
-
-func (e *noTable) Unwrap() error { return e.error }
-
-// contended is that other transactions have refused change after change of a row.
-type contended struct{ error }
-
-func (e *contended) Unwrap() error { return e.error }
-
-// untrusted is a row that leaderrun did not write.
-type untrusted struct{ error }
-
-func (s *Store) untrusted(key string, err error) error {
-	return untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", s.prefix, key, err)}
-}
-
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
 	now := p.latest.Load()
 	return words.StoreError(ctx, op, "mysql at "+now.addr, err, known(ctx, err), p.accepted.Load(), now.password)
@@ -131,28 +113,27 @@ func serverProblem(err error, answer *mysql.MySQLError) *network.Known {
 		}
 	}
 	if k.Hint == hintShape {
-		k.Text = errShape.Error() + ": " + k.Text
+		k.Text = cas.ErrShape.Error() + ": " + k.Text
 	}
 	switch {
-	case errors.As(err, new(*noTable)):
+	case errors.As(err, new(*cas.NoTable)):
 		k.Text = "the table leaderrun_leases is missing, and " + k.Text
 		if k.Permanent {
 			k.Hint = hintTable
 		}
-	case errors.As(err, new(*contended)):
-		k.Text = fmt.Sprintf("%d changes in a row were refused because of others: %s", refusals, k.Text)
+	case errors.As(err, new(*cas.Contended)):
+		k.Text = fmt.Sprintf("%d changes in a row were refused because of others: %s", cas.Refusals, k.Text)
 	}
 	return k
 }
 
 func ownProblem(err error) *network.Known {
-	var row untrusted
 	switch {
-	case errors.As(err, &row):
-		return &network.Known{Text: row.Error(), Permanent: true, Hint: leasestate.Hint(row.error, hintRow)}
-	case errors.Is(err, errShape):
+	case errors.As(err, new(*cas.Untrusted)):
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: leasestate.Hint(err, hintRow)}
+	case errors.Is(err, cas.ErrShape):
 		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintShape}
-	case errors.Is(err, errNotSaved):
+	case errors.Is(err, cas.ErrNotSaved):
 		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintRefused}
 	case errors.Is(err, errReplica):
 		return &network.Known{Text: err.Error(), Hint: hintReplica}

@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -9,17 +8,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
-
-// row is what the table says of a key, and when.
-type row struct {
-	state   leasestate.State
-	version int64 // 0: there is no row
-	now     leasestate.Instant
-}
 
 const (
 	// Of the clocks only the server's counts. It goes on over a restart, so there is
@@ -48,27 +39,15 @@ const (
 //go:embed table.sql
 var createTable string
 
-// read looks at the row of key, and makes the table where it is missing.
-func (s *Store) read(ctx context.Context, c *conn, key string) (row, error) {
-	r, err := s.look(ctx, c, key)
-	if is(err, noSuchTable) {
-		if _, err := c.exec(ctx, createTable); err != nil {
-			return r, &noTable{err}
-		}
-		return s.look(ctx, c, key)
-	}
-	return r, err
-}
-
 // look reads the row of key.
-func (s *Store) look(ctx context.Context, c *conn, key string) (row, error) {
-	r := row{state: leasestate.New(key)}
-	found, err := c.query(ctx, readRow, int64(maxState+1), s.prefix, key)
+func (s *Store) look(ctx context.Context, c *conn, key string) (cas.Record, error) {
+	r := cas.Record{State: leasestate.New(key)}
+	found, err := c.query(ctx, readRow, int64(maxState+1), s.Prefix, key)
 	if err != nil {
 		return r, err
 	}
 	if len(found) > 1 {
-		return r, errShape
+		return r, cas.ErrShape
 	}
 	if len(found) == 0 || len(found[0]) != 4 {
 		return r, errNoAnswer
@@ -78,15 +57,15 @@ func (s *Store) look(ctx context.Context, c *conn, key string) (row, error) {
 	if err != nil {
 		return r, errNoAnswer
 	}
-	r.now = leasestate.Instant{Boot: boot, Up: wall, Wall: wall, Settle: s.settle, Server: c.server}
+	r.Now = leasestate.Instant{Boot: boot, Up: wall, Wall: wall, Settle: s.settle, Server: c.server}
 	switch {
 	case answer[1] != "0" && answer[1] != "OFF":
 		return r, errReplica
 	case answer[2] == "": // NULL
 		return r, nil
 	}
-	if r.state, r.version, err = parse(key, answer[2], answer[3]); err != nil {
-		return r, s.untrusted(key, err)
+	if r.State, r.Version, err = parse(key, answer[2], answer[3]); err != nil {
+		return r, s.Untrusted(key, err)
 	}
 	return r, nil
 }
@@ -113,95 +92,60 @@ func parse(key, version, text string) (state leasestate.State, n int64, err erro
 }
 
 // save replaces the row that was read, unless somebody has changed it since.
-func (s *Store) save(ctx context.Context, c *conn, key string, r row) (saved bool, err error) {
-	state, err := json.Marshal(r.state)
+func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (saved bool, refused, err error) {
+	state, err := json.Marshal(r.State)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	// The version grows over a row that was deleted and made anew, too.
-	write, args := insertRow, []any{max(r.version+1, r.now.Wall), string(state), s.prefix, key}
-	if r.version > 0 {
-		write, args = updateRow, append(args, r.version)
+	write, args := insertRow, []any{max(r.Version+1, r.Now.Wall), string(state), s.Prefix, r.State.Key}
+	if r.Version > 0 {
+		write, args = updateRow, append(args, r.Version)
 	}
 	changed, err := c.exec(ctx, write, args...)
-	if is(err, duplicateRow) {
-		return false, nil
+	switch {
+	case is(err, duplicateRow):
+		return false, nil, nil
+	case is(err, contention...): // and was undone
+		return false, err, nil
+	case err != nil || changed != 1:
+		return false, nil, err
 	}
-	return changed == 1, err
+	var channels []string
+	if e.Calls {
+		channels = append(channels, s.channel(callKind, r.State.Key))
+	}
+	if e.Wakes {
+		channels = append(channels, s.channel(wakeKind, r.State.Key))
+	}
+	c.wake(ctx, channels)
+	if r.Version == 0 {
+		s.prune(ctx, c, r.Now)
+	}
+	return true, nil, nil
 }
 
-// refusals is how often a row that nobody has changed may refuse a change.
-const refusals = 10
-
-// change applies a change to the key's row, again and again while others change the row
-// in between: each time that is somebody's success.
-func (s *Store) change(ctx context.Context, ch cas.Change) (l lease.Lease, answer error) {
-	err := s.conns.do(ctx, ch.Op, func(c *conn) error {
-		unchanged, last := 0, int64(-1)
-		for {
-			r, err := s.read(ctx, c, ch.Key)
-			if is(err, interrupted) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			before, err := json.Marshal(r.state)
-			if err != nil {
-				return err
-			}
-			l, answer = ch.Apply(&r.state, r.now)
-			after, err := json.Marshal(r.state)
-			if err != nil || bytes.Equal(before, after) {
-				return err
-			}
-			saved, err := s.save(ctx, c, ch.Key, r)
-			var channels []string
-			if ch.Calls || r.state.Settling != nil && r.state.Settling.Since == r.now.Up { // it begins
-				channels = append(channels, s.channel(callKind, ch.Key))
-			}
-			if ch.Wakes {
-				channels = append(channels, s.channel(wakeKind, ch.Key))
-			}
-			refused := errNotSaved
-			switch {
-			case saved:
-				c.wake(ctx, channels)
-				if r.version == 0 {
-					s.prune(ctx, c, r.now)
-				}
-				return nil
-			case is(err, contention...): // and was undone
-				refused = &contended{err}
-			case err != nil:
-				return err
-			}
-			if r.version != last {
-				unchanged, last = 0, r.version
-			}
-			if unchanged++; unchanged == refusals {
-				return refused
-			}
-		}
-	})
-	if err != nil {
-		return lease.Lease{}, err
+// names are the keys of all rows.
+func (s *Store) names(ctx context.Context, c *conn) (names []string, err error) {
+	found, err := c.query(ctx, `SELECT service_name FROM leaderrun_leases WHERE prefix = ?`, s.Prefix)
+	for _, columns := range found {
+		names = append(names, columns[0])
 	}
-	return l, answer
+	return names, err
 }
 
 // prune removes rows of keys that are long out of use, of those that were changed
 // longest ago. It is called after a row is added: the table does not grow for ever, and
 // renewals take no longer. What fails is left for the next time.
 func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
-	found, err := c.query(ctx, readIdle, int64(maxState+1), s.prefix, now.Wall-leasestate.MinKeep.Milliseconds())
+	found, err := c.query(ctx, readIdle, int64(maxState+1), s.Prefix, now.Wall-leasestate.MinKeep.Milliseconds())
 	if err != nil {
 		return
 	}
 	for _, r := range found {
 		state, version, err := parse(r[0], r[1], r[2])
 		if err == nil && state.Idle(version, now) {
-			if _, err := c.exec(ctx, deleteRow, s.prefix, r[0], version); err != nil {
+			if _, err := c.exec(ctx, deleteRow, s.Prefix, r[0], version); err != nil {
 				return
 			}
 		}

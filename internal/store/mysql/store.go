@@ -34,7 +34,6 @@ package mysql
 
 import (
 	"context"
-	"errors"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
@@ -53,9 +52,8 @@ type Options struct {
 
 // Store is a [lease.Store] in one database. The context is the only bound of a call.
 type Store struct {
-	cas.Verbs
-	prefix string
-	conns  *conns
+	*cas.Table[*conn]
+	conns *conns
 	// listeners are a holder's second connections. They are apart, so that listening
 	// takes none from renewals.
 	listeners *conns
@@ -80,19 +78,15 @@ func New(o Options) (*Store, error) {
 	if o.Prefix == "" {
 		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
-	s := &Store{prefix: o.Prefix, conns: newConns(o.URL, t, o.Dialer), listeners: newConns(o.URL, t, o.Dialer), settle: settle}
+	s := &Store{conns: newConns(o.URL, t, o.Dialer), listeners: newConns(o.URL, t, o.Dialer), settle: settle}
 	s.listeners.accepted = s.conns.accepted
-	s.Verbs = s.change
+	s.Table = cas.NewTable(cas.Table[*conn]{
+		Prefix: o.Prefix, Do: s.conns.do, Yield: s.conns.Yield, Look: s.look, Save: s.save, Names: s.names,
+		Missing:     func(err error) bool { return is(err, noSuchTable) },
+		Interrupted: func(err error) bool { return is(err, interrupted) },
+		Create:      func(ctx context.Context, c *conn) error { _, err := c.exec(ctx, createTable); return err },
+	})
 	return s, nil
-}
-
-// Acquire implements [lease.Store].
-func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	l, err := s.Verbs.Acquire(ctx, r)
-	if errors.As(err, new(*lease.HeldError)) {
-		s.conns.Yield()
-	}
-	return l, err
 }
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/md5" // a name of a lock has 64 characters at the most
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -29,7 +29,7 @@ const (
 // channel is what the names of a key's locks begin with. They are those of a whole
 // server. Neither a prefix nor a key has a space.
 func (s *Store) channel(kind, key string) string {
-	return kind + digest(s.conns.latest.Load().database+" "+s.prefix+" "+key) + "."
+	return kind + digest(s.conns.latest.Load().database+" "+s.Prefix+" "+key) + "."
 }
 
 // digest is a short name for a text of any length.
@@ -80,7 +80,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	}
 	waiting, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	woken, err := s.sleep(waiting, s.conns, "wait", wakeKind, key, func(r row) bool { return r.state.Free(r.now) })
+	woken, err := s.sleep(waiting, s.conns, "wait", wakeKind, key, func(r cas.Record) bool { return r.State.Free(r.Now) })
 	switch {
 	case waiting.Err() != nil && ctx.Err() == nil:
 		return nil
@@ -98,13 +98,13 @@ func (s *Store) Listen(ctx context.Context, key string) error {
 	defer cancel()
 	// A candidate that called before has begun a settling. (A request to hand over stays
 	// in the row until the release: the next renewal reports it.)
-	_, err := s.sleep(ctx, s.listeners, "listen", callKind, key, func(r row) bool { return r.state.Settling != nil })
+	_, err := s.sleep(ctx, s.listeners, "listen", callKind, key, func(r cas.Record) bool { return r.State.Settling != nil })
 	return err
 }
 
 // sleep waits in a channel of key until it is interrupted, or enough says that it need
 // not wait, which is woken, or until shortly before ctx ends.
-func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, enough func(row) bool) (woken bool, err error) {
+func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, enough func(cas.Record) bool) (woken bool, err error) {
 	channel, full := s.channel(kind, key), false
 	err = conns.do(ctx, op, func(c *conn) error {
 		if err := c.join(ctx, channel); err != nil || c.channel == "" {
@@ -113,7 +113,7 @@ func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, e
 		}
 		for {
 			// What happened before it had its lock is in the row.
-			r, err := s.read(ctx, c, key)
+			r, err := s.Read(ctx, c, key)
 			if is(err, interrupted) {
 				woken = true
 				return nil
@@ -129,20 +129,15 @@ func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, e
 					return nil
 				}
 			}
-			if woken, err = s.nap(ctx, c, key, r.version, nap); woken || err != nil {
+			if woken, err = s.nap(ctx, c, key, r.Version, nap); woken || err != nil {
 				return err
 			}
 		}
 	})
-	if full || isPermanent(err) { // the next acquire reports what is wrong
+	if full || cas.IsPermanent(err) { // the next acquire reports what is wrong
 		return false, lease.ErrNoWakeups
 	}
 	return woken, err
-}
-
-func isPermanent(err error) bool {
-	var failure *lease.StoreError
-	return errors.As(err, &failure) && failure.Permanent
 }
 
 // join makes a session one that waits in the channel. Its channel is "" if there are
@@ -180,7 +175,7 @@ const sleepOn = `SELECT IF(COALESCE((SELECT version FROM leaderrun_leases WHERE 
 // nap sleeps for so long if the row's version is still this one, and reports whether
 // it was interrupted.
 func (s *Store) nap(ctx context.Context, c *conn, key string, version int64, d time.Duration) (woken bool, err error) {
-	found, err := c.query(ctx, sleepOn, s.prefix, key, version, d.Milliseconds())
+	found, err := c.query(ctx, sleepOn, s.Prefix, key, version, d.Milliseconds())
 	switch {
 	case is(err, interrupted):
 		return true, nil

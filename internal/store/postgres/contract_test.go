@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -30,7 +31,7 @@ func TestContract(t *testing.T) {
 		WakesAll: true,
 		Settles:  true,
 		Listens: func(_ *testing.T, key string) bool {
-			return channels.open((&Store{prefix: prefix}).channel(callKind, key))
+			return channels.open((&Store{Table: &cas.Table[*conn]{Prefix: prefix}}).channel(callKind, key))
 		},
 		Wipe:   func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") },
 		Damage: damages(b),

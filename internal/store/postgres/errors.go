@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -19,9 +20,7 @@ var (
 	errNoAnswer = errors.New("it answered something else than a Postgres does")
 	errReplica  = errors.New("it is a replica")
 	// The session that waited for the replica was cancelled, by pg_cancel_backend, say.
-	errOneCopy  = errors.New("no replica has confirmed the change")
-	errShape    = errors.New("its table leaderrun_leases is not leaderrun's")
-	errNotSaved = errors.New("its table leaderrun_leases does not take what is written to it")
+	errOneCopy = errors.New("no replica has confirmed the change")
 )
 
 // The states (SQLSTATE) that are more than an error.
@@ -84,27 +83,10 @@ var words = network.Words{
 	Server: "Postgres", CA: "sslrootcert=FILE", Client: "sslcert=FILE&sslkey=FILE", NoTLS: hintTLS, Other: hintOther,
 }
 
-// noTable is that the table is missing and cannot be made.
-type noTable struct{ error }
-
-func (e *noTable) Unwrap() error { return e.error }
-
 // noRuns is that the table is of the former layout and cannot be changed.
 type noRuns struct{ error }
 
 func (e *noRuns) Unwrap() error { return e.error }
-
-// contended is that other transactions have refused change after change of a row.
-type contended struct{ error }
-
-func (e *contended) Unwrap() error { return e.error }
-
-// untrusted is a row that leaderrun did not write.
-type untrusted struct{ error }
-
-func (s *Store) untrusted(key string, err error) error {
-	return untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", s.prefix, key, err)}
-}
 
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
 	return words.StoreError(ctx, op, "postgres at "+p.addr, err, known(ctx, err), p.accepted.Load(), p.config.Load().Password)
@@ -130,30 +112,29 @@ func serverProblem(err error, answer *pgconn.PgError) *network.Known {
 		}
 	}
 	if k.Hint == hintShape {
-		k.Text = errShape.Error() + ": " + k.Text
+		k.Text = cas.ErrShape.Error() + ": " + k.Text
 	}
 	switch {
-	case errors.As(err, new(*noTable)):
+	case errors.As(err, new(*cas.NoTable)):
 		k.Text = "the table leaderrun_leases is missing, and " + k.Text
 		if k.Permanent {
 			k.Hint = hintTable
 		}
 	case errors.As(err, new(*noRuns)) && answer.Code == noRight:
 		k.Text, k.Hint = "its table leaderrun_leases lacks the column runs, and "+k.Text, hintFormer
-	case errors.As(err, new(*contended)):
-		k.Text = fmt.Sprintf("%d changes in a row were refused because of other transactions: %s", refusals, k.Text)
+	case errors.As(err, new(*cas.Contended)) && answer.Code == serializationFailure:
+		k.Text = fmt.Sprintf("%d changes in a row were refused because of other transactions: %s", cas.Refusals, k.Text)
 	}
 	return k
 }
 
 func ownProblem(err error) *network.Known {
-	var row untrusted
 	switch {
-	case errors.As(err, &row):
-		return &network.Known{Text: row.Error(), Permanent: true, Hint: leasestate.Hint(row.error, hintRow)}
-	case errors.Is(err, errShape):
+	case errors.As(err, new(*cas.Untrusted)):
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: leasestate.Hint(err, hintRow)}
+	case errors.Is(err, cas.ErrShape):
 		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintShape}
-	case errors.Is(err, errNotSaved):
+	case errors.Is(err, cas.ErrNotSaved):
 		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintRefused}
 	case errors.Is(err, errReplica), errors.Is(err, pgconn.ErrReadOnlyConnection), errors.Is(err, pgconn.ErrStandbyConnection):
 		return &network.Known{Text: errReplica.Error(), Hint: hintReplica}

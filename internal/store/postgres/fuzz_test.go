@@ -11,6 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
 // namesFiles are the parameters that have a file read: any, if a URL may name it.
@@ -52,19 +53,19 @@ func FuzzRow(f *testing.F) {
 	f.Add("-1", "x", "", `{}`)
 	f.Add("1", "", "0", `{"version":1,"key":"k","runs":[{"token":-1}],"missed":{"boot":"postgres"},"starts":9223372036854775807}`)
 	f.Fuzz(func(t *testing.T, version, leaderID, term, state string) {
-		var r row
-		if r.parse("k", [][]byte{[]byte(version), []byte(leaderID), []byte(term), []byte(state), nil}) != nil {
-			if r.version != 0 {
+		var r cas.Record
+		if parse(&r, "k", [][]byte{[]byte(version), []byte(leaderID), []byte(term), []byte(state), nil}) != nil {
+			if r.Version != 0 {
 				t.Error("what was refused has left something")
 			}
 			return
 		}
-		if r.version <= 0 || r.state.Check("k") != nil || leader(r.state) != leaderID {
+		if r.Version <= 0 || r.State.Check("k") != nil || leader(r.State) != leaderID {
 			t.Errorf("%q %q %q %q was taken as %+v", version, leaderID, term, state, r)
 		}
-		before := r.state.Token
+		before := r.State.Token
 		request := lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}
-		l, err := r.state.Acquire(request, leasestate.Instant{Boot: boot, Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
+		l, err := r.State.Acquire(request, leasestate.Instant{Boot: boot, Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
 		if err == nil && l.Token <= before {
 			t.Errorf("token %d was granted after %d", l.Token, before)
 		}

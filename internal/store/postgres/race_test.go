@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
@@ -101,12 +102,12 @@ func TestRowMadeAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			grant(t, s, request("k"))
 			err := s.conns.do(bounded(t), "test", func(c *conn) error {
-				r, err := s.read(bounded(t), c, "k")
+				r, err := s.Read(bounded(t), c, "k")
 				if err != nil {
 					return err
 				}
 				change()
-				if saved, _, err := s.save(bounded(t), c, "k", r, false, ""); saved || err != nil {
+				if saved, _, err := s.save(bounded(t), c, r, cas.Effect{}); saved || err != nil {
 					t.Errorf("saved %t, %v", saved, err)
 				}
 				return nil

@@ -20,14 +20,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// row is what the table says of a key, and when.
-type row struct {
-	state   leasestate.State
-	version int64 // 0: there is no row
-	now     leasestate.Instant
-	filed   []lease.Run // what the column runs has of them
-}
-
 // Of the clocks only the server's counts. It goes on over a restart, so there is
 // only one boot.
 const boot = "postgres"
@@ -78,48 +70,36 @@ var (
 	addRuns string
 )
 
-// read looks at the row of key, and makes the table where it is missing.
-func (s *Store) read(ctx context.Context, c *conn, key string) (row, error) {
-	r, err := s.look(ctx, c, key)
-	if hasState(err, undefinedTable) {
-		if _, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: createTable}, statement{sql: addRuns}); err != nil {
-			return r, &noTable{err}
-		}
-		return s.look(ctx, c, key)
-	}
-	return r, err
-}
-
 // look reads the row of key. The clock is read no earlier than the row.
-func (s *Store) look(ctx context.Context, c *conn, key string) (row, error) {
-	r := row{state: leasestate.New(key)}
-	found, err := c.run(ctx, statement{readRow, []string{s.prefix, key}})
+func (s *Store) look(ctx context.Context, c *conn, key string) (cas.Record, error) {
+	r := cas.Record{State: leasestate.New(key)}
+	found, err := c.run(ctx, statement{readRow, []string{s.Prefix, key}})
 	var tooLarge *pgproto3.ExceededMaxBodyLenErr
 	if errors.As(err, &tooLarge) {
-		return r, s.untrusted(key, errors.New("it is too large"))
+		return r, s.Untrusted(key, errors.New("it is too large"))
 	}
 	if err != nil {
 		return r, err
 	}
 	const columns = 10
 	if len(found) > 1 {
-		return r, errShape
+		return r, cas.ErrShape
 	}
 	if len(found) == 0 || len(found[0]) != columns {
 		return r, errNoAnswer
 	}
 	answer := found[0]
-	r.now.Boot = boot
-	if r.now.Up, err = strconv.ParseInt(string(answer[0]), 10, 64); err != nil {
+	r.Now.Boot = boot
+	if r.Now.Up, err = strconv.ParseInt(string(answer[0]), 10, 64); err != nil {
 		return r, errNoAnswer
 	}
 	started, err := strconv.ParseInt(string(answer[3]), 10, 64)
 	if err != nil {
 		return r, errNoAnswer
 	}
-	r.now.Wall, r.now.Settle, r.now.Server = r.now.Up, settle, string(answer[3])
+	r.Now.Wall, r.Now.Settle, r.Now.Server = r.Now.Up, settle, string(answer[3])
 	if string(answer[4]) == "f" {
-		r.now.Serving = r.now.Up - started
+		r.Now.Serving = r.Now.Up - started
 	}
 	c.direct = string(answer[1]) == strconv.FormatUint(uint64(c.PID()), 10)
 	s.pooled.Store(!c.direct)
@@ -129,14 +109,14 @@ func (s *Store) look(ctx context.Context, c *conn, key string) (row, error) {
 	if answer[5] == nil {
 		return r, nil
 	}
-	if err := r.parse(key, answer[5:]); err != nil {
-		return r, s.untrusted(key, err)
+	if err := parse(&r, key, answer[5:]); err != nil {
+		return r, s.Untrusted(key, err)
 	}
 	return r, nil
 }
 
 // parse never guesses: a guess could grant twice.
-func (r *row) parse(key string, columns [][]byte) error {
+func parse(r *cas.Record, key string, columns [][]byte) error {
 	version, err := strconv.ParseInt(string(columns[0]), 10, 64)
 	if err != nil || version <= 0 {
 		return fmt.Errorf("version %q", columns[0])
@@ -157,11 +137,12 @@ func (r *row) parse(key string, columns [][]byte) error {
 	if term := strconv.FormatInt(state.Token, 10); string(columns[2]) != term {
 		return fmt.Errorf("its term is %s, its state says %s", columns[2], term)
 	}
-	if columns[4] != nil && json.Unmarshal(columns[4], &r.filed) != nil {
+	var filed []lease.Run // in their own column
+	if columns[4] != nil && json.Unmarshal(columns[4], &filed) != nil {
 		return errors.New("its runs are damaged")
 	}
-	state.Runs = merged(state.Runs, r.filed)
-	r.state, r.version = state, version
+	state.Runs = merged(state.Runs, filed)
+	r.State, r.Version, r.Kept = state, version, filed
 	return nil
 }
 
@@ -189,49 +170,84 @@ func leader(st leasestate.State) string {
 }
 
 // save replaces the row that was read, unless somebody has changed it since.
-// Pruning says that the row is a new one, and that this user may delete others.
-func (s *Store) save(ctx context.Context, c *conn, key string, r row, beat bool, channels string) (saved, pruning bool, err error) {
-	state, runs, err := r.columns()
+func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (saved bool, refused, err error) {
+	state, runs, err := columns(r)
 	if err != nil {
-		return false, false, err
+		return false, nil, err
 	}
 	heartbeat, metadata := "", ""
-	if beat {
-		heartbeat = strconv.FormatInt(r.now.Wall, 10)
+	if e.Beat {
+		heartbeat = strconv.FormatInt(r.Now.Wall, 10)
 	}
-	if g := r.state.Grant; g != nil && !g.Cooldown {
+	if g := r.State.Grant; g != nil && !g.Cooldown {
 		metadata = forPeople(g.Meta)
 	}
+	var channels []string
+	if e.Calls {
+		channels = append(channels, s.channel(callKind, r.State.Key))
+	}
+	if e.Wakes {
+		channels = append(channels, s.channel(wakeKind, r.State.Key))
+	}
 	// The version grows over a row that was deleted and made anew, too.
-	version := max(r.version+1, r.now.Wall)
+	version := max(r.Version+1, r.Now.Wall)
 	write := statement{insertRow, []string{
-		s.prefix, key, leader(r.state), strconv.FormatInt(r.state.Token, 10), heartbeat, metadata,
-		strconv.FormatInt(version, 10), state, runs, channels,
+		s.Prefix, r.State.Key, leader(r.State), strconv.FormatInt(r.State.Token, 10), heartbeat, metadata,
+		strconv.FormatInt(version, 10), state, runs, strings.Join(channels, " "),
 	}}
-	if r.version > 0 {
-		write = statement{updateRow, append(write.args, strconv.FormatInt(r.version, 10))}
+	if r.Version > 0 {
+		write = statement{updateRow, append(write.args, strconv.FormatInt(r.Version, 10))}
 	}
 	changed, err := c.run(ctx, write)
-	if err != nil || len(changed) != 1 {
-		return false, false, err
+	switch {
+	case hasState(err, undefinedColumn): // it is the former layout, or the next save says what it is
+		if _, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: addRuns}); err != nil {
+			return false, nil, &noRuns{err}
+		}
+		return false, err, nil
+	case hasState(err, serializationFailure): // where the default isolation is not the usual one
+		return false, err, nil
+	case err != nil || len(changed) != 1:
+		return false, nil, err
 	}
-	return true, r.version == 0 && len(changed[0]) == 2 && string(changed[0][1]) == "t", nil
+	if r.Version == 0 && len(changed[0]) == 2 && string(changed[0][1]) == "t" { // it may delete others
+		s.prune(ctx, c, r.Now)
+	}
+	return true, nil, nil
 }
 
 // columns are the state without its runs, and the runs, or "" if those that are
 // there may stay.
-func (r *row) columns() (state, runs string, err error) {
-	bare := r.state
+func columns(r cas.Record) (state, runs string, err error) {
+	bare := r.State
 	bare.Runs = nil
 	text, err := json.Marshal(bare)
 	if err != nil {
 		return "", "", err
 	}
-	if slices.Equal(r.state.Runs, r.filed) {
+	if filed, _ := r.Kept.([]lease.Run); slices.Equal(r.State.Runs, filed) {
 		return string(text), "", nil
 	}
-	filed, err := json.Marshal(r.state.Runs)
+	filed, err := json.Marshal(r.State.Runs)
 	return string(text), string(filed), err
+}
+
+// create makes the table, in its present layout.
+func create(ctx context.Context, c *conn) error {
+	_, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: createTable}, statement{sql: addRuns})
+	return err
+}
+
+// names are the keys of all rows.
+func (s *Store) names(ctx context.Context, c *conn) (names []string, err error) {
+	found, err := c.run(ctx, statement{`SELECT service_name FROM leaderrun_leases WHERE prefix = $1`, []string{s.Prefix}})
+	for _, columns := range found {
+		if len(columns) != 1 {
+			return nil, errNoAnswer
+		}
+		names = append(names, string(columns[0]))
+	}
+	return names, err
 }
 
 // forPeople is a text that is JSON as JSON, and any other one as a string: not
@@ -252,68 +268,6 @@ func forPeople(meta string) string {
 	return string(text)
 }
 
-// change applies a change to the key's row, again and again while others change
-// the row in between: each time that is somebody's success.
-func (s *Store) change(ctx context.Context, ch cas.Change) (l lease.Lease, answer error) {
-	err := s.conns.do(ctx, ch.Op, func(c *conn) error {
-		unchanged, last := 0, int64(-1)
-		for {
-			r, err := s.read(ctx, c, ch.Key)
-			if err != nil {
-				return err
-			}
-			before, err := json.Marshal(r.state)
-			if err != nil {
-				return err
-			}
-			l, answer = ch.Apply(&r.state, r.now)
-			beat := ch.Beats && answer == nil // which is written even if it changes nothing else
-			after, err := json.Marshal(r.state)
-			if err != nil || bytes.Equal(before, after) && !beat {
-				return err
-			}
-			var channels []string
-			if ch.Calls || r.state.Settling != nil && r.state.Settling.Since == r.now.Up { // it begins
-				channels = append(channels, s.channel(callKind, ch.Key))
-			}
-			if ch.Wakes {
-				channels = append(channels, s.channel(wakeKind, ch.Key))
-			}
-			saved, pruning, err := s.save(ctx, c, ch.Key, r, beat, strings.Join(channels, " "))
-			if pruning {
-				s.prune(ctx, c, r.now)
-			}
-			refused := errNotSaved
-			switch {
-			case saved:
-				return nil
-			case hasState(err, undefinedColumn): // it is the former layout, or the next save says what it is
-				if _, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: addRuns}); err != nil {
-					return &noRuns{err}
-				}
-				refused = err
-			case hasState(err, serializationFailure): // where the default isolation is not the usual one
-				refused = &contended{err}
-			case err != nil:
-				return err
-			}
-			if r.version != last {
-				unchanged, last = 0, r.version
-			}
-			if unchanged++; unchanged == refusals {
-				return refused
-			}
-		}
-	})
-	if err != nil {
-		return lease.Lease{}, err
-	}
-	return l, answer
-}
-
-// refusals is how often a row that nobody has changed may refuse a change.
-const refusals = 10
-
 // deleteIdle removes rows that are idle as leasestate.Idle has it. A row's version
 // is the time of its last change, or later; an older leaderrun says not how long
 // its rows must be kept, and they stay. So does a row whose holder did not release it:
@@ -326,7 +280,7 @@ const deleteIdle = `DELETE FROM leaderrun_leases WHERE prefix = $1 AND service_n
 // added: the table does not grow for ever, and renewals take no longer. What fails
 // is left for the next time.
 func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
-	_, _ = c.run(ctx, statement{deleteIdle, []string{s.prefix, strconv.FormatInt(now.Wall, 10)}})
+	_, _ = c.run(ctx, statement{deleteIdle, []string{s.Prefix, strconv.FormatInt(now.Wall, 10)}})
 }
 
 // hasState reports whether the server answered with this SQLSTATE.

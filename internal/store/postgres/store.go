@@ -45,7 +45,6 @@ import (
 	"context"
 	"crypto/md5" // Postgres has it, too
 	"encoding/hex"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -68,9 +67,8 @@ type Options struct {
 // Store is a [lease.Store] in one database. The context is the only bound of a
 // call: one without a deadline may take as long as the network lets it.
 type Store struct {
-	cas.Verbs
-	prefix string
-	conns  *conns
+	*cas.Table[*conn]
+	conns *conns
 	// listeners are a holder's second connections. They are apart, so that listening
 	// takes none from renewals.
 	listeners *conns
@@ -96,19 +94,14 @@ func New(o Options) (*Store, error) {
 	if o.Prefix == "" {
 		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
-	s := &Store{prefix: o.Prefix, conns: newConns(o.URL, config, o.Dialer), listeners: newConns(o.URL, config, o.Dialer)}
+	s := &Store{conns: newConns(o.URL, config, o.Dialer), listeners: newConns(o.URL, config, o.Dialer)}
 	s.listeners.accepted = s.conns.accepted
-	s.Verbs = s.change
+	s.Table = cas.NewTable(cas.Table[*conn]{
+		Prefix: o.Prefix, Do: s.conns.do, Yield: s.conns.Yield, Look: s.look, Create: create, Save: s.save, Names: s.names,
+		Missing:     func(err error) bool { return hasState(err, undefinedTable) },
+		Interrupted: func(error) bool { return false },
+	})
 	return s, nil
-}
-
-// Acquire implements [lease.Store].
-func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	l, err := s.Verbs.Acquire(ctx, r)
-	if errors.As(err, new(*lease.HeldError)) {
-		s.conns.Yield()
-	}
-	return l, err
 }
 
 // early is how long before its end a wait gives its connection back. The attempt
@@ -128,8 +121,8 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	woken := false
 	err := s.listen(ctx, s.conns, "wait", wakeKind, key, func(c *conn) error {
 		// What happened before it listened is in the row.
-		r, err := s.read(ctx, c, key)
-		if err != nil || r.state.Free(r.now) {
+		r, err := s.Read(ctx, c, key)
+		if err != nil || r.State.Free(r.Now) {
 			woken = true
 			return err
 		}
@@ -157,8 +150,8 @@ func (s *Store) Listen(ctx context.Context, key string) error {
 	return s.listen(ctx, s.listeners, "listen", callKind, key, func(c *conn) error {
 		// A candidate that called before LISTEN has begun a settling. (A request to hand
 		// over stays in the row until the release: the next renewal reports it.)
-		r, err := s.read(ctx, c, key)
-		if err != nil || r.state.Settling != nil {
+		r, err := s.Read(ctx, c, key)
+		if err != nil || r.State.Settling != nil {
 			return err
 		}
 		return c.hear(context.Background())
@@ -173,7 +166,7 @@ func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, 
 	var pooled bool
 	err := conns.do(ctx, op, func(c *conn) error {
 		if !c.direct {
-			if _, err := s.read(ctx, c, key); err != nil {
+			if _, err := s.Read(ctx, c, key); err != nil {
 				return err
 			}
 		}
@@ -187,15 +180,10 @@ func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, 
 		c.notified = false
 		return then(c)
 	})
-	if pooled || isPermanent(err) { // the next acquire reports what is wrong
+	if pooled || cas.IsPermanent(err) { // the next acquire reports what is wrong
 		return lease.ErrNoWakeups
 	}
 	return err
-}
-
-func isPermanent(err error) bool {
-	var failure *lease.StoreError
-	return errors.As(err, &failure) && failure.Permanent
 }
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.
@@ -214,6 +202,6 @@ const (
 
 // channel is the name of a key's channel. Neither a prefix nor a key has a space.
 func (s *Store) channel(kind, key string) string {
-	sum := md5.Sum([]byte(s.prefix + " " + key))
+	sum := md5.Sum([]byte(s.Prefix + " " + key))
 	return kind + hex.EncodeToString(sum[:])
 }
