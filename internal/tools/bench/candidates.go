@@ -24,7 +24,7 @@ type candidates struct {
 	key    string
 	ttl    time.Duration
 	orders chan campaign.Received
-	calls  calls
+	calls  *calls
 
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -33,18 +33,36 @@ type candidates struct {
 
 // calls are what candidates have asked of the store. The first acquire and the
 // first wait of each are its arrival and do not count.
-type calls struct{ acquire, wait, renew atomic.Int64 }
+type calls struct {
+	acquire, wait, renew atomic.Int64
+
+	mu      sync.Mutex
+	renewed map[string]time.Duration // by key, when the last renewal was answered
+	took    []float64                // by renewals, in milliseconds
+}
+
+func (c *calls) noteRenewal(key string, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.renewed == nil {
+		c.renewed = map[string]time.Duration{}
+	}
+	c.renewed[key] = clock()
+	c.took = append(c.took, ms(took))
+}
 
 func (b *bench) newCandidates(key string, ttl time.Duration) (*candidates, error) {
 	store, err := b.redis.open()
 	if err != nil {
 		return nil, err
 	}
-	return &candidates{store: store, key: key, ttl: ttl, orders: make(chan campaign.Received)}, nil
+	return &candidates{store: store, key: key, ttl: ttl, orders: make(chan campaign.Received), calls: &calls{}}, nil
 }
 
 // join adds a candidate that stands by for as long as it takes.
-func (c *candidates) join(command *command) {
+func (c *candidates) join(command *command) { c.joinFor(c.key, c.store, command) }
+
+func (c *candidates) joinFor(key string, store *redis.Store, command *command) {
 	c.running.Go(func() {
 		result := campaign.Run(context.Background(), campaign.Settings{
 			Settings: elect.Settings{
@@ -52,10 +70,10 @@ func (c *candidates) join(command *command) {
 				Wait: elect.Forever, KillAfter: time.Second, LostGrace: time.Second, StopSignal: int(syscall.SIGTERM),
 			},
 			Now:       clock,
-			Request:   lease.Request{Key: c.key, TTL: c.ttl, Meta: "{}"},
+			Request:   lease.Request{Key: key, TTL: c.ttl, Meta: "{}"},
 			NewHolder: newHolder,
 			Signals:   c.orders,
-		}, &counted{Store: c.store, calls: &c.calls}, command, ignore{})
+		}, &counted{Store: store, calls: c.calls}, command, ignore{})
 		if result.Outcome != elect.Exited && result.Outcome != elect.Ordered {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -149,5 +167,10 @@ func (s *counted) Wait(ctx context.Context, key string, atMost time.Duration) er
 
 func (s *counted) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	s.calls.renew.Add(1)
-	return s.Store.Renew(ctx, l)
+	begin := clock()
+	l, err := s.Store.Renew(ctx, l)
+	if err == nil {
+		s.calls.noteRenewal(l.Key, clock()-begin)
+	}
+	return l, err
 }

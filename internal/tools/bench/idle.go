@@ -28,7 +28,7 @@ func idle(b *bench) error {
 		err = b.redis.awaitStandbys(standbys)
 	}
 	if err == nil {
-		err = count(b.redis, &holder.calls, standbys, ttl, ttls)
+		err = count(b.redis, holder.calls, standbys, ttl, ttls)
 	}
 	ended := others.end()
 	close(letGo)

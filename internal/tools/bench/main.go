@@ -19,6 +19,7 @@ import (
 type bench struct {
 	dir    string // for files of all sorts
 	rounds int
+	keys   int
 	redis  *server
 }
 
@@ -30,18 +31,22 @@ type section struct {
 
 var sections = []section{
 	{"start", "a run, beside flock and the command alone", start},
+	{"peers", "a run, beside others that lock in a store", peers},
 	{"handover", "hand-over: from the end of one command to the start of the next, beside flock", handOver},
 	{"many", "hand-over among candidates in one process", many},
 	{"idle", "commands of an idle standby", idle},
 	{"crash", "elector and guard of the holder are killed at once", crash},
 	{"crowd", "candidates that all come at one instant", crowd},
+	{"host", "many leaderruns on one host, and a large tree", host},
+	{"scale", "many keys on one server, in this process", scale},
 }
 
 func main() {
 	rounds := flag.Int("rounds", 200, "runs of each variant, and hand-overs to time")
+	keys := flag.Int("keys", 10_000, "keys of section scale, with three candidates each")
 	only := flag.String("only", "", "sections to run, separated by commas: "+strings.Join(names(), ", "))
 	flag.Parse()
-	if err := run(*rounds, *only); err != nil {
+	if err := run(*rounds, *keys, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -55,7 +60,7 @@ func names() (all []string) {
 }
 
 // run goes on to the next section when one fails.
-func run(rounds int, only string) error {
+func run(rounds, keys int, only string) error {
 	wanted := names()
 	if only != "" {
 		wanted = strings.Split(only, ",")
@@ -65,8 +70,8 @@ func run(rounds int, only string) error {
 			return fmt.Errorf("there is no section %q: -only takes %s", name, strings.Join(names(), ", "))
 		}
 	}
-	if rounds < 1 {
-		return fmt.Errorf("-rounds %d: at least 1", rounds)
+	if rounds < 1 || keys < 1 {
+		return fmt.Errorf("-rounds %d -keys %d: at least 1", rounds, keys)
 	}
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
@@ -81,7 +86,7 @@ func run(rounds int, only string) error {
 	if err := os.Setenv("LEADERRUN_STORE", redis.url()); err != nil {
 		return err
 	}
-	b := &bench{dir: dir, rounds: rounds, redis: redis}
+	b := &bench{dir: dir, rounds: rounds, keys: keys, redis: redis}
 	var failed []error
 	for _, s := range sections {
 		if !slices.Contains(wanted, s.name) {

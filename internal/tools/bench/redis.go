@@ -19,10 +19,12 @@ import (
 type server struct {
 	process    *exec.Cmd
 	host, port string
+	args       []string
 }
 
-// startRedis starts a server on a free port.
-func startRedis(dir string) (*server, error) {
+// startRedis starts a server on a free port, which keeps nothing unless settings
+// say so.
+func startRedis(dir string, settings ...string) (*server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -30,12 +32,16 @@ func startRedis(dir string) (*server, error) {
 	s := &server{}
 	s.host, s.port, _ = net.SplitHostPort(l.Addr().String())
 	l.Close()
-	s.process = exec.Command("redis-server", "--port", s.port, "--bind", s.host, "--save", "", "--appendonly", "no",
-		"--dir", dir, "--logfile", filepath.Join(dir, "redis.log"))
+	s.args = append([]string{"--port", s.port, "--bind", s.host, "--save", "", "--dir", dir, "--logfile", filepath.Join(dir, "redis.log")}, settings...)
+	return s, s.start()
+}
+
+func (s *server) start() error {
+	s.process = exec.Command("redis-server", s.args...)
 	if err := s.process.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	err = await("an answer of redis-server", func() (bool, error) {
+	err := await("an answer of redis-server", func() (bool, error) {
 		c, err := net.DialTimeout("tcp", net.JoinHostPort(s.host, s.port), time.Second)
 		if err != nil {
 			return false, nil
@@ -44,9 +50,8 @@ func startRedis(dir string) (*server, error) {
 	})
 	if err != nil {
 		s.stop()
-		return nil, err
 	}
-	return s, nil
+	return err
 }
 
 func (s *server) stop() { _ = s.process.Process.Kill(); _ = s.process.Wait() }
@@ -54,8 +59,10 @@ func (s *server) stop() { _ = s.process.Process.Kill(); _ = s.process.Wait() }
 func (s *server) url() string { return "redis://" + net.JoinHostPort(s.host, s.port) }
 
 // open returns a store as the program has it.
-func (s *server) open() (*redis.Store, error) {
-	return redis.New(redis.Options{URL: s.url(), Prefix: "leaderrun"})
+func (s *server) open() (*redis.Store, error) { return s.openAt(s.host) }
+
+func (s *server) openAt(host string) (*redis.Store, error) {
+	return redis.New(redis.Options{URL: "redis://" + net.JoinHostPort(host, s.port), Prefix: "leaderrun"})
 }
 
 // info is the answer to the server's command INFO.
@@ -100,11 +107,13 @@ func (s *server) awaitStandbys(n int) error {
 const patience = 30 * time.Second
 
 // await looks until it is so.
-func await(what string, so func() (bool, error)) error {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+func await(what string, so func() (bool, error)) error { return awaitFor(patience, what, so) }
+
+func awaitFor(atMost time.Duration, what string, so func() (bool, error)) error {
+	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if ok, err := so(); ok || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("waited %s for %s in vain", patience, what)
+	return fmt.Errorf("waited %s for %s in vain", atMost, what)
 }

@@ -140,11 +140,16 @@ func firstByte(args []string) (time.Duration, error) {
 	return took, err
 }
 
+// guardOf is the guard of an elector, which has no other child.
+func guardOf(elector *child) []int {
+	children, _ := proc.ChildrenOf(elector.pid())
+	return children[:min(1, len(children)):1]
+}
+
 // pss adds up the proportional set sizes of an elector and its guard, in MB.
 func pss(elector *child) float64 {
-	guards, _ := proc.ChildrenOf(elector.pid())
 	var sum float64
-	for _, pid := range append(guards[:min(1, len(guards)):1], elector.pid()) {
+	for _, pid := range append(guardOf(elector), elector.pid()) {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
 			continue

@@ -1,0 +1,104 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	leaders    = 200
+	leadersTTL = 15 * time.Second
+	watched    = 2 * leadersTTL
+	treeSize   = 10_000
+)
+
+// host measures what many leaderruns cost one host, what a guard costs that waits, and
+// how long a large tree takes to die.
+func host(b *bench) error {
+	if err := b.neighbours(); err != nil {
+		return err
+	}
+	return b.largeTree()
+}
+
+// neighbours has many lead beside each other, a key each.
+func (b *bench) neighbours() error {
+	var all []*child
+	defer func() { end(all...) }()
+	var memory []float64
+	for n := range leaders {
+		c, err := hold([]string{"leaderrun", "--ttl", leadersTTL.String(), "--key", fmt.Sprintf("host-%d", n), "--"})
+		if err != nil {
+			return err
+		}
+		all = append(all, c)
+		if n == 0 {
+			memory = append(memory, pss(c))
+		}
+	}
+	var sum, guards float64
+	for _, c := range all {
+		sum += pss(c)
+		guards -= guardsTime(c)
+	}
+	memory = append(memory, sum)
+	time.Sleep(watched)
+	for _, c := range all {
+		guards += guardsTime(c)
+	}
+	fmt.Printf("  memory of elector and guard, PSS in MB: alone %.1f, %d of them %.0f, each further one %.1f\n",
+		memory[0], leaders, memory[1], (memory[1]-memory[0])/(leaders-1))
+	// A renewal moves the guard's kill-by, three times per TTL.
+	const renewals = leaders * 3 * float64(watched/leadersTTL)
+	fmt.Printf("  a waiting guard's processor: %.1f µs per renewal, %.1f s in a week at a TTL of 30 s\n",
+		guards*1e6/renewals, guards/renewals*7*24*3600/10)
+	return nil
+}
+
+// guardsTime is the processor time of a run's guard so far, in seconds.
+func guardsTime(elector *child) float64 {
+	var ns float64
+	for _, pid := range guardOf(elector) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
+		_, _ = fmt.Sscan(string(text), &ns)
+	}
+	return ns / 1e9
+}
+
+// largeTree kills the elector above many processes, and waits for the last of them.
+func (b *bench) largeTree() error {
+	const fork = `for n in $(seq %d); do sleep 600 & done; echo up; wait`
+	var took []float64
+	for n := range max(1, min(b.rounds/40, 5)) {
+		cmd := exec.Command("leaderrun", "--key", fmt.Sprintf("tree-%d", n), "--", "sh", "-c", fmt.Sprintf(fork, treeSize))
+		out, err := cmd.StdoutPipe() // each process of the tree holds it open
+		if err != nil {
+			return err
+		}
+		c, err := launch(cmd)
+		if err != nil {
+			return err
+		}
+		up := make([]byte, len("up\n"))
+		if _, err := io.ReadFull(out, up); err != nil || strings.TrimSpace(string(up)) != "up" {
+			end(c)
+			return fmt.Errorf("no tree of %d processes: %q, %w", treeSize, up, err)
+		}
+		begin := clock()
+		_ = c.cmd.Process.Signal(syscall.SIGKILL)
+		_, err = io.Copy(io.Discard, out)
+		took = append(took, ms(clock()-begin))
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Printf("  elector of %d processes killed: all dead after, ms   %s\n", treeSize, summary(took))
+	return nil
+}

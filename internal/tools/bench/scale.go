@@ -1,0 +1,168 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/store/redis"
+)
+
+const (
+	scaleTTL = 30 * time.Second
+	perKey   = 3   // candidates, of which one leads
+	arrivals = 200 // candidates that come at the same time
+	longWait = 2 * time.Minute
+)
+
+// scale has many keys with three candidates each on one server, each candidate with
+// connections of its own: what a lease costs the server, how long renewals take, and
+// what becomes of the leases when the server is started again.
+func scale(b *bench) error {
+	// Two connections of a holder, one of a standby, at both ends; and as much again when
+	// they are opened anew.
+	files := uint64(b.keys*(perKey+1)*2 + 1000)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: files, Max: files}); err != nil {
+		return fmt.Errorf("%d open files: %w", files, err)
+	}
+	// An address for each candidate of a key: from one to another there are 28,000 ports.
+	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"}
+	server, err := startRedis(b.dir, slices.Concat([]string{"--appendonly", "yes", "--maxclients", fmt.Sprint(files), "--bind"}, hosts)...)
+	if err != nil {
+		return err
+	}
+	defer func() { server.stop() }()
+	c, err := b.newCandidates("", scaleTTL)
+	if err != nil {
+		return err
+	}
+	s := &crowdOfKeys{candidates: c, server: server, keys: b.keys, letGo: make(chan time.Time)}
+	err = s.arrive(hosts)
+	if err == nil {
+		err = s.steady()
+	}
+	if err == nil {
+		err = s.restart()
+	}
+	close(s.letGo) // commands end, standbys lead and end in their turn
+	return errors.Join(err, s.finish())
+}
+
+// crowdOfKeys are the candidates of many keys.
+type crowdOfKeys struct {
+	*candidates
+	server *server
+	keys   int
+	letGo  chan time.Time
+	starts atomic.Int64
+	stores []*redis.Store
+}
+
+// arrive returns when one candidate of each key leads and the others stand by.
+func (s *crowdOfKeys) arrive(hosts []string) error {
+	begin := clock()
+	for rank, host := range hosts {
+		var coming sync.WaitGroup
+		places := make(chan struct{}, arrivals)
+		for n := range s.keys {
+			store, err := s.server.openAt(host)
+			if err != nil {
+				return err
+			}
+			s.stores = append(s.stores, store)
+			leads := make(chan struct{})
+			places <- struct{}{}
+			coming.Go(func() {
+				s.joinFor(fmt.Sprintf("key-%d", n), store, &command{
+					started: sync.OnceFunc(func() { s.starts.Add(1); close(leads) }),
+					ended:   func() {},
+					over:    func() <-chan time.Time { return s.letGo },
+				})
+				if rank == 0 {
+					select {
+					case <-leads:
+					case <-time.After(patience):
+					}
+				}
+				<-places
+			})
+		}
+		coming.Wait()
+		if led := s.starts.Load(); led != int64(s.keys) {
+			return fmt.Errorf("%d of %d keys are led", led, s.keys)
+		}
+	}
+	err := awaitFor(longWait, "the standbys", func() (bool, error) {
+		i, err := s.server.info()
+		return int(i.number("blocked_clients:")) >= perKey*s.keys, err
+	})
+	fmt.Printf("  %d keys with %d candidates each: all lead or stand by after %.1f s\n", s.keys, perKey, (clock() - begin).Seconds())
+	return err
+}
+
+// steady measures while nothing happens.
+func (s *crowdOfKeys) steady() error {
+	const ttls = 2
+	before, err := s.server.info()
+	if err != nil {
+		return err
+	}
+	s.calls.mu.Lock()
+	s.calls.took = nil
+	s.calls.mu.Unlock()
+	time.Sleep(ttls * scaleTTL)
+	after, err := s.server.info()
+	if err != nil {
+		return err
+	}
+	per := func(field string) float64 { return (after.number(field) - before.number(field)) / float64(s.keys*ttls) }
+	s.calls.mu.Lock()
+	took := slices.Clone(s.calls.took)
+	s.calls.mu.Unlock()
+	fmt.Printf("  per lease and TTL of %s, its standbys included: %.1f commands, %.1f kB in, %.1f kB out, %.0f µs of the server's processor; %.0f MB of its memory\n",
+		scaleTTL, per("total_commands_processed:"), per("total_net_input_bytes:")/1000, per("total_net_output_bytes:")/1000,
+		(after.cpu()-before.cpu())*1e6/float64(s.keys*ttls), after.number("used_memory_rss:")/1e6)
+	fmt.Printf("  %d renewals, ms   %s   99.9 %% within %.1f\n", len(took), summary(took), at(took, 0.999))
+	return nil
+}
+
+// restart ends the server in good order and starts it again.
+func (s *crowdOfKeys) restart() error {
+	begin := clock()
+	if err := s.server.process.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	_ = s.server.process.Wait()
+	if err := s.server.start(); err != nil {
+		return err
+	}
+	back := clock()
+	err := awaitFor(longWait, "a renewal of every lease", func() (bool, error) {
+		s.calls.mu.Lock()
+		defer s.calls.mu.Unlock()
+		late := 0
+		for _, at := range s.calls.renewed {
+			if at < back {
+				late++
+			}
+		}
+		return late == 0 && len(s.calls.renewed) == s.keys, nil
+	})
+	fmt.Printf("  the server is started again, which takes %.1f s; all are renewed %.1f s later; %d leases are lost\n",
+		(back - begin).Seconds(), (clock() - back).Seconds(), s.starts.Load()-int64(s.keys))
+	return err
+}
+
+func (s *crowdOfKeys) finish() error {
+	err := s.end()
+	for _, store := range s.stores {
+		err = errors.Join(err, store.Close())
+	}
+	return err
+}
