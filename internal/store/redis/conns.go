@@ -68,7 +68,7 @@ func newConns(db int, who func(*target) (user, password string), dial func(conte
 		// pool dial on its own, in the background.
 		PoolSize:         2,
 		PipelinePoolSize: -1,
-		ReadBufferSize:   4 << 10, WriteBufferSize: 24 << 10, // the longest request has 17 kB
+		ReadBufferSize:   4 << 10, WriteBufferSize: 12 << 10, // the longest request has 10 kB
 	}}
 }
 
