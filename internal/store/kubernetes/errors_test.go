@@ -3,9 +3,7 @@
 package kubernetes
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -29,10 +27,7 @@ func TestNobodyAnswers(t *testing.T) {
 	calls := networktest.CallsOf(at(t, "127.0.0.1:1", refusing.Dial))
 	networktest.WantRefused(t, calls, "Kubernetes at 127.0.0.1:1")
 	networktest.TryOnce(t, calls, refusing.Dials)
-	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", func(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) error {
-		_, err := at(t, "h:443", dial).Acquire(bounded(t), request("k"))
-		return err
-	})
+	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", func(dial network.Dial) networktest.Store { return at(t, "h:443", dial) })
 }
 
 // What stands at the address may be no API server, or one that cannot answer now.

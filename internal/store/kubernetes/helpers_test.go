@@ -53,11 +53,7 @@ func openAs(t *testing.T, kubeconfig string, o Options) *Store {
 	t.Helper()
 	o.Prefix = prefix
 	s, err := open(o, place{files: []string{kubeconfig}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return networktest.Opened(t, s, err)
 }
 
 // What the tests of all stores use that are reached by a network.

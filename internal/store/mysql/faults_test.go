@@ -14,74 +14,28 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
-	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// calls are those that ask the server.
-func calls(s *Store) networktest.Calls {
-	all := networktest.CallsOf(s)
-	all["listen"] = func(ctx context.Context) error { return s.Listen(ctx, "k") }
-	return all
-}
-
-func acquire(t *testing.T, s *Store) error {
-	t.Helper()
-	l, err := s.Acquire(bounded(t), request("k"))
-	if err == nil {
-		t.Fatalf("granted %+v", l)
-	}
-	return err
-}
-
 func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "mysql at h:3306", func(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) error {
-		return acquire(t, openWith(t, Options{URL: "mysql://cron:sesame@h/db", Dialer: dial}))
+	networktest.WantNamesLookedUp(t, "mysql at h:3306", func(dial network.Dial) networktest.Store {
+		return openWith(t, Options{URL: "mysql://cron:sesame@h/db", Dialer: dial})
 	})
 }
 
 func TestEveryCallTriesOnce(t *testing.T) {
 	var refusing networktest.Refusing
 	refused := openWith(t, Options{URL: "mysql://cron@h/db", Dialer: refusing.Dial})
-	networktest.TryOnce(t, calls(refused), refusing.Dials)
+	networktest.TryOnce(t, networktest.CallsOf(refused), refusing.Dials)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
 	b := newBackend(t)
-	proxy, err := faultnet.Listen(b.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	through := func(addr string) *Store {
+	networktest.AllEndWithContext(t, networktest.Silent(t, b.Addr, b.Stop, b.Cont, func(addr string) *Store {
 		return openWith(t, Options{URL: "mysql://admin:s3cret@" + addr + "/jobs"})
-	}
-	warm, hole := b.open(t), through(proxy.Addr())
-	grant(t, warm, request("warm"))
-	grant(t, hole, request("hole"))
-	b.Stop()
-	t.Cleanup(b.Cont)
-	if err := proxy.Set(faultnet.Swallow); err != nil {
-		t.Fatal(err)
-	}
-	stores := map[string]*Store{
-		"accepts and never answers": through(networktest.NeverAnswers(t)),
-		"packets vanish":            through(networktest.PacketsVanish(t)),
-		"frozen, new connection":    b.open(t),
-		"frozen, warm connection":   warm,
-		"black hole":                hole,
-	}
-	t.Run("stores", func(t *testing.T) {
-		for name, s := range stores {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				networktest.EndWithContext(t, calls(s))
-			})
-		}
-	})
+	}), networktest.CallsOf)
 }
 
 // What a real server refuses, and what is made of it.
@@ -111,7 +65,7 @@ func TestServerRefuses(t *testing.T) {
 			b.do(t, "SET GLOBAL read_only = 0; DROP TABLE IF EXISTS leaderrun_leases; DROP USER IF EXISTS cron; CREATE USER cron IDENTIFIED BY 'sesame'; "+c.prepare)
 			url := b.URL
 			if c.user != "" {
-				url = b.as(t, c.user)
+				url = networktest.As(t, b.URL, c.user)
 			}
 			if c.database != "" {
 				url = strings.Replace(url, "/jobs", "/"+c.database, 1)
@@ -168,48 +122,14 @@ func TestClose(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	grant(t, s, request("k"))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for op, call := range calls(s) {
-		var failure *lease.StoreError
-		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, network.ErrClosed) {
-			t.Errorf("%s after close: %v", op, err)
-		}
-	}
+	networktest.WantClosed(t, s, networktest.CallsOf(s))
 	awaits(t, "end of the connections", func() bool { return b.sessions(t) == "0" })
 }
 
-// What was read of a row must not be written to another one with the same name.
 func TestRowMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	s := b.open(t)
-	remove := func() { b.do(t, "DELETE FROM leaderrun_leases") }
-	for name, change := range map[string]func(){
-		"changed":   func() { b.do(t, "UPDATE leaderrun_leases SET version = version + 1") },
-		"removed":   remove,
-		"made anew": func() { remove(); grant(t, b.open(t), request("k")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			grant(t, s, request("k"))
-			err := s.conns.do(bounded(t), "test", func(c *conn) error {
-				r, err := s.Read(bounded(t), c, "k")
-				if err != nil {
-					return err
-				}
-				change()
-				if saved, _, err := s.save(bounded(t), c, r, cas.Effect{}); saved || err != nil {
-					t.Errorf("saved %t, %v", saved, err)
-				}
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-			remove()
-		})
-	}
+	networktest.RowMadeAnew(t, b.open(t).Table, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
 }
 
 // A row that another transaction locks costs a renewal a second, and its error names
@@ -286,8 +206,6 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A password is changed while a command runs. Until both sides have the new one there is
-// no answer; at the first contact a wrong one needs a person.
 func TestPasswordIsReadAgain(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -300,18 +218,11 @@ func TestPasswordIsReadAgain(t *testing.T) {
 		}
 	}
 	write("sesame")
-	url := "mysql://cron:file:" + strings.ReplaceAll(file, "/", "%2F") + "@" + b.Addr + "/jobs"
-	s := openWith(t, Options{URL: url})
-	l := grant(t, s, request("k"))
-	b.do(t, "ALTER USER cron IDENTIFIED BY 's3cret'; KILL USER cron")
-	_, _ = s.Renew(bounded(t), l) // it finds the end of its connection
-	_, err := s.Renew(bounded(t), l)
-	networktest.WantError(t, err, false, "(1045)", "password")
-	networktest.WantError(t, acquire(t, openWith(t, Options{URL: url})), true, "(1045)", "password")
-	write("s3cret")
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Error(err)
+	open := func() networktest.Store {
+		return openWith(t, Options{URL: "mysql://cron:file:" + strings.ReplaceAll(file, "/", "%2F") + "@" + b.Addr + "/jobs"})
 	}
+	spoil := func() { b.do(t, "ALTER USER cron IDENTIFIED BY 's3cret'; KILL USER cron") }
+	networktest.LoginIsReadAgain(t, open, spoil, func() { write("s3cret") }, "(1045)", "password")
 }
 
 // Whatever the server's defaults are, a statement is a transaction of its own.
@@ -360,17 +271,7 @@ func TestHostileAnswers(t *testing.T) {
 					_, _ = c.Write([]byte(text))
 				}
 			})
-			s := openWith(t, Options{URL: "mysql://cron:sesame@" + addr + "/db"})
-			for op, call := range calls(s) {
-				err := call(bounded(t))
-				if (op == "wait" || op == "listen") && errors.Is(err, lease.ErrNoWakeups) {
-					continue
-				}
-				if !errors.As(err, new(*lease.StoreError)) {
-					t.Errorf("%s: error %#v, want a *StoreError", op, err)
-				}
-				networktest.ForPeople(t, fmt.Sprint(err), "")
-			}
+			networktest.WantNoAnswers(t, openWith(t, Options{URL: "mysql://cron:sesame@" + addr + "/db"}))
 		})
 	}
 }

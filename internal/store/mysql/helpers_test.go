@@ -3,7 +3,6 @@
 package mysql
 
 import (
-	"net/url"
 	"strings"
 	"testing"
 
@@ -26,26 +25,11 @@ func (b backend) open(t *testing.T) *Store {
 	return openWith(t, Options{URL: b.URL})
 }
 
-// as is the server's URL for another user, whose password is sesame.
-func (b backend) as(t *testing.T, name string) string {
-	t.Helper()
-	u, err := url.Parse(b.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.User = url.UserPassword(name, "sesame")
-	return u.String()
-}
-
 func openWith(t *testing.T, o Options) *Store {
 	t.Helper()
 	o.Prefix = prefix
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return networktest.Opened(t, s, err)
 }
 
 // What the tests of all stores use that are reached by a network.

@@ -26,37 +26,11 @@ func asleep(t *testing.T, b backend, s *Store, kind string, call func() error) <
 func TestStandbyHasOneConnection(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	holder := b.open(t)
 	var w networktest.Wire
 	standby := openWith(t, Options{URL: b.URL, Dialer: w.Dial})
-	for round := range 3 {
-		l := grant(t, holder, request("k"))
-		r := request("k")
-		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
-			t.Fatal(err)
-		}
-		over := asleep(t, b, standby, wakeKind, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
-		began := time.Now()
-		if err := holder.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
-		if err := endOf(t, over); err != nil || time.Since(began) > again*9/10 {
-			t.Errorf("round %d: over after %s: %v", round, time.Since(began), err)
-		}
-		if err := standby.Release(bounded(t), grant(t, standby, r), lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// What woke it before does not wake it again.
-	grant(t, holder, request("k"))
-	const atMost = 200 * time.Millisecond
-	began := time.Now()
-	if err := standby.Wait(bounded(t), "k", atMost); err != nil || time.Since(began) < atMost {
-		t.Errorf("over after %s: %v", time.Since(began), err)
-	}
-	if n := w.Dials(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
-	}
+	networktest.StandbyHasOneConnection(t, b.open(t), standby, &w, again*9/10, func(call func() error) <-chan error {
+		return asleep(t, b, standby, wakeKind, call)
+	})
 }
 
 // Who cannot be interrupted, here because its user is another one, looks by itself.
@@ -64,7 +38,7 @@ func TestStandbyOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	b.do(t, "CREATE USER cron IDENTIFIED BY 'sesame'; GRANT ALL ON jobs.* TO cron")
-	holder, standby := openWith(t, Options{URL: b.as(t, "cron")}), b.open(t)
+	holder, standby := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}), b.open(t)
 	l := grant(t, holder, request("k"))
 	over := asleep(t, b, standby, wakeKind, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
 	if err := holder.Release(bounded(t), l, lease.Result{}); err != nil {
@@ -150,13 +124,13 @@ func TestNoConnectionIsLeft(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	b.do(t, createTable+"; CREATE USER cron IDENTIFIED BY 'sesame' WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON jobs.* TO cron")
-	leader := openWith(t, Options{URL: b.as(t, "cron")})
+	leader := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
 	l := grant(t, leader, request("k"))
 	networktest.WantError(t, leader.Listen(bounded(t), "k"), false, "(1226)", "max_connections")
 	if _, err := leader.Renew(bounded(t), l); err != nil {
 		t.Errorf("renew: %v", err)
 	}
-	standby := openWith(t, Options{URL: b.as(t, "cron")})
+	standby := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
 	if err := standby.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
 		t.Errorf("wait: %v, want ErrNoWakeups", err)
 	}

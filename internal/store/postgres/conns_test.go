@@ -14,14 +14,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
-	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // A round trip begins where something is sent after something was received. The
 // handshake of TCP is not counted.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
-	files := newCertificates(t).shown(t, "server")
+	files := shown(t, script.NewCertificates(t, t.TempDir()), "server")
 	files["pg_hba.conf"] = "host all trusted 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 	b := agedBackend(t, files, "ssl=on")
 	b.do(t, createTable+"; CREATE ROLE trusted LOGIN; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO trusted, cron")
@@ -38,7 +38,7 @@ func TestRoundTrips(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var w networktest.Wire
-			s := openWith(t, Options{URL: b.as(t, c.user) + c.parameters, Dialer: w.Dial})
+			s := openWith(t, Options{URL: networktest.As(t, b.URL, c.user) + c.parameters, Dialer: w.Dial})
 			r := request(strings.ReplaceAll(c.name, " ", "-"))
 			trips := func(what string, want int, call func() error) {
 				t.Helper()
@@ -71,47 +71,21 @@ func TestRoundTrips(t *testing.T) {
 func TestEveryCallTriesOnce(t *testing.T) {
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "postgres://cron@" + networktest.Answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.Dial})
-	networktest.TryOnce(t, calls(s), hangsUp.Used)
+	networktest.TryOnce(t, networktest.CallsOf(s), hangsUp.Used)
 	var refusing networktest.Refusing
 	refused := openWith(t, Options{URL: "postgres://cron@h/db?sslmode=disable", Dialer: refusing.Dial})
-	networktest.TryOnce(t, calls(refused), refusing.Dials)
+	networktest.TryOnce(t, networktest.CallsOf(refused), refusing.Dials)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
 	b := newBackend(t)
-	proxy, err := faultnet.Listen(b.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	through := func(addr string) *Store {
+	open := func(addr string) *Store {
 		return openWith(t, Options{URL: "postgres://postgres:s3cret@" + addr + "/postgres"})
 	}
-	warm, hole := b.open(t), through(proxy.Addr())
-	grant(t, warm, request("warm"))
-	grant(t, hole, request("hole"))
-	b.Stop()
-	t.Cleanup(b.Cont)
-	if err := proxy.Set(faultnet.Swallow); err != nil {
-		t.Fatal(err)
-	}
-	stores := map[string]*Store{
-		"accepts and never answers": through(networktest.NeverAnswers(t)),
-		"packets vanish":            through(networktest.PacketsVanish(t)),
-		"frozen, new connection":    b.open(t),
-		"frozen, warm connection":   warm,
-		"black hole":                hole,
-		"two hosts, both silent":    through(networktest.NeverAnswers(t) + "," + networktest.NeverAnswers(t)),
-	}
+	stores := networktest.Silent(t, b.Addr, b.Stop, b.Cont, open)
+	stores["two hosts, both silent"] = open(networktest.NeverAnswers(t) + "," + networktest.NeverAnswers(t))
 	before := runtime.NumGoroutine()
-	t.Run("stores", func(t *testing.T) {
-		for name, s := range stores {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				networktest.EndWithContext(t, calls(s))
-			})
-		}
-	})
+	networktest.AllEndWithContext(t, stores, networktest.CallsOf)
 	// The client would go on for 15 seconds.
 	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+2; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -119,13 +93,6 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 			t.Fatalf("%d goroutines, %d before the calls:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
-}
-
-// calls are those that ask the server.
-func calls(s *Store) networktest.Calls {
-	all := networktest.CallsOf(s)
-	all["listen"] = func(ctx context.Context) error { return s.Listen(ctx, "k") }
-	return all
 }
 
 // A dead host before the living one takes a part of the time only.
@@ -241,20 +208,9 @@ func TestClose(t *testing.T) {
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	networktest.WantClosed(t, s, networktest.CallsOf(s))
 	if err := <-waited; err != nil && !errors.Is(err, network.ErrClosed) {
 		t.Errorf("the wait that was under way: %v", err)
-	}
-	for op, call := range calls(s) {
-		var failure *lease.StoreError
-		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, network.ErrClosed) {
-			t.Errorf("%s after close: %v", op, err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("closed again: %v", err)
 	}
 	awaits(t, "end of the connections", func() bool { return connections() == "0" })
 }
@@ -265,7 +221,7 @@ func TestConnections(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	b.do(t, createTable+"; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO cron")
-	as := func() *Store { return openWith(t, Options{URL: b.as(t, "cron")}) }
+	as := func() *Store { return openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}) }
 	connected := func() string {
 		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
 	}

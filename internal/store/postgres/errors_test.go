@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,30 +14,22 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
-
-func acquire(t *testing.T, s *Store) error {
-	t.Helper()
-	l, err := s.Acquire(bounded(t), request("k"))
-	if err == nil {
-		t.Fatalf("granted %+v", l)
-	}
-	return err
-}
 
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	b.Kill()
 	s := b.open(t)
-	networktest.WantRefused(t, calls(s), "postgres at "+b.Addr)
+	networktest.WantRefused(t, networktest.CallsOf(s), "postgres at "+b.Addr)
 }
 
 func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "postgres at h:5432", func(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) error {
-		return acquire(t, openWith(t, Options{URL: "postgres://cron:sesame@h/db", Dialer: dial}))
+	networktest.WantNamesLookedUp(t, "postgres at h:5432", func(dial network.Dial) networktest.Store {
+		return openWith(t, Options{URL: "postgres://cron:sesame@h/db", Dialer: dial})
 	})
 }
 
@@ -92,14 +83,14 @@ func TestServerRefuses(t *testing.T) {
 			}
 			address := b.in(db).URL
 			if c.user != "" {
-				address = b.in(db).as(t, c.user)
+				address = networktest.As(t, b.in(db).URL, c.user)
 			}
 			if c.database != "" {
 				address = strings.ReplaceAll(address, "/"+db, "/"+c.database)
 			}
 			s := openWith(t, Options{URL: address})
 			for range 2 {
-				err := acquire(t, s)
+				err := networktest.Refused(t, s)
 				networktest.WantError(t, err, c.permanent, c.says, c.hint)
 				if !strings.HasPrefix(err.Error(), "acquire: postgres at "+b.Addr+": ") {
 					t.Errorf("does not begin with what failed: %v", err)
@@ -119,7 +110,7 @@ func (b backend) in(database string) backend {
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	replica := script.StartPostgres(t, map[string]string{"standby.signal": ""})
-	networktest.WantError(t, acquire(t, openWith(t, Options{URL: replica.URL})), false, "read-only", "name the server that takes writes")
+	networktest.WantError(t, networktest.Refused(t, openWith(t, Options{URL: replica.URL})), false, "read-only", "name the server that takes writes")
 
 	// One that has the table, too, and the server that it could follow.
 	b := newBackend(t)
@@ -134,12 +125,12 @@ func TestReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Restart()
-	all := calls(b.open(t))
+	all := networktest.CallsOf(b.open(t))
 	for _, op := range []string{"acquire", "renew", "release", "wait", "listen"} { // others may only read
 		err := all[op](bounded(t))
 		networktest.WantError(t, err, false, op+": postgres at "+b.Addr+": it is a replica", "name the server that takes writes")
 	}
-	networktest.WantError(t, acquire(t, openWith(t, Options{URL: both})), false, "it is a replica", "name the server that takes writes")
+	networktest.WantError(t, networktest.Refused(t, openWith(t, Options{URL: both})), false, "it is a replica", "name the server that takes writes")
 }
 
 // What a real server says only in states that are hard to bring about.
@@ -156,7 +147,7 @@ func TestServerIsUnwell(t *testing.T) {
 		t.Run(c.state, func(t *testing.T) {
 			body := "SFATAL\x00C" + c.state + "\x00M" + c.text + "\x00\x00"
 			s := openWith(t, Options{URL: "postgres://cron:sesame@" + networktest.Answering(t, "E\x00\x00\x00"+string([]byte{byte(4 + len(body))})+body) + "/db?sslmode=disable"})
-			networktest.WantError(t, acquire(t, s), false, c.text+" ("+c.state+")", c.hint)
+			networktest.WantError(t, networktest.Refused(t, s), false, c.text+" ("+c.state+")", c.hint)
 		})
 	}
 }
@@ -173,7 +164,7 @@ func TestLeastRights(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	s := openWith(t, Options{URL: b.as(t, "cron")})
+	s := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
 	r := request("k")
 	r.MinHold, r.Period, r.Tries, r.Meta = time.Second, time.Hour, 3, "{}"
 	l := grant(t, s, r)
@@ -243,19 +234,7 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(fmt.Sprintf("%.30q", answer), func(t *testing.T) {
 			for _, answers := range [][]string{{answer}, {hello, answer}} {
 				s := openWith(t, Options{URL: "postgres://cron:sesame@" + networktest.Answering(t, answers...) + "/db?sslmode=disable"})
-				for op, call := range calls(s) {
-					err := call(bounded(t))
-					if op == "wait" || op == "listen" {
-						if errors.Is(err, lease.ErrNoWakeups) {
-							continue
-						}
-					}
-					var failure *lease.StoreError
-					if !errors.As(err, &failure) {
-						t.Errorf("%s: error %#v, want a *StoreError", op, err)
-					}
-					networktest.ForPeople(t, fmt.Sprint(err), "")
-				}
+				networktest.WantNoAnswers(t, s)
 			}
 		})
 	}

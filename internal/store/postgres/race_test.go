@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
@@ -88,36 +87,10 @@ func TestManyMakeTheTableAtOnce(t *testing.T) {
 	}
 }
 
-// What was read of a row must not be written to another one with the same name.
 func TestRowMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	s := b.open(t)
-	remove := func() { b.do(t, "DELETE FROM leaderrun_leases") }
-	for name, change := range map[string]func(){
-		"changed":   func() { b.do(t, "UPDATE leaderrun_leases SET version = version + 1") },
-		"removed":   remove,
-		"made anew": func() { remove(); grant(t, b.open(t), request("k")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			grant(t, s, request("k"))
-			err := s.conns.do(bounded(t), "test", func(c *conn) error {
-				r, err := s.Read(bounded(t), c, "k")
-				if err != nil {
-					return err
-				}
-				change()
-				if saved, _, err := s.save(bounded(t), c, r, cas.Effect{}); saved || err != nil {
-					t.Errorf("saved %t, %v", saved, err)
-				}
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-			remove()
-		})
-	}
+	networktest.RowMadeAnew(t, b.open(t).Table, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
 }
 
 // A request that waits for a lock ends in the server, too, and its error names the cause.

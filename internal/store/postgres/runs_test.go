@@ -172,7 +172,7 @@ func TestIdleRowsAreForgotten(t *testing.T) {
 	}
 
 	b.do(t, "CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT SELECT, INSERT, UPDATE ON leaderrun_leases TO cron")
-	run(t, openWith(t, Options{URL: b.as(t, "cron")}), request("a"))
+	run(t, openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}), request("a"))
 	if got, want := rows(), "a former given-up held old quarterly young"; got != want {
 		t.Errorf("without the right to delete: %s, want %s", got, want)
 	}

@@ -32,36 +32,11 @@ func waiting(t *testing.T, w *networktest.Wire, call func() error) <-chan error 
 func TestStandbyHasOneConnection(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	holder := b.open(t)
 	var w networktest.Wire
 	standby := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
-	for round := range 3 {
-		l := grant(t, holder, request("k"))
-		r := request("k")
-		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
-			t.Fatal(err)
-		}
-		over := waiting(t, &w, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
-		if err := holder.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
-		if err := endOf(t, over); err != nil {
-			t.Errorf("round %d: %v", round, err)
-		}
-		if err := standby.Release(bounded(t), grant(t, standby, r), lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// What woke it before does not wake it again.
-	grant(t, holder, request("k"))
-	const atMost = 200 * time.Millisecond
-	began := time.Now()
-	if err := standby.Wait(bounded(t), "k", atMost); err != nil || time.Since(began) < atMost {
-		t.Errorf("over after %s: %v", time.Since(began), err)
-	}
-	if n := w.Dials(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
-	}
+	networktest.StandbyHasOneConnection(t, b.open(t), standby, &w, patience, func(call func() error) <-chan error {
+		return waiting(t, &w, call)
+	})
 }
 
 // The attempt that comes when a wait is over finds its connection idle. A busy
@@ -201,9 +176,9 @@ func TestNoConnectionIsLeft(t *testing.T) {
 	b := newBackend(t, "max_connections=6", "superuser_reserved_connections=3")
 	b.do(t, createTable+"; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO cron")
 	for range 3 {
-		grant(t, openWith(t, Options{URL: b.as(t, "cron")}), request(fmt.Sprint(time.Now().UnixNano())))
+		grant(t, openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}), request(fmt.Sprint(time.Now().UnixNano())))
 	}
-	s := openWith(t, Options{URL: b.as(t, "cron")})
+	s := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
 	if err := s.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
 		t.Errorf("wait: %v, want ErrNoWakeups", err)
 	}

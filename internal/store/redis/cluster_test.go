@@ -279,7 +279,7 @@ func TestNoCluster(t *testing.T) {
 		{networktest.Answering(t, greeting, "+OK\r\n"), false, false, "no Redis: ", "look at its log"},
 	} {
 		t.Run(c.addrs, func(t *testing.T) {
-			err := acquire(t, openCluster(t, c.addrs))
+			err := networktest.Refused(t, openCluster(t, c.addrs))
 			networktest.WantError(t, err, c.permanent, c.says, c.hint)
 			if failure, _ := errors.AsType[*lease.StoreError](err); failure.Refused != c.refused {
 				t.Errorf("refused %t: %v", failure.Refused, err)
@@ -297,12 +297,12 @@ func TestNodesDisagree(t *testing.T) {
 	moved := func() string { asked.Add(1); return "-MOVED 1 " + other + "\r\n" }
 	one := speaking(t, clusterGreeting, moved)
 	other = speaking(t, clusterGreeting, func() string { asked.Add(1); return "-MOVED 1 " + one + "\r\n" })
-	networktest.WantError(t, acquire(t, openCluster(t, one)), false, "MOVED 1 ", "CLUSTER NODES")
+	networktest.WantError(t, networktest.Refused(t, openCluster(t, one)), false, "MOVED 1 ", "CLUSTER NODES")
 	if n := asked.Load(); n != 1+1+maxMoves {
 		t.Errorf("%d calls", n)
 	}
 	asked.Store(0)
-	if networktest.WantError(t, acquire(t, open(t, one)), true, "MOVED 1 ", "redis-cluster://HOST"); asked.Load() != 1 {
+	if networktest.WantError(t, networktest.Refused(t, open(t, one)), true, "MOVED 1 ", "redis-cluster://HOST"); asked.Load() != 1 {
 		t.Errorf("%d calls of a single server", asked.Load())
 	}
 }
@@ -316,7 +316,7 @@ func TestAnotherNodeIsAsked(t *testing.T) {
 		return speaking(t, clusterGreeting, func() string { return "-MOVED 1 " + to + "\r\n" })
 	}
 	s := openCluster(t, moved(dead.Addr)+","+moved(b.addr))
-	networktest.WantError(t, acquire(t, s), false, "redis at "+dead.Addr+": connection refused", "another takes its place")
+	networktest.WantError(t, networktest.Refused(t, s), false, "redis at "+dead.Addr+": connection refused", "another takes its place")
 	grant(t, s, request("k"))
 }
 

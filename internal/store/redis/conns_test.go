@@ -15,7 +15,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -73,22 +72,7 @@ func TestEveryCallTriesOnce(t *testing.T) {
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
 	frozen := script.StartRedis(t)
-	warm := open(t, frozen.Addr)
-	grant(t, warm, request("warm"))
-	frozen.Stop()
-	t.Cleanup(frozen.Cont)
-
-	for name, s := range map[string]*Store{
-		"accepts and never answers": open(t, networktest.NeverAnswers(t)),
-		"packets vanish":            open(t, networktest.PacketsVanish(t)),
-		"frozen, new connection":    open(t, frozen.Addr),
-		"frozen, warm connection":   warm,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			networktest.EndWithContext(t, calls(s))
-		})
-	}
+	networktest.AllEndWithContext(t, networktest.Silent(t, frozen.Addr, frozen.Stop, frozen.Cont, func(addr string) *Store { return open(t, addr) }), calls)
 }
 
 // calls are those that ask the server.
@@ -170,23 +154,10 @@ func TestClose(t *testing.T) {
 	for !strings.Contains(b.do(t, "CLIENT", "LIST").(string), "cmd=blpop") {
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	networktest.WantClosed(t, s, calls(s))
 	if err := <-waited; err != nil {
 		t.Errorf("the wait that was under way: %v", err)
 	}
-	for op, call := range calls(s) {
-		var failure *lease.StoreError
-		if err := call(t.Context()); !errors.As(err, &failure) || !errors.Is(err, network.ErrClosed) {
-			t.Errorf("%s after close: %v", op, err)
-		}
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("closed again: %v", err)
-		}
-	}()
 	clients := ""
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if clients = b.do(t, "CLIENT", "LIST").(string); strings.Count(clients, "\n") == 1 {

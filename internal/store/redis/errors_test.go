@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,18 +11,10 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
-
-func acquire(t *testing.T, s *Store) error {
-	t.Helper()
-	l, err := s.Acquire(bounded(t), request("k"))
-	if err == nil {
-		t.Fatalf("granted %+v", l)
-	}
-	return err
-}
 
 func TestNobodyListens(t *testing.T) {
 	server := script.StartRedis(t)
@@ -33,8 +24,8 @@ func TestNobodyListens(t *testing.T) {
 }
 
 func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "redis at h:6379", func(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) error {
-		return acquire(t, openWith(t, Options{URL: "redis://:sesame@h", Prefix: prefix, Dialer: dial}))
+	networktest.WantNamesLookedUp(t, "redis at h:6379", func(dial network.Dial) networktest.Store {
+		return openWith(t, Options{URL: "redis://:sesame@h", Prefix: prefix, Dialer: dial})
 	})
 }
 
@@ -79,7 +70,7 @@ func TestServerRefuses(t *testing.T) {
 			}
 			s := open(t, c.user+server.Addr+c.path)
 			for range 2 {
-				err := acquire(t, s)
+				err := networktest.Refused(t, s)
 				networktest.WantError(t, err, c.permanent, c.says, c.hint)
 				if !strings.HasPrefix(err.Error(), "acquire: redis at "+server.Addr+": ") {
 					t.Errorf("does not begin with what failed: %v", err)
@@ -118,7 +109,7 @@ func TestServerIsUnwell(t *testing.T) {
 			if answer != "" {
 				answer += "\r\n"
 			}
-			networktest.WantError(t, acquire(t, open(t, networktest.Answering(t, greeting, answer))), c.permanent, c.says, c.hint)
+			networktest.WantError(t, networktest.Refused(t, open(t, networktest.Answering(t, greeting, answer))), c.permanent, c.says, c.hint)
 		})
 	}
 }
@@ -191,7 +182,7 @@ func TestDiskFull(t *testing.T) {
 	for !strings.Contains(b.do(t, "INFO", "persistence").(string), "rdb_last_bgsave_status:err") {
 		time.Sleep(5 * time.Millisecond)
 	}
-	networktest.WantError(t, acquire(t, open(t, server.Addr)), false, "MISCONF", "its disk")
+	networktest.WantError(t, networktest.Refused(t, open(t, server.Addr)), false, "MISCONF", "its disk")
 }
 
 // The rights that the hint names are enough for all verbs.

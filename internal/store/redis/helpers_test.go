@@ -81,11 +81,7 @@ func open(t *testing.T, addr string) *Store {
 func openWith(t *testing.T, o Options) *Store {
 	t.Helper()
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return networktest.Opened(t, s, err)
 }
 
 // What the tests of all stores use that are reached by a network.

@@ -226,7 +226,7 @@ func TestSentinelPasswords(t *testing.T) {
 		t.Run(c.user+c.parameters, func(t *testing.T) {
 			s := openWith(t, Options{URL: "redis-sentinel://" + c.user + set.Addrs() + "/mymaster" + c.parameters, Prefix: prefix})
 			if c.says != "" {
-				networktest.WantError(t, acquire(t, s), true, c.says, c.hint)
+				networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
 				return
 			}
 			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
@@ -247,12 +247,12 @@ func TestSentinelsOverTLS(t *testing.T) {
 		t.Error(err)
 	}
 	refused := openWith(t, Options{URL: url, Prefix: prefix})
-	err := acquire(t, refused)
+	err := networktest.Refused(t, refused)
 	for range 9 { // one that has not answered in time has not refused yet
 		if store := new(lease.StoreError); errors.As(err, &store) && store.Permanent {
 			break
 		}
-		err = acquire(t, refused)
+		err = networktest.Refused(t, refused)
 	}
 	networktest.WantError(t, err, true, "sentinel at 127.0.0.1:", "ca=FILE")
 	if !strings.Contains(err.Error(), "not signed by a CA that this host trusts (3 were asked)") {
@@ -373,5 +373,5 @@ func TestServerIsDemoted(t *testing.T) {
 func TestSentinelNamedAsServer(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 0, script.Servers{})
-	networktest.WantError(t, acquire(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
+	networktest.WantError(t, networktest.Refused(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
 }

@@ -61,7 +61,7 @@ func TestTLS(t *testing.T) {
 			b.do(t, "CONFIG", "SET", "tls-cert-file", certs.File(shows+".pem"), "tls-key-file", certs.File(shows+".key"), "tls-auth-clients", wants)
 			s := openWith(t, Options{URL: c.url, Prefix: prefix})
 			if c.says != "" {
-				networktest.WantError(t, acquire(t, s), true, c.says, c.hint)
+				networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
 				return
 			}
 			if s.insecure() != strings.Contains(c.url, "insecure=true") {
@@ -99,7 +99,7 @@ func TestAlertBeforeTheFirstRequest(t *testing.T) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		return &resetConn{Conn: c, closed: closed}, err
 	}})
-	networktest.WantError(t, acquire(t, s), true, "it refuses this side of TLS: certificate required", "cert=FILE&key=FILE")
+	networktest.WantError(t, networktest.Refused(t, s), true, "it refuses this side of TLS: certificate required", "cert=FILE&key=FILE")
 }
 
 // resetConn fails as the kernel does when its peer has hung up with data unread.
@@ -168,7 +168,7 @@ func TestNoTLS(t *testing.T) {
 		{"TLS 1.1", old, "it refuses this side of TLS: protocol version not supported", "TLS 1.2 or newer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			networktest.WantError(t, acquire(t, openWith(t, Options{URL: "rediss://" + c.addr, Prefix: prefix})), false, c.says, c.hint)
+			networktest.WantError(t, networktest.Refused(t, openWith(t, Options{URL: "rediss://" + c.addr, Prefix: prefix})), false, c.says, c.hint)
 		})
 	}
 }
@@ -243,12 +243,12 @@ func TestSocket(t *testing.T) {
 	if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
 		t.Error(err)
 	}
-	networktest.WantError(t, acquire(t, openWith(t, Options{URL: "unix://" + where, Prefix: prefix})), true, "redis at "+path+": NOAUTH", "PASSWORD")
+	networktest.WantError(t, networktest.Refused(t, openWith(t, Options{URL: "unix://" + where, Prefix: prefix})), true, "redis at "+path+": NOAUTH", "PASSWORD")
 
 	server.Kill() // a killed server leaves its socket behind
-	err := acquire(t, s)
+	err := networktest.Refused(t, s)
 	networktest.WantError(t, err, false, "acquire: redis at "+path+": connection refused", "start it")
-	gone := acquire(t, openWith(t, Options{URL: "unix:///nowhere/redis.sock", Prefix: prefix}))
+	gone := networktest.Refused(t, openWith(t, Options{URL: "unix:///nowhere/redis.sock", Prefix: prefix}))
 	networktest.WantError(t, gone, false, "acquire: redis at /nowhere/redis.sock: no such socket", "start it")
 	for _, err := range []error{err, gone} {
 		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Refused {

@@ -3,6 +3,7 @@ package networktest
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,37 @@ func Grant(t testing.TB, s lease.Store, r lease.Request) lease.Lease {
 		t.Fatalf("acquire: %v", err)
 	}
 	return l
+}
+
+// Refused is why s does not grant the key k.
+func Refused(t testing.TB, s lease.Store) error {
+	t.Helper()
+	l, err := s.Acquire(Bounded(t), Request("k"))
+	if err == nil {
+		t.Fatalf("granted %+v", l)
+	}
+	return err
+}
+
+// Opened is a store that is open until the test ends.
+func Opened[S lease.Store](t testing.TB, s S, err error) S {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// As is a URL for another user, whose password is sesame.
+func As(t testing.TB, address, user string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(user, "sesame")
+	return u.String()
 }
 
 // Await wants ok to become true.

@@ -12,16 +12,22 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
+	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
 // Calls are the calls of a store that ask its server, by the name that their errors have.
 type Calls map[string]func(context.Context) error
 
-// CallsOf returns the calls that all stores make. The key is k.
-func CallsOf(s interface {
+// Store is what every store is.
+type Store interface {
 	lease.Store
 	lease.Admin
-}) Calls {
+	lease.Pinger
+}
+
+// CallsOf returns the calls that all stores make. The key is k.
+func CallsOf[S Store](s S) Calls {
 	r := lease.Request{Key: "k", Holder: lease.NewHolder("test", 1), TTL: 30 * time.Second}
 	l := lease.Lease{Key: r.Key, Holder: r.Holder, Token: 1, TTL: r.TTL}
 	return Calls{
@@ -29,6 +35,7 @@ func CallsOf(s interface {
 		"renew":   func(ctx context.Context) error { _, err := s.Renew(ctx, l); return err },
 		"release": func(ctx context.Context) error { return s.Release(ctx, l, lease.Result{}) },
 		"wait":    func(ctx context.Context) error { return s.Wait(ctx, r.Key, time.Minute) },
+		"listen":  func(ctx context.Context) error { return s.Listen(ctx, r.Key) },
 
 		"status":    func(ctx context.Context) error { _, err := s.Inspect(ctx, r.Key); return err },
 		"list":      func(ctx context.Context) error { _, err := s.Keys(ctx); return err },
@@ -53,6 +60,128 @@ func TryOnce(t *testing.T, calls Calls, tries func() int) {
 			}
 			cancel()
 		}
+	}
+}
+
+// Silent are stores of which no server answers, for different reasons: open makes them, of
+// a server that is frozen until the test ends, and of others.
+func Silent[S Store](t *testing.T, addr string, freeze, thaw func(), open func(addr string) S) map[string]S {
+	t.Helper()
+	proxy, err := faultnet.Listen(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	warm, hole := open(addr), open(proxy.Addr())
+	Grant(t, warm, Request("warm"))
+	Grant(t, hole, Request("hole"))
+	freeze()
+	t.Cleanup(thaw)
+	if err := proxy.Set(faultnet.Swallow); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]S{
+		"accepts and never answers": open(NeverAnswers(t)),
+		"packets vanish":            open(PacketsVanish(t)),
+		"frozen, new connection":    open(addr),
+		"frozen, warm connection":   warm,
+		"black hole":                hole,
+	}
+}
+
+// AllEndWithContext wants the same of the calls of stores that are silent.
+func AllEndWithContext[S Store](t *testing.T, stores map[string]S, calls func(S) Calls) {
+	t.Run("stores", func(t *testing.T) {
+		for name, s := range stores {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				EndWithContext(t, calls(s))
+			})
+		}
+	})
+}
+
+// WantClosed wants each call to say that the store is closed, once it is, and a second
+// end to be none.
+func WantClosed(t *testing.T, s Store, calls Calls) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for op, call := range calls {
+		if err := call(t.Context()); !errors.As(err, new(*lease.StoreError)) || !errors.Is(err, network.ErrClosed) {
+			t.Errorf("%s after close: %v", op, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
+// WantNoAnswers wants each call to fail in a way that people can read: what answers is
+// another kind of server.
+func WantNoAnswers(t *testing.T, s Store) {
+	t.Helper()
+	for op, call := range CallsOf(s) {
+		err := call(Bounded(t))
+		if (op == "wait" || op == "listen") && errors.Is(err, lease.ErrNoWakeups) {
+			continue
+		}
+		if !errors.As(err, new(*lease.StoreError)) {
+			t.Errorf("%s: error %#v, want a *StoreError", op, err)
+		}
+		ForPeople(t, fmt.Sprint(err), "")
+	}
+}
+
+// StandbyHasOneConnection wants a standby to wait, and to ask in between, on one
+// connection, which w counts. Waiting returns once a call waits.
+func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, within time.Duration, waiting func(call func() error) <-chan error) {
+	t.Helper()
+	for round := range 3 {
+		l, r := Grant(t, holder, Request("k")), Request("k")
+		if _, err := standby.Acquire(Bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
+			t.Fatal(err)
+		}
+		over := waiting(func() error { return standby.Wait(Bounded(t), "k", time.Minute) })
+		began := time.Now()
+		if err := holder.Release(Bounded(t), l, lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := EndOf(t, over); err != nil || time.Since(began) > within {
+			t.Errorf("round %d: over after %s: %v", round, time.Since(began), err)
+		}
+		if err := standby.Release(Bounded(t), Grant(t, standby, r), lease.Result{Ran: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What woke it before does not wake it again.
+	Grant(t, holder, Request("k"))
+	const atMost = 200 * time.Millisecond
+	began := time.Now()
+	if err := standby.Wait(Bounded(t), "k", atMost); err != nil || time.Since(began) < atMost {
+		t.Errorf("over after %s: %v", time.Since(began), err)
+	}
+	if n := w.Dials(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// LoginIsReadAgain wants that what a holder shows of itself, or believes, may be changed
+// while a command runs: until both sides have the new one there is no answer, and at the
+// first contact a wrong one needs a person. Spoil also ends the connections.
+func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says, hint string) {
+	t.Helper()
+	s := open()
+	l := Grant(t, s, Request("k"))
+	spoil()
+	_, _ = s.Renew(Bounded(t), l) // it finds the end of its connection
+	_, err := s.Renew(Bounded(t), l)
+	WantError(t, err, false, says, hint)
+	WantError(t, Refused(t, open()), true, says, hint)
+	mend()
+	if _, err := s.Renew(Bounded(t), l); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -176,15 +305,15 @@ func ForPeople(t *testing.T, text, hint string) {
 
 // WantNamesLookedUp wants a store at host h to say that the host's name is unknown, or
 // cannot be looked up, which may pass.
-func WantNamesLookedUp(t *testing.T, server string, acquire func(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) error) {
+func WantNamesLookedUp(t *testing.T, server string, open func(network.Dial) Store) {
 	t.Helper()
 	for says, dns := range map[string]*net.DNSError{
 		"no such host": {Err: "no such host", Name: "h", Server: "192.0.2.1:53", IsNotFound: true},
 		"the name of the host cannot be looked up now": {Err: "server misbehaving", Name: "h", Server: "192.0.2.1:53"},
 	} {
-		err := acquire(t, func(context.Context, string, string) (net.Conn, error) {
+		err := Refused(t, open(func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: dns}
-		})
+		}))
 		WantError(t, err, false, "acquire: "+server+": "+says, "check the host in the store's URL, and DNS on this host: /etc/resolv.conf")
 		if strings.Contains(err.Error(), "dial") {
 			t.Errorf("not for people: %v", err)
