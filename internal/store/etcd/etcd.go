@@ -21,19 +21,13 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are.
-type Options struct {
-	// URL is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]] or etcds://, which has
-	// parameters of TLS.
-	URL string
-	// Prefix starts the names of all keys.
-	Prefix string
-	// Dialer opens connections; nil means TCP.
-	Dialer network.Dial
-}
+// Options says where the leases are: URL is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]]
+// or etcds://, which has parameters of TLS.
+type Options = network.Options
 
 // Store is a [lease.Store] in one etcd. The context is the only bound of a call.
 type Store struct {
@@ -53,12 +47,9 @@ var (
 // *lease.StoreError that names what is wrong in the URL and never repeats any
 // part of it that may be a password.
 func New(o Options) (*Store, error) {
-	t, err := parseURL(o.URL)
+	t, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
 	if err != nil {
 		return nil, err
-	}
-	if o.Prefix == "" {
-		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
 	s := &Store{prefix: o.Prefix, client: newClient(o.URL, t, o.Dialer)}
 	s.Store = cas.NewStore(cas.Config{Do: s.do, Follow: s.follow, Boot: boot, Settle: settle, Apart: apart})

@@ -36,15 +36,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are.
-type Options struct {
-	// URL is kubernetes:[//[CONTEXT/]NAMESPACE].
-	URL string
-	// Prefix starts the names of all objects.
-	Prefix string
-	// Dialer opens connections; nil means TCP.
-	Dialer network.Dial
-}
+// Options says where the leases are: URL is kubernetes:[//[CONTEXT/]NAMESPACE], and Prefix
+// starts the names of all objects.
+type Options = network.Options
 
 // Store is a [lease.Store] in one namespace of one cluster. The context is the only
 // bound of a call.

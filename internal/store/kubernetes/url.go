@@ -1,11 +1,9 @@
 package kubernetes
 
 import (
-	"errors"
 	"net/url"
 	"strings"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
@@ -41,9 +39,7 @@ type place struct {
 	files      []string // kubeconfigs; none: the usual one
 }
 
-func refusal(problem, hint string) error {
-	return &lease.StoreError{Op: "kubernetes store", Err: errors.New(problem), Permanent: true, Hint: hint}
-}
+var refusal = location.Kind("kubernetes store").Refusal
 
 func parseURL(text string) (place, error) {
 	rest, ok := strings.CutPrefix(text, scheme+":")

@@ -37,18 +37,13 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are.
-type Options struct {
-	// URL is mysql://USER:PASSWORD@HOST[:PORT]/DATABASE, with parameters of TLS.
-	URL string
-	// Prefix is the first column of every row.
-	Prefix string
-	// Dialer opens connections; nil means TCP.
-	Dialer network.Dial
-}
+// Options says where the leases are: URL is mysql://USER:PASSWORD@HOST[:PORT]/DATABASE,
+// with parameters of TLS, and Prefix the first column of every row.
+type Options = network.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a call.
 type Store struct {
@@ -71,12 +66,9 @@ var (
 // *lease.StoreError that names what is wrong in the URL and never repeats any
 // part of it that may be a password.
 func New(o Options) (*Store, error) {
-	t, err := parseURL(o.URL)
+	t, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
 	if err != nil {
 		return nil, err
-	}
-	if o.Prefix == "" {
-		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
 	s := &Store{conns: newConns(o.URL, t, o.Dialer), listeners: newConns(o.URL, t, o.Dialer), settle: settle}
 	s.listeners.accepted = s.conns.accepted

@@ -5,6 +5,15 @@ import (
 	"sync"
 )
 
+// Options say where the leases of a store are.
+type Options struct {
+	URL string
+	// Prefix begins the names of all keys.
+	Prefix string
+	// Dialer opens connections; nil means TCP.
+	Dialer Dial
+}
+
 // ErrClosed says that a store was closed before the call.
 var ErrClosed = errors.New("the store is closed")
 

@@ -50,19 +50,14 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are.
-type Options struct {
-	// URL is postgres://[user[:password]@]host[:port]/database[?sslmode=...]. It
-	// says all: neither PG* variables nor files in the home directory count.
-	URL string
-	// Prefix is the first column of every row.
-	Prefix string
-	// Dialer opens connections; nil means TCP.
-	Dialer network.Dial
-}
+// Options says where the leases are: URL is
+// postgres://[user[:password]@]host[:port]/database[?sslmode=...], which says all: neither
+// PG* variables nor files in the home directory count. Prefix is the first column of every row.
+type Options = network.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a
 // call: one without a deadline may take as long as the network lets it.
@@ -87,12 +82,9 @@ var (
 // *lease.StoreError that names what is wrong in the URL and never repeats any
 // part of it that may be a password.
 func New(o Options) (*Store, error) {
-	config, err := parseURL(o.URL)
+	config, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
 	if err != nil {
 		return nil, err
-	}
-	if o.Prefix == "" {
-		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
 	s := &Store{conns: newConns(o.URL, config, o.Dialer), listeners: newConns(o.URL, config, o.Dialer)}
 	s.listeners.accepted = s.conns.accepted

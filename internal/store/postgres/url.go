@@ -13,13 +13,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 const (
-	urlForm    = "write postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE"
-	encodeThem = "in users and passwords percent-encode all but A-Z a-z 0-9 . _ ~ -, in paths all but these and /"
+	urlForm = "write postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE"
 )
 
 // Factory is what package store knows of this one. An address may name files: of a
@@ -39,9 +37,7 @@ var parameters = []string{
 	"sslpassword", "sslrootcert", "sslsni", "target_session_attrs",
 }
 
-func refusal(problem, hint string) error {
-	return &lease.StoreError{Op: "postgres store", Err: errors.New(problem), Permanent: true, Hint: hint}
-}
+const urls = location.Kind("postgres store")
 
 // parseURL reads the URL of a store, and the certificates that it names. A URL
 // that is cut at the wrong place, for instance because of a '#' in the password,
@@ -50,23 +46,23 @@ func refusal(problem, hint string) error {
 func parseURL(text string) (*pgconn.Config, error) {
 	scheme, _, ok := strings.Cut(text, "://")
 	if !ok || scheme != "postgres" && scheme != "postgresql" {
-		return nil, refusal(`the URL must begin with "postgres://"`, urlForm)
+		return nil, urls.Refusal(`the URL must begin with "postgres://"`, urlForm)
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, refusal("the URL cannot be read", urlForm+", and "+encodeThem)
+		return nil, urls.Refusal("the URL cannot be read", urlForm+", and "+location.EncodeThem)
 	}
 	if strings.Contains(text, "%00") { // the client would quote what is before it
-		return nil, refusal("the URL has a NUL character, %00, which Postgres takes nowhere", urlForm)
+		return nil, urls.Refusal("the URL has a NUL character, %00, which Postgres takes nowhere", urlForm)
 	}
 	if u.Host, err = hosts(u.Host); err != nil {
 		return nil, err
 	}
 	switch database := strings.TrimPrefix(u.Path, "/"); {
 	case database == "":
-		return nil, refusal("the URL names no database", urlForm)
+		return nil, urls.Refusal("the URL names no database", urlForm)
 	case strings.Contains(database, "/"), u.Fragment != "":
-		return nil, refusal("the path of the URL is not the name of a database", urlForm+", and "+encodeThem)
+		return nil, urls.Refusal("the path of the URL is not the name of a database", urlForm+", and "+location.EncodeThem)
 	}
 	if u.User.Username() == "" {
 		if u.User, err = thisUser(u.User); err != nil {
@@ -84,9 +80,8 @@ func parseURL(text string) (*pgconn.Config, error) {
 		return nil, unusable(err)
 	}
 	password, _ := u.User.Password()
-	var problem *location.Error
-	if config.Password, problem = location.Password(password); problem != nil {
-		return nil, refusal(problem.Problem, problem.Hint)
+	if config.Password, err = urls.Password(password); err != nil {
+		return nil, err
 	}
 	config.RuntimeParams = map[string]string{
 		"application_name": cmp.Or(values.Get("application_name"), "leaderrun"),
@@ -107,10 +102,10 @@ func hosts(list string) (string, error) {
 		one := url.URL{Host: host}
 		name, port := one.Hostname(), cmp.Or(one.Port(), defaultPort)
 		if name == "" {
-			return "", refusal("the URL names no host", urlForm)
+			return "", urls.Refusal("the URL names no host", urlForm)
 		}
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "", refusal("the port in the URL is not a number from 1 to 65535", urlForm)
+			return "", urls.Refusal("the port in the URL is not a number from 1 to 65535", urlForm)
 		}
 		addrs = append(addrs, net.JoinHostPort(name, port))
 	}
@@ -120,11 +115,11 @@ func hosts(list string) (string, error) {
 // thisUser is who connects when the URL does not say.
 func thisUser(given *url.Userinfo) (*url.Userinfo, error) {
 	if _, secret := given.Password(); secret {
-		return nil, refusal("the URL has a password but no user", urlForm)
+		return nil, urls.Refusal("the URL has a password but no user", urlForm)
 	}
 	me, err := user.Current()
 	if err != nil {
-		return nil, refusal("the URL names no user, and this one has no name", urlForm)
+		return nil, urls.Refusal("the URL names no user, and this one has no name", urlForm)
 	}
 	return url.User(me.Username), nil
 }
@@ -134,9 +129,9 @@ func thisUser(given *url.Userinfo) (*url.Userinfo, error) {
 // directory. Then the same line in a crontab could mean another store on each
 // host, and leaderrun's password come from variables that are the command's.
 func settings(u *url.URL) (url.Values, error) {
-	given, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B"))
+	given, err := urls.Parameters(u, "it cannot have", "it can have", parameters)
 	if err != nil {
-		return nil, refusal("the parameters of the URL cannot be read", encodeThem)
+		return nil, err
 	}
 	all := url.Values{
 		"channel_binding": {"prefer"}, "connect_timeout": {"0"}, "max_protocol_version": {""}, "min_protocol_version": {""},
@@ -146,23 +141,13 @@ func settings(u *url.URL) (url.Values, error) {
 	if strings.Contains(u.Host, ",") {
 		all.Set("target_session_attrs", "read-write") // the one that is no replica
 	}
-	for name, value := range given {
-		switch {
-		case !slices.Contains(parameters, name):
-			return nil, refusal("the URL has a parameter that it cannot have", "it can have "+strings.Join(parameters, ", ")+"; a ? in a password is %3F")
-		case len(value) > 1 || value[0] == "":
-			return nil, refusal("the parameter "+name+" of the URL is empty or given twice", "give it one value")
-		case name == "target_session_attrs" && !slices.Contains([]string{"any", "primary", "read-write"}, value[0]):
-			return nil, refusal("target_session_attrs in the URL asks for a replica, which takes no leases", "write target_session_attrs=read-write, or leave it out")
-		}
+	if !slices.Contains([]string{"", "any", "primary", "read-write"}, given.Get("target_session_attrs")) {
+		return nil, urls.Refusal("target_session_attrs in the URL asks for a replica, which takes no leases", "write target_session_attrs=read-write, or leave it out")
 	}
 	maps.Copy(all, given)
-	password, problem := location.Password(all.Get("sslpassword"))
-	if problem != nil {
-		return nil, refusal(problem.Problem, problem.Hint)
-	}
+	password, err := urls.Password(all.Get("sslpassword"))
 	all.Set("sslpassword", password)
-	return all, nil
+	return all, err
 }
 
 // clientErrors are what the client finds wrong, by a part of its text, in other
@@ -182,16 +167,16 @@ func unusable(err error) error {
 	const hint = "correct the parameters of the URL"
 	cause := errors.Unwrap(err)
 	if cause == nil {
-		return refusal("a parameter of the URL has a value that Postgres does not know", hint)
+		return urls.Refusal("a parameter of the URL has a value that Postgres does not know", hint)
 	}
 	text := cause.Error()
 	if strings.Contains(text, "service") {
-		return refusal("PGSERVICE in the environment: "+text, "unset PGSERVICE: the URL says all that leaderrun needs")
+		return urls.Refusal("PGSERVICE in the environment: "+text, "unset PGSERVICE: the URL says all that leaderrun needs")
 	}
 	for _, e := range clientErrors {
 		if strings.Contains(text, e.part) {
-			return refusal(cmp.Or(e.words, text), e.hint)
+			return urls.Refusal(cmp.Or(e.words, text), e.hint)
 		}
 	}
-	return refusal(text, hint)
+	return urls.Refusal(text, hint)
 }

@@ -31,18 +31,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are.
-type Options struct {
-	// URL begins with one of [Schemes]; docs/settings.md has the forms.
-	URL string
-	// Prefix begins the name of every key.
-	Prefix string
-	// Dialer opens connections; nil means TCP.
-	Dialer network.Dial
-}
+// Options says where the leases are: URL begins with one of [Schemes]; docs/settings.md has
+// the forms.
+type Options = network.Options
 
 // Store is a [lease.Store] on Redis. The context is the only bound of a call: one
 // without a deadline may take as long as the network lets it.
@@ -62,12 +57,9 @@ var (
 // *lease.StoreError that names what is wrong in the URL, or in a certificate that
 // it names, and never repeats any part of the URL that may be a password.
 func New(o Options) (*Store, error) {
-	t, err := parseURL(o.URL)
+	t, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
 	if err != nil {
 		return nil, err
-	}
-	if o.Prefix == "" {
-		return nil, refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
 	return &Store{prefix: o.Prefix, servers: newServers(o.URL, t, o.Dialer)}, nil
 }

@@ -2,17 +2,13 @@ package redis
 
 import (
 	"crypto/tls"
-	"errors"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/location"
-	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Schemes are what the URL of a store begins with, up to the "://".
@@ -55,13 +51,12 @@ type form struct {
 }
 
 const (
-	hostForm   = "[[USER]:PASSWORD@]HOST[:PORT]"
-	withinTLS  = ", with ?ca=FILE for a CA of your own"
-	encodeThem = "in users and passwords percent-encode all but A-Z a-z 0-9 . _ ~ -, in paths all but these and /"
+	hostForm  = "[[USER]:PASSWORD@]HOST[:PORT]"
+	withinTLS = ", with ?ca=FILE for a CA of your own"
 )
 
 var (
-	ofTLS      = network.TLSParameters
+	ofTLS      = location.TLSParameters
 	ofSentinel = []string{"sentinel_username", "sentinel_password"}
 
 	forms = map[string]form{
@@ -88,9 +83,7 @@ type target struct {
 	tls *tls.Config // nil: none
 }
 
-func refusal(problem, hint string) error {
-	return &lease.StoreError{Op: "redis store", Err: errors.New(problem), Permanent: true, Hint: hint}
-}
+const urls = location.Kind("redis store")
 
 // parseURL reads the URL of a store, and the certificates that it names. A URL
 // that is cut at the wrong place, for instance because of a '#' in the password,
@@ -100,13 +93,13 @@ func parseURL(text string) (*target, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	f, known := forms[scheme]
 	if !ok || !known {
-		return nil, refusal("the URL must begin with "+strings.Join(Schemes, "://, ")+"://", "write redis://"+forms["redis"].text)
+		return nil, urls.Refusal("the URL must begin with "+strings.Join(Schemes, "://, ")+"://", "write redis://"+forms["redis"].text)
 	}
 	f.text = "write " + scheme + "://" + f.text
 	user, hosts, path := cutAuthority(rest)
 	u, err := url.Parse("redis://" + user + hosts[0] + path)
 	if err != nil {
-		return nil, refusal("the URL cannot be read", f.text+", and "+encodeThem)
+		return nil, urls.Refusal("the URL cannot be read", f.text+", and "+location.EncodeThem)
 	}
 	t := &target{kind: f.kind}
 	if t.addrs, err = addresses(f, u, hosts); err != nil {
@@ -123,12 +116,9 @@ func parseURL(text string) (*target, error) {
 		return nil, err
 	}
 	if slices.Contains(f.parameters, "ca") {
-		var problem, hint string
-		if t.tls, problem, hint = network.TLSConfig(values); problem != "" {
-			return nil, refusal(problem, hint)
-		}
+		t.tls, err = urls.TLS(values)
 	}
-	return t, nil
+	return t, err
 }
 
 // cutAuthority parts what follows the scheme, since package url reads one host
@@ -144,21 +134,21 @@ func cutAuthority(rest string) (user string, hosts []string, path string) {
 func addresses(f form, u *url.URL, hosts []string) ([]string, error) {
 	switch {
 	case f.kind == socket && u.Host != "":
-		return nil, refusal("the URL of a socket names a host", "write unix:///PATH, with three slashes")
+		return nil, urls.Refusal("the URL of a socket names a host", "write unix:///PATH, with three slashes")
 	case f.kind == socket && strings.HasSuffix("/"+u.Path, "/"):
-		return nil, refusal("the URL names no socket", f.text)
+		return nil, urls.Refusal("the URL names no socket", f.text)
 	case f.kind == socket:
 		return []string{u.Path}, nil
 	case f.kind == single && len(hosts) > 1:
-		return nil, refusal("the URL names several hosts", "write redis-sentinel://HOST,HOST/NAME for sentinels, or redis-cluster://HOST,HOST for nodes of a cluster")
+		return nil, urls.Refusal("the URL names several hosts", "write redis-sentinel://HOST,HOST/NAME for sentinels, or redis-cluster://HOST,HOST for nodes of a cluster")
+	}
+	port := "6379"
+	if f.kind == sentinel {
+		port = "26379"
 	}
 	var addrs []string
 	for _, host := range hosts {
-		one, err := url.Parse("redis://" + host)
-		if err != nil {
-			return nil, refusal("a host in the URL cannot be read", f.text)
-		}
-		addr, err := address(f, one)
+		addr, err := urls.Host(host, port, f.text)
 		if err != nil {
 			return nil, err
 		}
@@ -167,45 +157,12 @@ func addresses(f form, u *url.URL, hosts []string) ([]string, error) {
 	return addrs, nil
 }
 
-func address(f form, u *url.URL) (string, error) {
-	host, port := u.Hostname(), u.Port()
-	if host == "" {
-		return "", refusal("the URL names no host", f.text)
-	}
-	if strings.ContainsAny(host, "[]") { // package url lets a lone bracket pass
-		return "", refusal("a host in the URL cannot be read", f.text)
-	}
-	if port == "" {
-		port = "6379"
-		if f.kind == sentinel {
-			port = "26379"
-		}
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", refusal("the port in the URL is not a number from 1 to 65535", f.text)
-	}
-	return net.JoinHostPort(host, port), nil
-}
-
 // parameters reads those that the scheme has, each once at the most.
 func parameters(f form, u *url.URL) (url.Values, error) {
 	if u.Fragment != "" || len(f.parameters) == 0 && (u.RawQuery != "" || u.ForceQuery) {
-		return nil, refusal("the URL takes no parameters", f.text+"; a ? or # in a password is %3F or %23")
+		return nil, urls.Refusal("the URL takes no parameters", f.text+"; a ? or # in a password is %3F or %23")
 	}
-	// In a URL a plus is a plus; package url reads it as a browser's form, as a space.
-	values, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B"))
-	if err != nil {
-		return nil, refusal("the parameters of the URL cannot be read", encodeThem)
-	}
-	for name, value := range values {
-		switch {
-		case !slices.Contains(f.parameters, name):
-			return nil, refusal("the URL has a parameter that its scheme does not know", "it knows "+strings.Join(f.parameters, ", ")+"; a ? in a password is %3F")
-		case len(value) > 1 || value[0] == "":
-			return nil, refusal("the parameter "+name+" of the URL is empty or given twice", "give it one value")
-		}
-	}
-	return values, nil
+	return urls.Parameters(u, "its scheme does not know", "it knows", f.parameters)
 }
 
 // sentinelName is what Sentinel takes as a name.
@@ -220,11 +177,11 @@ func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
 	case sentinel:
 		t.name, number, _ = strings.Cut(number, "/")
 		if !sentinelName.MatchString(t.name) {
-			return refusal("the URL does not say under which name the sentinels know the server", f.text)
+			return urls.Refusal("the URL does not say under which name the sentinels know the server", f.text)
 		}
 	case cluster:
 		if number != "" && number != "0" {
-			return refusal("the URL names a database, and a cluster has none", f.text)
+			return urls.Refusal("the URL names a database, and a cluster has none", f.text)
 		}
 	}
 	if number == "" {
@@ -232,7 +189,7 @@ func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
 	}
 	n, err := strconv.ParseUint(number, 10, 31)
 	if err != nil {
-		return refusal("the database in the URL is not a number", f.text)
+		return urls.Refusal("the database in the URL is not a number", f.text)
 	}
 	t.db = int(n)
 	return nil
@@ -242,18 +199,15 @@ func (t *target) readPasswords(u *url.URL, values url.Values) error {
 	t.user = u.User.Username()
 	password, _ := u.User.Password()
 	if u.User != nil && password == "" {
-		return refusal("the URL has a user but no password", "write USER:PASSWORD@, or :PASSWORD@ without a user")
+		return urls.Refusal("the URL has a user but no password", "write USER:PASSWORD@, or :PASSWORD@ without a user")
 	}
 	t.sentinelUser = values.Get("sentinel_username")
 	if t.sentinelUser != "" && values.Get("sentinel_password") == "" {
-		return refusal("the URL has a sentinel_username but no sentinel_password", "give both, or the password alone")
+		return urls.Refusal("the URL has a sentinel_username but no sentinel_password", "give both, or the password alone")
 	}
-	var err *location.Error
-	if t.password, err = location.Password(password); err == nil {
-		t.sentinelPassword, err = location.Password(values.Get("sentinel_password"))
+	var err error
+	if t.password, err = urls.Password(password); err == nil {
+		t.sentinelPassword, err = urls.Password(values.Get("sentinel_password"))
 	}
-	if err != nil {
-		return refusal(err.Problem, err.Hint)
-	}
-	return nil
+	return err
 }

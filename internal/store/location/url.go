@@ -1,0 +1,117 @@
+package location
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Kind is what the addresses of one store are called in errors, such as "mysql store".
+type Kind string
+
+// EncodeThem is a hint.
+const EncodeThem = "in users and passwords percent-encode all but A-Z a-z 0-9 . _ ~ -, in paths all but these and /"
+
+// Refusal is why an address is not taken. A URL that is cut at the wrong place, for
+// instance because of a '#' in the password, shows parts of the password as host, port,
+// path or parameter: so no problem may repeat any of them.
+func (k Kind) Refusal(problem, hint string) error {
+	return &lease.StoreError{Op: string(k), Err: errors.New(problem), Permanent: true, Hint: hint}
+}
+
+// Parse reads what a store is opened with.
+func Parse[T any](k Kind, address, prefix string, parse func(string) (T, error)) (t T, err error) {
+	if t, err = parse(address); err == nil && prefix == "" {
+		err = k.Refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
+	}
+	return t, err
+}
+
+// Password is [Password] for a URL.
+func (k Kind) Password(given string) (string, error) {
+	password, problem := Password(given)
+	if problem != nil {
+		return "", k.Refusal(problem.Problem, problem.Hint)
+	}
+	return password, nil
+}
+
+// Host adds the port to a host of a URL that has none. Form is how to write it.
+func (k Kind) Host(host, defaultPort, form string) (addr string, err error) {
+	u, err := url.Parse("store://" + host)
+	if err != nil || strings.ContainsAny(u.Hostname(), "[]") { // package url lets a lone bracket pass
+		return "", k.Refusal("a host in the URL cannot be read", form)
+	}
+	name, port := u.Hostname(), cmp.Or(u.Port(), defaultPort)
+	if name == "" {
+		return "", k.Refusal("the URL names no host", form)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", k.Refusal("the port in the URL is not a number from 1 to 65535", form)
+	}
+	return net.JoinHostPort(name, port), nil
+}
+
+// Parameters reads those of a URL, each once at the most: its scheme, say, knows them.
+func (k Kind) Parameters(u *url.URL, who, knows string, known []string) (url.Values, error) {
+	// In a URL a plus is a plus; package url reads it as a browser's form, as a space.
+	values, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B"))
+	if err != nil {
+		return nil, k.Refusal("the parameters of the URL cannot be read", EncodeThem)
+	}
+	for name, value := range values {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, k.Refusal("the URL has a parameter that "+who, knows+" "+strings.Join(known, ", ")+"; a ? in a password is %3F")
+		case len(value) > 1 || value[0] == "":
+			return nil, k.Refusal("the parameter "+name+" of the URL is empty or given twice", "give it one value")
+		}
+	}
+	return values, nil
+}
+
+// TLSParameters are those of an address that TLS reads.
+var TLSParameters = []string{"ca", "cert", "key", "server_name", "insecure"}
+
+// TLS reads the parameters of TLS and the files that they name.
+func (k Kind) TLS(values url.Values) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: values.Get("server_name")}
+	if text := values.Get("insecure"); text != "" {
+		insecure, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, k.Refusal("the parameter insecure of the URL is neither true nor false", "leave it out, or write insecure=true")
+		}
+		c.InsecureSkipVerify = insecure
+	}
+	if file := values.Get("ca"); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, k.Refusal("the CA's certificate cannot be read: "+err.Error(), "correct the path behind ca=, or make the file readable")
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, k.Refusal("the CA's file "+strconv.Quote(file)+" holds no certificate in PEM form", "name one that begins with -----BEGIN CERTIFICATE-----")
+		}
+	}
+	cert, key := values.Get("cert"), values.Get("key")
+	switch {
+	case (cert == "") != (key == ""):
+		return nil, k.Refusal("the URL names a client certificate without its key, or a key without its certificate", "give both, as cert=FILE&key=FILE")
+	case cert != "":
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, k.Refusal("the client certificate or its key cannot be used: "+err.Error(), "correct the paths behind cert= and key=: both files in PEM form, readable, and made for each other")
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
