@@ -13,10 +13,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
-	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -259,23 +257,5 @@ func lost(t *testing.T, s lease.Store, l lease.Lease) {
 	t.Helper()
 	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
 		t.Fatalf("renew: %v, want ErrLost", err)
-	}
-}
-
-// RefusesURL fails the test unless err says for good why the URL of a store is not
-// taken and what to do, in one line that is fit for a terminal and has nothing of
-// the secret.
-func RefusesURL(t *testing.T, url string, err error, secret string) {
-	t.Helper()
-	var refused *lease.StoreError
-	if !errors.As(err, &refused) || !refused.Permanent || refused.Hint == "" {
-		t.Fatalf("%q: %#v", url, err)
-	}
-	said := err.Error() + refused.Hint
-	if strings.Contains(strings.ToLower(said), strings.ToLower(secret)) {
-		t.Errorf("%q: the error repeats it: %s", url, said)
-	}
-	if strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		t.Errorf("%q: not fit for a terminal: %q", url, said)
 	}
 }

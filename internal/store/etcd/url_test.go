@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"crypto/tls"
-	"reflect"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
@@ -12,7 +11,7 @@ const prefix = "leaderrun"
 
 func TestURL(t *testing.T) {
 	safe := &tls.Config{MinVersion: tls.VersionTLS12}
-	for url, want := range map[string]target{
+	leasetest.ReadsURLs(t, parseURL, map[string]*target{
 		"etcd://etcd.example":                        {hosts: []string{"etcd.example:2379"}},
 		"etcd://127.0.0.1:1/":                        {hosts: []string{"127.0.0.1:1"}},
 		"etcd://a,b:7,[::1],[::2]:2":                 {hosts: []string{"a:2379", "b:7", "[::1]:2379", "[::2]:2"}},
@@ -21,33 +20,18 @@ func TestURL(t *testing.T) {
 		"etcds://h":                                  {hosts: []string{"h:2379"}, tls: safe},
 		"etcds://u:p@h?server_name=b&insecure=true":  {hosts: []string{"h:2379"}, user: "u", password: "p", tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "b", InsecureSkipVerify: true}},
 		"etcds://h/?insecure=false&server_name=b%2B": {hosts: []string{"h:2379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "b+"}},
-	} {
-		got, err := parseURL(url)
-		if err != nil {
-			t.Errorf("%s: %v", url, err)
-			continue
-		}
-		if !reflect.DeepEqual(*got, want) {
-			t.Errorf("%s: %+v, want %+v", url, *got, want)
-		}
-	}
+	})
 }
 
 func TestURLIsRefused(t *testing.T) {
-	for _, url := range []string{
+	leasetest.RefusesURLs(t, func(url, prefix string) error { _, err := New(Options{URL: url, Prefix: prefix}); return err }, "etcd://h",
 		"", "etcd", "etcd:", "etcd:h", "http://s3cret", "ETCD://h",
 		"etcd://", "etcd:///", "etcd://u:s3cret@", "etcd://,h", "etcd://h,", "etcd://h:0", "etcd://h:s3cret", "etcd://h:70000", "etcd://[h", "etcd://h]",
 		"etcd://u@h", "etcd://u:@h", "etcd://:s3cret@h", "etcd://u:s3cret#@h", "etcd://u:s3cret/@h", "etcd://u:%zz@h",
 		"etcd://h/s3cret", "etcd://h#s3cret", "etcd://h?ca=x", "etcd://h?",
 		"etcds://h?s3cret=1", "etcds://h?ca=", "etcds://h?ca=a&ca=b", "etcds://h?ca=/does/not/exist", "etcds://h?cert=a", "etcds://h?insecure=s3cret", "etcds://h?ca=%zz",
 		"etcd://u:file%3A%2Fdoes%2Fnot%2Fexist@h",
-	} {
-		_, err := New(Options{URL: url, Prefix: prefix})
-		leasetest.RefusesURL(t, url, err, "s3cret")
-	}
-	if _, err := New(Options{URL: "etcd://h"}); err == nil {
-		t.Error("an empty prefix is taken")
-	}
+	)
 }
 
 func FuzzURL(f *testing.F) {

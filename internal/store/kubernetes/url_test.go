@@ -1,25 +1,20 @@
 package kubernetes
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 )
 
 func TestURL(t *testing.T) {
-	for url, want := range map[string]place{
+	leasetest.ReadsURLs(t, parseURL, map[string]place{
 		"kubernetes:":                {},
 		"kubernetes://jobs":          {namespace: "jobs"},
 		"kubernetes://prod/jobs":     {context: "prod", namespace: "jobs"},
 		"kubernetes://a@b/jobs":      {context: "a@b", namespace: "jobs"},
 		"kubernetes://a%20b%2F/jobs": {context: "a b/", namespace: "jobs"},
 		"kubernetes://arn:aws:eks:eu-west-1:1:cluster/prod/jobs": {context: "arn:aws:eks:eu-west-1:1:cluster/prod", namespace: "jobs"},
-	} {
-		if got, err := parseURL(url); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, %v, want %+v", url, got, err, want)
-		}
-	}
+	})
 }
 
 func TestURLIsRefused(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 )
 
 func TestURL(t *testing.T) {
@@ -121,7 +123,7 @@ func TestServiceThatIsMissing(t *testing.T) {
 }
 
 func TestBadURL(t *testing.T) {
-	for _, c := range []struct{ url, says string }{
+	leasetest.SaysWhy(t, func(url, prefix string) error { _, err := New(Options{URL: url, Prefix: prefix}); return err }, "postgres://h/jobs", [][2]string{
 		{"", `must begin with "postgres://"`},
 		{"127.0.0.1:5432", `must begin with "postgres://"`},
 		{"sesame@h:5432", `must begin with "postgres://"`},
@@ -174,28 +176,7 @@ func TestBadURL(t *testing.T) {
 		{"postgres://cron:1?sesame@h/jobs", "names no database"},
 		{"postgres://cron:1/sesame@h/jobs", "not the name of a database"},
 		{"postgres://cron:ses%ame@h/jobs", "cannot be read"},
-	} {
-		s, err := New(Options{URL: c.url, Prefix: "leaderrun"})
-		if err == nil {
-			t.Errorf("%q was accepted", c.url)
-			_ = s.Close()
-			continue
-		}
-		if !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%q: %v; want %q", c.url, err, c.says)
-		}
-		for _, part := range []string{"sesame", "ses#", "ame@", "cron"} {
-			if strings.Contains(c.url, part) && strings.Contains(err.Error(), part) {
-				t.Errorf("%q: the message shows %q: %v", c.url, part, err)
-			}
-		}
-	}
-}
-
-func TestEmptyPrefix(t *testing.T) {
-	if _, err := New(Options{URL: "postgres://h/jobs"}); err == nil {
-		t.Error("an empty prefix was accepted")
-	}
+	}...)
 }
 
 func TestPasswordFile(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,23 +22,13 @@ var namesFiles = regexp.MustCompile(`(ca|cert|key)=`)
 // What is taken names servers; what is not says why and what to do, in one line
 // and without any of the URL.
 func FuzzURL(f *testing.F) {
-	const canary = "cAnArY"
 	f.Add("redis://:", "@h:6379/0")
 	f.Add("redis://", "")
 	f.Add("redis-sentinel://a:1,b,[::1]/", "/3?sentinel_password=x")
 	f.Add("rediss-cluster://u:p@a,b?server_name=", "&insecure=true")
 	f.Add("unix://", "/s?db=2")
 	f.Add("redis://h:1/#", "%zz")
-	f.Fuzz(func(t *testing.T, before, after string) {
-		text := before + canary + after
-		if plain, err := url.QueryUnescape(text); namesFiles.MatchString(text) || err == nil && namesFiles.MatchString(plain) {
-			t.Skip()
-		}
-		got, err := parseURL(text)
-		if err != nil {
-			leasetest.RefusesURL(t, text, err, canary)
-			return
-		}
+	leasetest.FuzzURL(f, namesFiles, parseURL, func(t *testing.T, text string, got *target) {
 		if len(got.addrs) == 0 || got.db < 0 || got.kind == sentinel && got.name == "" {
 			t.Errorf("%q was taken as %+v", text, got)
 		}

@@ -2,9 +2,9 @@ package redis
 
 import (
 	"crypto/tls"
-	"reflect"
-	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 )
 
 func TestURL(t *testing.T) {
@@ -34,36 +34,24 @@ func TestURL(t *testing.T) {
 }
 
 func TestURLsOfOtherKinds(t *testing.T) {
-	for _, c := range []struct {
-		url  string
-		want target
-	}{
-		{"unix:///run/redis.sock", target{kind: socket, addrs: []string{"/run/redis.sock"}}},
-		{"unix:///run/a%20b%3F,c.sock?db=2", target{kind: socket, addrs: []string{"/run/a b?,c.sock"}, db: 2}},
-		{"unix://u:p@/s", target{kind: socket, addrs: []string{"/s"}, user: "u", password: "p"}},
-		{"redis-sentinel://h/n", target{kind: sentinel, addrs: []string{"h:26379"}, name: "n"}},
-		{"redis-sentinel://a:1,b,[::1],[::2]:2/my-1_.n/3", target{kind: sentinel, addrs: []string{"a:1", "b:26379", "[::1]:26379", "[::2]:2"}, name: "my-1_.n", db: 3}},
-		{"redis-sentinel://u:p%2C@a,b/n/?sentinel_password=a+b%20c%26", target{kind: sentinel, addrs: []string{"a:26379", "b:26379"}, name: "n", user: "u", password: "p,", sentinelPassword: "a+b c&"}},
-		{"redis-sentinel://a/n?sentinel_username=u&sentinel_password=p", target{kind: sentinel, addrs: []string{"a:26379"}, name: "n", sentinelUser: "u", sentinelPassword: "p"}},
-		{"redis-cluster://a,b:7/", target{kind: cluster, addrs: []string{"a:6379", "b:7"}}},
-		{"redis-cluster://:p@a/0", target{kind: cluster, addrs: []string{"a:6379"}, password: "p"}},
-		{"rediss://a", target{addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12}}},
-		{"rediss-cluster://a?server_name=b&insecure=true", target{kind: cluster, addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "b", InsecureSkipVerify: true}}},
-		{"rediss-sentinel://a/n?insecure=false", target{kind: sentinel, addrs: []string{"a:26379"}, name: "n", tls: &tls.Config{MinVersion: tls.VersionTLS12}}},
-	} {
-		got, err := parseURL(c.url)
-		if err != nil {
-			t.Errorf("%s: %v", c.url, err)
-			continue
-		}
-		if !reflect.DeepEqual(*got, c.want) {
-			t.Errorf("%s: %+v, want %+v", c.url, *got, c.want)
-		}
-	}
+	leasetest.ReadsURLs(t, parseURL, map[string]*target{
+		"unix:///run/redis.sock":                                       {kind: socket, addrs: []string{"/run/redis.sock"}},
+		"unix:///run/a%20b%3F,c.sock?db=2":                             {kind: socket, addrs: []string{"/run/a b?,c.sock"}, db: 2},
+		"unix://u:p@/s":                                                {kind: socket, addrs: []string{"/s"}, user: "u", password: "p"},
+		"redis-sentinel://h/n":                                         {kind: sentinel, addrs: []string{"h:26379"}, name: "n"},
+		"redis-sentinel://a:1,b,[::1],[::2]:2/my-1_.n/3":               {kind: sentinel, addrs: []string{"a:1", "b:26379", "[::1]:26379", "[::2]:2"}, name: "my-1_.n", db: 3},
+		"redis-sentinel://u:p%2C@a,b/n/?sentinel_password=a+b%20c%26":  {kind: sentinel, addrs: []string{"a:26379", "b:26379"}, name: "n", user: "u", password: "p,", sentinelPassword: "a+b c&"},
+		"redis-sentinel://a/n?sentinel_username=u&sentinel_password=p": {kind: sentinel, addrs: []string{"a:26379"}, name: "n", sentinelUser: "u", sentinelPassword: "p"},
+		"redis-cluster://a,b:7/":                                       {kind: cluster, addrs: []string{"a:6379", "b:7"}},
+		"redis-cluster://:p@a/0":                                       {kind: cluster, addrs: []string{"a:6379"}, password: "p"},
+		"rediss://a":                                                   {addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"rediss-cluster://a?server_name=b&insecure=true":               {kind: cluster, addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "b", InsecureSkipVerify: true}},
+		"rediss-sentinel://a/n?insecure=false":                         {kind: sentinel, addrs: []string{"a:26379"}, name: "n", tls: &tls.Config{MinVersion: tls.VersionTLS12}},
+	})
 }
 
 func TestBadURL(t *testing.T) {
-	for _, c := range []struct{ url, says string }{
+	leasetest.SaysWhy(t, func(url, prefix string) error { _, err := New(Options{URL: url, Prefix: prefix}); return err }, "redis://h", [][2]string{
 		{"", "must begin with redis://, rediss://, unix://"},
 		{"127.0.0.1:6379", "must begin with redis://, rediss://, unix://"},
 		{"sesame@h:6379", "must begin with redis://, rediss://, unix://"},
@@ -146,26 +134,5 @@ func TestBadURL(t *testing.T) {
 		{"redis://cron:1?sesame@h", "parameters"},
 		{"redis://cron:1/sesame@h", "database in the URL is not a number"},
 		{"redis://cron:ses%ame@h", "cannot be read"},
-	} {
-		s, err := New(Options{URL: c.url, Prefix: prefix})
-		if err == nil {
-			t.Errorf("%q was accepted", c.url)
-			_ = s.Close()
-			continue
-		}
-		if !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%q: %v; want %q", c.url, err, c.says)
-		}
-		for _, part := range []string{"sesame", "ses#", "ame@", "cron"} {
-			if strings.Contains(c.url, part) && strings.Contains(err.Error(), part) {
-				t.Errorf("%q: the message shows %q: %v", c.url, part, err)
-			}
-		}
-	}
-}
-
-func TestEmptyPrefix(t *testing.T) {
-	if _, err := New(Options{URL: "redis://h"}); err == nil {
-		t.Error("an empty prefix was accepted")
-	}
+	}...)
 }
