@@ -12,9 +12,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Secret stands in URLs where a password may be, and no error may repeat it.
-const Secret = "s3cret"
-
 // ReadsURLs wants each URL to be read as what it is listed with.
 func ReadsURLs[T any](t *testing.T, parse func(string) (T, error), all map[string]T) {
 	t.Helper()
@@ -25,11 +22,12 @@ func ReadsURLs[T any](t *testing.T, parse func(string) (T, error), all map[strin
 	}
 }
 
-// RefusesURLs wants none of the URLs to be taken, and an empty prefix not with the good one.
+// RefusesURLs wants none of the URLs to be taken, and an empty prefix not with the good
+// one. A password in them is s3cret.
 func RefusesURLs(t *testing.T, open func(url, prefix string) error, good string, urls ...string) {
 	t.Helper()
 	for _, url := range urls {
-		RefusesURL(t, url, open(url, "leaderrun"), Secret)
+		RefusesURL(t, url, open(url, "leaderrun"), "s3cret")
 	}
 	if open(good, "") == nil {
 		t.Error("an empty prefix is taken")

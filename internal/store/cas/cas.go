@@ -1,7 +1,7 @@
 // Package cas makes a [lease.Store] of a store that only keeps a state per key, by the
-// rules of package leasestate: [Verbs] for one that can change a state as a whole in
-// some way, and [Store] for one that has no more than a value that is replaced if it is
-// still the one that was read, and no clock that all share.
+// rules of package leasestate: [Verbs] for one that can change a state as a whole in some
+// way, [Table] for a database with a clock, and [Store] for one that has no more than a
+// value that is replaced if it is still the one that was read, and no clock for all.
 //
 // Promise of [Store]: the contract of [lease.Store]. A change is written only to the
 // state that it was made for, so all changes of a key have one order. A write whose

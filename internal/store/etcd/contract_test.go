@@ -9,33 +9,21 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// The clocks are moved on, not waited for: a lease that nobody watched outlives its TTL
-// by half a minute.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	var clock networktest.Clock
-	var network networktest.Stalls
-	leasetest.Run(t, leasetest.Harness{
-		Open: func(t *testing.T) lease.Store {
-			s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: network.Dialer(t)})
-			clock.Set(&s.Now, &s.Wall)
-			return s
-		},
-		Unit:     40 * time.Second, // longer than the clocks may be apart
-		Apart:    apart * time.Millisecond,
-		Advance:  clock.Advance,
-		Wakes:    true,
-		WakesAll: true,
-		Settles:  true,
-		Wipe:     b.wipe,
-		Damage:   damages(b),
-		Stall:    network.Stall,
+	h := networktest.Shifted(apart*time.Millisecond, func(t *testing.T, dial network.Dial) (lease.Store, *cas.Store) {
+		s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: dial})
+		return s, s.Store
 	})
+	h.Wipe, h.Damage = b.wipe, damages(b)
+	leasetest.Run(t, h)
 }
 
 func TestHistories(t *testing.T) {

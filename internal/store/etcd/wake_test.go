@@ -92,20 +92,9 @@ func TestHolderIsCalledEarly(t *testing.T) {
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	holder := b.open(t)
-	l := grant(t, holder, request("k"))
 	var w networktest.Wire
 	standby := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: w.Dial})
-	if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
-		t.Fatal(err)
-	}
-	over := following(t, &w, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
-	if err := holder.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
-	if err := endOf(t, over); err != nil || w.Dials() != 1 {
-		t.Errorf("%d connections, %v", w.Dials(), err)
-	}
+	networktest.StandbyWaitsOnItsConnection(t, b.open(t), standby, &w, func(call func() error) <-chan error { return following(t, &w, call) })
 }
 
 func TestServerIsLostWhileWaiting(t *testing.T) {

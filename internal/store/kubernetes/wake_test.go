@@ -118,22 +118,14 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	holder := b.open(t)
-	l := grant(t, holder, request("k"))
 	var w networktest.Wire
 	standby := b.openWith(t, Options{Dialer: w.Dial})
-	if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
-		t.Fatal(err)
-	}
-	over := make(chan error, 1)
-	go func() { over <- standby.Wait(bounded(t), "k", time.Minute) }()
-	time.Sleep(200 * time.Millisecond)
-	if err := holder.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
-	if err := endOf(t, over); err != nil || w.Dials() != 1 {
-		t.Errorf("%d connections, %v", w.Dials(), err)
-	}
+	networktest.StandbyWaitsOnItsConnection(t, b.open(t), standby, &w, func(call func() error) <-chan error {
+		over := make(chan error, 1)
+		go func() { over <- call() }()
+		time.Sleep(200 * time.Millisecond)
+		return over
+	})
 }
 
 func TestShortTTL(t *testing.T) {

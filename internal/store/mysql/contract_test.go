@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -18,21 +18,13 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, "--max-connections=500")
 	b.do(t, createTable)
-	// The subtests run in parallel on one server, so the network of one stalls.
-	var network networktest.Stalls
-	leasetest.Run(t, leasetest.Harness{
-		Open: func(t *testing.T) lease.Store {
-			return openWith(t, Options{URL: b.URL, Dialer: network.Dialer(t)})
-		},
-		Unit:     400 * time.Millisecond,
-		Wakes:    true,
-		WakesAll: true,
-		Settles:  true,
-		Listens:  func(t *testing.T, key string) bool { return b.waits(t, b.channel(t, callKind, key)) },
-		Wipe:     func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") },
-		Damage:   damages(b),
-		Stall:    network.Stall,
+	h := networktest.Harness(func(t *testing.T, dial network.Dial) lease.Store {
+		return openWith(t, Options{URL: b.URL, Dialer: dial})
 	})
+	h.Listens = func(t *testing.T, key string) bool { return b.waits(t, b.channel(t, callKind, key)) }
+	h.Wipe = func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") }
+	h.Damage = damages(b)
+	leasetest.Run(t, h)
 }
 
 func TestHistories(t *testing.T) {

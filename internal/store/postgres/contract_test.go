@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -19,24 +19,16 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	b := backend{script.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})}
 	b.do(t, createTable)
-	// The subtests run in parallel on one server, so the network of one stalls.
-	var network networktest.Stalls
 	var channels channels
-	leasetest.Run(t, leasetest.Harness{
-		Open: func(t *testing.T) lease.Store {
-			return openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: channels.dialer(network.Dialer(t))})
-		},
-		Unit:     400 * time.Millisecond,
-		Wakes:    true,
-		WakesAll: true,
-		Settles:  true,
-		Listens: func(_ *testing.T, key string) bool {
-			return channels.open((&Store{Table: &cas.Table[*conn]{Prefix: prefix}}).channel(callKind, key))
-		},
-		Wipe:   func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") },
-		Damage: damages(b),
-		Stall:  network.Stall,
+	h := networktest.Harness(func(t *testing.T, dial network.Dial) lease.Store {
+		return openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: channels.dialer(dial)})
 	})
+	h.Listens = func(_ *testing.T, key string) bool {
+		return channels.open((&Store{Table: &cas.Table[*conn]{Prefix: prefix}}).channel(callKind, key))
+	}
+	h.Wipe = func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") }
+	h.Damage = damages(b)
+	leasetest.Run(t, h)
 }
 
 func TestHistories(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -104,9 +105,7 @@ func (c *channels) open(channel string) bool {
 	return c.have[channel]
 }
 
-type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-func (c *channels) dialer(dial dialer) dialer {
+func (c *channels) dialer(dial network.Dial) network.Dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		return &channelConn{Conn: conn, all: c}, err
