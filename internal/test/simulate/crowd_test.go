@@ -1,3 +1,5 @@
+//go:build !race
+
 package simulate
 
 import (
@@ -18,7 +20,8 @@ import (
 )
 
 // A store goes away under a thousand standbys, all in one instant. Whenever it is
-// back, they do not come in one instant.
+// back, they do not come in one instant. Without the race detector: each of the thousand
+// does what the three candidates of a schedule do.
 func TestCrowdSpreads(t *testing.T) {
 	const candidates, window = 1000, 50 * time.Millisecond
 	for name, answer := range map[string]func(context.Context) error{

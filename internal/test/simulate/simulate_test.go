@@ -81,31 +81,6 @@ func (c *count) add(d count) {
 	c.requests += d.requests
 }
 
-// Forty minutes of leading and standing by, without a fault: what a renewal leaves
-// behind would be there a thousand times.
-func TestNothingIsLeftBehind(t *testing.T) {
-	oneProcessor(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 0)
-		w.begin()
-		most := func() (n int) {
-			for range 4 {
-				time.Sleep(5 * time.Minute)
-				synctest.Wait()
-				n = max(n, runtime.NumGoroutine())
-			}
-			return n
-		}
-		before, after := most(), most()
-		w.end()
-		t.Logf("%d and %d goroutines at most; %+v", before, after, w.count)
-		const slack = 5 // candidates that begin and end, by chance more of them at once
-		if after > before+slack || w.failure != "" {
-			t.Errorf("%d goroutines at most in the first twenty minutes, %d in the next %s", before, after, w.failure)
-		}
-	})
-}
-
 func (w *world) begin() {
 	for _, h := range w.hosts {
 		w.living.Go(func() {
