@@ -300,7 +300,7 @@ func TestTerminal(t *testing.T) {
 				_ = syscall.Kill(command, syscall.SIGTSTP)
 				_ = syscall.Kill(command, syscall.SIGCONT)
 			}
-			_ = syscall.Kill(command, syscall.SIGKILL) // which the guard reports to an elector that runs
+			_ = syscall.Kill(command, syscall.SIGKILL)                    // which the guard reports to an elector that runs
 			s.enter(fmt.Sprintf("wait -f %d; echo status $?\n", elector)) // -f: a wait alone also ends at a stop
 			s.expect(`status 137\r\n`)
 		},
