@@ -49,6 +49,9 @@ type diagnosis struct {
 
 const seeDoctor = "leaderrun doctor"
 
+// unreported is why a run may not have said how it ended.
+const unreported = "its host or leaderrun died, or the store was out of its reach"
+
 func tellWhy(d diagnosis, output format) error {
 	err := output.print(d, func(b *bytes.Buffer) {
 		fmt.Fprintf(b, "%s: %s\n  %s\n", d.Key, observe.Printable(d.Text), d.Next)
@@ -134,7 +137,7 @@ func longestRun(runs []lease.Run) (longest time.Duration) {
 
 func diagnosisOfFree(s lease.Status) diagnosis {
 	if s.Holder != "" {
-		return diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody has led since", s.Holder.Host(), instant(s.Since)), Next: "leaderrun history"}
+		return diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody has led since; %s", s.Holder.Host(), instant(s.Since), unreported), Next: "leaderrun history"}
 	}
 	if len(s.Runs) == 0 {
 		d := diagnosis{Reason: "never", Text: "nobody has ever led under this key", Next: seeDoctor}
@@ -188,7 +191,7 @@ func lastRun(s lease.Status) diagnosis {
 	ago := fmt.Sprintf("%s (%s ago)", instant(ended), span(between(ended, s.Now)))
 	switch {
 	case r.Vanished:
-		return diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: its host or leaderrun died", r.Host, instant(r.Start)), Next: "leaderrun history"}
+		return diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: %s", r.Host, instant(r.Start), unreported), Next: "leaderrun history"}
 	case r.Exit == 0:
 		d := diagnosis{Well: true, Reason: "succeeded", Text: fmt.Sprintf("ran on %s and succeeded at %s, it took %s", r.Host, ago, span(between(r.Start, r.End))), Next: "leaderrun history"}
 		if s.Period > 0 && s.Served != 0 {
@@ -203,7 +206,10 @@ func lastRun(s lease.Status) diagnosis {
 		}
 	}
 	d := diagnosis{Reason: "failed", Text: fmt.Sprintf("ran on %s and failed with %d", r.Host, r.Exit), Next: "leaderrun history"}
-	if r.Exit > exitSignalled {
+	switch {
+	case r.Exit == exitVoid:
+		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and lost its lease, to an outage of the store or to another holder,", r.Host)
+	case r.Exit > exitSignalled:
 		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-exitSignalled)
 	}
 	if times > 1 {

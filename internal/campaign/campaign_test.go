@@ -39,8 +39,8 @@ func TestBlackHole(t *testing.T) {
 		// Attempts of 2 s, pauses of 0.1 s; stop-by 21.195 s, kill-by 28.695 s.
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.1 renew", "16.2 renew", "18.3 renew", "20.4 renew",
 			"21.2 signal 15", "21.3 renew", "23.4 renew", "25.5 renew", "27.6 renew", "28.7 kill", "28.7 gone", "28.7 release", "31.2 release")
-		if r.Outcome != elect.Expired {
-			t.Error(r.Outcome)
+		if r.Outcome != elect.Expired || w.released != (lease.Result{Ran: true, Exit: lease.ExitVoid}) {
+			t.Errorf("%s, filed %+v", r.Outcome, w.released)
 		}
 	})
 }

@@ -366,6 +366,9 @@ func (m *machine) release(why Outcome) {
 }
 
 func (m *machine) result() lease.Result {
+	if m.Outcome.voids() {
+		return lease.Result{Ran: m.Ran, Exit: lease.ExitVoid}
+	}
 	byItself := m.Outcome == Exited || m.Outcome == LeftBehind || m.Outcome == Detached
 	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == Exit{}, Exit: m.Exit.Status()}
 }

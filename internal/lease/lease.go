@@ -194,6 +194,10 @@ type Result struct {
 	// Success is true when the command ended by itself with status 0.
 	Success bool
 	// Exit is the command's status as a shell shows it: 128+n when signal n
-	// ended it.
+	// ended it; or ExitVoid.
 	Exit int
 }
+
+// ExitVoid is the Exit of a run whose lease was lost or ran out, however its command
+// ended.
+const ExitVoid = 76
