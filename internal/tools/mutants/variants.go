@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
+	"go/importer"
 	"go/parser"
 	"go/token"
+	"go/types"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +24,9 @@ type variant struct {
 	dir, path, function, change string
 	nth                         int // among those of the function with the same change, from 1
 	text                        []byte
+	mistake                     mistake
+	broken                      bool // it does not compile
+	apart                       bool // it cannot be turned on in a program that has others, too
 }
 
 // String names it without a line number, which other changes would move.
@@ -27,40 +34,88 @@ func (v variant) String() string {
 	return fmt.Sprintf("%s/%s %s: %s #%d", v.dir, filepath.Base(v.path), v.function, v.change, v.nth)
 }
 
-// variantsOf makes all variants of a package, in the order of its files and lines.
-func variantsOf(name string) (all []variant, err error) {
-	out, err := exec.Command("go", "list", "-json=Dir,GoFiles,ImportPath,Module", name).Output()
+// source is a package as it is.
+type source struct {
+	Dir, ImportPath, Name string
+	GoFiles               []string
+	Module                struct{ Path string }
+
+	set      *token.FileSet
+	texts    map[string][]byte // by path
+	files    map[string]*ast.File
+	info     types.Info
+	importer types.Importer
+}
+
+func readPackage(name string) (*source, error) {
+	p := &source{set: token.NewFileSet(), texts: map[string][]byte{}, files: map[string]*ast.File{}}
+	out, err := exec.Command("go", "list", "-json=Dir,GoFiles,ImportPath,Name,Module", name).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list %s: %w", name, err)
 	}
-	var p struct {
-		Dir, ImportPath string
-		GoFiles         []string
-		Module          struct{ Path string }
-	}
-	if err := json.Unmarshal(out, &p); err != nil {
+	if err := json.Unmarshal(out, p); err != nil {
 		return nil, err
 	}
+	for _, file := range p.GoFiles {
+		path := filepath.Join(p.Dir, file)
+		if p.texts[path], err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
+		if p.files[path], err = parser.ParseFile(p.set, path, p.texts[path], 0); err != nil {
+			return nil, err
+		}
+	}
+	out, err = exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", name).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list -export %s: %w", name, err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		of, file, _ := strings.Cut(strings.TrimSpace(line), "=")
+		exports[of] = file
+	}
+	p.importer = importer.ForCompiler(p.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	p.info.Types = map[ast.Expr]types.TypeAndValue{}
+	return p, p.check(p.files, &p.info)
+}
+
+func (p *source) check(files map[string]*ast.File, info *types.Info) error {
+	var all []*ast.File
+	for _, name := range p.GoFiles {
+		all = append(all, files[filepath.Join(p.Dir, name)])
+	}
+	if more := files[""]; more != nil {
+		all = append(all, more)
+	}
+	_, err := (&types.Config{Importer: p.importer}).Check(p.ImportPath, p.set, all, info)
+	return err
+}
+
+// compiles reports whether the package does with another text in the place of a file, and
+// with the function that turns mistakes on.
+func (p *source) compiles(path string, text []byte) bool {
+	files := maps.Clone(p.files)
+	changed, errChanged := parser.ParseFile(p.set, path, text, 0)
+	on, errOn := parser.ParseFile(p.set, "", p.turnsOn(), 0)
+	files[path], files[""] = changed, on
+	return errChanged == nil && errOn == nil && p.check(files, nil) == nil
+}
+
+// variantsOf makes all variants of a package, in the order of its files and lines.
+func variantsOf(p *source) (all []variant) {
 	seen := map[string]int{}
 	for _, file := range p.GoFiles {
 		path := filepath.Join(p.Dir, file)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		mistakes, err := mistakesIn(text)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range mistakes {
-			v := variant{dir: strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), path: path, function: m.function, change: m.describe(text)}
+		text := p.texts[path]
+		for _, m := range p.mistakesIn(path) {
+			v := variant{dir: strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), path: path, function: m.function, change: m.describe(text), mistake: m}
 			v.text = slices.Concat(text[:m.from], []byte(m.with), text[m.to:])
 			seen[v.String()]++
 			v.nth = seen[v.String()]
 			all = append(all, v)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // mistake replaces the bytes from..to of a file.
@@ -69,6 +124,11 @@ type mistake struct {
 	from, to int
 	with     string
 	shown    [2]int // the bytes of what is around it
+
+	// An expression of this type, or a statement if that is "", can be chosen when the
+	// program runs; nothing can if the two are equal.
+	chosen [2]int
+	of     string
 }
 
 // describe shows it in one line.
@@ -88,54 +148,95 @@ var operators = map[token.Token]token.Token{
 
 var words = map[string]string{"true": "false", "false": "true", "min": "max", "max": "min"}
 
-func mistakesIn(text []byte) (all []mistake, err error) {
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, "", text, 0)
-	if err != nil {
-		return nil, err
-	}
-	at := func(p token.Pos) int { return files.Position(p).Offset }
+func (p *source) mistakesIn(path string) (all []mistake) {
+	text, file := p.texts[path], p.files[path]
+	at := func(pos token.Pos) int { return p.set.Position(pos).Offset }
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Body == nil {
 			continue
 		}
-		add := func(around ast.Node, from, to token.Pos, with string) {
-			all = append(all, mistake{f.Name.Name, at(from), at(to), with, [2]int{at(around.Pos()), at(around.End())}})
+		add := func(around, chosen ast.Node, from, to token.Pos, with string) {
+			m := mistake{function: f.Name.Name, from: at(from), to: at(to), with: with, shown: [2]int{at(around.Pos()), at(around.End())}}
+			if chosen != nil {
+				m.chosen = [2]int{at(chosen.Pos()), at(chosen.End())}
+			}
+			if e, ok := chosen.(ast.Expr); ok {
+				m.of = p.typeOf(e, file)
+			}
+			all = append(all, m)
 		}
+		var parents []ast.Node
 		ast.Inspect(f.Body, func(n ast.Node) bool {
+			if n == nil {
+				parents = parents[:len(parents)-1]
+				return true
+			}
+			var parent ast.Node
+			if len(parents) > 0 {
+				parent = parents[len(parents)-1]
+			}
+			parents = append(parents, n)
+			var whole ast.Node // a statement of a list
+			switch parent.(type) {
+			case *ast.BlockStmt, *ast.CaseClause, *ast.CommClause:
+				whole = n
+			}
 			switch n := n.(type) {
 			case *ast.BinaryExpr:
 				if other, ok := operators[n.Op]; ok {
-					add(n, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
+					add(n, n, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
 				}
 			case *ast.UnaryExpr:
 				if n.Op == token.NOT {
-					add(n, n.Pos(), n.X.Pos(), "")
+					add(n, n, n.Pos(), n.X.Pos(), "")
 				}
 			case *ast.IfStmt:
 				switch n.Cond.(type) {
 				case *ast.BinaryExpr, *ast.UnaryExpr: // above
 				default:
-					add(n.Cond, n.Cond.Pos(), n.Cond.Pos(), "!")
+					add(n.Cond, n.Cond, n.Cond.Pos(), n.Cond.Pos(), "!")
 				}
 			case *ast.BasicLit:
 				if i, err := strconv.Atoi(n.Value); err == nil {
-					add(n, n.Pos(), n.End(), strconv.Itoa(i+1))
+					add(n, n, n.Pos(), n.End(), strconv.Itoa(i+1))
 				}
 			case *ast.Ident:
 				if other, ok := words[n.Name]; ok {
-					add(n, n.Pos(), n.End(), other)
+					chosen := ast.Node(n)
+					if _, ok := parent.(*ast.CallExpr); ok && len(n.Name) == len("min") {
+						chosen = parent
+					}
+					add(n, chosen, n.Pos(), n.End(), other)
 				}
 			case *ast.ExprStmt, *ast.IncDecStmt:
-				add(n, n.Pos(), n.End(), "")
+				add(n, whole, n.Pos(), n.End(), "")
 			case *ast.AssignStmt:
 				if n.Tok != token.DEFINE {
-					add(n, n.Pos(), n.End(), "")
+					add(n, whole, n.Pos(), n.End(), "")
 				}
 			}
 			return true
 		})
 	}
-	return slices.DeleteFunc(all, func(m mistake) bool { return bytes.Equal(text[m.from:m.to], []byte(m.with)) }), nil
+	return slices.DeleteFunc(all, func(m mistake) bool { return bytes.Equal(text[m.from:m.to], []byte(m.with)) })
+}
+
+// typeOf is how the file names the type of an expression.
+func (p *source) typeOf(e ast.Expr, file *ast.File) string {
+	t := p.info.TypeOf(e)
+	if t == nil {
+		return ""
+	}
+	return types.TypeString(types.Default(t), func(other *types.Package) string {
+		if other.Path() == p.ImportPath {
+			return ""
+		}
+		for _, i := range file.Imports {
+			if path, _ := strconv.Unquote(i.Path.Value); path == other.Path() && i.Name != nil {
+				return i.Name.Name
+			}
+		}
+		return other.Name()
+	})
 }

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// trial is how variants are tested.
+type trial struct {
+	workers int
+	alone   bool
+	dir     string // of what is compiled
+}
+
+// judge is a program of tests that can make most mistakes.
+type judge struct {
+	name, tests string // of the package; which tests
+	dir         string // of the package
+	program     string
+	limit       time.Duration // many times of what it takes without a mistake
+}
+
+// all tests the variants, several at once. It returns the verdicts in their order.
+func (t trial) all(p *source, variants []variant, names []string) ([]verdict, error) {
+	var err error
+	if t.dir, err = os.MkdirTemp("", "mutants"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(t.dir)
+	overlay, err := t.overlay("all", p.choose(variants))
+	if err != nil {
+		return nil, err
+	}
+	var judges []judge
+	for i, name := range names {
+		j, err := t.compile(name, overlay, fmt.Sprintf("judge%d", i))
+		if err != nil {
+			return nil, err
+		}
+		judges = append(judges, j)
+	}
+
+	verdicts, errs := make([]verdict, len(variants)), make([]error, len(variants))
+	next := make(chan int)
+	var done sync.WaitGroup
+	for range t.workers {
+		done.Go(func() {
+			for i := range next {
+				verdicts[i], errs[i] = t.test(variants[i], i+1, judges)
+			}
+		})
+	}
+	for i := range variants {
+		next <- i
+	}
+	close(next)
+	done.Wait()
+	return verdicts, errors.Join(errs...)
+}
+
+// overlay writes texts that the compiler takes in the place of files.
+func (t trial) overlay(name string, texts map[string][]byte) (file string, err error) {
+	instead := map[string]string{}
+	for path, text := range texts {
+		instead[path] = filepath.Join(t.dir, fmt.Sprintf("%s.%d.go", name, len(instead)))
+		if err := os.WriteFile(instead[path], text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	file = filepath.Join(t.dir, name+".json")
+	text, err := json.Marshal(map[string]any{"Replace": instead})
+	if err != nil {
+		return "", err
+	}
+	return file, os.WriteFile(file, text, 0o600)
+}
+
+// compile makes the program of a judge, which must be green without a mistake.
+func (t trial) compile(name, overlay, program string) (judge, error) {
+	j := judge{program: filepath.Join(t.dir, program)}
+	j.name, j.tests, _ = strings.Cut(name, ":")
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", j.name).Output()
+	if err != nil {
+		return j, fmt.Errorf("go list %s: %w", j.name, err)
+	}
+	j.dir = strings.TrimSpace(string(out))
+	if out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", j.program, j.name).CombinedOutput(); err != nil {
+		return j, fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	const slowest = 10 * time.Minute
+	began := time.Now()
+	if out, err := t.run(j, 0, slowest); err != nil {
+		return j, fmt.Errorf("%s is not green without a mistake: %w\n%s", name, err, out)
+	}
+	j.limit = 10*time.Since(began) + 20*time.Second
+	return j, nil
+}
+
+// run runs the tests of a judge with a mistake.
+func (t trial) run(j judge, mistake int, limit time.Duration) (out []byte, err error) {
+	words := []string{j.program, "-test.failfast", "-test.run", j.tests}
+	if t.alone {
+		words = append([]string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}, words...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir, cmd.Env = j.dir, append(os.Environ(), fmt.Sprintf("MUTANT=%d", mistake))
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	cmd.WaitDelay = time.Second // what it has started may hold the pipe
+	err = cmd.Run()
+	return text.Bytes(), err
+}
+
+// test has one judge after the other look at a variant.
+func (t trial) test(v variant, number int, judges []judge) (verdict, error) {
+	if v.broken {
+		return broken, nil
+	}
+	if v.apart {
+		overlay, err := t.overlay(fmt.Sprint(number), map[string][]byte{v.path: v.text})
+		if err != nil {
+			return broken, err
+		}
+		for i, j := range judges {
+			j.program = filepath.Join(t.dir, fmt.Sprintf("%d.%d", number, i))
+			out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", j.program, j.name).CombinedOutput()
+			if err != nil {
+				return broken, fmt.Errorf("%s: %w\n%s", v, err, out)
+			}
+			_, err = t.run(j, 0, j.limit)
+			_ = os.Remove(j.program)
+			if err != nil {
+				return caught, nil
+			}
+		}
+		return survived, nil
+	}
+	for _, j := range judges {
+		if _, err := t.run(j, number, j.limit); err != nil {
+			return caught, nil
+		}
+	}
+	return survived, nil
+}
