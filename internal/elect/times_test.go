@@ -85,6 +85,14 @@ var courses = []struct {
 	{"the record of a tick is worth the rest of the lease", func(s *Settings) { s.OncePer = true }, append(slices.Clip(leading),
 		event(TreeGone, 5), event(ReleaseFailed, 7), event(Timer, 7.5), event(ReleaseFailed, 29), event(Timer, 29.19), event(ReleaseFailed, 29.195))},
 	{"a guard that dies before a report", nil, append(slices.Clip(leading[:2]), event(TreeGone, 0.02).because(unheard), event(Released, 0.1))},
+	{"the check of a candidate that stands by ends with its wait", checkedFor(at(5)), []Event{
+		event(Begin, 0), event(MayNotLead, 1), event(Timer, 5), event(MayNotLead, 5.2),
+	}},
+	{"the check of a candidate that stands by for ever has its time", checkedFor(Forever), []Event{event(Begin, 0), event(MayNotLead, 1), event(Timer, 6)}},
+	{"a wake-up is passed on once", checkedFor(at(60)), []Event{
+		event(Begin, 0), event(MayLead, 0.1), event(Held, 0.2).remaining(20), event(Woke, 1), event(MayNotLead, 1.1), event(Timer, 6.1), event(MayNotLead, 6.2),
+	}},
+	{"who comes after others until the wait ends asks then", func(s *Settings) { s.Wait, s.Yield = at(5), at(5) }, []Event{event(Begin, 0), event(Timer, 5), event(Held, 5.1).remaining(20)}},
 	{"a tree that is killed by kill-by", killAfter(at(0)), append(slices.Clip(leading), event(Timer, 28.695), event(TreeGone, 28.7))},
 }
 
