@@ -117,6 +117,9 @@ func TestApartMinHold(t *testing.T) {
 			t.Errorf("%s: %v, and the hold is over", name, err)
 		}
 	}
+	again := &State{}
+	must(t, again.Release(granted(t, again, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
+	granted(t, again, request("k"), apartNoon().later(hold)) // also one who has watched nothing
 }
 
 // A candidate that has to wait for long does so once, not for the rest of each time.
