@@ -206,3 +206,13 @@ func inFull(s State, actions []Action) string {
 	}
 	return b.String()
 }
+
+// A candidate waits until it is granted the key, or ends.
+func TestWaiting(t *testing.T) {
+	for phase := Campaigning; phase <= Done; phase++ {
+		want := slices.Contains([]Phase{Campaigning, Standby, Yielding, Checking}, phase)
+		if got := (State{Phase: phase}).Waiting(); got != want {
+			t.Errorf("%s: %t", phase, got)
+		}
+	}
+}
