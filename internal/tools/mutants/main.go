@@ -64,6 +64,11 @@ func mutate(judges []string, match string, sample int, seed uint64, known string
 	if err != nil {
 		return err
 	}
+	t.survived = func(v variant) {
+		if reasons[v.String()] == "" {
+			fmt.Println("SURVIVED", v)
+		}
+	}
 	verdicts, err := t.all(p, variants, judges)
 	if err != nil {
 		return err
@@ -92,7 +97,7 @@ func draw(p *source, match string, sample int, seed uint64) ([]variant, error) {
 	return variants, nil
 }
 
-// report shows the survivors that have no reason, and the reasons that have no survivor.
+// report shows the reasons that have no survivor, and how many there are.
 func report(variants []variant, verdicts []verdict, reasons map[string]string, all bool) (ok bool) {
 	count := map[verdict]int{}
 	unknown, seen := 0, map[string]bool{}
@@ -104,7 +109,6 @@ func report(variants []variant, verdicts []verdict, reasons map[string]string, a
 		seen[v.String()] = true
 		if reasons[v.String()] == "" {
 			unknown++
-			fmt.Println("SURVIVED", v)
 		}
 	}
 	ok = unknown == 0

@@ -16,9 +16,10 @@ import (
 
 // trial is how variants are tested.
 type trial struct {
-	workers int
-	alone   bool
-	dir     string // of what is compiled
+	workers  int
+	alone    bool
+	survived func(variant) // is called at once, from several goroutines
+	dir      string        // of what is compiled
 }
 
 // judge is a program of tests that can make most mistakes.
@@ -55,7 +56,9 @@ func (t trial) all(p *source, variants []variant, names []string) ([]verdict, er
 	for range t.workers {
 		done.Go(func() {
 			for i := range next {
-				verdicts[i], errs[i] = t.test(variants[i], i+1, judges)
+				if verdicts[i], errs[i] = t.test(variants[i], i+1, judges); verdicts[i] == survived {
+					t.survived(variants[i])
+				}
 			}
 		})
 	}
