@@ -73,6 +73,10 @@ var courses = []struct {
 	}},
 	{"the tick is that of the first answer: settling", ticks, []Event{event(Begin, 0), event(Settling, 0.1).remaining(0.3).tick(1000), event(Timer, 0.4), event(Held, 0.5).remaining(20).tick(2000), event(Woke, 1)}},
 	{"the tick is that of the first answer: paused", ticks, []Event{event(Begin, 0), event(KeyPaused, 0.1).remaining(30).tick(1000), event(Woke, 0.4)}},
+	{"without --rejoin a loss is the end", nil, append(slices.Clip(lost), event(TreeGone, 11), event(Released, 11.1))},
+	{"with --rejoin a command that ends by itself is the end", rejoins, append(slices.Clip(leading), event(TreeGone, 5), event(Released, 5.1))},
+	{"a pause has a reason", waits(at(60)), []Event{event(Begin, 0), event(KeyPaused, 0.1).remaining(30).because(unheard)}},
+	{"another signal is another order, also right after the first", nil, append(slices.Clip(leading), event(Order, 5).signal(15), event(Order, 5.05).signal(2))},
 	{"a skip has a reason", ticks, []Event{event(Begin, 0), event(TickDone, 0.1).because(unheard)}},
 	{"the last attempts are short", waits(at(5)), append(slices.Clip(standby), event(Woke, 4.9), event(Held, 4.95).remaining(20), event(Timer, 5))},
 	{"orders while a grant is given back", waits(at(60)), []Event{
@@ -205,6 +209,16 @@ func inFull(s State, actions []Action) string {
 		show("wakes at", next, nil)
 	}
 	return b.String()
+}
+
+// The tick that was served is told with the skip.
+func TestTickOfASkip(t *testing.T) {
+	set := settings()
+	ticks(&set)
+	s, _ := Step(New(set), event(Begin, 0))
+	if s, _ = Step(s, event(TickDone, 0.1).tick(1000)); s.Tick != 1000 || s.Outcome != Skipped {
+		t.Errorf("%s, tick %d", s, s.Tick)
+	}
 }
 
 // A candidate waits until it is granted the key, or ends.
