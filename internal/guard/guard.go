@@ -304,13 +304,16 @@ func (g *guard) send(sig syscall.Signal) {
 	g.signalCommand(sig)
 }
 
-// signalCommand signals the command, which has not been reaped, with its group.
+// signalCommand signals the command, which has not been reaped, with its group. It
+// may have gone to another group.
 func (g *guard) signalCommand(sig syscall.Signal) {
 	if g.command.Group == 0 {
 		_ = syscall.Kill(-g.pid, sig)
-	} else {
-		_ = syscall.Kill(g.pid, sig)
+		if group, _ := syscall.Getpgid(g.pid); group == g.pid {
+			return
+		}
 	}
+	_ = syscall.Kill(g.pid, sig)
 }
 
 const millisecond = 1_000_000

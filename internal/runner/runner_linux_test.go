@@ -101,6 +101,21 @@ func TestLeftoversAreSignalled(t *testing.T) {
 	}
 }
 
+// A command that has left its process group gets its signals all the same.
+func TestSignalFollowsTheCommand(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("no shell changes its own process group, and there is no perl")
+	}
+	left := filepath.Join(t.TempDir(), "left")
+	r, reports := start(t, far(), `exec perl -e '$SIG{TERM} = sub { exit 9 }; setpgrp(0, getpgrp(getppid())) or die; open F, ">", "`+left+`"; sleep 60'`)
+	next(t, reports, Started)
+	await(t, func() bool { _, err := os.Stat(left); return err == nil })
+	r.Signal(int(syscall.SIGTERM))
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 9 {
+		t.Errorf("%+v", gone)
+	}
+}
+
 func TestNames(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script-with-a-long-name")
