@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode"
 )
@@ -127,6 +130,9 @@ func NewWriter(w io.Writer) *Writer {
 
 func (q *Writer) drain() {
 	defer close(q.done)
+	// Where nobody has asked for this signal, a write to a standard descriptor
+	// whose reader has gone away ends the program.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	for {
 		select {
 		case b := <-q.queue:

@@ -65,8 +65,7 @@ func (l *listener) beforeStart() {
 
 // catch leaves alone what leaderrun's caller ignores: that is how nohup works.
 // The stop signals of background terminal access are caught and dropped, since a
-// stopped elector cannot renew; so is SIGPIPE, since a reader of stderr that has
-// gone away is no reason to end.
+// stopped elector cannot renew.
 func (l *listener) catch() {
 	var signals []os.Signal
 	for _, m := range meanings {
@@ -74,7 +73,6 @@ func (l *listener) catch() {
 			signals = append(signals, m.signal)
 		}
 	}
-	signals = append(signals, syscall.SIGPIPE)
 	if l.terminal {
 		signals = append(signals, syscall.SIGTTIN, syscall.SIGTTOU)
 	}

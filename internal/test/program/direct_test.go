@@ -268,6 +268,30 @@ func TestNoLeaseFile(t *testing.T) {
 	}
 }
 
+// A reader of stderr that has gone away, as in 2>&1 | true, costs no run: neither
+// when a warning comes at once, as that of a short TTL, nor later.
+func TestNobodyReadsTheMessages(t *testing.T) {
+	t.Parallel()
+	inBatches(8, func(i int) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.Close()
+		defer w.Close()
+		cmd := exec.Command("leaderrun", "-v", "--ttl=2s", "--store=file:"+filepath.Join(t.TempDir(), "store"), fmt.Sprint("--key=", i), "--", "sh", "-c", "exit 3")
+		cmd.Stderr = w
+		if err := cmd.Start(); err != nil {
+			t.Error(err)
+			return
+		}
+		if got := status(t, cmd); got != 3 {
+			t.Errorf("status %d, want the command's, 3", got)
+		}
+	})
+}
+
 // The guard runs before the packages are initialised that only the elector
 // needs. One import too many in proc, guard or early undoes that.
 func TestGuardStartsEarly(t *testing.T) {
