@@ -144,7 +144,7 @@ func (h *held) guardDied(emit func(Report)) {
 		died = errors.New("the guard process died before it reported a start: " + how)
 	}
 	if h.pid == 0 && status.ExitStatus() == guard.Refused { // any other may have started the command
-		emit(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, died)})
+		emit(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, ErrRefused)})
 		return
 	}
 	emit(Report{Kind: Gone, Err: died})

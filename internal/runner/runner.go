@@ -36,6 +36,9 @@ const (
 // not to blame.
 var ErrGuard = errors.New("cannot start the guard process")
 
+// ErrRefused says, behind ErrGuard, that the system refused the guard what it needs.
+var ErrRefused = errors.New("the system refused it a timer or a descriptor")
+
 // ErrNoProc says, behind ErrGuard, that process trees cannot be seen here.
 var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")
 

@@ -78,6 +78,23 @@ func TestProcessLimit(t *testing.T) {
 	}
 }
 
+// TestPendingSignals has fewer timers than a guard needs: each counts for its user's
+// limit of pending signals.
+func TestPendingSignals(t *testing.T) {
+	bin := somebodysPrograms(t)
+	dir := memory(t)
+	cmd := bySomebody(t, somebody+100, dir, fmt.Sprintf("ulimit -i 5; exec %s/leaderrun --store=file:$PWD/store --key=k -- echo ran", bin))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer or a descriptor\n  raise the limits of pending signals (ulimit -i)"
+	if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) {
+		t.Errorf("status %d, it said:\n%s", got, stderr.String())
+	}
+}
+
 // TestForkBomb kills the elector of a command whose processes fork whenever their
 // user's limit lets them, each in a session of its own. Killed generation by
 // generation, such a tree lives until it ends by itself, here after half a minute.
