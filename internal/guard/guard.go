@@ -103,6 +103,7 @@ func run(orders, reports int) int {
 	}
 	g := &guard{alarm: alarm, children: children, orders: orders, reports: reports, died: -1, elector: syscall.Getppid(), reaped: make(chan struct{})}
 	proc.ReserveThreads(threads)
+	proc.AwaitThreads(100 * millisecond)
 	for !g.turn() {
 	}
 	return exitDone

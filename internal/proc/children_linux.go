@@ -78,21 +78,52 @@ func Descends(pid, ancestor int) bool {
 	return pid == ancestor
 }
 
-// parentOf returns a process's parent, 0 if it has none here. It is the fourth field of
-// stat; the second one, a name in parentheses, may contain anything.
+// AwaitThreads waits until all threads of this process but the calling one sleep, or for so many
+// nanoseconds: the runtime finds a thread of use again only once it has gone to sleep,
+// which takes a while on a busy machine.
+func AwaitThreads(limit int64) {
+	const between = 200_000
+	for end := Now() + limit; !othersSleep() && Now() < end; {
+		Sleep(between)
+	}
+}
+
+func othersSleep() bool {
+	self := itoa(syscall.Gettid())
+	threads, _ := readDir("/proc/self/task")
+	for _, thread := range threads {
+		if thread == self {
+			continue
+		}
+		stat, _ := readFile("/proc/self/task/" + thread + "/stat")
+		if rest := afterName(stat); len(rest) > 0 && rest[0] == 'R' {
+			return false
+		}
+	}
+	return true
+}
+
+// parentOf returns a process's parent, 0 if it has none here: the field after its state.
 func parentOf(pid int) (int, error) {
 	stat, err := readFile("/proc/" + itoa(pid) + "/stat")
-	end := len(stat) - 1
-	for end >= 0 && stat[end] != ')' {
-		end--
-	}
-	if end < 0 || len(stat) < end+4 {
-		return 0, err
-	}
-	if rest := appendNumbers(nil, stat[end+4:]); len(rest) > 0 {
-		return rest[0], err
+	const state = 2 // and a blank
+	if rest := afterName(stat); len(rest) > state {
+		if numbers := appendNumbers(nil, rest[state:]); len(numbers) > 0 {
+			return numbers[0], err
+		}
 	}
 	return 0, err
+}
+
+// afterName is what follows the second field of stat, a name in parentheses that may
+// contain anything.
+func afterName(stat []byte) []byte {
+	for i := len(stat) - 2; i > 0; i-- {
+		if stat[i] == ')' {
+			return stat[i+2:]
+		}
+	}
+	return nil
 }
 
 func itoa(n int) string {

@@ -111,9 +111,10 @@ func ChildrenKnown() bool {
 	return err == nil && string(link[:n]) == itoa(syscall.Getpid())
 }
 
-// Hurry lets the calling thread go before all others that share the processor
-// evenly, as far as this user may: root, as a rule.
-func Hurry() { hurry(syscall.PRIO_PROCESS, 0) }
+// Hurry lets this process group go before all others that share the processor
+// evenly, as far as this user may: root, as a rule. It does so with all threads: one that goes
+// before its siblings finds them still on their way to sleep, and the runtime starts others.
+func Hurry() { hurry(syscall.PRIO_PGRP, 0) }
 
 func hurry(which, id int) {
 	const first = -20

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -352,6 +353,31 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 		t.Errorf("a guard that does not answer ended with %v", status)
 	}
 	close(h.over)
+}
+
+// Root's guard goes first with all of its threads, and the command with none.
+func TestGuardGoesFirst(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may go before others")
+	}
+	r, reports := start(t, far(), "sleep 60")
+	command := next(t, reports, Started).Pid
+	nice := func(pid int) (all []string) {
+		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, stat := range stats {
+			b, _ := os.ReadFile(stat)
+			fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+			all = append(all, fields[16])
+		}
+		return all
+	}
+	await(t, func() bool {
+		all := nice(r.now.guard.pid)
+		return strings.Trim(strings.Join(all, ""), "-20") == "" && len(all) > 1
+	})
+	if all := nice(command); slices.Contains(all, "-20") {
+		t.Errorf("the command goes first, too: %v", all)
+	}
 }
 
 // Neither pkill nor pkill -f finds the guard by the elector's name, and the variables
