@@ -20,9 +20,11 @@ func TestSystems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	systems := []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
-	if testing.Short() { // one that is not Linux
-		systems = systems[3:]
+	// Of these two, and of the one that tests run on, every file is part: no file is
+	// only for macOS on amd64.
+	systems := []string{"darwin/arm64", "linux/arm64"}
+	if testing.Short() {
+		systems = systems[:1]
 	}
 	for _, system := range systems {
 		t.Run(system, func(t *testing.T) {
