@@ -26,8 +26,8 @@ import (
 // have given the same answers. In hurried histories leases run out.
 
 var (
-	// Of the broken stores of TestHistoriesOfBrokenStores each is found within 60.
-	histories = flag.Int("concurrent-histories", 100, "play so many histories of clients that call at the same time")
+	// Of the broken stores of TestHistoriesOfBrokenStores each is found within 60; .ci/run plays 100.
+	histories = flag.Int("concurrent-histories", 60, "play so many histories of clients that call at the same time")
 	onlySeed  = flag.Int64("concurrent-history", -1, "play the concurrent history of this seed only, over and over")
 )
 

@@ -19,11 +19,11 @@ import (
 // shown.
 
 var (
-	histories   = flag.Int64("histories", enough, "play so many random histories")
+	histories   = flag.Int64("histories", 50, "play so many random histories")
 	onlyHistory = flag.Int64("history", none, "play the one of this seed")
 )
 
-// enough histories go everywhere; see checkSeen.
+// enough histories go everywhere; see checkSeen. That many are for .ci/run.
 const enough = 200
 
 // toPlay is how many histories are played.

@@ -26,7 +26,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-var everyCall = flag.Bool("everycall", false, "let TestEverySystemCallFails fail the n-th call for every n, and not only for 1 2 4 8 …")
+var (
+	everyCall = flag.Bool("everycall", false, "let TestEverySystemCallFails fail the n-th call for every n, and not only for 1, APART, its square …")
+	apart     = flag.Int("apart", 8, "as often as 8 times the call before; .ci/run takes 2")
+)
 
 // failures are the system calls that are made to fail, and how.
 var failures = map[string][]string{
@@ -254,7 +257,7 @@ func (l life) faults(t *testing.T, c made) (all [][]string) {
 			if *everyCall {
 				n++
 			} else {
-				n *= 2
+				n *= *apart
 			}
 		}
 	}
