@@ -143,21 +143,25 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	if w.forgetful { // a candidate that knows of a later grant begins to settle anew
 		limit += ttl
 	}
+	calm := limit      // passes in any case, what a clock that was set back adds only until somebody leads
 	if w.setBack > 0 { // only who asks makes the lease of a dead holder as short as it was
 		limit += ttl + w.unwatched
 		if w.evicted { // and nobody knows how short that is
 			limit += w.setBack
 		}
 	}
-	for {
+	for waits := true; waits; {
 		w.mu.Lock()
-		last := w.lastFault
+		last, led := w.lastFault, len(w.live) > 0 || w.lastLive >= w.lastFault
 		w.mu.Unlock()
-		if rest := last + limit - w.at(); rest > 0 {
-			time.Sleep(rest)
-			continue
+		switch now := w.at(); {
+		case now < last+calm:
+			time.Sleep(last + calm - now)
+		case now < last+limit && !led:
+			time.Sleep(min(ttl, last+limit-now))
+		default:
+			waits = false
 		}
-		break
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
