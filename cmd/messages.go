@@ -64,8 +64,8 @@ func hintOf(err error) string {
 		return setting.Hint
 	case errors.As(err, &address):
 		return address.Hint
-	case errors.As(err, &store) && store.Hint != "":
-		return store.Hint
+	case errors.As(err, &store):
+		return strings.TrimPrefix(store.Hint+afterAll(store), "; ")
 	}
 	for _, s := range shortages {
 		if errors.Is(err, s.err) {
@@ -73,6 +73,16 @@ func hintOf(err error) string {
 		}
 	}
 	return ""
+}
+
+// afterAll is what to do about an operator's change of which nobody knows whether it was
+// made. A person who repeats it may hit the next leader.
+func afterAll(err *lease.StoreError) string {
+	changes := []string{"hand over", "revoke", "pause", "resume", "forget"}
+	if err.Refused || err.Permanent || !slices.Contains(changes, err.Op) {
+		return ""
+	}
+	return "; it may have been done all the same: look at leaderrun status before you repeat it"
 }
 
 // warnAbout warns of settings that are allowed but probably not meant.

@@ -29,6 +29,25 @@ func TestStoreFailsAVerb(t *testing.T) {
 	}
 }
 
+// Who repeats a change whose answer was lost may hit the next leader.
+func TestHintAboutALostAnswer(t *testing.T) {
+	const look = "look at leaderrun status before you repeat it"
+	for name, c := range map[string]struct {
+		err  lease.StoreError
+		want string
+	}{
+		"lost":     {lease.StoreError{Op: "revoke", Hint: "check the network"}, "check the network; it may have been done all the same: " + look},
+		"no hint":  {lease.StoreError{Op: "hand over"}, "it may have been done all the same: " + look},
+		"refused":  {lease.StoreError{Op: "revoke", Refused: true, Hint: "start it"}, "start it"},
+		"no right": {lease.StoreError{Op: "pause", Permanent: true, Hint: "grant it"}, "grant it"},
+		"a look":   {lease.StoreError{Op: "status", Hint: "check the network"}, "check the network"},
+	} {
+		if got := hintOf(&c.err); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestVerbsListTheirFlags(t *testing.T) {
 	settingstest.NoSettings(t)
 	for name := range verbs() {

@@ -7,7 +7,8 @@
 // state that it was made for, so all changes of a key have one order. A write whose
 // answer is lost may be applied later or twice: it finds the state as it was read, and
 // then it is as if the verb had taken that long, or it changes nothing. The holder
-// counts from before its request.
+// counts from before its request. Its verbs may be repeated by another server; those of
+// operators leave a name in the state, so that they are not.
 //
 // Time: the Date of an answer counts whole seconds, on the clock of the server that gave
 // it. So an expiry that is written there is believed only after [Config].Apart more;
@@ -57,6 +58,8 @@ type Value struct {
 	// Beat is another one with each grant and renewal, Call with each call to the holder.
 	Beat int64 `json:"beat"`
 	Call int64 `json:"call"`
+	// Once is that of the last change that had one.
+	Once string `json:"once,omitempty"`
 }
 
 // New is the value of a key that nobody has asked for.
@@ -65,7 +68,8 @@ func New(key string) Value { return Value{State: leasestate.New(key)} }
 // Config is what a store of this kind brings.
 type Config struct {
 	// Do runs a call on a keeper, on another one again if the first gave no answer. An
-	// error is returned as a *lease.StoreError.
+	// error is returned as a *lease.StoreError. What the first was sent may have been done,
+	// or be done later.
 	Do func(ctx context.Context, op string, call func(context.Context, Keeper) error) error
 	// Follow shows what becomes of a key, from what it is now on, until enough.
 	Follow func(ctx context.Context, op, key string, enough func(Row) bool) error
@@ -117,19 +121,34 @@ func (s *Store) Parse(key string, text []byte) (v Value, err error) {
 }
 
 // change applies a change to the key's row, again and again while others change the row
-// in between: each time that is somebody's success.
+// in between: each time that is somebody's success. One that was sent and not answered is
+// found by its name, or a change that has one has come after it or instead of it, or it
+// was not made: then it is made, or never will be, because the row has changed.
 func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer error) {
+	before, unanswered := "", false
 	err := s.Do(ctx, c.Op, func(ctx context.Context, k Keeper) error {
 		r, err := k.Read(ctx, c.Key)
 		for saved := false; err == nil && !saved; {
+			switch {
+			case !unanswered:
+				before = r.Once
+			case r.Once == c.Once:
+				return nil
+			case r.Once != before:
+				answer = &lease.StoreError{Op: c.Op, Err: errUnknown}
+				return nil
+			}
 			s.see(r, false)
 			now := s.Instant(r)
 			did, errJSON := c.to(&r.State, now)
 			l, answer = did.lease, did.answer
-			if errJSON != nil || !did.changed {
+			if errJSON != nil || !did.changed && !unanswered {
 				return errJSON
 			}
 			r.Changed = now.Wall
+			if c.Once != "" {
+				r.Once = c.Once
+			}
 			if did.Beat {
 				r.Beat = max(r.Beat+1, now.Wall)
 			}
@@ -140,6 +159,7 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 			if r, saved, err = k.Swap(ctx, r); saved {
 				s.see(written, did.Beat)
 			}
+			unanswered = unanswered || err != nil && c.Once != ""
 		}
 		return err
 	})
@@ -148,6 +168,9 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 	}
 	return l, answer
 }
+
+// errUnknown is what is left to say of a change whose answer is lost.
+var errUnknown = errors.New("it was done or not: its answer is lost, and another operator has changed the key since")
 
 // Inspect implements [lease.Admin].
 func (s *Store) Inspect(ctx context.Context, key string) (status lease.Status, err error) {

@@ -3,6 +3,7 @@ package cas
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ type Change struct {
 	// Beats says that a positive answer is a grant or a renewal, Calls that the holder
 	// is called, Wakes that those who wait may find the key free.
 	Beats, Calls, Wakes bool
+	// Once is the name of a change that must not be made twice, though its answer may be
+	// lost; "" is one that may be repeated.
+	Once string
 }
 
 // Effect is what a change did to a state.
@@ -147,6 +151,7 @@ func (v Verbs) Forget(ctx context.Context, key string, token bool) (lease.Status
 
 func (v Verbs) operate(ctx context.Context, c Change, do func(*leasestate.State, leasestate.Instant) lease.Status) (lease.Status, error) {
 	var status lease.Status
+	c.Once = rand.Text()
 	c.Apply = func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		status = do(st, now)
 		return lease.Lease{}, nil

@@ -115,6 +115,29 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 }
 
+// The next member is asked for what the first gave no answer to: an operator's change is
+// not made twice.
+func TestAnswerToAnOperatorIsLost(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	proxy, err := faultnet.Listen(b.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	s := openWith(t, Options{URL: "etcd://" + proxy.Addr() + "," + b.Addr})
+	l := grant(t, s, request("k"))
+	proxy.Delay(100 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond) // half of it is enough for the read, and to send the write
+	defer cancel()
+	if status, err := s.Revoke(ctx, "k", true); err != nil || status.Holder != l.Holder {
+		t.Errorf("%+v, %v; want it to be taken from %s", status, err, l.Holder)
+	}
+	if status, err := s.Inspect(bounded(t), "k"); err != nil || status.Why != "" {
+		t.Errorf("%+v, %v", status, err)
+	}
+}
+
 // cluster is an etcd of three members, and an address that names all of them.
 func cluster(t *testing.T) ([]*script.EtcdServer, string) {
 	t.Helper()

@@ -1,0 +1,115 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// lossy is a keeper that loses the answer of a change, or the change.
+type lossy struct {
+	keeper
+	made bool
+	sent Row
+}
+
+var errLost = errors.New("no answer")
+
+func (k *lossy) Swap(ctx context.Context, r Row) (Row, bool, error) {
+	if k.sent = r; k.made {
+		if _, saved, err := k.keeper.Swap(ctx, r); !saved {
+			return r, saved, err
+		}
+	}
+	return r, false, errLost
+}
+
+// An operator's change whose answer is lost is made once, whatever has become of the key
+// when another server is asked.
+func TestAnswerIsLost(t *testing.T) {
+	free := func(t *testing.T, s lease.Admin) (lease.Status, error) { return s.Revoke(t.Context(), "k", true) }
+	ask := func(t *testing.T, s lease.Admin) (lease.Status, error) { return s.HandOver(t.Context(), "k") }
+	first := lease.Request{Key: "k", Holder: lease.NewHolder("first", 1), TTL: 30 * time.Second}
+	second := first
+	second.Holder = lease.NewHolder("second", 1)
+	grant := func(t *testing.T, s memory, r lease.Request) {
+		if _, err := s.Acquire(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow := func(t *testing.T, s memory) { grant(t, s, second) }
+	release := func(t *testing.T, s memory) {
+		if err := s.Release(t.Context(), lease.Lease{Key: "k", Holder: first.Holder, Token: token(t, s)}, lease.Result{}); err != nil {
+			t.Error(err)
+		}
+		follow(t, s)
+	}
+	another := func(t *testing.T, s memory) {
+		if _, err := free(t, s); err != nil {
+			t.Error(err)
+		}
+		follow(t, s)
+	}
+	const unknown = lease.Holder("unknown")
+	for name, c := range map[string]struct {
+		verb      func(*testing.T, lease.Admin) (lease.Status, error)
+		made      bool
+		meanwhile func(*testing.T, memory)
+		concerned lease.Holder // as the operator is told
+		leads     lease.Holder // in the end
+	}{
+		"made":                            {free, true, nil, first.Holder, ""},
+		"made, then another is granted":   {free, true, follow, first.Holder, second.Holder},
+		"made, then another operator":     {free, true, another, unknown, second.Holder},
+		"not made":                        {free, false, nil, first.Holder, ""},
+		"not made, another is granted":    {free, false, release, second.Holder, ""},
+		"not made, but another operator":  {free, false, another, unknown, second.Holder},
+		"asked":                           {ask, true, nil, first.Holder, first.Holder},
+		"asked, then another is granted":  {ask, true, release, first.Holder, second.Holder},
+		"not asked":                       {ask, false, nil, first.Holder, first.Holder},
+		"not asked before the end of all": {ask, false, func(_ *testing.T, s memory) { s.ahead += time.Hour }, first.Holder, first.Holder},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := newTable()
+			s, operator := all.open(), all.open()
+			s.Settle = 0
+			grant(t, s, first)
+			server := &lossy{keeper: keeper{all, s.Store}, made: c.made}
+			operator.Do = func(ctx context.Context, _ string, call func(context.Context, Keeper) error) error {
+				if err := call(ctx, server); !errors.Is(err, errLost) {
+					t.Fatalf("%v, want it to be lost", err)
+				}
+				if c.meanwhile != nil {
+					c.meanwhile(t, s)
+				}
+				return call(ctx, keeper{all, operator.Store})
+			}
+			status, err := c.verb(t, operator)
+			if errors.As(err, new(*lease.StoreError)) {
+				status.Holder = unknown
+			}
+			if status.Holder != c.concerned {
+				t.Errorf("it tells of %q, %v; want %q", status.Holder, err, c.concerned)
+			}
+			now, err := s.Inspect(t.Context(), "k")
+			if err != nil || now.Holder != c.leads || now.HandOver && c.leads == second.Holder {
+				t.Errorf("%+v, %v; want %q to lead", now, err, c.leads)
+			}
+			if _, saved, err := server.keeper.Swap(t.Context(), server.sent); saved || err != nil {
+				t.Errorf("what was still on its way is made, %v", err)
+			}
+		})
+	}
+}
+
+func token(t *testing.T, s memory) int64 {
+	t.Helper()
+	now, err := s.Inspect(t.Context(), "k")
+	if err != nil {
+		t.Error(err)
+	}
+	return now.Token
+}
