@@ -17,7 +17,7 @@ import (
 )
 
 // rights are all that an ACL user needs who may touch nothing but leaderrun's
-// keys: besides them only "~PREFIX:*", "+auth" and, for a database other than 0,
+// keys: besides them only "~PREFIX:*" and, for a database other than 0,
 // "+select".
 const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +lpush +ltrim +lrange +blpop +info +hello"
 

@@ -185,6 +185,20 @@ func TestDiskFull(t *testing.T) {
 	networktest.WantError(t, networktest.Refused(t, open(t, server.Addr)), false, "MISCONF", "its disk")
 }
 
+// The documentation and the scripts that try what it says name the same rights. To
+// authenticate takes none.
+func TestRightsAreNamedAlike(t *testing.T) {
+	for _, file := range []string{"docs/stores.md", "testdata/script/redis/acl.txtar", "testdata/script/redis/doctor_rights.txtar"} {
+		text, err := os.ReadFile("../../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), " ~leaderrun:* -@all "+rights+"\n") {
+			t.Errorf("%s names other rights than %s", file, rights)
+		}
+	}
+}
+
 // The rights that the hint names are enough for all verbs.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
