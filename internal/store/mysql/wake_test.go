@@ -98,26 +98,27 @@ func TestInterruptedVerbs(t *testing.T) {
 	if err := s.Wait(bounded(t), "k", time.Millisecond*10); err != nil {
 		t.Fatal(err)
 	}
-	stop := make(chan struct{})
-	stopped := make(chan struct{})
+	// Its statement is interrupted while it waits for the row.
+	interrupted := make(chan error, 1)
 	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_, _ = b.Do("KILL QUERY IS_USED_LOCK('" + s.channel(wakeKind, "k") + "0')")
-			}
+		out, err := b.Do(`DELIMITER //
+			START TRANSACTION // SELECT version FROM leaderrun_leases FOR UPDATE // DO GET_LOCK('locked', 0) //
+			BEGIN NOT ATOMIC
+				WHILE (SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT') = 0 DO DO SLEEP(0.11); END WHILE;
+			END //
+			KILL QUERY IS_USED_LOCK('` + s.channel(wakeKind, "k") + `0') // COMMIT //`)
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
 		}
+		interrupted <- err
 	}()
-	for range 200 {
-		if _, err := s.Renew(bounded(t), l); err != nil {
-			t.Errorf("renew: %v", err)
-		}
+	awaits(t, "lock", func() bool { return b.do(t, "SELECT IS_USED_LOCK('locked') IS NOT NULL") == "1" })
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Errorf("renew: %v", err)
 	}
-	close(stop)
-	<-stopped
+	if err := endOf(t, interrupted); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestNoConnectionIsLeft(t *testing.T) {
