@@ -103,8 +103,8 @@ func (s *postgresServer) program(addr string) *exec.Cmd {
 		"-c", "log_directory="+s.folder)
 }
 
-func (s *postgresServer) copyTo(addr, dir string) error {
-	host, port, _ := net.SplitHostPort(addr)
+func (s *postgresServer) copyTo(of *server, dir string) error {
+	host, port, _ := net.SplitHostPort(of.addr)
 	return s.run("pg_basebackup", "-h", host, "-p", port, "-U", "postgres", "-D", dir, "-X", "fetch", "-c", "fast", "--no-sync", "--no-manifest")
 }
 

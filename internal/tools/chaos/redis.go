@@ -51,7 +51,7 @@ func (s *redisServer) program(addr string) *exec.Cmd {
 }
 
 // copyTo may find half of the last command in the file, as a crash may leave it.
-func (s *redisServer) copyTo(_, dir string) error { return copyFolder(s.data(), dir) }
+func (s *redisServer) copyTo(_ *server, dir string) error { return copyFolder(s.data(), dir) }
 
 func (s *redisServer) connect(ctx context.Context, addr string) (func(), error) {
 	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)

@@ -31,7 +31,7 @@ type technology interface {
 	// program starts the server.
 	program(addr string) *exec.Cmd
 	// copyTo copies the data of the running server into a folder.
-	copyTo(addr, dir string) error
+	copyTo(of *server, dir string) error
 	// connect takes one connection of the server.
 	connect(ctx context.Context, addr string) (close func(), err error)
 	// dir is where all of it is, data where its data is.
@@ -113,7 +113,7 @@ func (s *server) save() error {
 	if err := os.RemoveAll(s.copied(snapshot)); err != nil {
 		return err
 	}
-	return s.copyTo(s.addr, s.copied(snapshot))
+	return s.copyTo(s, s.copied(snapshot))
 }
 
 // restartWith kills the server and lets it come back after that time with the

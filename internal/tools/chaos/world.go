@@ -24,7 +24,7 @@ type world struct {
 	open func(site) (backend, error)
 }
 
-var worlds = []world{redisWorld, sentinelWorld, postgresWorld, etcdWorld, etcdsWorld, kubernetesWorld}
+var worlds = []world{redisWorld, sentinelWorld, postgresWorld, mysqlWorld, etcdWorld, etcdsWorld, kubernetesWorld}
 
 func worldOf(name string) (world, error) {
 	i := slices.IndexFunc(worlds, func(w world) bool { return w.name == name })
