@@ -18,7 +18,9 @@ type sight struct {
 	granted time.Duration // since when the grant is as it is
 	call    int64
 	called  time.Duration // since when that is the last call
-	known   int64         // the last call of which the holder knows, if it is this process
+	// known is the last call of which the holder knows, and beat its last renewal, if it
+	// is this process.
+	known, beat int64
 }
 
 // identity tells a grant, renewed so often, from every other. Server is there because a
@@ -41,7 +43,7 @@ func (s *Store) see(r Row, answered bool) {
 		seen.call, seen.called = r.Call, s.Now()
 	}
 	if answered {
-		seen.known = r.Call
+		seen.known, seen.beat = r.Call, r.Beat
 	}
 	s.sights.of[r.Key] = seen
 }
@@ -62,9 +64,11 @@ func (s *Store) Instant(r Row) leasestate.Instant {
 	return now
 }
 
-// calls reports whether the holder has been called since it heard of the store.
+// calls reports whether the holder has been called since it heard of the store, or the
+// store has gone back behind that.
 func (s *Store) calls(r Row) bool {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
-	return r.Call != s.sights.of[r.Key].known
+	seen := s.sights.of[r.Key]
+	return r.Call != seen.known || r.Beat < seen.beat
 }

@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"os/exec"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,6 +69,60 @@ func TestRestart(t *testing.T) {
 	}
 	if got := grant(t, standby, next); got.Token <= l.Token {
 		t.Errorf("token %d after %d", got.Token, l.Token)
+	}
+}
+
+// A cluster that is restored from a backup does not say so. A candidate that knows
+// nothing is granted the key, with a larger token; a holder that listens learns at once
+// that its lease is not there, and puts it back if it comes first.
+func TestRestoredCluster(t *testing.T) {
+	for name, holderFirst := range map[string]bool{"the holder first": true, "a candidate first": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t)
+			s := b.open(t)
+			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{Ran: true}); err != nil {
+				t.Fatal(err)
+			}
+			backup := t.TempDir()
+			b.Kill()
+			b.Etcd.Kill()
+			copied(t, b.Etcd.Dir, backup)
+			b.Etcd.Restart()
+			b.Restart()
+			l := grant(t, s, request("k"))
+			b.Kill()
+			b.Etcd.Kill()
+			if err := os.RemoveAll(b.Etcd.Dir); err != nil {
+				t.Fatal(err)
+			}
+			copied(t, backup, b.Etcd.Dir)
+			b.Etcd.Restart()
+			b.Restart()
+			if !holderFirst {
+				if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
+					t.Errorf("token %d after %d", next.Token, l.Token)
+				}
+			}
+			listening := make(chan error, 1)
+			go func() { listening <- s.Listen(bounded(t), "k") }()
+			if err := endOf(t, listening); err != nil {
+				t.Errorf("listen: %v", err)
+			}
+			back, err := s.Renew(bounded(t), l)
+			if holderFirst && (err != nil || !back.Reasserted || back.Token != l.Token) || !holderFirst && !errors.Is(err, lease.ErrLost) {
+				t.Errorf("renewed: %+v, %v", back, err)
+			}
+			if _, err := b.open(t).Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func copied(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v: %s", err, out)
 	}
 }
 

@@ -15,8 +15,9 @@
 // connection, a leader two.
 //
 // Not promised: a cluster that was restored from a backup knows less than was granted,
-// and does not say so. A holder that is alive and is called puts its lease back. Deleting
-// an object takes the lease away.
+// and does not say so: object, uid and resourceVersion are those of then. A holder that
+// is alive sees by its watch that its last renewal is not there, and puts its lease back
+// if no candidate has come before. Deleting an object takes the lease away.
 //
 // Only package store and tests may import it.
 package kubernetes
