@@ -95,9 +95,13 @@ func TestInterruptedVerbs(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))
-	if err := s.Wait(bounded(t), "k", time.Millisecond*10); err != nil {
-		t.Fatal(err)
-	}
+	lock := "IS_USED_LOCK('" + s.channel(wakeKind, "k") + "0')"
+	awaits(t, "session that has waited", func() bool {
+		if err := s.Wait(bounded(t), "k", 100*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		return b.do(t, "SELECT "+lock+" IS NOT NULL") == "1"
+	})
 	// Its statement is interrupted while it waits for the row.
 	interrupted := make(chan error, 1)
 	go func() {
@@ -106,7 +110,7 @@ func TestInterruptedVerbs(t *testing.T) {
 			BEGIN NOT ATOMIC
 				WHILE (SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT') = 0 DO DO SLEEP(0.11); END WHILE;
 			END //
-			KILL QUERY IS_USED_LOCK('` + s.channel(wakeKind, "k") + `0') // COMMIT //`)
+			KILL QUERY ` + lock + ` // COMMIT //`)
 		if err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
 		}

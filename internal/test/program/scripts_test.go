@@ -33,6 +33,7 @@ func TestScripts(t *testing.T) {
 		{"kubernetes", "testdata/script/run", script.Kubernetes},
 		{"redis-only", "testdata/script/redis", script.Redis},
 		{"postgres-only", "testdata/script/postgres", script.Postgres},
+		{"mysql-only", "testdata/script/mysql", script.MySQL},
 		{"etcd-only", "testdata/script/etcd", script.EtcdCluster},
 		{"kubernetes-only", "testdata/script/kubernetes", script.Kubernetes},
 		{"cli", "testdata/script/cli", script.File},
