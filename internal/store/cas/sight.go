@@ -18,9 +18,10 @@ type sight struct {
 	granted time.Duration // since when the grant is as it is
 	call    int64
 	called  time.Duration // since when that is the last call
-	// known is the last call of which the holder knows, and beat its last renewal, if it
-	// is this process.
-	known, beat int64
+	// known is the last call of which the holder knows, and own its lease as it was
+	// renewed last, if it is this process.
+	known int64
+	own   identity
 }
 
 // identity tells a grant, renewed so often, from every other. Server is there because a
@@ -43,7 +44,7 @@ func (s *Store) see(r Row, answered bool) {
 		seen.call, seen.called = r.Call, s.Now()
 	}
 	if answered {
-		seen.known, seen.beat = r.Call, r.Beat
+		seen.known, seen.own = r.Call, seen.grant
 	}
 	s.sights.of[r.Key] = seen
 }
@@ -65,10 +66,10 @@ func (s *Store) Instant(r Row) leasestate.Instant {
 }
 
 // calls reports whether the holder has been called since it heard of the store, or the
-// store has gone back behind that.
+// store has gone back behind that, and perhaps granted the key to another.
 func (s *Store) calls(r Row) bool {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	seen := s.sights.of[r.Key]
-	return r.Call != seen.known || r.Beat < seen.beat
+	return r.Call != seen.known || r.Token != seen.own.token || r.Beat < seen.own.beat
 }
