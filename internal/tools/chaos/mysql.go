@@ -51,7 +51,7 @@ func (s *mysqlServer) install() error {
 // acknowledged is in the hands of the system, as with Redis.
 func (s *mysqlServer) basics() []string {
 	args := []string{
-		"--no-defaults", "--datadir=" + s.data(), "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
+		"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.folder, "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
 		"--innodb-autoextend-increment=1", "--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=2",
 	}
 	if os.Geteuid() == 0 {
