@@ -71,5 +71,6 @@ func (s *Store) calls(r Row) bool {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	seen := s.sights.of[r.Key]
-	return r.Call != seen.known || r.Token != seen.own.token || r.Beat < seen.own.beat
+	gone := seen.own.token > 0 && (r.Token != seen.own.token || r.Beat < seen.own.beat)
+	return r.Call != seen.known || gone
 }
