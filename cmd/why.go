@@ -218,6 +218,9 @@ func lastRun(s lease.Status) diagnosis {
 	d.Text += " at " + ago
 	if s.Period > 0 && s.Starts > 0 {
 		d.Text += fmt.Sprintf("; starts for its tick: %d", s.Starts)
+		if s.Tries > 0 && s.Starts >= s.Tries {
+			d.Text += ", and --tries allows no more"
+		}
 	}
 	return d
 }

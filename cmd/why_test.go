@@ -78,10 +78,10 @@ func TestDiagnosis(t *testing.T) {
 			"failed | ran on db2 and failed with 3 at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun history"},
 		{lease.Status{Now: at(day + 16*minute), Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
 			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 16m ago; the last run: ran on db2 and failed with 3 at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},
-		{lease.Status{Now: at(time.Hour), Period: day, Starts: 2, Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3), run(-day, minute, 3)}}, false,
-			"failed | ran on db2 and failed with 3, 2 times in a row, the last time at 2026-11-21 03:03:00 UTC (57m ago); starts for its tick: 2 | leaderrun history"},
+		{lease.Status{Now: at(time.Hour), Period: day, Starts: 2, Tries: 2, Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3), run(-day, minute, 3)}}, false,
+			"failed | ran on db2 and failed with 3, 2 times in a row, the last time at 2026-11-21 03:03:00 UTC (57m ago); starts for its tick: 2, and --tries allows no more | leaderrun history"},
 		// '0 9,12 * * *': the tick of 12 is 21 h before the next, and not the one of 9.
-		{lease.Status{Now: at(time.Hour), Period: 21 * time.Hour, Starts: 1, Runs: []lease.Run{run(0, minute, 3), run(-3*time.Hour, minute, 3)}}, false,
+		{lease.Status{Now: at(time.Hour), Period: 21 * time.Hour, Starts: 1, Tries: 2, Runs: []lease.Run{run(0, minute, 3), run(-3*time.Hour, minute, 3)}}, false,
 			"failed | ran on db2 and failed with 3 at 2026-11-21 03:01:00 UTC (59m ago); starts for its tick: 1 | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3)}}, false,
 			"failed | ran on db2 and failed with 3 at 2026-11-21 03:03:00 UTC (57m ago) | leaderrun history"},

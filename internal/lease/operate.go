@@ -74,8 +74,10 @@ type Status struct {
 	// more, and Starts how many runs were started for the newest tick.
 	Tick, Served int64
 	Starts       int
-	// Period is that of the newest grant with ticks, 0 if there was none.
+	// Period is that of the newest grant with ticks, 0 if there was none. Tries is the
+	// most starts that it allowed its tick; 0 is any number, or unknown.
 	Period time.Duration
+	Tries  int
 	// HandOver says that the holder has been asked to hand over.
 	HandOver bool
 	// Meta is what Request.Meta was.

@@ -33,8 +33,10 @@ type State struct {
 	Served int64 `json:"served,omitempty"`
 	Anchor int64 `json:"anchor,omitempty"`
 	Starts int   `json:"starts,omitempty"`
-	// Period is that of the newest grant with ticks, in ms.
+	// Period is that of the newest grant with ticks, in ms, and Tries the most starts
+	// that it allowed its tick; 0 is any number.
 	Period int64 `json:"period_ms,omitempty"`
+	Tries  int   `json:"tries,omitempty"`
 	// Settling is under way: a holder that may be alive has been called.
 	Settling *Settling `json:"settling,omitempty"`
 	// Server made the last grant or renewal; "" is unknown.
@@ -141,6 +143,8 @@ func (st *State) Check(key string) error {
 		return fmt.Errorf("a period of %d ms", st.Period)
 	case st.Starts < 0:
 		return fmt.Errorf("%d starts", st.Starts)
+	case st.Tries < 0:
+		return fmt.Errorf("%d tries", st.Tries)
 	case st.Paused != nil && st.Paused.Left(st.Paused.Since) == 0:
 		return errors.New("its pause is not a possible one")
 	case g != nil && (!g.Holder.Valid() || g.Boot == "" || g.TTL <= 0 || st.Token == 0):

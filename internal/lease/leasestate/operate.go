@@ -76,7 +76,7 @@ func (st *State) Forget(token bool, now Instant) {
 
 // Status is [lease.Admin]'s.
 func (st *State) Status(now Instant) lease.Status {
-	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Period: milliseconds(min(st.Period, longestPeriod)), Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now), Candidates: lease.ValidCandidates(st.Candidates)}
+	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Tries: st.Tries, Period: milliseconds(min(st.Period, longestPeriod)), Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now), Candidates: lease.ValidCandidates(st.Candidates)}
 	g := st.Grant
 	if g == nil || (g.Cooldown || g.Revoked) && !g.lives(now) {
 		return s

@@ -66,6 +66,9 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		Acquired: now.Up, MinHold: now.Up + r.MinHold.Milliseconds(),
 		Started: now.Wall, Tick: tick, Meta: r.Meta,
 	}, r.Period, r.Exact, now)
+	if round > 0 {
+		st.Tries = r.Tries
+	}
 	st.Note(r, now)
 	return st.lease(r.Period, r.Exact), nil
 }

@@ -38,7 +38,7 @@ func forgotten(t *testing.T, s lease.Admin, key string, token int64) {
 	t.Helper()
 	status := inspect(t, s, key)
 	is(t, status, "", "")
-	if status.Token != token || len(status.Runs) > 0 || status.Served != 0 || status.Starts != 0 || status.Period != 0 || status.Pause != (lease.Pause{}) {
+	if status.Token != token || len(status.Runs) > 0 || status.Served != 0 || status.Starts != 0 || status.Tries != 0 || status.Period != 0 || status.Pause != (lease.Pause{}) {
 		t.Errorf("the status is %+v, want the token %d alone", status, token)
 	}
 }

@@ -112,7 +112,7 @@ func eventful(t *testing.T, s operated) lease.Status {
 func lasting(s lease.Status) lease.Status {
 	return lease.Status{
 		Key: s.Key, Holder: s.Holder, Token: s.Token, TTL: s.TTL, Since: s.Since, Tick: s.Tick, Served: s.Served,
-		Starts: s.Starts, Period: s.Period, Meta: s.Meta, Runs: s.Runs, Candidates: s.Candidates,
+		Starts: s.Starts, Tries: s.Tries, Period: s.Period, Meta: s.Meta, Runs: s.Runs, Candidates: s.Candidates,
 	}
 }
 

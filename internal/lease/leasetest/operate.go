@@ -160,7 +160,7 @@ func statusAfterRelease(t *testing.T, h Harness) {
 	release(t, s, l, succeeded)
 	status := inspect(t, s, r.Key)
 	is(t, status, "", "")
-	if status.Token != l.Token || status.Served != l.Tick || status.Starts != 1 || status.Period != r.Period || status.Since != 0 || status.TTL != 0 || status.Tick != 0 || status.Meta != "" {
+	if status.Token != l.Token || status.Served != l.Tick || status.Starts != 1 || status.Tries != r.Tries || status.Period != r.Period || status.Since != 0 || status.TTL != 0 || status.Tick != 0 || status.Meta != "" {
 		t.Errorf("released %+v, status %+v", l, status)
 	}
 	filed(t, status, l, false, 0)

@@ -163,7 +163,7 @@ if round > 0 then
 end
 local new = math.max((token or 0) + 1, seen + 1, now) -- at least the time: it grows even over the loss of the counter
 if new > MAXINT then return bad(STATE, 'token is out of range') end
-if round > 0 then redis.call('HSET', STATE, 'series_tick', str(anchor), 'starts', str(starts + 1)) end
+if round > 0 then redis.call('HSET', STATE, 'series_tick', str(anchor), 'starts', str(starts + 1), 'tries', str(tries)) end
 if period > 0 then redis.call('HSET', STATE, 'period', ARGV[5]) end
 come(true)
 if token and st.holder ~= '' and st.holder ~= me and host(st.holder) then -- a run that never released

@@ -5,7 +5,7 @@ local before = status()
 if value or host(st.holder) or paused() > 0 then return before end
 local none = {}
 for _, name in ipairs({'holder', 'acquired', 'min_hold_until', 'tick', 'ttl', 'expires', 'hand_over', 'revoked', 'offered', 'served_tick', 'series_tick',
-  'starts', 'paused_since', 'paused_until', 'paused_by', 'paused_reason', 'period', 'meta', 'candidates', ARGV[1] == '1' and 'token' or nil}) do
+  'starts', 'paused_since', 'paused_until', 'paused_by', 'paused_reason', 'period', 'tries', 'meta', 'candidates', ARGV[1] == '1' and 'token' or nil}) do
   none[#none + 1] = name
   none[#none + 1] = ''
 end

@@ -75,7 +75,7 @@ type memory struct {
 	pauseSince               int64    // nobody is granted the key
 	pauseUntil               int64
 	pauseBy                  string
-	period                   int64  // of the newest grant with ticks
+	period, tries            int64  // of the newest grant with ticks
 	meta                     string // of the last grant
 	server                   string // that granted or renewed last
 	candidates               string // hosts, and when each came first and last
@@ -83,7 +83,7 @@ type memory struct {
 
 var blank = memory{
 	token: none, granted: none, holdUntil: none, tick: none, ttl: none, ends: none,
-	since: none, due: none, served: none, anchor: none, starts: none, pauseSince: none, pauseUntil: none, period: none,
+	since: none, due: none, served: none, anchor: none, starts: none, pauseSince: none, pauseUntil: none, period: none, tries: none,
 }
 
 type run struct {
@@ -332,6 +332,7 @@ func (m *model) grant(c call, tick int64) []any {
 			m.anchor, m.starts = tick, 0
 		}
 		m.starts = or(m.starts, 0) + 1
+		m.tries = c.tries
 	}
 	if c.period > 0 {
 		m.period = c.period
@@ -524,7 +525,7 @@ func (m *model) status() []any {
 		runs = append(runs, r.record)
 	}
 	return m.answer(1, append([]any{why, m.value, left, holder, or(m.token, 0), ttl, granted, holdUntil, tick,
-		shown(m.served), shown(m.starts), bit(asked), meta, runs}, append(m.shownPause(), shown(m.period), m.candidates)...)...)
+		shown(m.served), shown(m.starts), bit(asked), meta, runs}, append(m.shownPause(), shown(m.period), m.candidates, shown(m.tries))...)...)
 }
 
 // paused is how much of a pause is left, never more than all of it.
@@ -681,7 +682,7 @@ func (m *model) spoil(field, text string) {
 		*map[string]*int64{
 			"token": &m.token, "acquired": &m.granted, "min_hold_until": &m.holdUntil, "tick": &m.tick, "ttl": &m.ttl, "expires": &m.ends,
 			"settle_since": &m.since, "settle_due": &m.due, "served_tick": &m.served, "series_tick": &m.anchor, "starts": &m.starts,
-			"paused_since": &m.pauseSince, "paused_until": &m.pauseUntil, "period": &m.period,
+			"paused_since": &m.pauseSince, "paused_until": &m.pauseUntil, "period": &m.period, "tries": &m.tries,
 		}[field] = n
 	}
 }

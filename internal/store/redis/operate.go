@@ -59,7 +59,7 @@ func (s *Store) status(ctx context.Context, op, script, key string, args ...any)
 		Token: a.int(6), TTL: a.duration(7), Since: a.int(8), MinHold: a.int(9), Tick: a.int(10), Served: a.int(11),
 		Starts: int(a.int(12)), HandOver: a.int(13) == 1, Meta: lease.Cut(a.str(14), lease.MaxMeta), Runs: runs(a.list(15)),
 		Pause: a.pause(16), Period: a.duration(20),
-		Candidates: candidates(a.str(21)),
+		Candidates: candidates(a.str(21)), Tries: int(a.int(22)),
 	}
 	if a.str(2) != "" {
 		status.Why = a.heldReason(2)
