@@ -130,6 +130,8 @@ func (w *world) settings() Settings {
 // expect fails the test unless exactly this happened.
 func (w *world) expect(want ...string) {
 	w.t.Helper()
+	w.mu.Lock() // a command that was left lives on
+	defer w.mu.Unlock()
 	if got := fmt.Sprintf("%q", w.log); got != fmt.Sprintf("%q", want) {
 		w.t.Errorf("happened\n%s\nwant\n%q", got, want)
 	}
