@@ -89,6 +89,15 @@ func (j *jobs) granted(tick int64) {
 	}
 }
 
+// putBack is called when a holder brings a grant back that the store has forgotten: its
+// tick is the first one of those whose starts are counted together.
+func (j *jobs) putBack(tick int64, started bool) {
+	before := j.anchor
+	if j.granted(tick); j.anchor != before && started {
+		j.starts = 1
+	}
+}
+
 // started judges a start. The caller holds w.mu.
 func (j *jobs) started(w *world, t *tree) {
 	defer func() { j.last = t }()

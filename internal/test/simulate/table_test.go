@@ -179,6 +179,7 @@ func (t *table) names(request []byte, holder string) bool {
 	return bytes.Contains(request, []byte(`"Holder":"`+holder+`","Row"`))
 }
 
+func (t *table) anchors() bool         { return true }
 func (t *table) showTime(time.Time)    {}
 func (t *table) stepped(time.Duration) {}
 

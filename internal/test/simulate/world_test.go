@@ -326,6 +326,8 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		if w.jobs != nil {
 			w.jobs.granted(after.tick)
 		}
+	} else if before.token < after.token && w.jobs != nil && w.store.anchors() { // the store had forgotten it
+		w.jobs.putBack(after.tick, w.lives(after.id))
 	}
 }
 
