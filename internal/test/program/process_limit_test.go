@@ -14,10 +14,26 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/guard"
+	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
 // somebody is an ordinary user, and so are those after: root has no process limit.
 const somebody = 54321
+
+// guardOf is the guard among the children of an elector, whose hooks are there, too.
+func guardOf(t *testing.T, elector int) int {
+	t.Helper()
+	children, _ := proc.ChildrenOf(elector)
+	for _, pid := range children {
+		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == guard.Name+"\n" {
+			return pid
+		}
+	}
+	t.Fatalf("no guard is among %v", children)
+	return 0
+}
 
 // TestProcessLimit has the command use up the process limit of its user, and lets
 // something happen that leaderrun might need a thread for. It ends with a status
@@ -31,7 +47,7 @@ func TestProcessLimit(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, int) {}, []int{0, 128 + 15, 128 + 9}},
 		{"TERM", func(t *testing.T, elector int) { send(t, elector, syscall.SIGTERM) }, []int{128 + 15, 128 + 9}},
-		{"guard killed", func(t *testing.T, elector int) { send(t, childOf(t, elector), syscall.SIGKILL) }, []int{125}},
+		{"guard killed", func(t *testing.T, elector int) { send(t, guardOf(t, elector), syscall.SIGKILL) }, []int{125}},
 		{"elector stopped", func(t *testing.T, elector int) { send(t, elector, syscall.SIGSTOP) }, []int{76}},
 		{"signals", func(t *testing.T, elector int) {
 			for range 20 {
