@@ -4,11 +4,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"time"
 )
 
@@ -16,20 +12,11 @@ const (
 	leaders    = 200
 	leadersTTL = 15 * time.Second
 	watched    = 2 * leadersTTL
-	treeSize   = 10_000
 )
 
-// host measures what many leaderruns cost one host, what a guard costs that waits, and
-// how long a large tree takes to die.
-func host(b *bench) error {
-	if err := b.neighbours(); err != nil {
-		return err
-	}
-	return b.largeTree()
-}
-
-// neighbours has many lead beside each other, a key each.
-func (b *bench) neighbours() error {
+// host has many lead beside each other, a key each: what they cost one host, and what a
+// guard costs that waits.
+func host(*bench) error {
 	var all []*child
 	defer func() { end(all...) }()
 	var memory []float64
@@ -70,35 +57,4 @@ func guardsTime(elector *child) float64 {
 		_, _ = fmt.Sscan(string(text), &ns)
 	}
 	return ns / 1e9
-}
-
-// largeTree kills the elector above many processes, and waits for the last of them.
-func (b *bench) largeTree() error {
-	const fork = `for n in $(seq %d); do sleep 600 & done; echo up; wait`
-	var took []float64
-	for n := range max(1, min(b.rounds/40, 5)) {
-		cmd := exec.Command("leaderrun", "--key", fmt.Sprintf("tree-%d", n), "--", "sh", "-c", fmt.Sprintf(fork, treeSize))
-		out, err := cmd.StdoutPipe() // each process of the tree holds it open
-		if err != nil {
-			return err
-		}
-		c, err := launch(cmd)
-		if err != nil {
-			return err
-		}
-		up := make([]byte, len("up\n"))
-		if _, err := io.ReadFull(out, up); err != nil || strings.TrimSpace(string(up)) != "up" {
-			end(c)
-			return fmt.Errorf("no tree of %d processes: %q, %w", treeSize, up, err)
-		}
-		begin := clock()
-		_ = c.cmd.Process.Signal(syscall.SIGKILL)
-		_, err = io.Copy(io.Discard, out)
-		took = append(took, ms(clock()-begin))
-		if err != nil {
-			return err
-		}
-	}
-	fmt.Printf("  elector of %d processes killed: all dead after, ms   %s\n", treeSize, summary(took))
-	return nil
 }

@@ -37,7 +37,7 @@ var sections = []section{
 	{"idle", "commands of an idle standby", idle},
 	{"crash", "elector and guard of the holder are killed at once", crash},
 	{"crowd", "candidates that all come at one instant", crowd},
-	{"host", "many leaderruns on one host, and a large tree", host},
+	{"host", "many leaderruns on one host", host},
 	{"scale", "many keys on one server, in this process", scale},
 }
 
