@@ -31,7 +31,7 @@ type Ruled struct {
 	Store lease.Store
 	// SetTime sets its clock, in ms since 1970. It never goes back within a history.
 	SetTime func(ms int64)
-	// Instant is what the rules are told of the store with each call, but for the times,
+	// Instant is what the rules get with each call, but for the times,
 	// and what its client has seen.
 	Instant leasestate.Instant
 	// Unit is what the store's clock counts, in ms; but its client sees milliseconds.
@@ -46,7 +46,7 @@ type Ruled struct {
 	Terse bool
 }
 
-// At is a change of a state that is told another time than its store's.
+// At is a change of a state at *ms instead of its store's time.
 func At(ms *int64, change func(*leasestate.State, leasestate.Instant) (lease.Lease, error)) func(*leasestate.State, leasestate.Instant) (lease.Lease, error) {
 	return func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		now.Up, now.Wall = *ms, *ms

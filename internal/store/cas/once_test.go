@@ -58,7 +58,7 @@ func TestAnswerIsLost(t *testing.T) {
 		verb      func(*testing.T, lease.Admin) (lease.Status, error)
 		made      bool
 		meanwhile func(*testing.T, memory)
-		concerned lease.Holder // as the operator is told
+		concerned lease.Holder // by the answer to the operator
 		leads     lease.Holder // in the end
 	}{
 		"made":                            {free, true, nil, first.Holder, ""},

@@ -10,7 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// The clock is not the kernel's: a change is told another time.
+// The time of each change is the test's, not the kernel's.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())

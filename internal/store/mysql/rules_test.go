@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// The clock is not the server's: a change is told another time.
+// The time of each change is the test's, not the server's.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := newBackend(t).open(t)

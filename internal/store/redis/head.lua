@@ -131,7 +131,7 @@ if type(value) == 'table' then return bad(LEASE, value) end
 -- offered         token whose holder would hand over to a standby
 -- settle_since    a settling began               settle_due       it ends
 -- settle_server   where it began                 paused_since     a pause began
--- period, tries   of the newest grant with ticks, read where they are told
+-- period, tries   of the newest grant with ticks, read by status alone
 -- paused_until    it ends                        paused_by, paused_reason: who wants it and why, read where it is told
 -- served_tick     the last tick that was served  series_tick      first tick of a series
 -- starts          of that series                 server           that made the last grant or renewal
