@@ -88,7 +88,7 @@ var rules = []rule{
 	{path: "internal/store/kubernetes", only: []string{std, "go.yaml.in/yaml/v3", "internal/lease", "internal/lease/leasestate", "internal/store/cas", "internal/store/location", "internal/store/network"}, why: oneStore},
 	{path: "internal/store/network", only: []string{std, "internal/lease"},
 		why: "it is what the stores share that are reached by a network, and knows none of them"},
-	{path: "internal/store/network/networktest", only: []string{std, "internal/lease", "internal/lease/leasetest", "internal/store/cas", "internal/store/network", "internal/test/faultnet"},
+	{path: "internal/store/network/networktest", only: []string{std, "internal/lease", "internal/lease/leasestate", "internal/lease/leasetest", "internal/store/cas", "internal/store/network", "internal/test/faultnet"},
 		why: "it tests the stores that are reached by a network, and knows none of them"},
 	{path: "internal/test/faultnet", only: []string{std},
 		why: "it makes connections fail, whatever runs over them"},

@@ -4,23 +4,13 @@ package kubernetes
 
 import (
 	"testing"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
-	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := newBackend(t).open(t)
-	var now int64
-	s.Now = func() time.Duration { return time.Duration(now) * time.Millisecond }
-	s.Wall = func(time.Time) int64 { return now / 1000 * 1000 }
-	leasetest.Rules(t, leasetest.Ruled{
-		Store:     brief{s},
-		SetTime:   func(ms int64) { now = ms },
-		Instant:   leasestate.Instant{Boot: boot, Settle: settle, Apart: apart},
-		Unit:      1000,
-		Histories: 10,
-	})
+	networktest.RulesByClock(t, brief{s}, s.Store, leasestate.Instant{Boot: boot, Settle: settle, Apart: apart}, 10)
 }

@@ -3,29 +3,14 @@
 package postgres
 
 import (
-	"context"
 	"testing"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
-	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// The time of each change is the test's, not the server's.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := newBackend(t).open(t)
-	var now int64
-	change := s.Verbs
-	s.Verbs = func(ctx context.Context, c cas.Change) (lease.Lease, error) {
-		c.Apply = leasetest.At(&now, c.Apply)
-		return change(ctx, c)
-	}
-	leasetest.Rules(t, leasetest.Ruled{
-		Store:     s,
-		SetTime:   func(ms int64) { now = ms },
-		Instant:   leasestate.Instant{Boot: boot, Settle: settle, Server: "s", Serving: 1 << 40},
-		Histories: 12,
-	})
+	networktest.Rules(t, s, &s.Verbs, leasestate.Instant{Boot: boot, Settle: settle, Server: "s", Serving: 1 << 40}, 12)
 }
