@@ -1,0 +1,199 @@
+//go:build linux
+
+package program
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is an interactive shell on a pseudo-terminal.
+type terminal struct {
+	t    *testing.T
+	dir  string // where it works
+	sid  int    // of all who are on it
+	keys *os.File
+	fd   int // of keys; asking keys for it would make its reads block a Close
+	mu   sync.Mutex
+	seen bytes.Buffer
+	read int // up to here expect has looked
+}
+
+func openTerminal(t *testing.T) *terminal {
+	t.Helper()
+	s := onTerminal(t, true, "bash", "--norc", "--noprofile", "-i")
+	s.expect("prompt> ")
+	return s
+}
+
+// onTerminal runs a program at a pseudo-terminal, which is its own or which it
+// takes.
+func onTerminal(t *testing.T, own bool, argv ...string) *terminal {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master := os.NewFile(uintptr(fd), "/dev/ptmx")
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}); err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	shell := exec.Command(argv[0], argv[1:]...)
+	shell.Dir = t.TempDir()
+	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: own}
+	shell.Env = append(os.Environ(), "PS1=prompt> ", "TERM=dumb", "LESS=", "HISTFILE=", "LEADERRUN_STORE=file:"+filepath.Join(t.TempDir(), "store"), "LEADERRUN_KEY=k")
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &terminal{t: t, dir: shell.Dir, sid: shell.Process.Pid, keys: master, fd: fd}
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.seen.Write(b[:n])
+			s.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.mu.Lock()
+			t.Logf("the terminal showed %q", s.seen.Bytes())
+			s.mu.Unlock()
+		}
+		master.Close() // hangs up, and the shell hangs its jobs up
+		_ = shell.Wait()
+		eventually(t, "everybody on the terminal is gone", func() bool {
+			return !regexp.MustCompile(`(?m)^[^Z]`).MatchString(s.processes()) // some containers have no reaper
+		})
+	})
+	return s
+}
+
+// processes are the states and names of those on the terminal, a line each.
+func (s *terminal) processes() string {
+	list, _ := exec.Command("ps", "-o", "stat=,comm=", "--sid", fmt.Sprint(s.sid)).Output() // nobody: status 1
+	return string(list)
+}
+
+func (s *terminal) enter(keys string) {
+	s.t.Helper()
+	if _, err := s.keys.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// suspend stops the job in the foreground by the terminal's key.
+func (s *terminal) suspend() {
+	s.t.Helper()
+	s.enter(ctrlZ)
+	s.expect("Stopped.*leaderrun")
+}
+
+// resume lets it go on in the foreground.
+func (s *terminal) resume() {
+	s.t.Helper()
+	s.enter("fg\n")
+	s.expect("leaderrun")
+}
+
+// expect waits until the pattern appears behind what was expected before, and
+// returns its group.
+func (s *terminal) expect(pattern string) (group string) {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	eventually(s.t, "the terminal shows "+pattern, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		rest := s.seen.Bytes()[s.read:]
+		at := re.FindSubmatchIndex(rest)
+		if len(at) > 2 {
+			group = string(rest[at[2]:at[3]])
+		}
+		if at != nil {
+			s.read += at[1]
+		}
+		return at != nil
+	})
+	return group
+}
+
+// pid is the process id that the pattern's group matches.
+func (s *terminal) pid(pattern string) int {
+	s.t.Helper()
+	pid, err := strconv.Atoi(s.expect(pattern))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
+// stateOf is the letter of a process's state; "" when it is gone.
+func stateOf(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	state, _, _ := strings.Cut(rest, " ")
+	return state
+}
+
+const (
+	ctrlC         = "\x03"
+	ctrlD         = "\x04"
+	ctrlZ         = "\x1a"
+	ctrlBackslash = "\x1c"
+)
+
+// counting is a command that counts what it receives, and ends with 3 at USR1.
+const counting = `bash -c 'int=0 quit=0; trap "((++int)); echo INT \$int" INT; trap "((++quit)); echo QUIT \$quit" QUIT
+	trap "echo \$int and \$quit; exit 3" USR1; echo up; while :; do sleep 0.05; done'`
+
+// run enters a command line and waits until the command behind it says "up".
+func (s *terminal) run(line string) {
+	s.t.Helper()
+	s.enter(line + "\n")
+	s.expect(`[^"]up\r\n`)
+}
+
+func (s *terminal) status(want int) {
+	s.t.Helper()
+	s.enter("echo status $?\n")
+	s.expect(fmt.Sprintf(`status %d\r\n`, want))
+}
+
+// needs ends a test that lacks a program; where CI is set it fails.
+func (s *terminal) needs(program string) {
+	s.t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("CI") != "" {
+			s.t.Fatal(err)
+		}
+		s.t.Skip(err)
+	}
+}
