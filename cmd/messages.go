@@ -65,7 +65,7 @@ func hintOf(err error) string {
 	case errors.As(err, &address):
 		return address.Hint
 	case errors.As(err, &store):
-		return strings.TrimPrefix(store.Hint+afterAll(store), "; ")
+		return strings.TrimPrefix(store.Hint+unknownOutcome(store), "; ")
 	}
 	for _, s := range shortages {
 		if errors.Is(err, s.err) {
@@ -75,9 +75,9 @@ func hintOf(err error) string {
 	return ""
 }
 
-// afterAll is what to do about an operator's change of which nobody knows whether it was
+// unknownOutcome is what to do about an operator's change of which nobody knows whether it was
 // made. A person who repeats it may hit the next leader.
-func afterAll(err *lease.StoreError) string {
+func unknownOutcome(err *lease.StoreError) string {
 	changes := []string{"hand over", "revoke", "pause", "resume", "forget"}
 	if err.Refused || err.Permanent || !slices.Contains(changes, err.Op) {
 		return ""

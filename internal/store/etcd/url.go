@@ -9,9 +9,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-const (
-	hostForm = "[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]]"
-)
+const hostForm = "[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]]"
 
 var schemes = []string{"etcd", "etcds"} // without TLS, with TLS
 

@@ -11,9 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-const (
-	urlForm = "write mysql://USER:PASSWORD@HOST[:PORT]/DATABASE"
-)
+const urlForm = "write mysql://USER:PASSWORD@HOST[:PORT]/DATABASE"
 
 // Factory is what package store knows of this one. An address may name files: of a
 // password, as file:PATH in its place, and those of TLS.

@@ -56,16 +56,20 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 	}
 	var k Known
 	refused := false
-	if unreadable, ok := errors.AsType[*lease.StoreError](err); ok { // a file that the address names
+	unreadable, isFile := errors.AsType[*lease.StoreError](err)
+	switch {
+	case isFile: // one that the address names
 		k = Known{unreadable.Err.Error(), unreadable.Permanent, true, unreadable.Hint}
-	} else if known != nil {
+	case known != nil:
 		k = *known
-	} else if errors.Is(ctx.Err(), context.Canceled) {
+	case errors.Is(ctx.Err(), context.Canceled):
 		k.Text = "given up before an answer came"
-	} else if k.Text, k.Permanent, k.Hint = w.TLSProblem(err); k.Text != "" {
-		k.Login = true
-	} else {
-		k.Text, refused, k.Hint = w.Problem(ctx, err)
+	default:
+		if k.Text, k.Permanent, k.Hint = w.TLSProblem(err); k.Text != "" {
+			k.Login = true
+		} else {
+			k.Text, refused, k.Hint = w.Problem(ctx, err)
+		}
 	}
 	if k.Login && accepted { // it is being changed, there or here
 		k.Permanent = false
