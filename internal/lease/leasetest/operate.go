@@ -16,6 +16,7 @@ func operateTests(h Harness) []test {
 		{"a key that nobody knows is free", unknownIsFree},
 		{"the status shows who leads", statusShowsLeader},
 		{"the status shows what is left of a released key", statusAfterRelease},
+		{"the status shows how many starts a tick may have", statusShowsTries},
 		{"the status shows a holder that vanished", statusAfterCrash},
 		{"the status shows a cooldown", statusShowsCooldown},
 		{"the status changes nothing", statusChangesNothing},
@@ -150,6 +151,17 @@ func statusShowsLeader(t *testing.T, h Harness) {
 	}
 	if later.Remaining > r.TTL || later.Remaining < r.TTL-patience {
 		t.Errorf("%s left after a renewal by %s", later.Remaining, r.TTL)
+	}
+}
+
+func statusShowsTries(t *testing.T, h Harness) {
+	s, r := operate(t, h), h.naming()
+	release(t, s, h.Grant(t, s, r), failed)
+	plain := rival(r) // of a run without ticks
+	plain.Exact, plain.Tries = false, 0
+	release(t, s, h.Grant(t, s, plain), succeeded)
+	if status := inspect(t, s, r.Key); status.Tries != r.Tries {
+		t.Errorf("%d tries, want %d", status.Tries, r.Tries)
 	}
 }
 
