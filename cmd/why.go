@@ -208,7 +208,7 @@ func lastRun(s lease.Status) diagnosis {
 	d := diagnosis{Reason: "failed", Text: fmt.Sprintf("ran on %s and failed with %d", r.Host, r.Exit), Next: "leaderrun history"}
 	switch {
 	case r.Exit == exitVoid:
-		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and lost its lease, to an outage of the store or to another holder,", r.Host)
+		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and lost its lease, to an outage of the store, another holder or an operator,", r.Host)
 	case r.Exit > exitSignalled:
 		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-exitSignalled)
 	}
