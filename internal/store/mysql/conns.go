@@ -34,7 +34,7 @@ func newConns(url string, t *target, dial network.Dial) *conns {
 }
 
 // do runs one call and returns soon after ctx ends. Only a connection that gave an
-// answer is kept for the next call.
+// answer and is still open is kept for the next call.
 func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error {
 	c, err := p.Take(func() (c *conn, err error) {
 		err = network.Guarded(func() (err error) { c, err = p.connect(ctx); return err })
@@ -46,12 +46,17 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 	if err != nil {
 		return p.storeError(ctx, op, err)
 	}
-	if err = network.Guarded(func() error { return call(c) }); err == nil {
+	err = network.Guarded(func() error { return call(c) })
+	// The driver closes a connection whose call's time ends as its answer arrives.
+	if err == nil && c.IsValid() {
 		p.Put(c)
 		return nil
 	}
 	_ = c.Close()
-	return p.storeError(ctx, op, c.cause.of(err))
+	if err != nil {
+		return p.storeError(ctx, op, c.cause.of(err))
+	}
+	return nil
 }
 
 // conn is one connection.
@@ -69,6 +74,7 @@ type client interface {
 	driver.Conn
 	driver.QueryerContext
 	driver.ExecerContext
+	driver.Validator
 }
 
 // prepare makes a session one in which a statement is a transaction of its own, reads

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -273,5 +274,31 @@ func TestHostileAnswers(t *testing.T) {
 			})
 			networktest.WantNoAnswers(t, openWith(t, Options{URL: "mysql://cron:sesame@" + addr + "/db"}))
 		})
+	}
+}
+
+// A call's time may end as its answer arrives: the call has succeeded, and its
+// connection is closed. The next call must not get that one.
+func TestTimeEndsWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	s := newBackend(t).open(t)
+	ask := func(ctx context.Context) error {
+		return s.conns.do(ctx, "ask", func(c *conn) error {
+			_, err := c.query(ctx, "SELECT 1")
+			return err
+		})
+	}
+	for i := range 1000 { // without the check some hundred are enough
+		ctx, end := context.WithCancel(t.Context())
+		go func() {
+			for range i % 100 {
+				runtime.Gosched()
+			}
+			end()
+		}()
+		_ = ask(ctx)
+		if err := ask(bounded(t)); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
 	}
 }
