@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -31,9 +32,9 @@ func configCommand() *cobra.Command {
 		return output.print(views, func(b *bytes.Buffer) {
 			rows := [][]string{{"SETTING", "VALUE", "FROM"}}
 			for _, v := range views {
-				rows = append(rows, []string{v.Name, cmp.Or(v.Value, nothing), v.From})
+				rows = append(rows, []string{v.Name, cmp.Or(v.Value, report.Nothing), v.From})
 			}
-			table(b, rows)
+			report.WriteTable(b, rows)
 		})
 	}
 	return command

@@ -11,6 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/doctor"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/run"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
@@ -31,7 +32,7 @@ Exit status: 0, or 1 if something is bad; what is only doubtful leaves it 0.`,
 	output := outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
 		findings := diagnose(flags)
-		err := output.print(findingViews(findings), func(b *bytes.Buffer) { table(b, findingRows(findings)) })
+		err := output.print(findingViews(findings), func(b *bytes.Buffer) { report.WriteTable(b, findingRows(findings)) })
 		if err == nil && slices.ContainsFunc(findings, func(f lease.Finding) bool { return f.Verdict == lease.Bad }) {
 			return errNo
 		}
@@ -107,12 +108,12 @@ func examineTick(ctx context.Context, store lease.Admin, c settings.Config) []le
 	if at := run.TickAt(c); at != nil {
 		tick = at(s.Now)
 	}
-	text := "a run that came now would be for the tick of " + instant(tick.At)
+	text := "a run that came now would be for the tick of " + report.Instant(tick.At)
 	switch {
 	case tick.Until != 0:
-		text += ", one that comes from " + instant(tick.Until) + " on for the next"
+		text += ", one that comes from " + report.Instant(tick.Until) + " on for the next"
 	case c.OncePer != 0:
-		text += ", which is served by a success for one of the " + span(c.OncePer/2) + " before"
+		text += ", which is served by a success for one of the " + report.Span(c.OncePer/2) + " before"
 	}
 	return []lease.Finding{doctor.Fine("tick", text)}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -45,7 +46,7 @@ func TestDurationsPage(t *testing.T) {
 func durationsRow(line []entry, ttl string) string {
 	at := map[string]string{}
 	for _, e := range line {
-		at[e.name] = span(e.at)
+		at[e.name] = report.Span(e.at)
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", ttl, at["renew"], at["stop_by"], at["kill_by"], at["outage"], at["failover"])
 }
@@ -83,7 +84,7 @@ func timelinePicture(line []entry) string {
 	for i, e := range line[:pointsInTime] {
 		y := axis + 24 + 26*i
 		fmt.Fprintf(&b, `<line class="point" x1="%d" y1="%d" x2="%d" y2="%d"/><text x="%d" y="%d" text-anchor="end">%s <tspan class="small">%s</tspan></text>`+"\n",
-			x(e.at), axis, x(e.at), y, x(e.at)-5, y, e.what, span(e.at))
+			x(e.at), axis, x(e.at), y, x(e.at)-5, y, e.what, report.Span(e.at))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

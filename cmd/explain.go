@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -30,9 +31,9 @@ the store may be away, and how long nobody leads at worst.`,
 		line := timeline(c)
 		return output.print(durations(line), func(b *bytes.Buffer) {
 			b.WriteString("after the last renewal that was answered\n")
-			table(b, timelineRows(line[:pointsInTime]))
+			report.WriteTable(b, timelineRows(line[:pointsInTime]))
 			b.WriteString("\nwhich means\n")
-			table(b, timelineRows(line[pointsInTime:]))
+			report.WriteTable(b, timelineRows(line[pointsInTime:]))
 		})
 	}
 	return command
@@ -52,7 +53,7 @@ const pointsInTime = 5
 func timelineRows(entries []entry) [][]string {
 	cells := make([][]string, 0, len(entries))
 	for _, e := range entries {
-		cells = append(cells, []string{"  " + e.what, span(e.at), e.meaning})
+		cells = append(cells, []string{"  " + e.what, report.Span(e.at), e.meaning})
 	}
 	return cells
 }
@@ -62,9 +63,9 @@ func timelineRows(entries []entry) [][]string {
 func timeline(c settings.Config) []entry {
 	t := elect.NewTiming(c.TTL, c.Renew, c.KillAfter)
 	return []entry{
-		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; unanswered for %s it is repeated every %s", span(t.Attempt), span(t.Attempt+t.DoubtPause()))},
-		{t.StopBy(0), "stop_by", "stop-by", fmt.Sprintf("still no answer: the command gets the first signal, and %s to end", span(t.Grace))},
-		{t.KillBy(0), "kill_by", "kill-by", fmt.Sprintf("SIGKILL to its whole tree, by the guard, also if leaderrun itself is dead; it has %s to die", span(t.KillMargin))},
+		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; unanswered for %s it is repeated every %s", report.Span(t.Attempt), report.Span(t.Attempt+t.DoubtPause()))},
+		{t.StopBy(0), "stop_by", "stop-by", fmt.Sprintf("still no answer: the command gets the first signal, and %s to end", report.Span(t.Grace))},
+		{t.KillBy(0), "kill_by", "kill-by", fmt.Sprintf("SIGKILL to its whole tree, by the guard, also if leaderrun itself is dead; it has %s to die", report.Span(t.KillMargin))},
 		{t.ValidUntil(0), "valid_until", "valid until", "the lease may be another host's from here on, if clocks differ"},
 		{t.TTL, "expiry", "expiry", "the store gives the lease to the next who asks"},
 		{t.Outage(), "outage", "outage", "the store or the network may be away for so long, and no command notices"},

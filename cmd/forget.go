@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -41,11 +42,11 @@ func forget(ctx context.Context, store lease.Admin, key string, token bool) erro
 	no := func(text string) error { return answerLine(key+": not forgotten: "+text, errNo) }
 	switch {
 	case s.Pause != (lease.Pause{}):
-		return no(pausedUntil(s) + "; leaderrun resume ends that")
+		return no(report.Paused(s) + "; leaderrun resume ends that")
 	case s.Why == lease.HeldForeign:
-		return no(means(s) + "; leaderrun release --force --now deletes it")
+		return no(report.InWords(s) + "; leaderrun release --force --now deletes it")
 	case s.Why != "":
-		return no(means(s))
+		return no(report.InWords(s))
 	case s.Holder != "":
 		return no(fmt.Sprintf("%s never said how it ended; once you know that its command does not run, leaderrun release --force --now", s.Holder.Host()))
 	case !remembered(s):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -36,15 +37,15 @@ func showHistory(ctx context.Context, store lease.Admin, key string, output form
 	if err != nil {
 		return err
 	}
-	err = output.print(runViews(s.Runs), func(b *bytes.Buffer) {
+	err = output.print(report.RunsOf(s.Runs), func(b *bytes.Buffer) {
 		if s.Pause != (lease.Pause{}) {
-			b.WriteString(observe.Printable(pausedUntil(s)) + "\n\n")
+			b.WriteString(observe.Printable(report.Paused(s)) + "\n\n")
 		}
 		if len(s.Runs) == 0 {
 			b.WriteString("no runs\n")
 			return
 		}
-		table(b, runRows(s.Runs))
+		report.WriteRuns(b, s.Runs)
 	})
 	if err == nil && len(s.Runs) == 0 {
 		return errNo

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -115,7 +116,7 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	if err != nil {
 		return err
 	}
-	text := key + ": " + pausedUntil(s)
+	text := key + ": " + report.Paused(s)
 	if s.Why == lease.HeldLeader && p.handOver {
 		if s, err = store.HandOver(ctx, key); err != nil {
 			return err
@@ -123,9 +124,9 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	}
 	switch {
 	case s.HandOver:
-		text += "; asked " + holderText(s) + " to stop its command and hand over"
+		text += "; asked " + report.Holder(s) + " to stop its command and hand over"
 	case s.Why == lease.HeldLeader:
-		text += "; " + holderText(s) + " goes on"
+		text += "; " + report.Holder(s) + " goes on"
 	}
 	return answerLine(text, nil)
 }
@@ -168,7 +169,7 @@ func resume(ctx context.Context, store lease.Admin, key string) error {
 		return err
 	}
 	if s.Pause == (lease.Pause{}) {
-		return answerLine(key+": was not paused: "+means(s), errNo)
+		return answerLine(key+": was not paused: "+report.InWords(s), errNo)
 	}
-	return answerLine(key+": resumed; it was "+pausedUntil(s), nil)
+	return answerLine(key+": resumed; it was "+report.Paused(s), nil)
 }

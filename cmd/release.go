@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -50,7 +51,7 @@ func handOver(ctx context.Context, store lease.Admin, key string) error {
 		return err
 	}
 	if !s.HandOver {
-		text := key + ": nothing to hand over: " + means(s)
+		text := key + ": nothing to hand over: " + report.InWords(s)
 		switch s.Why {
 		case lease.HeldCooldown:
 			text += "; --force ends it"
@@ -59,7 +60,7 @@ func handOver(ctx context.Context, store lease.Admin, key string) error {
 		}
 		return answerLine(text, errNo)
 	}
-	return answerLine(fmt.Sprintf("%s: asked %s to stop its command and hand over", key, holderText(s)), nil)
+	return answerLine(fmt.Sprintf("%s: asked %s to stop its command and hand over", key, report.Holder(s)), nil)
 }
 
 func revoke(ctx context.Context, store lease.Admin, key string, now bool) error {
@@ -69,19 +70,19 @@ func revoke(ctx context.Context, store lease.Admin, key string, now bool) error 
 	}
 	switch {
 	case s.Why == "" && now:
-		return answerLine(key+": was free: "+means(s)+"; a holder that still takes itself for the leader learns by its next renewal that it is none", errNo)
+		return answerLine(key+": was free: "+report.InWords(s)+"; a holder that still takes itself for the leader learns by its next renewal that it is none", errNo)
 	case s.Why == "":
-		return answerLine(key+": nothing to take away: "+means(s), errNo)
+		return answerLine(key+": nothing to take away: "+report.InWords(s), errNo)
 	case s.Why == lease.HeldForeign && !now:
-		return answerLine(fmt.Sprintf("%s: nothing taken away: %s; --force --now deletes it", key, means(s)), errNo)
+		return answerLine(fmt.Sprintf("%s: nothing taken away: %s; --force --now deletes it", key, report.InWords(s)), errNo)
 	case s.Why == lease.HeldForeign:
 		return answerLine(fmt.Sprintf("%s: deleted %q, which leaderrun did not write", key, s.Value), nil)
 	case s.Why == lease.HeldCooldown:
-		return answerLine(key+": ended the minimum hold of the last run, that of "+holderText(s), nil)
+		return answerLine(key+": ended the minimum hold of the last run, that of "+report.Holder(s), nil)
 	case now:
-		return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, holderText(s)), nil)
+		return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, report.Holder(s)), nil)
 	case s.Why == lease.HeldRevoked:
-		return answerLine(fmt.Sprintf("%s: already taken from %s: the key is free once it has stopped its command, or in %s if it is dead", key, holderText(s), span(s.Remaining)), nil)
+		return answerLine(fmt.Sprintf("%s: already taken from %s: the key is free once it has stopped its command, or in %s if it is dead", key, report.Holder(s), report.Span(s.Remaining)), nil)
 	}
-	return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, holderText(s), span(s.Remaining)), nil)
+	return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, report.Holder(s), report.Span(s.Remaining)), nil)
 }

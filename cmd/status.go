@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -79,7 +80,7 @@ func metricsText(ctx context.Context, store lease.Admin, key string) (string, er
 		return "", err
 	}
 	var b bytes.Buffer
-	writeMetrics(&b, all)
+	report.WriteMetrics(&b, all)
 	return b.String(), damage
 }
 
@@ -88,17 +89,7 @@ func keyText(ctx context.Context, store lease.Admin, key string, output format) 
 	if err != nil {
 		return "", err
 	}
-	return output.text(statusView(s), func(b *bytes.Buffer) {
-		table(b, statusRows(s))
-		if len(s.Runs) > 0 {
-			b.WriteString("\nlast runs\n")
-			table(b, runRows(s.Runs[:min(len(s.Runs), 5)]))
-		}
-		if len(s.Candidates) > 0 {
-			b.WriteString("\ncandidates\n")
-			table(b, candidateRows(s))
-		}
-	}), answered(nil, s)
+	return output.text(report.KeyOf(s), func(b *bytes.Buffer) { report.WriteKey(b, s) }), answered(nil, s)
 }
 
 func listText(ctx context.Context, store lease.Admin, output format) (string, error) {
@@ -106,17 +97,11 @@ func listText(ctx context.Context, store lease.Admin, output format) (string, er
 	if err != nil {
 		return "", err
 	}
-	views := make([]keyView, 0, len(all))
+	views := make([]report.Key, 0, len(all))
 	for _, s := range all {
-		views = append(views, statusView(s))
+		views = append(views, report.KeyOf(s))
 	}
-	return output.text(views, func(b *bytes.Buffer) {
-		rows := [][]string{{"KEY", "STATE", "HOST", "PID", "TOKEN", "SINCE", "LEFT", "COMMAND", "LAST RUN"}}
-		for _, s := range all {
-			rows = append(rows, listRow(s))
-		}
-		table(b, rows)
-	}), answered(damage, all...)
+	return output.text(views, func(b *bytes.Buffer) { report.WriteKeys(b, all) }), answered(damage, all...)
 }
 
 // inspectKnown inspects all keys of the prefix, but leaves out those that were forgotten
@@ -138,13 +123,13 @@ func inspectAll(ctx context.Context, store lease.Admin, keys []string) (all []le
 		var failure *lease.StoreError
 		switch {
 		case errors.As(err, &failure) && failure.Permanent:
-			s, damage = lease.Status{Key: key, Why: unreadable}, cmp.Or(damage, err)
+			s, damage = lease.Status{Key: key, Why: report.Unreadable}, cmp.Or(damage, err)
 		case err != nil:
 			return nil, nil, err
 		}
 		all = append(all, s)
 	}
-	if damage != nil && !slices.ContainsFunc(all, func(s lease.Status) bool { return s.Why != unreadable }) {
+	if damage != nil && !slices.ContainsFunc(all, func(s lease.Status) bool { return s.Why != report.Unreadable }) {
 		return nil, nil, damage
 	}
 	return all, damage, nil

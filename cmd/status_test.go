@@ -49,16 +49,20 @@ func TestStatusOfADamagedKey(t *testing.T) {
 	}
 }
 
-// A holder can say anything about its command, and other tools that take a lease
-// say nothing about themselves.
-func TestStatusOfAForeignValue(t *testing.T) {
-	const another = "db1/4711/0123456789abcdef0123456789abcdef"
-	meta := `{"command":"` + strings.Repeat("x", 4000) + `"}`
-	s := lease.Status{Key: "k", Why: lease.HeldLeader, Value: another, Holder: another, Meta: meta}
-	for _, cells := range append(statusRows(s), listRow(s)) {
-		if text := strings.Join(cells, " "); len(text) > 200 || strings.HasPrefix(text, "since") {
-			t.Errorf("%.100s… of %d bytes", text, len(text))
-		}
+// What a collector reads: every value, and texts of others in their place.
+func TestMetricsOfAllKeys(t *testing.T) {
+	s := storeAtNight()
+	s.damaged = map[string]error{"gone": &lease.StoreError{Op: "status", Err: errors.New("WRONGTYPE"), Permanent: true}}
+	hostile := s.keys["report"]
+	hostile.Pause.By, hostile.Pause.Reason = "a\"b\\", "line\nnext \xff\x1b"
+	s.keys["report"] = hostile
+	text, err := metricsText(t.Context(), s, "")
+	if !errors.Is(err, s.damaged["gone"]) {
+		t.Error(err)
+	}
+	golden(t, "status.openmetrics", text)
+	if text, err = metricsText(t.Context(), s, "nightly"); err != nil || !strings.Contains(text, "leaderrun_key_held{key_class=\"nightly\",key=\"nightly\"} 1\n") {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 

@@ -4,119 +4,19 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/report"
 )
-
-// Every sentence of why, and the command that it proposes.
-func TestDiagnosis(t *testing.T) {
-	const db1, db2 = "db1/4711/0123456789abcdef0123456789abcdef", "db2/99/fedcba9876543210fedcba9876543210"
-	t.Setenv("TZ", "UTC")
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
-	const day, minute = 24 * time.Hour, time.Minute
-	three := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC).UnixMilli()
-	at := func(d time.Duration) int64 { return three + d.Milliseconds() }
-	run := func(start, took time.Duration, exit int) lease.Run {
-		return lease.Run{Token: at(start), Tick: at(start), Start: at(start), End: at(start + took), Exit: exit, Host: "db2", Holder: db2}
-	}
-	vanished := run(0, 0, 0)
-	vanished.Vanished, vanished.End = true, at(30*time.Second)
-	nights := []lease.Run{run(-day, 5*minute, 0), run(-2*day, 4*minute, 0), run(-3*day, 5*minute, 0)}
-	held := func(since time.Duration, runs ...lease.Run) lease.Status {
-		return lease.Status{Why: lease.HeldLeader, Value: db1, Holder: db1, Since: at(-since), Now: three, Remaining: 20 * time.Second, Runs: runs}
-	}
-	asked := held(minute)
-	asked.HandOver = true
-	pause := lease.Pause{Since: three, Until: at(2 * time.Hour), By: "ann@db1", Reason: "upgrade"}
-	pausedHeld := held(minute)
-	pausedHeld.Pause = pause
-	night := func(now time.Duration, candidates ...lease.Candidate) lease.Status {
-		return lease.Status{Now: at(now), Served: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 0)}, Candidates: candidates}
-	}
-	came := func(host string, last time.Duration) lease.Candidate {
-		return lease.Candidate{Host: host, First: at(-9 * day), Last: at(last)}
-	}
-	pod := lease.Candidate{Host: "pod-x7", First: at(-4 * day), Last: at(-4*day + minute)}
-	friday := night(2*time.Hour, came("db2", 0), came("db3", -day)) // the next tick is far away
-	friday.Period = 3 * day
-	busy := held(2*day, nights...)
-	busy.Period, busy.Candidates = day, []lease.Candidate{came("db2", 0), came("db1", -2*day), came("db3", -2*day)}
-	for _, row := range []struct {
-		status lease.Status
-		well   bool
-		want   string
-	}{
-		{held(12 * minute), true, "held | held by db1 for 12m | leaderrun status"},
-		{held(12*minute, nights...), true, "held | held by db1 for 12m | leaderrun status"},
-		{held(7*time.Hour, nights...), false, "long | held by db1 for 7h, the runs before took 5m at most | leaderrun release"},
-		{held(7*time.Hour, nights[:2]...), true, "held | held by db1 for 7h | leaderrun status"},
-		{asked, true, "held | held by db1 for 1m, which was asked to hand over | leaderrun status"},
-		{lease.Status{Why: lease.HeldCooldown, Remaining: minute, Now: three}, true, "cooldown | the last run is over; its minimum hold keeps the key for another 1m | leaderrun status"},
-		{lease.Status{Why: lease.HeldCooldown, Remaining: minute, Now: three, Runs: []lease.Run{run(-minute, minute, 0)}}, true,
-			"succeeded | ran on db2 and succeeded at 2026-11-21 03:00:00 UTC (0s ago), it took 1m; its minimum hold keeps the key for another 1m | leaderrun history"},
-		{lease.Status{Why: lease.HeldRevoked, Holder: db1, Value: "revoked:" + db1, Remaining: 20 * time.Second}, false,
-			"revoked | nobody leads: the lease was taken from db1, which has 20s to stop its command | leaderrun status"},
-		{lease.Status{Why: lease.HeldForeign, Value: "x"}, false,
-			`foreign | the store holds "x" there, which leaderrun did not write: nobody is granted the key | leaderrun release --force --now`},
-		{lease.Status{Now: three, Pause: pause, Runs: nights}, false, "paused | paused until 2026-11-21 05:00:00 UTC (2h left) by ann@db1: upgrade | leaderrun resume"},
-		{pausedHeld, false, "paused | paused until 2026-11-21 05:00:00 UTC (2h left) by ann@db1: upgrade; db1 leads and goes on | leaderrun resume"},
-		{lease.Status{Now: three}, false, "never | nobody has ever led under this key | leaderrun doctor"},
-		{lease.Status{Now: three, Token: 5}, false, "never | nobody leads, and no run is known | leaderrun doctor"},
-		{lease.Status{Now: three, Token: 5, Holder: db1, Since: at(-time.Hour)}, false,
-			"vanished | db1 vanished: it led from 2026-11-21 02:00:00 UTC on, its lease ran out, and nobody has led since; its host or leaderrun died, or the store was out of its reach | leaderrun history"},
-		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{vanished}}, false, "vanished | db2 vanished with the run that began 2026-11-21 03:00:00 UTC: its host or leaderrun died, or the store was out of its reach | leaderrun history"},
-		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, lease.ExitVoid)}}, false,
-			"lost | ran on db2 and lost its lease, to an outage of the store, another holder or an operator, at 2026-11-21 03:05:00 UTC (55m ago) | leaderrun history"},
-		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
-			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m | leaderrun history"},
-		{lease.Status{Now: at(time.Hour), Served: three, Period: day, Starts: 1, Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
-			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
-		{lease.Status{Now: at(day + 15*minute), Served: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
-			"failed | ran on db2 and failed with 3 at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun history"},
-		{lease.Status{Now: at(day + 16*minute), Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
-			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 16m ago; the last run: ran on db2 and failed with 3 at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},
-		{lease.Status{Now: at(time.Hour), Period: day, Starts: 2, Tries: 2, Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3), run(-day, minute, 3)}}, false,
-			"failed | ran on db2 and failed with 3, 2 times in a row, the last time at 2026-11-21 03:03:00 UTC (57m ago); starts for its tick: 2, and --tries allows no more | leaderrun history"},
-		// '0 9,12 * * *': the tick of 12 is 21 h before the next, and not the one of 9.
-		{lease.Status{Now: at(time.Hour), Period: 21 * time.Hour, Starts: 1, Tries: 2, Runs: []lease.Run{run(0, minute, 3), run(-3*time.Hour, minute, 3)}}, false,
-			"failed | ran on db2 and failed with 3 at 2026-11-21 03:01:00 UTC (59m ago); starts for its tick: 1 | leaderrun history"},
-		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(minute, 2*minute, 3), run(0, minute, 3)}}, false,
-			"failed | ran on db2 and failed with 3 at 2026-11-21 03:03:00 UTC (57m ago) | leaderrun history"},
-		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, minute, 143)}}, false,
-			"stopped | ran on db2 and was ended by signal 15 at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
-		// Hosts that used to come. One is late, busy, or a pod that is not expected again.
-		{friday, true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-24 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h) | leaderrun doctor"},
-		{night(2*time.Hour, came("db2", 0), came("db3", -3*day), pod), true,
-			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-18 03:00:00 UTC (3d2h) | leaderrun doctor"},
-		{night(2*time.Hour, came("db2", 0), came("db3", -day), came("db4", -2*day), came("db5", -3*day), came("db6", -4*day)), true,
-			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h), db4 has not come since 2026-11-19 03:00:00 UTC (2d2h), db5 has not come since 2026-11-18 03:00:00 UTC (3d2h), and 1 more | leaderrun doctor"},
-		{night(2*time.Hour, came("db2", 0), came("db3", -13*time.Hour)), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
-		{night(time.Hour, came("db2", 0), came("db3", -3*day)), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
-		{busy, false, "long | held by db1 for 2d, the runs before took 5m at most; db3 has not come since 2026-11-19 03:00:00 UTC (2d) | leaderrun release"},
-		{night(2*day, came("db2", 0)), false,
-			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; nobody has come since 2026-11-21 03:00:00 UTC; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun doctor"},
-		{night(2*day, came("db2", day)), false,
-			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; db2 came at 2026-11-22 03:00:00 UTC and ran nothing; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun doctor"},
-	} {
-		row.status.Key = "k"
-		d := diagnosisOf(row.status)
-		if words := strings.Fields(d.Next); verbs()[words[1]]().ParseFlags(words[2:]) != nil {
-			t.Errorf("%s is no command", d.Next)
-		}
-		if got := d.Reason + " | " + d.Text + " | " + strings.TrimSuffix(d.Next, " --key k"); got != row.want || d.Well != row.well || d.Key != "k" {
-			t.Errorf("well %t, want %t\n got %s\nwant %s", d.Well, row.well, got, row.want)
-		}
-	}
-}
 
 func TestWhy(t *testing.T) {
 	for _, key := range []string{"nightly", "reports", "odd", "report", "never"} {
 		for _, output := range []format{asTable, asJSON} {
 			s, _ := storeAtNight().Inspect(t.Context(), key)
-			text, err := answer(t, func() error { return tellWhy(diagnosisOf(s), output) })
+			d := report.Diagnose(s)
+			if words := strings.Fields(d.Next); verbs()[words[1]]().ParseFlags(words[2:]) != nil {
+				t.Errorf("%s is no command", d.Next)
+			}
+			text, err := answer(t, func() error { return tellWhy(d, output) })
 			golden(t, "why-"+key+"."+output.String(), text)
 			harmless(t, text, output)
 			if well := key == "nightly" || key == "reports"; errors.Is(err, errNo) == well {

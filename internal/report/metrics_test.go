@@ -1,8 +1,6 @@
-package cmd
+package report
 
 import (
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,22 +20,5 @@ func TestUnserved(t *testing.T) {
 		if got := unserved(test.status); got != test.want*hour {
 			t.Errorf("%s: %d h, want %d h", name, got/hour, test.want)
 		}
-	}
-}
-
-// What a collector reads: every value, and texts of others in their place.
-func TestMetricsOfAllKeys(t *testing.T) {
-	s := storeAtNight()
-	s.damaged = map[string]error{"gone": &lease.StoreError{Op: "status", Err: errors.New("WRONGTYPE"), Permanent: true}}
-	hostile := s.keys["report"]
-	hostile.Pause.By, hostile.Pause.Reason = "a\"b\\", "line\nnext \xff\x1b"
-	s.keys["report"] = hostile
-	text, err := metricsText(t.Context(), s, "")
-	if !errors.Is(err, s.damaged["gone"]) {
-		t.Error(err)
-	}
-	golden(t, "status.openmetrics", text)
-	if text, err = metricsText(t.Context(), s, "nightly"); err != nil || !strings.Contains(text, "leaderrun_key_held{key_class=\"nightly\",key=\"nightly\"} 1\n") {
-		t.Errorf("%v\n%s", err, text)
 	}
 }

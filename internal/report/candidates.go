@@ -1,4 +1,4 @@
-package cmd
+package report
 
 import (
 	"fmt"
@@ -52,29 +52,12 @@ func missingText(s lease.Status) string {
 	gone := missing(s)
 	var texts []string
 	for _, c := range gone[:min(len(gone), named)] {
-		texts = append(texts, fmt.Sprintf("%s has not come since %s (%s)", c.Host, instant(c.Last), span(between(c.Last, s.Now))))
+		texts = append(texts, fmt.Sprintf("%s has not come since %s (%s)", c.Host, Instant(c.Last), Span(between(c.Last, s.Now))))
 	}
 	if more := len(gone) - named; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(texts, ", ")
-}
-
-// candidateView is a candidate as JSON. Fields are only ever added.
-type candidateView struct {
-	Host    string     `json:"host"`
-	First   *time.Time `json:"first"`
-	Last    *time.Time `json:"last"`
-	Missing bool       `json:"missing"`
-}
-
-func candidateViews(s lease.Status) []candidateView {
-	views := make([]candidateView, 0, len(s.Candidates))
-	gone := missing(s)
-	for _, c := range s.Candidates {
-		views = append(views, candidateView{c.Host, moment(c.First), moment(c.Last), slices.Contains(gone, c)})
-	}
-	return views
 }
 
 func candidateRows(s lease.Status) [][]string {
@@ -83,7 +66,7 @@ func candidateRows(s lease.Status) [][]string {
 	gone := missing(s)
 	for i, c := range s.Candidates {
 		if i < shown || slices.Contains(gone, c) {
-			rows = append(rows, []string{c.Host, fmt.Sprintf("%s (%s ago)", instant(c.Last), span(between(c.Last, s.Now)))})
+			rows = append(rows, []string{c.Host, fmt.Sprintf("%s (%s ago)", Instant(c.Last), Span(between(c.Last, s.Now)))})
 		}
 	}
 	return rows

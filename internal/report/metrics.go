@@ -1,4 +1,4 @@
-package cmd
+package report
 
 import (
 	"bytes"
@@ -18,10 +18,10 @@ var keyMetrics = []struct {
 	value      func(s lease.Status) (v float64, ok bool)
 }{
 	{"held", "1 while somebody leads, else 0.", func(s lease.Status) (float64, bool) {
-		return truth(s.Why == lease.HeldLeader), s.Why != unreadable
+		return truth(s.Why == lease.HeldLeader), s.Why != Unreadable
 	}},
 	{"paused", "1 while an operator wants nobody to lead, else 0.", func(s lease.Status) (float64, bool) {
-		return truth(s.Pause != (lease.Pause{})), s.Why != unreadable
+		return truth(s.Pause != (lease.Pause{})), s.Why != Unreadable
 	}},
 	{"pause_left_seconds", "Time until the pause ends.", func(s lease.Status) (float64, bool) {
 		return s.Pause.Left(s.Now).Seconds(), s.Pause != lease.Pause{}
@@ -89,8 +89,8 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// writeMetrics writes what is known of all keys, for a collector.
-func writeMetrics(b *bytes.Buffer, all []lease.Status) {
+// WriteMetrics writes what is known of all keys, for a collector.
+func WriteMetrics(b *bytes.Buffer, all []lease.Status) {
 	for _, m := range keyMetrics {
 		var samples bytes.Buffer
 		for _, s := range all {

@@ -1,0 +1,215 @@
+// Package report says what a store knows of its keys: in sentences and tables for people,
+// as JSON and as metrics for programs. It is pure: it looks at a [lease.Status] alone, and
+// its instants are the store's.
+//
+// A store may hold anything: whatever comes from there is printable in tables and in JSON.
+// What a verb has done is said by the verb.
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// Unreadable is the state of a key of which the store has something that is not
+// leaderrun's.
+const Unreadable lease.HeldReason = "unreadable"
+
+// state is the state of a key in one word.
+func state(s lease.Status) string {
+	switch {
+	case s.Why != "":
+		return string(s.Why)
+	case s.Holder != "":
+		return "vanished"
+	}
+	return "free"
+}
+
+// listState is state, and whether the key is paused.
+func listState(s lease.Status) string {
+	switch {
+	case s.Pause == (lease.Pause{}):
+		return state(s)
+	case state(s) == "free":
+		return "paused"
+	}
+	return state(s) + ", paused"
+}
+
+// InWords is the state of a key in a clause.
+func InWords(s lease.Status) string {
+	switch {
+	case s.Why == lease.HeldLeader && s.HandOver:
+		return s.Holder.Host() + " leads and was asked to hand over"
+	case s.Why == lease.HeldLeader:
+		return s.Holder.Host() + " leads"
+	case s.Why == lease.HeldCooldown:
+		return "nobody leads, the minimum hold of the last run goes on"
+	case s.Why == lease.HeldRevoked:
+		return "revoked, its holder is given the time to stop"
+	case s.Why == lease.HeldForeign:
+		return fmt.Sprintf("the store holds %q there, which leaderrun did not write", s.Value)
+	case s.Holder != "":
+		return "nobody leads, the last leader never said how it ended"
+	case s.Token == 0:
+		return "nobody has ever led"
+	}
+	return "nobody leads"
+}
+
+// Paused describes a pause that goes on.
+func Paused(s lease.Status) string {
+	text := fmt.Sprintf("paused until %s (%s left) by %s", Instant(s.Pause.Until), Span(s.Pause.Left(s.Now)), s.Pause.By)
+	if s.Pause.Reason != "" {
+		text += ": " + s.Pause.Reason
+	}
+	return text
+}
+
+// WriteKey writes what is known of a key, for people.
+func WriteKey(b *bytes.Buffer, s lease.Status) {
+	const runs = 5
+	WriteTable(b, keyRows(s))
+	if len(s.Runs) > 0 {
+		b.WriteString("\nlast runs\n")
+		WriteRuns(b, s.Runs[:min(len(s.Runs), runs)])
+	}
+	if len(s.Candidates) > 0 {
+		b.WriteString("\ncandidates\n")
+		WriteTable(b, candidateRows(s))
+	}
+}
+
+// WriteKeys writes a line for each key, for people.
+func WriteKeys(b *bytes.Buffer, all []lease.Status) {
+	rows := [][]string{{"KEY", "STATE", "HOST", "PID", "TOKEN", "SINCE", "LEFT", "COMMAND", "LAST RUN"}}
+	for _, s := range all {
+		rows = append(rows, listRow(s))
+	}
+	WriteTable(b, rows)
+}
+
+func keyRows(s lease.Status) [][]string {
+	rows := [][]string{{"key", s.Key}, {"state", state(s) + ": " + InWords(s)}}
+	add := func(name, value string) { rows = append(rows, []string{name, value}) }
+	if s.Pause != (lease.Pause{}) {
+		add("paused", strings.TrimPrefix(Paused(s), "paused "))
+	}
+	if s.Holder != "" {
+		add("holder", string(s.Holder))
+		if name := commandOf(s); name != "" {
+			add("command", settings.Redact(name))
+		}
+		if validTime(s.Since) {
+			add("since", fmt.Sprintf("%s (%s)", Instant(s.Since), Span(between(s.Since, s.Now))))
+		}
+	}
+	if s.Token != 0 {
+		add("token", strconv.FormatInt(s.Token, 10))
+	}
+	if s.Why != "" {
+		text := timeLeft(s)
+		if s.TTL > 0 && s.Why != lease.HeldCooldown {
+			text += " of " + settings.FormatDuration(s.TTL)
+		}
+		if s.Why == lease.HeldLeader {
+			text += ", unless renewed"
+		}
+		add("left", text)
+	}
+	if s.MinHold > s.Now {
+		add("min hold", "until "+Instant(s.MinHold))
+	}
+	if s.Tick != 0 {
+		tick := Instant(s.Tick)
+		if s.Starts > 0 {
+			tick += fmt.Sprintf(", starts: %d", s.Starts)
+		}
+		add("tick", tick)
+	}
+	if s.Served != 0 {
+		add("served", Instant(s.Served))
+	}
+	if text := missingText(s); text != "" {
+		add("missing", text)
+	}
+	return rows
+}
+
+func listRow(s lease.Status) []string {
+	row := []string{s.Key, listState(s), Nothing, Nothing, Nothing, Nothing, Nothing, Nothing, Nothing}
+	if s.Holder != "" {
+		row[2], row[3], row[5] = s.Holder.Host(), strconv.Itoa(pid(s.Holder)), Instant(s.Since)
+	}
+	if s.Token != 0 {
+		row[4] = strconv.FormatInt(s.Token, 10)
+	}
+	if s.Why != "" && s.Why != Unreadable {
+		row[6] = timeLeft(s)
+	}
+	if name := commandOf(s); name != "" {
+		row[7] = settings.Redact(name)
+	}
+	if len(s.Runs) > 0 {
+		last := s.Runs[0]
+		row[8] = ended(last)
+		if !last.Vanished {
+			row[8] = "exit " + row[8]
+		}
+		if end := max(last.Start, last.End); validTime(end) {
+			row[8] += ", " + Span(between(end, s.Now)) + " ago"
+		}
+	}
+	return row
+}
+
+// timeLeft is the time until a key that is taken becomes free by itself.
+func timeLeft(s lease.Status) string {
+	if s.Why == lease.HeldForeign && s.Remaining <= 0 {
+		return "for ever"
+	}
+	return Span(s.Remaining)
+}
+
+// commandOf is the command that the holder runs, as it says.
+func commandOf(s lease.Status) string {
+	var meta struct {
+		Command string `json:"command"`
+	}
+	if json.Unmarshal([]byte(s.Meta), &meta) != nil {
+		return ""
+	}
+	return meta.Command
+}
+
+func pid(h lease.Holder) int {
+	_, rest, _ := strings.Cut(string(h), "/")
+	text, _, _ := strings.Cut(rest, "/")
+	n, _ := strconv.Atoi(text) // an id in its form has one
+	return n
+}
+
+// Holder describes the holder of a lease, also of a released one.
+func Holder(s lease.Status) string {
+	id := s.Value[strings.LastIndexByte(s.Value, ':')+1:] // some stores write before it what it is
+	holder := cmp.Or(s.Holder, lease.Holder(id))
+	if !holder.Valid() {
+		return fmt.Sprintf("%q", s.Value)
+	}
+	text := fmt.Sprintf("%s (pid %d", holder.Host(), pid(holder))
+	if s.Why != lease.HeldRevoked { // then it is no longer the holder's
+		text += fmt.Sprintf(", token %d", s.Token)
+	}
+	if name := commandOf(s); name != "" {
+		text += ", command " + settings.Redact(name)
+	}
+	return text + ")"
+}

@@ -1,0 +1,32 @@
+package report
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// WriteRuns writes runs for people, in their order.
+func WriteRuns(b *bytes.Buffer, runs []lease.Run) { WriteTable(b, runRows(runs)) }
+
+func runRows(runs []lease.Run) [][]string {
+	rows := [][]string{{"START", "TOOK", "EXIT", "HOST", "PID", "TOKEN", "TICK"}}
+	for _, r := range runs {
+		took := Nothing
+		if r.End != 0 && !r.Vanished {
+			took = Span(between(r.Start, r.End))
+		}
+		rows = append(rows, []string{
+			Instant(r.Start), took, ended(r), r.Host, strconv.Itoa(pid(r.Holder)), strconv.FormatInt(r.Token, 10), Instant(r.Tick),
+		})
+	}
+	return rows
+}
+
+func ended(r lease.Run) string {
+	if r.Vanished {
+		return "vanished"
+	}
+	return strconv.Itoa(r.Exit)
+}

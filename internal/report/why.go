@@ -1,0 +1,191 @@
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// Diagnosis is what why says of a key, also as JSON. Fields are only ever added.
+type Diagnosis struct {
+	Key    string `json:"key"`
+	Well   bool   `json:"well"`
+	Reason string `json:"reason"` // one word for programs
+	Text   string `json:"text"`
+	Next   string `json:"next"` // a command
+	// Missing are hosts that used to come for ticks.
+	Missing []string `json:"missing"`
+}
+
+// signalled is what a run's Exit has beside the signal that ended it.
+const signalled = 128
+
+const seeDoctor = "leaderrun doctor"
+
+// unreported is why a run may not have said how it ended.
+const unreported = "its host or leaderrun died, or the store was out of its reach"
+
+// Diagnose says what happened last under a key, or why nobody leads, from what the
+// store knows alone.
+func Diagnose(s lease.Status) Diagnosis {
+	d := diagnoseHeld(s)
+	if s.Why == "" {
+		d = diagnoseFree(s)
+	}
+	if s.Pause != (lease.Pause{}) {
+		d = Diagnosis{Reason: "paused", Text: Paused(s), Next: "leaderrun resume"}
+		if s.Why == lease.HeldLeader {
+			d.Text += "; " + s.Holder.Host() + " leads and goes on"
+		}
+	}
+	d.Key, d.Missing = s.Key, []string{}
+	for _, c := range missing(s) {
+		d.Missing = append(d.Missing, c.Host)
+	}
+	if text := missingText(s); text != "" {
+		d.Text += "; " + text
+		if d.Well {
+			d.Next = seeDoctor
+		}
+	}
+	if d.Next != seeDoctor { // which looks at a host, not at a key
+		d.Next += " --key " + s.Key
+	}
+	return d
+}
+
+func diagnoseHeld(s lease.Status) Diagnosis {
+	host := s.Holder.Host()
+	switch s.Why {
+	case lease.HeldCooldown:
+		d := Diagnosis{Well: true, Reason: "cooldown", Text: "the last run is over", Next: "leaderrun status"}
+		if len(s.Runs) > 0 {
+			d = lastRun(s)
+		}
+		d.Text += fmt.Sprintf("; its minimum hold keeps the key for another %s", Span(s.Remaining))
+		return d
+	case lease.HeldRevoked:
+		return Diagnosis{Reason: "revoked", Text: fmt.Sprintf("nobody leads: the lease was taken from %s, which has %s to stop its command", host, Span(s.Remaining)), Next: "leaderrun status"}
+	case lease.HeldForeign:
+		return Diagnosis{Reason: "foreign", Text: InWords(s) + ": nobody is granted the key", Next: "leaderrun release --force --now"}
+	}
+	held := between(s.Since, s.Now)
+	d := Diagnosis{Well: true, Reason: "held", Text: fmt.Sprintf("held by %s for %s", host, Span(held)), Next: "leaderrun status"}
+	if s.HandOver {
+		d.Text += ", which was asked to hand over"
+		return d
+	}
+	if usual := longestRun(s.Runs); usual > 0 && held > 3*max(usual, time.Minute) {
+		d.Well, d.Reason, d.Next = false, "long", "leaderrun release"
+		d.Text += fmt.Sprintf(", the runs before took %s at most", Span(usual))
+	}
+	return d
+}
+
+// longestRun is how long the last runs that ended by themselves took at most; 0
+// where fewer than three did.
+func longestRun(runs []lease.Run) (longest time.Duration) {
+	n := 0
+	for _, r := range runs {
+		if !r.Vanished && r.Exit == 0 {
+			n++
+			longest = max(longest, between(r.Start, r.End))
+		}
+	}
+	if n < 3 {
+		return 0
+	}
+	return max(longest, time.Millisecond)
+}
+
+func diagnoseFree(s lease.Status) Diagnosis {
+	if s.Holder != "" {
+		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody has led since; %s", s.Holder.Host(), Instant(s.Since), unreported), Next: "leaderrun history"}
+	}
+	if len(s.Runs) == 0 {
+		d := Diagnosis{Reason: "never", Text: "nobody has ever led under this key", Next: seeDoctor}
+		if s.Token != 0 {
+			d.Text = "nobody leads, and no run is known"
+		}
+		return d
+	}
+	d := lastRun(s)
+	if late := overdue(s); late > 0 {
+		d.Well, d.Reason, d.Next = false, "overdue", seeDoctor
+		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", Instant(newestTick(s)), settings.FormatDuration(s.Period), Span(late), cameLast(s), d.Text)
+	}
+	return d
+}
+
+// cameLast says when anybody came last for a key that is overdue; "" where that is not known.
+func cameLast(s lease.Status) string {
+	if len(s.Candidates) == 0 {
+		return ""
+	}
+	last := s.Candidates[0]
+	if between(newestTick(s), last.Last) < s.Period-lateness(s.Period) {
+		return fmt.Sprintf("nobody has come since %s; ", Instant(last.Last))
+	}
+	return fmt.Sprintf("%s came at %s and ran nothing; ", last.Host, Instant(last.Last))
+}
+
+// lateness is by how much hosts may come late for their tick: a quarter of the period,
+// 15 minutes at most.
+func lateness(period time.Duration) time.Duration { return min(period/4, 15*time.Minute) }
+
+// overdue is how long ago the next tick was due; 0 where it is not, within what
+// hosts may come late.
+func overdue(s lease.Status) time.Duration {
+	if s.Period == 0 {
+		return 0
+	}
+	late := between(newestTick(s), s.Now) - s.Period
+	if late <= lateness(s.Period) {
+		return 0
+	}
+	return late
+}
+
+// lastRun says how the newest run ended, with those before it that ended alike
+// for the same tick.
+func lastRun(s lease.Status) Diagnosis {
+	r := s.Runs[0]
+	ended := max(r.Start, r.End)
+	ago := fmt.Sprintf("%s (%s ago)", Instant(ended), Span(between(ended, s.Now)))
+	switch {
+	case r.Vanished:
+		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: %s", r.Host, Instant(r.Start), unreported), Next: "leaderrun history"}
+	case r.Exit == 0:
+		d := Diagnosis{Well: true, Reason: "succeeded", Text: fmt.Sprintf("ran on %s and succeeded at %s, it took %s", r.Host, ago, Span(between(r.Start, r.End))), Next: "leaderrun history"}
+		if s.Period > 0 && s.Served != 0 {
+			d.Text += fmt.Sprintf("; the tick of %s is served, the next is due %s", Instant(s.Served), Instant(s.Served+s.Period.Milliseconds()))
+		}
+		return d
+	}
+	times := 1
+	for ; times < min(s.Starts, len(s.Runs)); times++ { // the store counts what was started for one tick
+		if before := s.Runs[times]; before.Vanished || before.Exit != r.Exit {
+			break
+		}
+	}
+	d := Diagnosis{Reason: "failed", Text: fmt.Sprintf("ran on %s and failed with %d", r.Host, r.Exit), Next: "leaderrun history"}
+	switch {
+	case r.Exit == lease.ExitVoid:
+		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and lost its lease, to an outage of the store, another holder or an operator,", r.Host)
+	case r.Exit > signalled:
+		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-signalled)
+	}
+	if times > 1 {
+		d.Text += fmt.Sprintf(", %d times in a row, the last time", times)
+	}
+	d.Text += " at " + ago
+	if s.Period > 0 && s.Starts > 0 {
+		d.Text += fmt.Sprintf("; starts for its tick: %d", s.Starts)
+		if s.Tries > 0 && s.Starts >= s.Tries {
+			d.Text += ", and --tries allows no more"
+		}
+	}
+	return d
+}
