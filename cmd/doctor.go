@@ -32,28 +32,13 @@ Exit status: 0, or 1 if something is bad; what is only doubtful leaves it 0.`,
 	output := outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
 		findings := diagnose(flags)
-		err := output.print(findingViews(findings), func(b *bytes.Buffer) { report.WriteTable(b, findingRows(findings)) })
+		err := output.print(findings, func(b *bytes.Buffer) { report.WriteTable(b, findingRows(findings)) })
 		if err == nil && slices.ContainsFunc(findings, func(f lease.Finding) bool { return f.Verdict == lease.Bad }) {
 			return errNo
 		}
 		return err
 	}
 	return command
-}
-
-type findingView struct {
-	Verdict string `json:"verdict"`
-	Subject string `json:"subject"`
-	Text    string `json:"text"`
-	Hint    string `json:"hint"`
-}
-
-func findingViews(findings []lease.Finding) []findingView {
-	views := make([]findingView, 0, len(findings))
-	for _, f := range findings {
-		views = append(views, findingView{string(f.Verdict), f.Subject, f.Text, f.Hint})
-	}
-	return views
 }
 
 func findingRows(findings []lease.Finding) [][]string {

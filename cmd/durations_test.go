@@ -15,7 +15,7 @@ import (
 // docs/durations.md shows what explain says: as a picture, and for some TTLs.
 func TestDurationsPage(t *testing.T) {
 	for file, want := range map[string]func(string) string{
-		"../docs/durations.svg": func(string) string { return timelinePicture(timeline(configured(t, ""))) },
+		"../docs/durations.svg": func(string) string { return timelinePicture(report.TimelineOf(configured(t, ""))) },
 		"../docs/durations.md": func(page string) string {
 			rows := regexp.MustCompile(`(?m)^\| (\S+) \|.*\n`)
 			return rows.ReplaceAllStringFunc(page, func(row string) string {
@@ -23,7 +23,7 @@ func TestDurationsPage(t *testing.T) {
 				if _, err := time.ParseDuration(ttl); err != nil {
 					return row
 				}
-				return durationsRow(timeline(configured(t, "ttl="+ttl)), ttl)
+				return durationsRow(report.TimelineOf(configured(t, "ttl="+ttl)), ttl)
 			})
 		},
 	} {
@@ -43,21 +43,21 @@ func TestDurationsPage(t *testing.T) {
 	}
 }
 
-func durationsRow(line []entry, ttl string) string {
+func durationsRow(line report.Timeline, ttl string) string {
 	at := map[string]string{}
 	for _, e := range line {
-		at[e.name] = report.Span(e.at)
+		at[e.Name] = report.Span(e.At)
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", ttl, at["renew"], at["stop_by"], at["kill_by"], at["outage"], at["failover"])
 }
 
 // timelinePicture draws the points in time of a lease whose renewals are not answered.
-func timelinePicture(line []entry) string {
+func timelinePicture(line report.Timeline) string {
 	const left, axis, second, height = 30, 90, 28, 250
 	x := func(at time.Duration) int { return left + int(at.Seconds()*second) }
 	at := map[string]time.Duration{}
 	for _, e := range line {
-		at[e.name] = e.at
+		at[e.Name] = e.At
 	}
 	var b strings.Builder
 	width := x(at["expiry"]) + 60
@@ -81,10 +81,10 @@ func timelinePicture(line []entry) string {
 		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%d" height="26" fill="%s"/><text x="%d" y="%d" style="fill:#ffffff">%s</text>`+"\n",
 			from, axis-26, to-from, part.color, from+6, axis-8, part.what)
 	}
-	for i, e := range line[:pointsInTime] {
+	for i, e := range line[:report.Points] {
 		y := axis + 24 + 26*i
 		fmt.Fprintf(&b, `<line class="point" x1="%d" y1="%d" x2="%d" y2="%d"/><text x="%d" y="%d" text-anchor="end">%s <tspan class="small">%s</tspan></text>`+"\n",
-			x(e.at), axis, x(e.at), y, x(e.at)-5, y, e.what, report.Span(e.at))
+			x(e.At), axis, x(e.At), y, x(e.At)-5, y, e.What, report.Span(e.At))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

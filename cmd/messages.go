@@ -131,13 +131,14 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 			observe.EventWaitRanOut, observe.HintAttr, "wait longer, or choose the status of this case with -E")
 	case r.Outcome == elect.Denied:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+whoLeads(r.Holder), observe.EventDenied)
-	case r.Outcome == elect.Skipped:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventSkipped)
-	case r.Outcome == elect.Paused:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventPaused)
-	case r.Outcome == elect.Ineligible:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventIneligible)
+	case skips[r.Outcome].Key != "":
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), skips[r.Outcome])
 	}
+}
+
+// skips are the events of skips but a denial, which names the leader.
+var skips = map[elect.Outcome]slog.Attr{
+	elect.Skipped: observe.EventSkipped, elect.Paused: observe.EventPaused, elect.Ineligible: observe.EventIneligible,
 }
 
 // skipLevel is the level of a skip: shown on a terminal, but not where cron would
@@ -221,10 +222,15 @@ func whoLeads(held *lease.HeldError) string {
 	return fmt.Sprintf("%q leads", held.Value)
 }
 
-// watched reports whether a standby's state is shown in a line that is rewritten:
-// stderr is a terminal that can do that, and no other messages were asked for.
+// watched reports whether a standby's state is shown in a line that is rewritten: no
+// other messages were asked for, and stderr can do that.
 func watched(c settings.Config) bool {
-	return !c.Quiet && !c.Verbose && !c.JSONLog && isTerminal(os.Stderr) && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
+	return !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
+}
+
+// rewrites reports whether what f shows can be written over.
+func rewrites(f *os.File) bool {
+	return isTerminal(f) && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
 }
 
 // isTerminal reports whether f is a terminal, or another character device.

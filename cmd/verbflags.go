@@ -40,14 +40,20 @@ func (v verbFlags) read() (settings.Config, *settings.Sources, error) {
 	return c, s, err
 }
 
-// ask opens the store and calls question with it. With keyed a key must be given.
-func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings.Config, store lease.Admin) error) error {
+// readStore finds the settings of a verb that asks the store.
+func (v verbFlags) readStore() (settings.Config, error) {
 	c, _, err := v.read()
-	if err == nil && keyed && c.Key == "" {
-		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name the one that you ask about: --key NAME; leaderrun status lists all"}
-	}
 	if err == nil {
 		err = settings.CheckStore(&c)
+	}
+	return c, err
+}
+
+// ask opens the store and calls question with it. With keyed a key must be given.
+func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings.Config, store lease.Admin) error) error {
+	c, err := v.readStore()
+	if err == nil && keyed && c.Key == "" {
+		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name the one that you ask about: --key NAME; leaderrun status lists all"}
 	}
 	if err != nil {
 		return err
@@ -93,10 +99,7 @@ func (v verbFlags) complete(command *cobra.Command) {
 // keys are the keys in the store, if it answers within a second: somebody waits at
 // a prompt.
 func (v verbFlags) keys() []string {
-	c, _, err := v.read()
-	if err == nil {
-		err = settings.CheckStore(&c)
-	}
+	c, err := v.readStore()
 	if err != nil {
 		return nil
 	}

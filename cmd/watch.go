@@ -46,7 +46,7 @@ type watcher struct {
 func newWatcher(c settings.Config) watcher {
 	log := newLogger(os.Stderr, c)
 	return watcher{
-		redraws: isTerminal(os.Stdout) && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb",
+		redraws: rewrites(os.Stdout),
 		write:   writeAnswer,
 		warn:    func(err error) { log.Warn(err.Error(), about(observe.EventStoreAway, err)...) },
 	}

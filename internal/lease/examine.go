@@ -12,13 +12,14 @@ type Examiner interface {
 	Examine(ctx context.Context, outage, margin time.Duration) []Finding
 }
 
-// Finding is one thing that was looked at.
+// Finding is one thing that was looked at, also as JSON. Fields are only ever added.
 type Finding struct {
-	Subject string // a word or two
-	Verdict Verdict
+	Verdict Verdict `json:"verdict"`
+	Subject string  `json:"subject"` // a word or two
 	// Text says what was found, Hint what to do about it: "" where all is well.
 	// Both may hold what a server said.
-	Text, Hint string
+	Text string `json:"text"`
+	Hint string `json:"hint"`
 }
 
 // Verdict is what a finding means.

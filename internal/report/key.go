@@ -1,9 +1,3 @@
-// Package report says what a store knows of its keys: in sentences and tables for people,
-// as JSON and as metrics for programs. It is pure: it looks at a [lease.Status] alone, and
-// its instants are the store's.
-//
-// A store may hold anything: whatever comes from there is printable in tables and in JSON.
-// What a verb has done is said by the verb.
 package report
 
 import (

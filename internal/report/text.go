@@ -1,3 +1,10 @@
+// Package report words the answers of verbs that only look: what a store knows of its
+// keys, and what durations lead to. It writes sentences and tables for people, JSON and
+// metrics for programs. It is pure: it looks at a [lease.Status] or at settings alone,
+// and its instants are the store's.
+//
+// A store may hold anything: whatever comes from there is printable in tables and in JSON.
+// What a verb has done is said by the verb.
 package report
 
 import (

@@ -38,7 +38,7 @@ var rules = []rule{
 		"internal/observe", "internal/report", "internal/run", "internal/runner", "internal/settings", "internal/store/location",
 		"github.com/spf13/cobra", "github.com/spf13/pflag"},
 		why: "cmd words questions and answers; what a run is made of is the business of run"},
-	{path: "internal/report", only: []string{std, "internal/lease", "internal/observe", "internal/settings"},
+	{path: "internal/report", only: []string{std, "internal/elect", "internal/lease", "internal/observe", "internal/settings"},
 		why: "it says what a store knows, and asks nobody"},
 	{path: "internal/run", only: []string{std, "github.com/google/renameio/v2", "internal/campaign", "internal/elect", "internal/lease", "internal/leasefile", "internal/observe",
 		"internal/runner", "internal/sender", "internal/settings", "internal/store", "internal/store/location"},
