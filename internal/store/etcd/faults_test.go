@@ -3,12 +3,19 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,22 +127,41 @@ func TestAnswerIsLost(t *testing.T) {
 func TestAnswerToAnOperatorIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	proxy, err := faultnet.Listen(b.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	s := openWith(t, Options{URL: "etcd://" + proxy.Addr() + "," + b.Addr})
+	var loses atomic.Bool
+	s := openWith(t, Options{URL: "etcd://" + losingWrites(t, b.Addr, &loses) + "," + b.Addr})
 	l := grant(t, s, request("k"))
-	proxy.Delay(100 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond) // half of it is enough for the read, and to send the write
-	defer cancel()
-	if status, err := s.Revoke(ctx, "k", true); err != nil || status.Holder != l.Holder {
+	loses.Store(true)
+	if status, err := s.Revoke(bounded(t), "k", true); err != nil || status.Holder != l.Holder {
 		t.Errorf("%+v, %v; want it to be taken from %s", status, err, l.Holder)
+	}
+	if loses.Load() {
+		t.Error("no answer was lost")
 	}
 	if status, err := s.Inspect(bounded(t), "k"); err != nil || status.Why != "" {
 		t.Errorf("%+v, %v", status, err)
 	}
+}
+
+// losingWrites is the address of a proxy that loses the answer to the next write, once
+// loses is set.
+func losingWrites(t *testing.T, target string, loses *atomic.Bool) string {
+	t.Helper()
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: target})
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		if !bytes.Contains(text, []byte(`"compare"`)) || !loses.Swap(false) {
+			to.ServeHTTP(w, r)
+			return
+		}
+		to.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler) // the connection is closed
+	}))
+	t.Cleanup(proxy.Close)
+	return proxy.Listener.Addr().String()
 }
 
 // cluster is an etcd of three members, and an address that names all of them.

@@ -46,8 +46,8 @@ func TestRoundTrips(t *testing.T) {
 				if err := call(); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
-				if got := w.Trips() - before; got != want || w.Dials() != 1 {
-					t.Errorf("%s: %d round trips, want %d; %d connections", what, got, want, w.Dials())
+				if got := w.Trips() - before; got != want || w.Used() != 1 {
+					t.Errorf("%s: %d round trips, want %d; %d connections", what, got, want, w.Used())
 				}
 			}
 			var l lease.Lease

@@ -210,7 +210,7 @@ func TestPooler(t *testing.T) {
 	if err := pooled.Release(bounded(t), l, lease.Result{}); err != nil {
 		t.Error(err)
 	}
-	if n := w.Dials(); n != 1 {
+	if n := w.Used(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
 }

@@ -91,8 +91,8 @@ func roundTripsInACluster(t *testing.T, c *script.Cluster) {
 			var w networktest.Wire
 			s := openWith(t, Options{URL: "redis-cluster://" + tt.addr, Prefix: prefix, Dialer: w.Dial})
 			l := grant(t, s, request("trips")) // settles: two acquires
-			if got := w.Trips(); w.Dials() != tt.dials || got != tt.trips {
-				t.Errorf("%d round trips on %d connections, want %d on %d", got, w.Dials(), tt.trips, tt.dials)
+			if got := w.Trips(); w.Used() != tt.dials || got != tt.trips {
+				t.Errorf("%d round trips on %d connections, want %d on %d", got, w.Used(), tt.trips, tt.dials)
 			}
 			elsewhere := "trips"
 			for n := node; n == node; n, _ = c.Of(t, prefix+":leader:"+elsewhere) {

@@ -38,8 +38,8 @@ func TestRoundTrips(t *testing.T) {
 			var w networktest.Wire
 			s := openWith(t, Options{URL: "redis://" + c.user + server.Addr + c.path, Prefix: prefix, Dialer: w.Dial})
 			l := grant(t, s, request("k")) // settles: at least two acquires
-			if got := w.Trips(); w.Dials() != 1 || got != c.first+1 {
-				t.Errorf("%d round trips on %d connections, want %d for the first acquire and 1 for the second", got, w.Dials(), c.first)
+			if got := w.Trips(); w.Used() != 1 || got != c.first+1 {
+				t.Errorf("%d round trips on %d connections, want %d for the first acquire and 1 for the second", got, w.Used(), c.first)
 			}
 			before := w.Trips()
 			if _, err := s.Renew(bounded(t), l); err != nil {
@@ -48,8 +48,8 @@ func TestRoundTrips(t *testing.T) {
 			if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.Trips() - before; got != 2 || w.Dials() != 1 {
-				t.Errorf("%d round trips for a renewal and a release on a warm connection, %d connections", got, w.Dials())
+			if got := w.Trips() - before; got != 2 || w.Used() != 1 {
+				t.Errorf("%d round trips for a renewal and a release on a warm connection, %d connections", got, w.Used())
 			}
 			for _, word := range []string{"CLIENT", "client", "PING", "ping", "evalsha"} {
 				if strings.Contains(w.Sent(), word+"\r\n") {

@@ -138,10 +138,10 @@ func TestSentinelsInTurn(t *testing.T) {
 	if _, err := s.Acquire(ctx, request("k")); !isSettling(err) {
 		t.Errorf("acquire: %v", err)
 	}
-	before := w.Dials()
+	before := w.Used()
 	l := grant(t, s, request("k"))
-	if _, err := s.Renew(bounded(t), l); err != nil || w.Dials() != before {
-		t.Errorf("renewed with %d new connections, %v", w.Dials()-before, err)
+	if _, err := s.Renew(bounded(t), l); err != nil || w.Used() != before {
+		t.Errorf("renewed with %d new connections, %v", w.Used()-before, err)
 	}
 	// Nor does a sentinel take all the time where there is no end to it.
 	began := time.Now()
@@ -161,8 +161,8 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	var w networktest.Wire
 	s := openWith(t, Options{URL: "redis-sentinel://" + set.Addrs() + "/mymaster", Prefix: prefix, Dialer: w.Dial})
 	grant(t, s, request("k")) // settles: two acquires
-	if got := w.Trips(); w.Dials() != 2 || got != 6 {
-		t.Errorf("%d round trips on %d connections, want 2 with a sentinel, 2 greetings, 1 for each acquire", got, w.Dials())
+	if got := w.Trips(); w.Used() != 2 || got != 6 {
+		t.Errorf("%d round trips on %d connections, want 2 with a sentinel, 2 greetings, 1 for each acquire", got, w.Used())
 	}
 	// A wait that is called off says nothing of the server.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

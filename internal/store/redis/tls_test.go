@@ -125,11 +125,11 @@ func TestRoundTripsOverTLS(t *testing.T) {
 	var w networktest.Wire
 	s := openWith(t, Options{URL: "rediss://" + addr + "?ca=" + certs.File("ca.pem"), Prefix: prefix, Dialer: w.Dial})
 	l := grant(t, s, request("k")) // settles: two acquires
-	if got := w.Trips(); w.Dials() != 1 || got != 4 {
-		t.Errorf("%d round trips on %d connections, want 3 for the first acquire and 1 for the second", got, w.Dials())
+	if got := w.Trips(); w.Used() != 1 || got != 4 {
+		t.Errorf("%d round trips on %d connections, want 3 for the first acquire and 1 for the second", got, w.Used())
 	}
-	if _, err := s.Renew(bounded(t), l); err != nil || w.Dials() != 1 || w.Trips() != 5 {
-		t.Errorf("renewed on %d connections with %d round trips, %v", w.Dials(), w.Trips(), err)
+	if _, err := s.Renew(bounded(t), l); err != nil || w.Used() != 1 || w.Trips() != 5 {
+		t.Errorf("renewed on %d connections with %d round trips, %v", w.Used(), w.Trips(), err)
 	}
 }
 

@@ -50,7 +50,7 @@ func StandbyWaitsOnItsConnection(t *testing.T, holder, standby Store, w *Wire, w
 	if err := holder.Release(Bounded(t), l, lease.Result{Ran: true}); err != nil {
 		t.Fatal(err)
 	}
-	if err := EndOf(t, over); err != nil || w.Dials() != 1 {
-		t.Errorf("%d connections, %v", w.Dials(), err)
+	if err := EndOf(t, over); err != nil || w.Used() != 1 {
+		t.Errorf("%d connections, %v", w.Used(), err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 // Wire counts what goes over a store's connections. Several goroutines may use it.
 type Wire struct {
 	mu        sync.Mutex
-	dials     int
 	used      int
 	trips     int
 	receiving bool
@@ -29,7 +28,6 @@ type Wire struct {
 // Dial opens a connection that counts.
 func (w *Wire) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	w.mu.Lock()
-	w.dials++
 	w.receiving = true
 	w.mu.Unlock()
 	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -42,13 +40,6 @@ func (w *Wire) Used() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.used
-}
-
-// Dials returns how many connections there were.
-func (w *Wire) Dials() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dials
 }
 
 // Trips returns the round trips: one begins where something is sent after something

@@ -162,7 +162,7 @@ func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, withi
 	if err := standby.Wait(Bounded(t), "k", atMost); err != nil || time.Since(began) < atMost {
 		t.Errorf("over after %s: %v", time.Since(began), err)
 	}
-	if n := w.Dials(); n != 1 {
+	if n := w.Used(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
 }
@@ -266,7 +266,7 @@ func RenewDuringWait(t *testing.T, s lease.Store, l lease.Lease, w *Wire, waits 
 	}
 	cancel()
 	<-waited
-	if n := w.Dials(); n != 2 {
+	if n := w.Used(); n != 2 {
 		t.Errorf("%d connections, want 2", n)
 	}
 }
