@@ -104,15 +104,19 @@ func nameStore() string {
 // explainOutcome says why a run ended, unless it went as it should.
 func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 	log = log.With(observe.KeyAttr, c.Key, "outcome", string(r.Outcome))
+	void := ", the command was stopped, its result is void"
+	if !r.Ran {
+		void = " before the command had started"
+	}
 	switch {
 	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
-		log.Error("an operator took the lease away, the command was stopped, its result is void",
+		log.Error("an operator took the lease away"+void,
 			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" shows who leads")
 	case r.Outcome == elect.Lost:
-		log.Error("lease lost, the command was stopped, its result is void: "+reason(r.Err),
+		log.Error("lease lost"+void+": "+reason(r.Err),
 			observe.EventVoid, observe.HintAttr, observe.LostHint)
 	case r.Outcome == elect.Expired:
-		log.Error("lease expired, the command was stopped, its result is void: "+reason(r.Err), about(observe.EventVoid, r.Err)...)
+		log.Error("lease expired"+void+": "+reason(r.Err), about(observe.EventVoid, r.Err)...)
 	case r.Outcome == elect.Unavailable:
 		log.Error("nothing ran: "+reason(r.Err), about(observe.EventUnavailable, r.Err)...)
 	case r.Outcome == elect.NotStarted:
