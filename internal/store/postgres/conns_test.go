@@ -101,8 +101,9 @@ func TestSecondHostAnswers(t *testing.T) {
 	b := newBackend(t)
 	for name, first := range map[string]string{"refuses": "127.0.0.1:1", "is silent": networktest.NeverAnswers(t), "drops packets": networktest.PacketsVanish(t)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := openWith(t, Options{URL: "postgres://postgres:s3cret@" + first + "," + b.Addr + "/postgres"})
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second) // half of it for each host
 			defer cancel()
 			if _, err := s.Acquire(ctx, request("is-"+strings.ReplaceAll(name, " ", "-"))); err != nil {
 				t.Error(err)
