@@ -135,14 +135,13 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 			observe.EventWaitRanOut, observe.HintAttr, "wait longer, or choose the status of this case with -E")
 	case r.Outcome == elect.Denied:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+whoLeads(r.Holder), observe.EventDenied)
-	case skips[r.Outcome].Key != "":
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), skips[r.Outcome])
+	case r.Outcome == elect.Skipped:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventSkipped)
+	case r.Outcome == elect.Paused:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventPaused)
+	case r.Outcome == elect.Ineligible:
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventIneligible)
 	}
-}
-
-// skips are the events of skips but a denial, which names the leader.
-var skips = map[elect.Outcome]slog.Attr{
-	elect.Skipped: observe.EventSkipped, elect.Paused: observe.EventPaused, elect.Ineligible: observe.EventIneligible,
 }
 
 // skipLevel is the level of a skip: shown on a terminal, but not where cron would
