@@ -20,7 +20,7 @@ func TestUninterruptibleIsNamed(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			dir := memory(t)
 			silent := silentFileSystem(t, dir+"/mnt")
-			elector := leaderrun(dir, "-k=100ms", "--", "sh", "-c", "echo $$ >pid; exec stat mnt/file")
+			elector := leaderrun(dir, "-k=1s", "--", "sh", "-c", "echo $$ >pid; exec stat mnt/file")
 			elector.Stderr = nil
 			stderr, err := elector.StderrPipe()
 			if err != nil {
