@@ -38,7 +38,7 @@ Exit status: 0 all is well, 1 it is not, 69 the store is away.`,
 
 func tellWhy(d report.Diagnosis, output format) error {
 	err := output.print(d, func(b *bytes.Buffer) {
-		fmt.Fprintf(b, "%s: %s\n  %s\n", d.Key, observe.Printable(d.Text), d.Next)
+		fmt.Fprintf(b, "%s: %s\n  %s\n", d.Key, observe.Printable(d.Text), observe.Printable(d.Command()))
 	})
 	if err == nil && !d.Well {
 		return errNo

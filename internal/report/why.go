@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -15,8 +16,18 @@ type Diagnosis struct {
 	Reason string `json:"reason"` // one word for programs
 	Text   string `json:"text"`
 	Next   string `json:"next"` // a command
+	// On is the host to type it on; "": any.
+	On string `json:"on"`
 	// Missing are hosts that used to come for ticks.
 	Missing []string `json:"missing"`
+}
+
+// Command is the next command, and the host to type it on.
+func (d Diagnosis) Command() string {
+	if d.On == "" {
+		return d.Next
+	}
+	return "on " + d.On + ": " + d.Next
 }
 
 // signalled is what a run's Exit has beside the signal that ended it.
@@ -47,7 +58,7 @@ func Diagnose(s lease.Status) Diagnosis {
 	if text := missingText(s); text != "" {
 		d.Text += "; " + text
 		if d.Well {
-			d.Next = seeDoctor
+			d.Next, d.On = seeDoctor, d.Missing[0]
 		}
 	}
 	if d.Next != seeDoctor { // which looks at a host, not at a key
@@ -102,10 +113,10 @@ func longestRun(runs []lease.Run) (longest time.Duration) {
 
 func diagnoseFree(s lease.Status) Diagnosis {
 	if s.Holder != "" {
-		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody has led since; %s", s.Holder.Host(), Instant(s.Since), unreported), Next: "leaderrun history"}
+		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody has led since; %s", s.Holder.Host(), Instant(s.Since), unreported), Next: "leaderrun status"}
 	}
 	if len(s.Runs) == 0 {
-		d := Diagnosis{Reason: "never", Text: "nobody has ever led under this key", Next: seeDoctor}
+		d := Diagnosis{Reason: "never", Text: "nobody has ever led under this key; leaderrun status lists all keys", Next: seeDoctor}
 		if s.Token != 0 {
 			d.Text = "nobody leads, and no run is known"
 		}
@@ -113,7 +124,7 @@ func diagnoseFree(s lease.Status) Diagnosis {
 	}
 	d := lastRun(s)
 	if late := overdue(s); late > 0 {
-		d.Well, d.Reason, d.Next = false, "overdue", seeDoctor
+		d.Well, d.Reason, d.Next, d.On = false, "overdue", seeDoctor, cmp.Or(s.Candidates...).Host
 		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", Instant(newestTick(s)), settings.FormatDuration(s.Period), Span(late), cameLast(s), d.Text)
 	}
 	return d
@@ -159,7 +170,7 @@ func lastRun(s lease.Status) Diagnosis {
 		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: %s", r.Host, Instant(r.Start), unreported), Next: "leaderrun history"}
 	case r.Exit == 0:
 		d := Diagnosis{Well: true, Reason: "succeeded", Text: fmt.Sprintf("ran on %s and succeeded at %s, it took %s", r.Host, ago, Span(between(r.Start, r.End))), Next: "leaderrun history"}
-		if s.Period > 0 && s.Served != 0 {
+		if s.Period > 0 && s.Served != 0 && overdue(s) == 0 {
 			d.Text += fmt.Sprintf("; the tick of %s is served, the next is due %s", Instant(s.Served), Instant(s.Served+s.Period.Milliseconds()))
 		}
 		return d

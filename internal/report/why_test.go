@@ -62,10 +62,10 @@ func TestDiagnosis(t *testing.T) {
 			`foreign | the store holds "x" there, which leaderrun did not write: nobody is granted the key | leaderrun release --force --now`},
 		{lease.Status{Now: three, Pause: pause, Runs: nights}, false, "paused | paused until 2026-11-21 05:00:00 UTC (2h left) by ann@db1: upgrade | leaderrun resume"},
 		{pausedHeld, false, "paused | paused until 2026-11-21 05:00:00 UTC (2h left) by ann@db1: upgrade; db1 leads and goes on | leaderrun resume"},
-		{lease.Status{Now: three}, false, "never | nobody has ever led under this key | leaderrun doctor"},
+		{lease.Status{Now: three}, false, "never | nobody has ever led under this key; leaderrun status lists all keys | leaderrun doctor"},
 		{lease.Status{Now: three, Token: 5}, false, "never | nobody leads, and no run is known | leaderrun doctor"},
 		{lease.Status{Now: three, Token: 5, Holder: db1, Since: at(-time.Hour)}, false,
-			"vanished | db1 vanished: it led from 2026-11-21 02:00:00 UTC on, its lease ran out, and nobody has led since; its host or leaderrun died, or the store was out of its reach | leaderrun history"},
+			"vanished | db1 vanished: it led from 2026-11-21 02:00:00 UTC on, its lease ran out, and nobody has led since; its host or leaderrun died, or the store was out of its reach | leaderrun status"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{vanished}}, false, "vanished | db2 vanished with the run that began 2026-11-21 03:00:00 UTC: its host or leaderrun died, or the store was out of its reach | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, lease.ExitVoid)}}, false,
 			"lost | ran on db2 and lost its lease, to an outage of the store, another holder or an operator, at 2026-11-21 03:05:00 UTC (55m ago) | leaderrun history"},
@@ -87,22 +87,22 @@ func TestDiagnosis(t *testing.T) {
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, minute, 143)}}, false,
 			"stopped | ran on db2 and was ended by signal 15 at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
 		// Hosts that used to come. One is late, busy, or a pod that is not expected again.
-		{friday, true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-24 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h) | leaderrun doctor"},
+		{friday, true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-24 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h) | on db3: leaderrun doctor"},
 		{night(2*time.Hour, came("db2", 0), came("db3", -3*day), pod), true,
-			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-18 03:00:00 UTC (3d2h) | leaderrun doctor"},
+			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-18 03:00:00 UTC (3d2h) | on db3: leaderrun doctor"},
 		{night(2*time.Hour, came("db2", 0), came("db3", -day), came("db4", -2*day), came("db5", -3*day), came("db6", -4*day)), true,
-			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h), db4 has not come since 2026-11-19 03:00:00 UTC (2d2h), db5 has not come since 2026-11-18 03:00:00 UTC (3d2h), and 1 more | leaderrun doctor"},
+			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h), db4 has not come since 2026-11-19 03:00:00 UTC (2d2h), db5 has not come since 2026-11-18 03:00:00 UTC (3d2h), and 1 more | on db3: leaderrun doctor"},
 		{night(2*time.Hour, came("db2", 0), came("db3", -13*time.Hour)), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
 		{night(time.Hour, came("db2", 0), came("db3", -3*day)), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
 		{busy, false, "long | held by db1 for 2d, the runs before took 5m at most; db3 has not come since 2026-11-19 03:00:00 UTC (2d) | leaderrun release"},
 		{night(2*day, came("db2", 0)), false,
-			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; nobody has come since 2026-11-21 03:00:00 UTC; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun doctor"},
+			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; nobody has come since 2026-11-21 03:00:00 UTC; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m | on db2: leaderrun doctor"},
 		{night(2*day, came("db2", day)), false,
-			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; db2 came at 2026-11-22 03:00:00 UTC and ran nothing; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun doctor"},
+			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; db2 came at 2026-11-22 03:00:00 UTC and ran nothing; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m | on db2: leaderrun doctor"},
 	} {
 		row.status.Key = "k"
 		d := Diagnose(row.status)
-		if got := d.Reason + " | " + d.Text + " | " + strings.TrimSuffix(d.Next, " --key k"); got != row.want || d.Well != row.well || d.Key != "k" {
+		if got := d.Reason + " | " + d.Text + " | " + strings.TrimSuffix(d.Command(), " --key k"); got != row.want || d.Well != row.well || d.Key != "k" {
 			t.Errorf("well %t, want %t\n got %s\nwant %s", d.Well, row.well, got, row.want)
 		}
 	}
