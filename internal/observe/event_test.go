@@ -117,10 +117,20 @@ func TestEventsOfRuns(t *testing.T) {
 		e.Sent = e.At
 		return e
 	}
+	unfit, fit := elect.Event{Kind: elect.MayNotLead}, elect.Event{Kind: elect.MayLead}
+	renewed := func(second int) []elect.Event {
+		return []elect.Event{at(elect.Event{Kind: elect.Timer}, second), at(elect.Event{Kind: elect.Renewed}, second)}
+	}
+	offers := func(more ...elect.Event) []elect.Event {
+		return led(slices.Concat([]elect.Event{at(unfit, 12)}, renewed(21), renewed(31), renewed(41), []elect.Event{at(unfit, 43)}, more)...)
+	}
 	tests := map[string]struct {
 		events []elect.Event
 		want   string
 	}{
+		"unfit": {offers(at(unfit, 44), at(fit, 45)), "acquired started renewed renewed renewed renewed ineligible recovered"},
+		"unfit, and its offer was taken": {offers(at(elect.Event{Kind: elect.Order, Signal: 15}, 44), at(fit, 45)),
+			"acquired started renewed renewed renewed renewed ineligible stopping"},
 		"success":  {led(ended(12*time.Second, 3)...), "acquired started renewed ended released"},
 		"denied":   {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}}, "standing-by"},
 		"takeover": {append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}, {Kind: elect.Woke}}, led()[1:]...), "standing-by acquired started renewed"},

@@ -31,8 +31,11 @@ func (r *Run) Observe(t campaign.Transition) {
 	if r.log.Enabled(context.Background(), slog.LevelDebug) {
 		r.log.Debug(elect.Line(t.From, t.Event, t.To, t.Actions), EventStep)
 	}
-	if !t.From.Offering && t.To.Offering {
-		r.warn(EventIneligible, "this host is not eligible any more: the next standby that may lead gets the lease", t.Event.Err)
+	switch {
+	case !t.From.Offering && t.To.Offering:
+		r.warn(EventIneligible, "the next standby that may lead gets the lease", t.Event.Err)
+	case t.From.Offering && !t.To.Offering && t.To.Outcome == "":
+		r.log.Warn("this host is eligible again and keeps the lease", EventRecovered)
 	}
 	if t.From.Tick == 0 && t.To.Tick != 0 {
 		r.log.Info("the tick is that of "+time.UnixMilli(t.To.Tick).Format(time.RFC3339), EventTick)
