@@ -73,18 +73,22 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// On a terminal a skip says who leads. What a store answers may be anything.
+// On a terminal a skip says why. What a store answers may be anything.
 func TestSkipOnATerminal(t *testing.T) {
+	denied := func(value string, why lease.HeldReason) campaign.Result {
+		return result(elect.Denied, heldBy(value, why))
+	}
 	tests := []struct {
-		why   lease.HeldReason
-		value string
-		want  string
+		result campaign.Result
+		want   string
 	}{
-		{lease.HeldLeader, "h/1/x", `nothing ran: "h/1/x" leads`},
-		{lease.HeldLeader, "\x1b[2J", `nothing ran: "\x1b[2J" leads`},
-		{lease.HeldCooldown, "cooldown:h/1/x", "nothing ran: the minimum hold of the last run lasts for another 12s"},
-		{lease.HeldRevoked, "revoked:h/1/x", "nothing ran: the lease was revoked and its holder has 12s left to stop"},
-		{lease.HeldForeign, "other\n", `nothing ran: the key holds "other\n", which leaderrun did not write`},
+		{result(elect.Skipped, failed(&lease.DoneError{Ago: 13*time.Hour + 450*time.Millisecond})), "nothing ran: the tick of 13h0m0s ago has been served"},
+		{result(elect.Skipped, failed(&lease.DoneError{Ago: 29*time.Minute + 600*time.Millisecond, GivenUp: true})), "nothing ran: the tick of 29m1s ago has had its last try"},
+		{denied("h/1/x", lease.HeldLeader), `nothing ran: "h/1/x" leads`},
+		{denied("\x1b[2J", lease.HeldLeader), `nothing ran: "\x1b[2J" leads`},
+		{denied("cooldown:h/1/x", lease.HeldCooldown), "nothing ran: the minimum hold of the last run lasts for another 12s"},
+		{denied("revoked:h/1/x", lease.HeldRevoked), "nothing ran: the lease was revoked and its holder has 12s left to stop"},
+		{denied("other\n", lease.HeldForeign), `nothing ran: the key holds "other\n", which leaderrun did not write`},
 	}
 	stderr := os.Stderr
 	t.Cleanup(func() { os.Stderr = stderr })
@@ -96,7 +100,7 @@ func TestSkipOnATerminal(t *testing.T) {
 		for quiet, want := range map[string]string{"": "leaderrun: k: " + tt.want + "\n", "quiet=true": ""} {
 			var said bytes.Buffer
 			c := configured(t, quiet)
-			explainOutcome(newLogger(&said, c), c, result(elect.Denied, heldBy(tt.value, tt.why)))
+			explainOutcome(newLogger(&said, c), c, tt.result)
 			if said.String() != want {
 				t.Errorf("%q: %q, want %q", quiet, &said, want)
 			}

@@ -81,10 +81,11 @@ type DoneError struct {
 }
 
 func (e *DoneError) Error() string {
+	ago := e.Ago.Round(time.Second)
 	if e.GivenUp {
-		return fmt.Sprintf("the tick of %s ago has had its last try", e.Ago)
+		return fmt.Sprintf("the tick of %s ago has had its last try", ago)
 	}
-	return fmt.Sprintf("the tick of %s ago has been served", e.Ago)
+	return fmt.Sprintf("the tick of %s ago has been served", ago)
 }
 
 func (e *DoneError) Unwrap() error { return ErrDone }
