@@ -100,15 +100,11 @@ func (p pauseFlags) length(now int64) (time.Duration, error) {
 }
 
 func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) error {
-	now := int64(0)
-	if p.until != "" { // it is the store's clock that ends the pause
-		s, err := store.Inspect(ctx, key)
-		if err != nil {
-			return err
-		}
-		now = s.Now
+	before, err := store.Inspect(ctx, key)
+	if err != nil {
+		return err
 	}
-	d, err := p.length(now)
+	d, err := p.length(before.Now) // it is the store's clock that ends the pause
 	if err != nil {
 		return err
 	}
@@ -117,6 +113,9 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 		return err
 	}
 	text := key + ": " + report.Paused(s)
+	if before.Pause != (lease.Pause{}) {
+		text += "; it was " + report.Paused(before)
+	}
 	if s.Why == lease.HeldLeader && p.handOver {
 		if s, err = store.HandOver(ctx, key); err != nil {
 			return err
