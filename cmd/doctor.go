@@ -28,7 +28,7 @@ Exit status: 0, or 1 if something is bad; what is only doubtful leaves it 0.`,
 		Example: "  leaderrun doctor --store redis://db:6379/0\n  sudo -u cron env -i /usr/bin/leaderrun doctor",
 		Args:    noArguments,
 	}
-	flags := addFlags(command, append(storeFlags, "ttl", "renew", "profile", "kill-after", "once-per", "tick")...)
+	flags := addFlags(command, append(storeFlags, "ttl", "renew", "profile", "kill-after", "once-per", "tick", "eligible")...)
 	output := outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
 		findings := diagnose(flags)
@@ -68,7 +68,7 @@ func diagnose(flags verbFlags) []lease.Finding {
 	if err != nil {
 		return append([]lease.Finding{broken("settings", err)}, examineHost()...)
 	}
-	return slices.Concat(examineSettings(c, s), examineStore(c), examineHost())
+	return slices.Concat(examineSettings(c, s), examineStore(c), examineEligible(c), examineHost())
 }
 
 func examineStore(c settings.Config) []lease.Finding {
@@ -101,6 +101,20 @@ func examineTick(ctx context.Context, store lease.Admin, c settings.Config) []le
 		text += ", which is served by a success for one of the " + report.Span(c.OncePer/2) + " before"
 	}
 	return []lease.Finding{doctor.Fine("tick", text)}
+}
+
+// examineEligible runs the program of --eligible.
+func examineEligible(c settings.Config) []lease.Finding {
+	if len(c.Eligible) == 0 {
+		return nil
+	}
+	f := doctor.Fine("eligible", "this host may lead")
+	if err := run.CheckEligible(&c); err != nil {
+		f = broken("eligible", err)
+	} else if err := run.Eligible(context.Background(), c); err != nil {
+		f.Verdict, f.Text, f.Hint = lease.Doubtful, err.Error(), "it asks for no lease until that succeeds"
+	}
+	return []lease.Finding{f}
 }
 
 // examineHost checks what a run needs of this host.

@@ -25,6 +25,13 @@ func CheckEligible(c *settings.Config) error {
 	return nil
 }
 
+// Eligible runs the check of this host once.
+func Eligible(ctx context.Context, c settings.Config) error {
+	r := runner.New("", nil)
+	defer r.Close()
+	return newCheck(c, r)(ctx, hookLimit)
+}
+
 // newCheck makes the check of this host that --eligible names; nil: there is none. Its
 // program is run as a hook is.
 func newCheck(c settings.Config, r *runner.Runner) func(context.Context, time.Duration) error {
