@@ -80,7 +80,7 @@ func diagnoseHeld(s lease.Status) Diagnosis {
 	case lease.HeldRevoked:
 		return Diagnosis{Reason: "revoked", Text: fmt.Sprintf("nobody leads: the lease was taken from %s, which has %s to stop its command", host, Span(s.Remaining)), Next: "leaderrun status"}
 	case lease.HeldForeign:
-		return Diagnosis{Reason: "foreign", Text: InWords(s) + ": nobody is granted the key", Next: "leaderrun release --force --now"}
+		return Diagnosis{Reason: "foreign", Text: InWords(s) + ": nobody is granted the key; if no other program needs that, delete it", Next: "leaderrun release --force --now"}
 	}
 	held := between(s.Since, s.Now)
 	d := Diagnosis{Well: true, Reason: "held", Text: fmt.Sprintf("held by %s for %s", host, Span(held)), Next: "leaderrun status"}

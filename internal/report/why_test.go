@@ -59,7 +59,7 @@ func TestDiagnosis(t *testing.T) {
 		{lease.Status{Why: lease.HeldRevoked, Holder: db1, Value: "revoked:" + db1, Remaining: 20 * time.Second}, false,
 			"revoked | nobody leads: the lease was taken from db1, which has 20s to stop its command | leaderrun status"},
 		{lease.Status{Why: lease.HeldForeign, Value: "x"}, false,
-			`foreign | the store holds "x" there, which leaderrun did not write: nobody is granted the key | leaderrun release --force --now`},
+			`foreign | the store holds "x" there, which leaderrun did not write: nobody is granted the key; if no other program needs that, delete it | leaderrun release --force --now`},
 		{lease.Status{Now: three, Pause: pause, Runs: nights}, false, "paused | paused until 2026-11-21 05:00:00 UTC (2h left) by ann@db1: upgrade | leaderrun resume"},
 		{pausedHeld, false, "paused | paused until 2026-11-21 05:00:00 UTC (2h left) by ann@db1: upgrade; db1 leads and goes on | leaderrun resume"},
 		{lease.Status{Now: three}, false, "never | nobody has ever led under this key; leaderrun status lists all keys | leaderrun doctor"},
