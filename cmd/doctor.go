@@ -19,7 +19,7 @@ import (
 
 func doctorCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "doctor [flags of a run]",
+		Use:   "doctor [flags]",
 		Short: "Whether runs can work here, and what to do about it if not",
 		Long: `Whether runs can work here: the settings, the store, its rights and its setup, this host. It leads for a moment under a
 key of its own, leaderrun-doctor, and changes nothing else. Run it as the user of the runs, with the same settings.

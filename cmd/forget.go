@@ -42,13 +42,13 @@ func forget(ctx context.Context, store lease.Admin, key string, token bool) erro
 	no := func(text string) error { return answerLine(key+": not forgotten: "+text, errNo) }
 	switch {
 	case s.Pause != (lease.Pause{}):
-		return no(report.Paused(s) + "; leaderrun resume ends that")
+		return no(report.Paused(s) + "; leaderrun resume --key " + key + " ends that")
 	case s.Why == lease.HeldForeign:
-		return no(report.InWords(s) + "; leaderrun release --force --now deletes it")
+		return no(report.InWords(s) + "; leaderrun release --force --now --key " + key + " deletes it")
 	case s.Why != "":
 		return no(report.InWords(s))
 	case s.Holder != "":
-		return no(fmt.Sprintf("%s never said how it ended; once you know that its command does not run, leaderrun release --force --now", s.Holder.Host()))
+		return no(fmt.Sprintf("%s never said how it ended; once you know that its command does not run, leaderrun release --force --now --key %s", s.Holder.Host(), key))
 	case !remembered(s):
 		return answerLine(key+": nothing is known of it", errNo)
 	case token:
