@@ -138,7 +138,7 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 				answer = &lease.StoreError{Op: c.Op, Err: errUnknown}
 				return nil
 			}
-			s.see(r, false)
+			s.see(r)
 			now := s.Instant(r)
 			did, errJSON := c.to(&r.State, now)
 			l, answer = did.lease, did.answer
@@ -150,14 +150,17 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 				r.Once = c.Once
 			}
 			if did.Beat {
-				r.Beat = max(r.Beat+1, now.Wall)
+				r.Beat = another(r.Beat, now)
 			}
 			if did.Calls {
-				r.Call = max(r.Call+1, now.Wall)
+				r.Call = another(r.Call, now)
 			}
 			written := r
 			if r, saved, err = k.Swap(ctx, r); saved {
-				s.see(written, did.Beat)
+				s.see(written)
+				if did.Beat {
+					s.answer(written)
+				}
 			}
 			unanswered = unanswered || err != nil && c.Once != ""
 		}
@@ -168,6 +171,10 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 	}
 	return l, answer
 }
+
+// another is a mark unlike the last one, and unlike those that were there before the
+// store came back with older data.
+func another(last int64, now leasestate.Instant) int64 { return max(last+1, now.Wall) }
 
 // errUnknown is what is left to say of a change whose answer is lost.
 var errUnknown = errors.New("it was done or not: its answer is lost, and another operator has changed the key since")
@@ -190,7 +197,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	waiting, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	err := s.Follow(waiting, "wait", key, func(r Row) bool {
-		s.see(r, false)
+		s.see(r)
 		return r.Free(s.Instant(r))
 	})
 	if waiting.Err() != nil && ctx.Err() == nil {
@@ -204,10 +211,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 
 // Listen implements [lease.Pinger].
 func (s *Store) Listen(ctx context.Context, key string) error {
-	err := s.Follow(network.Holder(ctx), "listen", key, func(r Row) bool {
-		s.see(r, false)
-		return s.calls(r)
-	})
+	err := s.Follow(network.Holder(ctx), "listen", key, s.calls)
 	if IsPermanent(err) {
 		return lease.ErrNoWakeups
 	}

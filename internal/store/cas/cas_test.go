@@ -26,7 +26,7 @@ type table struct {
 }
 
 func newTable() *table {
-	return &table{began: time.Now(), texts: map[string]string{}, changes: map[string]int{}, changed: make(chan struct{})}
+	return &table{began: time.Now(), ahead: 10 * 365 * 24 * time.Hour, texts: map[string]string{}, changes: map[string]int{}, changed: make(chan struct{})}
 }
 
 // keeper is what one store has of a table.
@@ -53,18 +53,22 @@ func (k keeper) row(ctx context.Context, key string) (r Row, err error) {
 }
 
 func (k keeper) Swap(ctx context.Context, r Row) (now Row, saved bool, err error) {
-	text, err := json.Marshal(r.Value)
-	if err != nil {
-		return r, false, err
-	}
 	runtime.Gosched()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if now, err = k.row(ctx, r.Key); err != nil || now.Kept != r.Kept {
 		return now, false, err
 	}
-	k.put(r.Key, string(text))
+	k.put(r.Key, text(r.Value))
 	return now, true, nil
+}
+
+func text(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 func (t *table) put(key, text string) {

@@ -76,6 +76,12 @@ func TestAnswerIsLost(t *testing.T) {
 			all := newTable()
 			s, operator := all.open(), all.open()
 			s.Settle = 0
+			if _, err := s.Pause(t.Context(), "k", time.Hour, "", ""); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Resume(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
 			grant(t, s, first)
 			server := &lossy{keeper: keeper{all, s.Store}, made: c.made}
 			operator.Do = func(ctx context.Context, _ string, call func(context.Context, Keeper) error) error {
@@ -102,6 +108,57 @@ func TestAnswerIsLost(t *testing.T) {
 				t.Errorf("what was still on its way is made, %v", err)
 			}
 		})
+	}
+}
+
+// A candidate's change whose answer is lost is made again: its next answer is true.
+func TestGrantIsLost(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		all := newTable()
+		s := all.open()
+		s.Settle = 0
+		s.Do = func(ctx context.Context, _ string, call func(context.Context, Keeper) error) error {
+			if err := call(ctx, &lossy{keeper: keeper{all, s.Store}, made: made}); !errors.Is(err, errLost) {
+				t.Fatalf("%v, want it to be lost", err)
+			}
+			return call(ctx, keeper{all, s.Store})
+		}
+		l := granted(t, s, candidate("first"))
+		if now, err := all.open().Inspect(t.Context(), "k"); err != nil || now.Holder != l.Holder || now.Token != l.Token {
+			t.Errorf("made %t: %+v was granted, and there is %+v, %v", made, l, now, err)
+		}
+	}
+}
+
+// late is a keeper to which somebody else comes first.
+type late struct {
+	keeper
+	meanwhile func()
+}
+
+func (k *late) Swap(ctx context.Context, r Row) (Row, bool, error) {
+	if k.meanwhile != nil {
+		k.meanwhile()
+		k.meanwhile = nil
+	}
+	return k.keeper.Swap(ctx, r)
+}
+
+// Of two operators at the same time each gets what it asked for.
+func TestTwoOperators(t *testing.T) {
+	all := newTable()
+	first, second := all.open(), all.open()
+	first.Settle = 0
+	granted(t, first, candidate("first"))
+	first.Do = func(ctx context.Context, _ string, call func(context.Context, Keeper) error) error {
+		return call(ctx, &late{keeper{all, first.Store}, func() {
+			if _, err := second.Pause(ctx, "k", time.Hour, "", ""); err != nil {
+				t.Error(err)
+			}
+		}})
+	}
+	if status, err := first.HandOver(t.Context(), "k"); err != nil || !status.HandOver || status.Pause == (lease.Pause{}) {
+		t.Errorf("%+v, %v", status, err)
 	}
 }
 

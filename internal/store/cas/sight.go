@@ -31,21 +31,28 @@ type identity struct {
 	server      string
 }
 
-// see remembers what a row shows for the first time. Answered says that the holder has
-// just been granted the lease, or renewed it.
-func (s *Store) see(r Row, answered bool) {
+func (r Row) identity() identity { return identity{r.Token, r.Beat, r.State.Server} }
+
+// see remembers what a row shows for the first time.
+func (s *Store) see(r Row) {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	seen, ok := s.sights.of[r.Key]
-	if g := (identity{r.Token, r.Beat, r.State.Server}); !ok || seen.grant != g {
-		seen.grant, seen.granted = g, s.Now()
+	if !ok || seen.grant != r.identity() {
+		seen.grant, seen.granted = r.identity(), s.Now()
 	}
 	if !ok || seen.call != r.Call {
 		seen.call, seen.called = r.Call, s.Now()
 	}
-	if answered {
-		seen.known, seen.own = r.Call, seen.grant
-	}
+	s.sights.of[r.Key] = seen
+}
+
+// answer remembers a row that has just granted this process the lease, or renewed it.
+func (s *Store) answer(r Row) {
+	s.sights.mu.Lock()
+	defer s.sights.mu.Unlock()
+	seen := s.sights.of[r.Key]
+	seen.known, seen.own = r.Call, r.identity()
 	s.sights.of[r.Key] = seen
 }
 
@@ -71,6 +78,5 @@ func (s *Store) calls(r Row) bool {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	seen := s.sights.of[r.Key]
-	gone := seen.own.token > 0 && (r.Token != seen.own.token || r.Beat < seen.own.beat)
-	return r.Call != seen.known || gone
+	return r.Call != seen.known || r.Token != seen.own.token || r.Beat < seen.own.beat
 }

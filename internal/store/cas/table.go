@@ -104,7 +104,7 @@ const Refusals = 10
 // in between: each time that is somebody's success.
 func (t *Table[C]) change(ctx context.Context, ch Change) (l lease.Lease, answer error) {
 	err := t.Do(ctx, ch.Op, func(c C) error {
-		unchanged, last := 0, int64(-1)
+		var unchanged, last int64
 		for {
 			r, err := t.Read(ctx, c, ch.Key)
 			if t.Interrupted(err) {

@@ -62,7 +62,7 @@ func (v Verbs) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error
 	if !r.Holder.Valid() {
 		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
 	}
-	unnoted := false
+	var unnoted bool
 	l, err := v(ctx, Change{Op: op, Key: r.Key, Beats: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		l, err := st.Acquire(r, now)
 		unnoted = st.Unnoted(r, err, now)

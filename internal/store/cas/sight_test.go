@@ -1,0 +1,182 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+func candidate(host string) lease.Request {
+	return lease.Request{Key: "k", Holder: lease.NewHolder(host, 1), TTL: time.Minute}
+}
+
+func granted(t *testing.T, s lease.Store, r lease.Request) lease.Lease {
+	t.Helper()
+	l, err := s.Acquire(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func renewed(t *testing.T, s lease.Store, l lease.Lease) {
+	t.Helper()
+	if _, err := s.Renew(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// called reports whether the holder is called.
+func called(t *testing.T, s lease.Pinger) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := s.Listen(ctx, "k")
+	if err != nil && ctx.Err() == nil {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// back has the store come back with what it had at the time of the call.
+func (t *table) back() (restore func()) {
+	text := t.texts["k"]
+	return func() { t.put("k", text) }
+}
+
+// A holder is called by a request to hand over until a renewal has told of it, and by a
+// store that may have forgotten its lease.
+func TestHolderIsCalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTable()
+		holder, others := all.open(), all.open()
+		holder.Settle, others.Settle = 0, 0
+		l := granted(t, holder, candidate("first"))
+		if called(t, holder) {
+			t.Error("called after the grant")
+		}
+		atGrant := all.back()
+		if _, err := others.HandOver(t.Context(), "k"); err != nil || !called(t, holder) {
+			t.Errorf("not called to hand over, %v", err)
+		}
+
+		do := holder.Do
+		holder.Do = func(ctx context.Context, _ string, call func(context.Context, Keeper) error) error {
+			return call(ctx, &lossy{keeper: keeper{all, holder.Store}})
+		}
+		if _, err := holder.Renew(t.Context(), l); !errors.Is(err, errLost) || !called(t, holder) {
+			t.Errorf("after a renewal without an answer (%v) the call is over", err)
+		}
+		holder.Do = do
+		renewed(t, holder, l)
+		if called(t, holder) {
+			t.Error("called after the renewal")
+		}
+
+		atGrant()
+		if !called(t, holder) {
+			t.Error("the store went back, and the holder is not called")
+		}
+		renewed(t, holder, l)
+		if called(t, holder) {
+			t.Error("called after the renewal")
+		}
+		if _, err := others.Revoke(t.Context(), "k", true); err != nil {
+			t.Fatal(err)
+		}
+		r := candidate("second")
+		renewed(t, others, granted(t, others, r))
+		row, err := keeper{all, others.Store}.Read(t.Context(), "k")
+		if row.Call = 0; err != nil { // as it was at the last renewal
+			t.Fatal(err)
+		}
+		if _, saved, err := (keeper{all, others.Store}).Swap(t.Context(), row); !saved || !called(t, holder) {
+			t.Errorf("another is granted the key, and the holder is not called: %v", err)
+		}
+	})
+}
+
+// A standby that follows a key sees renewals when they are made: a dead holder is
+// followed when its lease is over, though the servers' clocks may be apart.
+func TestStandbySeesRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTable()
+		holder, standby := all.open(), all.open()
+		holder.Settle, standby.Settle = 0, 0
+		r := candidate("first")
+		l := granted(t, holder, r)
+		waiting, cancel := context.WithCancel(t.Context())
+		go func() { _ = standby.Wait(waiting, "k", time.Hour) }()
+		synctest.Wait()
+		time.Sleep(r.TTL / 2)
+		renewed(t, holder, l)
+		synctest.Wait()
+		cancel()
+		time.Sleep(r.TTL + 2*time.Second)
+		granted(t, standby, candidate("second"))
+	})
+}
+
+// A renewal is seen also after the store has come back with older data, where the same
+// number of renewals has been counted before.
+func TestRenewalsAfterTheStoreWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTable()
+		holder, standby := all.open(), all.open()
+		holder.Settle, standby.Settle = 0, 0
+		r := candidate("first")
+		l := granted(t, holder, r)
+		atGrant := all.back()
+		renewed(t, holder, l)
+		ask := func() {
+			t.Helper()
+			if _, err := standby.Acquire(t.Context(), candidate("second")); !errors.As(err, new(*lease.HeldError)) {
+				t.Fatalf("a standby was answered %v", err)
+			}
+		}
+		ask()
+		time.Sleep(r.TTL + time.Second)
+		atGrant()
+		renewed(t, holder, l)
+		time.Sleep(r.TTL - time.Second)
+		ask() // by its own clock it has only now seen the renewal
+		time.Sleep(3 * time.Second)
+		ask()
+	})
+}
+
+// What is kept of a key says when it was changed last: some stores remove what is long
+// out of use.
+func TestChangesHaveATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTable()
+		s := all.open()
+		s.Settle = 0
+		granted(t, s, candidate("first"))
+		time.Sleep(time.Hour)
+		if _, err := s.Pause(t.Context(), "k", time.Hour, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		r, err := keeper{all, s.Store}.Read(t.Context(), "k")
+		if err != nil || r.Changed != r.Date.UnixMilli() {
+			t.Errorf("changed at %d, %v; it is %d", r.Changed, err, r.Date.UnixMilli())
+		}
+	})
+}
+
+// A wait that fails says so.
+func TestWaitFails(t *testing.T) {
+	s := newTable().open()
+	for _, permanent := range []bool{false, true} {
+		failure := &lease.StoreError{Op: "wait", Err: errLost, Permanent: permanent}
+		s.Follow = func(context.Context, string, string, func(Row) bool) error { return failure }
+		err := s.Wait(t.Context(), "k", time.Hour)
+		if permanent != errors.Is(err, lease.ErrNoWakeups) || permanent == errors.Is(err, errLost) {
+			t.Errorf("permanent %t: %v", permanent, err)
+		}
+	}
+}
