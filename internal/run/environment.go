@@ -14,7 +14,7 @@ import (
 // leaseFile is empty where there is none. The socket of the service manager is taken
 // out: leaderrun itself notifies it.
 func environment(environ []string, key string, l lease.Lease, leaseFile string) []string {
-	env := make([]string, 0, len(environ)+5)
+	var env []string
 	for _, v := range environ {
 		if !strings.HasPrefix(v, "LEADERRUN_") && !strings.HasPrefix(v, observe.NotifySocket+"=") {
 			env = append(env, v)

@@ -64,7 +64,7 @@ func CheckOutcomeFile(c *settings.Config) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return wrong("cannot be written: "+settings.Cause(err), "name a file in a directory that exists")
 	}
-	const writeAndSearch = 2 | 1 // W_OK, X_OK
+	const writeAndSearch = 3 // W_OK | X_OK
 	if err := syscall.Access(filepath.Dir(file), writeAndSearch); err != nil {
 		return wrong("cannot be written into its directory: "+err.Error(), "create the directory, or make it writable")
 	}

@@ -118,24 +118,28 @@ type process struct {
 
 func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.signals.beforeStart()
-	p.Runner.Start(startBy, killBy, environment(os.Environ(), p.config.Key, l, p.file.path()), func(r runner.Report) {
-		switch r.Kind {
-		case runner.Started:
-			if !p.config.Rejoin { // the next command needs them, too
-				runner.LetGo()
-			}
-			report(elect.Event{Kind: elect.Started})
-		case runner.Failed:
-			report(elect.Event{Kind: elect.StartFailed, Err: r.Err})
-		case runner.Ended:
-			report(elect.Event{Kind: elect.CommandEnded, Exit: exit(r), Left: r.Left})
-		case runner.Unkillable:
-			p.file.log.Warn("SIGKILL has no effect yet: "+r.Left, observe.EventKilling, observe.HintAttr,
-				"leaderrun goes on killing, and holds the lease while it can; as root, find out what the process does")
-		case runner.Gone:
-			report(elect.Event{Kind: elect.TreeGone, Exit: exit(r), Err: r.Err})
+	env := environment(os.Environ(), p.config.Key, l, p.file.path())
+	p.Runner.Start(startBy, killBy, env, func(r runner.Report) { p.report(r, report) })
+}
+
+// report hands on what became of the command.
+func (p process) report(r runner.Report, to func(elect.Event)) {
+	switch r.Kind {
+	case runner.Started:
+		if !p.config.Rejoin { // the next command needs them, too
+			runner.LetGo()
 		}
-	})
+		to(elect.Event{Kind: elect.Started})
+	case runner.Failed:
+		to(elect.Event{Kind: elect.StartFailed, Err: r.Err})
+	case runner.Ended:
+		to(elect.Event{Kind: elect.CommandEnded, Exit: exit(r), Left: r.Left})
+	case runner.Unkillable:
+		p.file.log.Warn("SIGKILL has no effect yet: "+r.Left, observe.EventKilling, observe.HintAttr,
+			"leaderrun goes on killing, and holds the lease while it can; as root, find out what the process does")
+	case runner.Gone:
+		to(elect.Event{Kind: elect.TreeGone, Exit: exit(r), Err: r.Err})
+	}
 }
 
 func exit(r runner.Report) elect.Exit {

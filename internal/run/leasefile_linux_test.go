@@ -1,0 +1,64 @@
+package run
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/observe"
+)
+
+// A lease file that cannot be written any more is spoken of once.
+func TestLeaseFileCannotBeKeptUp(t *testing.T) {
+	var said bytes.Buffer
+	l := &leaseFile{log: observe.NewLogger(&said, slog.LevelWarn, observe.Form{}), dirs: []string{t.TempDir()}}
+	defer l.close()
+	l.Observe(campaign.Transition{To: leading(0)})
+	renew := func(n int) {
+		l.Observe(campaign.Transition{From: leading(time.Duration(n)), To: leading(time.Duration(n + 1))})
+		time.Sleep(time.Millisecond) // a write is made beside
+	}
+	for n := range 5 {
+		renew(n)
+	}
+	if said.Len() > 0 {
+		t.Errorf("it said:\n%s", &said)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if file, err := os.Readlink(fd); err == nil && file == l.path() {
+			number, err := strconv.Atoi(filepath.Base(fd))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Dup3(int(null.Fd()), number, syscall.O_CLOEXEC); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n := 5; said.Len() == 0 && n < 10_000; n++ {
+		renew(n)
+	}
+	for n := range 5 {
+		renew(n)
+	}
+	if strings.Count(said.String(), "the lease file cannot be kept up") != 1 {
+		t.Errorf("it said:\n%s", &said)
+	}
+	l.Observe(campaign.Transition{From: leading(0)})
+}

@@ -1,0 +1,64 @@
+package run
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// A command is found as execvp(3) finds it, and what is wrong with one is said.
+func TestLookup(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, mode := range map[string]fs.FileMode{"runs": 0o755, "first/runs": 0o644, "first/plain": 0o644, "second/plain": 0o644, "second/late": 0o755, "unsearchable": 0o600} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir("first/late", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("second/folder", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pipe := fifo(t)
+	if err := os.Chmod(pipe, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		path, name, file string
+		err              error
+	}{
+		{"", "./runs", "./runs", nil},
+		{"", dir + "/runs", dir + "/runs", nil},
+		{"", "runs", "./runs", nil},
+		{"first:", "runs", "./runs", nil},
+		{"first", "runs", "", syscall.EACCES},
+		{"first:second", "plain", "", syscall.EACCES},
+		{"first:second/", "late", "second/late", nil},
+		{"second:first", "folder", "", syscall.EISDIR},
+		{"second:first", "nowhere", "", fs.ErrNotExist},
+		{"second", "", "", fs.ErrNotExist},
+		{"second", "./nowhere", "./nowhere", fs.ErrNotExist},
+		{"second", "first/plain", "first/plain", syscall.EACCES},
+		{"second", "./first", "./first", syscall.EISDIR},
+		{"second", pipe, pipe, syscall.EACCES},
+	} {
+		t.Setenv("PATH", tt.path)
+		if file, err := Lookup(tt.name); file != tt.file || !errors.Is(err, tt.err) {
+			t.Errorf("%q in %q: %q, %v; want %q, %v", tt.name, tt.path, file, err, tt.file, tt.err)
+		}
+	}
+	if err := os.Unsetenv("PATH"); err != nil {
+		t.Fatal(err)
+	}
+	if file, err := Lookup("sh"); err != nil || file != "/bin/sh" && file != "/usr/bin/sh" {
+		t.Errorf("without a PATH: %q, %v", file, err)
+	}
+}
