@@ -169,12 +169,15 @@ func (r *run) step(e elect.Event) {
 
 // learn keeps what a denial says: who holds the key, and until when by this
 // clock. Of the same lease the first word counts: the store's clock may have been
-// set since.
+// set since. A lease of its own is over before it asks for another.
 func (r *run) learn(e elect.Event) {
+	seen := &r.request.Seen
+	if e.Kind == elect.Granted {
+		*seen = lease.Seen{Token: e.Lease.Token, TTL: e.Lease.TTL}
+	}
 	if !errors.As(e.Err, &r.held) {
 		return
 	}
-	seen := &r.request.Seen
 	if r.held.Token > seen.Token || r.held.Token == seen.Token && r.held.Expires != seen.Expires {
 		*seen = lease.Seen{Token: r.held.Token, TTL: r.held.TTL, Expires: r.held.Expires}
 		r.seenUntil = e.At + r.held.Remaining

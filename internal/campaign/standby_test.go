@@ -151,6 +151,40 @@ func TestRejoin(t *testing.T) {
 	})
 }
 
+// A store that comes back without a lease of this candidate's own must not grant its token
+// once more.
+func TestRejoinKnowsItsOwnToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		answers := []any{
+			&lease.HeldError{Why: lease.HeldLeader, Token: 6, TTL: 30 * time.Second, Expires: 90, Remaining: 20 * time.Second},
+			lease.Lease{Token: 7, TTL: 10 * time.Second},
+			&lease.HeldError{Why: lease.HeldLeader, Token: 5, TTL: 30 * time.Second, Expires: 95, Remaining: 20 * time.Second},
+		}
+		var knew []lease.Seen
+		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
+			r.Seen.Left = 0
+			knew = append(knew, r.Seen)
+			if len(knew) > len(answers) {
+				return lease.Lease{}, lease.ErrDone
+			}
+			l, _ := answers[len(knew)-1].(lease.Lease)
+			err, _ := answers[len(knew)-1].(error)
+			return l, err
+		}
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) { return l, lease.ErrLost }
+		w.command = lasts(time.Hour, 0)
+		set := w.settings()
+		set.Rejoin, set.Wait = true, 2*time.Minute
+		Run(t.Context(), set, w, w, w)
+		another := lease.Seen{Token: 6, TTL: 30 * time.Second, Expires: 90}
+		own := lease.Seen{Token: 7, TTL: 10 * time.Second}
+		if want := []lease.Seen{{}, another, own, own}; !slices.Equal(knew, want) {
+			t.Errorf("asked knowing of\n%+v\nwant\n%+v", knew, want)
+		}
+	})
+}
+
 // What a candidate knows of a lease is what the first denial has said of it, until it
 // has been renewed: the store's clock may be set in between. And it says that it stands by.
 func TestKnownLease(t *testing.T) {

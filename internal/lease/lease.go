@@ -149,10 +149,10 @@ type Tick struct {
 	Period          time.Duration
 }
 
-// Seen is another holder's lease as a candidate knows it; zero is none. A store
-// that shows a smaller token has lost data, and the candidate waits TTL before it
-// is granted anything. The own clock may also ask for more time than the store's,
-// which may have been set.
+// Seen is a lease as a candidate knows it, another holder's or an earlier one of its
+// own; zero is none. A store that shows a smaller token has lost data, and the
+// candidate waits TTL before it is granted anything. The own clock may also ask for
+// more time than the store's, which may have been set.
 type Seen struct {
 	Token int64
 	TTL   time.Duration
