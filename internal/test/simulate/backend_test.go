@@ -20,8 +20,6 @@ type backend interface {
 	waits(request []byte) bool
 	writes(request []byte) bool
 	names(request []byte, holder string) bool
-	// anchors: a lease that is put back begins a row of starts where none is known.
-	anchors() bool
 	// showTime is called whenever somebody looks at the clock, stepped before it is
 	// set.
 	showTime(now time.Time)

@@ -89,11 +89,11 @@ func (j *jobs) granted(tick int64) {
 	}
 }
 
-// putBack is called when a holder brings a grant back that the store has forgotten: its
-// tick is the first one of those whose starts are counted together.
-func (j *jobs) putBack(tick int64, started bool) {
+// putBack is called when a holder brings a grant back that the store has forgotten. Its
+// start counts for its tick, or for an earlier one that the store still knows.
+func (j *jobs) putBack(anchor int64, started bool) {
 	before := j.anchor
-	if j.granted(tick); j.anchor != before && started {
+	if j.granted(anchor); j.anchor != before && started {
 		j.starts = 1
 	}
 }

@@ -61,8 +61,6 @@ func (r *redisServer) names(request []byte, holder string) bool {
 	return bytes.Contains(request, []byte(holder))
 }
 
-func (r *redisServer) anchors() bool { return false }
-
 func (r *redisServer) showTime(now time.Time) { r.SetTime(now) }
 
 // stepped: a key ends at an instant of the clock, but miniredis counts down what is

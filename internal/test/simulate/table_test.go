@@ -179,7 +179,6 @@ func (t *table) names(request []byte, holder string) bool {
 	return bytes.Contains(request, []byte(`"Holder":"`+holder+`","Row"`))
 }
 
-func (t *table) anchors() bool         { return true }
 func (t *table) showTime(time.Time)    {}
 func (t *table) stepped(time.Duration) {}
 
@@ -187,7 +186,7 @@ func (t *table) look() seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	st := &t.row.State
-	s := seen{token: st.Token, ticks: fmt.Sprint(st.Served, st.Anchor, st.Starts)}
+	s := seen{token: st.Token, ticks: fmt.Sprint(st.Served, st.Anchor, st.Starts), anchor: st.Anchor}
 	if g := st.Grant; g != nil {
 		if left := t.left(g); left > 0 {
 			s.left = time.Duration(left) * time.Millisecond

@@ -68,7 +68,8 @@ type world struct {
 	lastFault time.Duration
 	lastLive  time.Duration
 	forgot    time.Duration // when the store last forgot
-	stepped   time.Duration // when its clock was last set forward
+	stepped   time.Duration // until then a request may have read its clock before that was set forward
+	backed    time.Duration // and before it was set back
 	setBack   time.Duration // its clock was set back by so much in all
 	evicted   bool          // it lost all but the lease
 	taken     time.Duration // when somebody else's program last took the key
@@ -190,10 +191,13 @@ func (w *world) stepClock(step time.Duration, rate float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteLocked("the store's clock is set by %s, its rate is %.4f", step, rate)
-	if w.lastFault = w.at(); step > 0 {
-		w.stepped = w.at() + w.longestTTL()/15 // an attempt may have read the clock before
+	w.lastFault = w.at()
+	attempt := w.at() + w.longestTTL()/15
+	if step > 0 {
+		w.stepped = attempt
 	} else {
 		w.setBack -= step
+		w.backed = attempt
 	}
 }
 
@@ -269,6 +273,7 @@ type seen struct {
 	tick     int64
 	acquired int64  // of the newest grant, by its clock
 	ticks    string // what is recorded of ticks
+	anchor   int64  // the tick of those whose starts are counted; 0 where a lease that is put back does not begin to count
 }
 
 func (w *world) look() seen {
@@ -289,7 +294,8 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	if x := before.value; x != "" && w.forgot > 0 && after.value != x && after.token > before.token && w.store.names(request, after.value) && !w.lives(strings.TrimPrefix(x, "cooldown:")) {
 		w.noteLocked("%s: takes its lease back from %s", p, x)
 	} else if x != "" && x != foreign && (after.value != x || changed) {
-		if !w.store.names(request, strings.TrimPrefix(x, "cooldown:")) {
+		overBefore := w.at() < w.backed && after.value != x && !w.lives(x) // by the clock before it was set back
+		if !w.store.names(request, strings.TrimPrefix(x, "cooldown:")) && !overBefore {
 			w.failLocked("I6: a request of %s changed the lease of %s", p, x)
 		}
 		if after.value != x {
@@ -315,7 +321,8 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	if w.at() < w.stepped && w.store.names(request, after.id) {
 		w.until[after.id] = max(w.until[after.id], w.at()+p.set.TTL)
 	}
-	if w.tokens[after.id] != after.token {
+	// A store that has forgotten may show an earlier grant of the same holder: that is none.
+	if w.tokens[after.id] != after.token && (before.id != after.id || before.token != after.token) {
 		// A counter that is lost where the clock is behind, too, may begin again.
 		if after.token <= w.largest && !(w.forgot > 0 && w.setBack+w.unwatched > 0) {
 			w.failLocked("I2: token %d was granted after %d", after.token, w.largest)
@@ -326,8 +333,8 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		if w.jobs != nil {
 			w.jobs.granted(after.tick)
 		}
-	} else if before.token < after.token && w.jobs != nil && w.store.anchors() { // the store had forgotten it
-		w.jobs.putBack(after.tick, w.lives(after.id))
+	} else if before.token < after.token && w.jobs != nil && after.anchor != 0 { // the store had forgotten it
+		w.jobs.putBack(after.anchor, w.lives(after.id))
 	}
 }
 
