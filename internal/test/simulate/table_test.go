@@ -153,7 +153,8 @@ func (t *table) answer(q inquiry, inquiries <-chan inquiry) (r reply, ok bool) {
 		})
 		return reply{Saved: true}, true
 	}
-	if !q.Calls && t.row.State.Free(t.now()) {
+	// What happened before it listens is in the row.
+	if q.Calls && t.row.State.Settling != nil || !q.Calls && t.row.State.Free(t.now()) {
 		return reply{}, true
 	}
 	w := &waiter{calls: q.Calls, called: make(chan struct{})}

@@ -124,6 +124,17 @@ func newest(dir string) (tree, bool) {
 	return all[len(all)-1], true
 }
 
+// olderLives reports whether a process of a tree but the newest lives.
+func olderLives(dir string) bool {
+	all, err := trees(dir)
+	if err != nil || len(all) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(all[:len(all)-1], func(t tree) bool {
+		return slices.ContainsFunc(t.lives, func(l life) bool { return isMark(l, dir) })
+	})
+}
+
 // judge looks at all trees that have marks, and takes away what is over and good.
 // The newest one stays, to be held against the next.
 func (w *worker) judge() error {

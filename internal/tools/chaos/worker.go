@@ -265,6 +265,11 @@ func (w *worker) round(ctx context.Context, n int) error {
 			w.violated(stopped, "round %d: the leader with token %d lost its lease, which none of the faults demands", n, was.token)
 		}
 	}
+	if w.excuses[overlap] != "" { // a tree that another has overtaken may still have its grace
+		for until := clock() + w.ttl; clock() < until && olderLives(w.marks); {
+			time.Sleep(lookEvery)
+		}
+	}
 	if err := w.judge(); err != nil {
 		return err
 	}
