@@ -29,7 +29,7 @@ func (s *script) marked(name string) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*") // fails on a bad pattern only
 	var pids []int
 	for _, dir := range dirs {
-		env, err := os.ReadFile(dir + "/environ")
+		env, err := environOf(dir)
 		if err != nil {
 			continue // it is gone, or not ours
 		}
@@ -39,6 +39,21 @@ func (s *script) marked(name string) []int {
 		}
 	}
 	return pids
+}
+
+// environOf reads the environment of a process. While it executes another program it
+// shows none for an instant; kernel threads, which have no program, never have one.
+func environOf(dir string) (env []byte, err error) {
+	for range 20 {
+		if env, err = os.ReadFile(dir + "/environ"); err != nil || len(env) > 0 {
+			break
+		}
+		if _, err := os.Readlink(dir + "/exe"); err != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return env, err
 }
 
 // lives reports whether a process exists and is no zombie. A signal 0 would
