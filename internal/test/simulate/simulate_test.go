@@ -146,7 +146,7 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	calm := limit      // passes in any case, what a clock that was set back adds only until somebody leads
 	if w.setBack > 0 { // only who asks makes the lease of a dead holder as short as it was
 		limit += ttl + w.unwatched
-		if w.evicted { // and nobody knows how short that is
+		if w.evicted || w.taken > 0 { // and nobody knows how short that is, or it is another program's
 			limit += w.setBack
 		}
 	}
