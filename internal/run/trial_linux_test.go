@@ -1,0 +1,159 @@
+package run
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	_ "github.com/leaderrun/leaderrun/internal/early"
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// asLeaderrun has the program of these tests be a leaderrun with the settings that it
+// holds, without the command line.
+const asLeaderrun = "RUN_AS_LEADERRUN"
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(asLeaderrun)
+	if text == "" {
+		_, _ = syscall.Setsid() // without a terminal; only the leader of a process group may not
+		os.Exit(m.Run())
+	}
+	var c settings.Config
+	err := json.Unmarshal([]byte(text), &c)
+	_ = os.Unsetenv(asLeaderrun)
+	var result campaign.Result
+	if err == nil {
+		line := observe.NewLine(os.Stderr, c.Key, true)
+		status := func(r campaign.Result, _ settings.Config) int { return 40 + r.Exit.Code }
+		result, err = Run(c, observe.NewLogger(line, slog.LevelWarn, observe.Form{}), line, status)
+	}
+	if err == nil {
+		err = WriteOutcomeFile(c, result)
+	}
+	if err != nil {
+		_, _ = io.WriteString(os.Stderr, err.Error())
+		os.Exit(125)
+	}
+	os.Exit(0)
+}
+
+// trial is a run in a process of its own, in a directory of its own.
+type trial struct {
+	*testing.T
+	settings.Config
+	dir    string
+	env    []string
+	stdout *os.File // nil: as stderr
+	// through is a command that starts it.
+	through []string
+	cmd     *exec.Cmd
+	stderr  string
+}
+
+// newTrial is a run of a shell script with a file store. DIR is its directory.
+func newTrial(t *testing.T, script string) *trial {
+	t.Helper()
+	r := &trial{T: t, Config: settings.Default(), dir: t.TempDir()}
+	r.Key, r.Store = "k", "file:"+filepath.Join(r.dir, "store")
+	r.Command, r.Path = []string{"sh", "-c", script}, "/bin/sh"
+	r.OutcomeFile = filepath.Join(r.dir, "outcome")
+	return r
+}
+
+func (r *trial) start() {
+	r.Helper()
+	if err := r.Validate(); err != nil {
+		r.Fatal(err)
+	}
+	text, err := json.Marshal(r.Config)
+	if err != nil {
+		r.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		r.Fatal(err)
+	}
+	words := append(r.through, self)
+	r.cmd = exec.Command(words[0], words[1:]...)
+	r.cmd.Env = append(append(os.Environ(), asLeaderrun+"="+string(text), "DIR="+r.dir, "XDG_RUNTIME_DIR="+r.dir), r.env...)
+	stderr, err := os.Create(filepath.Join(r.dir, "stderr"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer stderr.Close()
+	r.cmd.Stderr, r.cmd.Stdout = stderr, stderr
+	if r.stdout != nil {
+		r.cmd.Stdout = r.stdout
+	}
+	if err := r.cmd.Start(); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = r.cmd.Process.Kill() })
+}
+
+// end waits for the end and returns what the outcome file says.
+func (r *trial) end() outcome {
+	r.Helper()
+	limit := time.AfterFunc(20*time.Second, func() { _ = r.cmd.Process.Kill() })
+	defer limit.Stop()
+	err := r.cmd.Wait()
+	r.stderr = r.file("stderr")
+	var o outcome
+	if json.Unmarshal([]byte(r.file("outcome")), &o) != nil || err != nil {
+		r.Fatalf("%v, outcome %q, it said:\n%s", err, r.file("outcome"), r.stderr)
+	}
+	return o
+}
+
+func (r *trial) run() outcome {
+	r.Helper()
+	r.start()
+	return r.end()
+}
+
+// file is what a file of the directory contains; "" if there is none.
+func (r *trial) file(name string) string {
+	text, _ := os.ReadFile(filepath.Join(r.dir, name))
+	return string(text)
+}
+
+// await waits until a file says something.
+func (r *trial) await(name, want string) {
+	r.Helper()
+	for late := time.Now().Add(20 * time.Second); !regexp.MustCompile(want).MatchString(r.file(name)); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			r.Fatalf("%s does not say %q, but %q; stderr:\n%s", name, want, r.file(name), r.file("stderr"))
+		}
+	}
+}
+
+func (r *trial) signal(s syscall.Signal) {
+	r.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *trial) want(o outcome, why elect.Outcome, exit, signal int) {
+	r.Helper()
+	one := func(p *int) int {
+		if p == nil {
+			return -1
+		}
+		return *p
+	}
+	if o.Outcome != string(why) || one(o.ChildExit) != exit || one(o.ChildSignal) != signal {
+		r.Errorf("%s, exit %d, signal %d; want %s, %d, %d; it said:\n%s", o.Outcome, one(o.ChildExit), one(o.ChildSignal), why, exit, signal, r.stderr)
+	}
+}
