@@ -24,6 +24,10 @@ func TestRoundTrips(t *testing.T) {
 	files := shown(t, script.NewCertificates(t, t.TempDir()), "server")
 	files["pg_hba.conf"] = "host all trusted 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 	b := agedBackend(t, files, "ssl=on")
+	handshake := 3 // before 18 a server has one curve, not the one that is offered first
+	if b.one(t, "SELECT current_setting('server_version_num')::int >= 180000") == "t" {
+		handshake = 2
+	}
 	b.do(t, createTable+"; CREATE ROLE trusted LOGIN; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO trusted, cron")
 	for _, c := range []struct {
 		name, user, parameters string
@@ -31,10 +35,8 @@ func TestRoundTrips(t *testing.T) {
 	}{
 		{"nothing asked", "trusted", "?sslmode=disable", 1},
 		{"password", "cron", "?sslmode=disable", 3},
-		// Three for TLS. Servers before 18 have one curve, not the one that is offered
-		// to them first; without that it would be two.
-		{"TLS", "trusted", "", 4},
-		{"TLS and password", "cron", "", 6},
+		{"TLS", "trusted", "", 1 + handshake},
+		{"TLS and password", "cron", "", 3 + handshake},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var w networktest.Wire

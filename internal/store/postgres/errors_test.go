@@ -54,7 +54,7 @@ func TestServerRefuses(t *testing.T) {
 		{name: "not admitted", user: "shut", permanent: true, says: "pg_hba.conf", hint: "pg_hba.conf"},
 		{name: "no such database", user: "cron", database: "nowhere", permanent: true, says: `database "nowhere" does not exist (3D000)`, hint: "create that database"},
 		{name: "too many connections", user: "one", says: "too many connections for role", hint: "max_connections"},
-		{name: "no right to create", user: "cron", permanent: true, says: "leaderrun_leases is missing, and permission denied for schema public", hint: "scripts/postgres.sql"},
+		{name: "no right to create", user: "cron", prepare: "REVOKE CREATE ON SCHEMA public FROM PUBLIC", permanent: true, says: "leaderrun_leases is missing, and permission denied for schema public", hint: "scripts/postgres.sql"},
 		{name: "no schema", user: "cron", prepare: "DROP SCHEMA public; ALTER DATABASE %s SET search_path = public", permanent: true, says: "is missing, and no schema has been selected", hint: "scripts/postgres.sql"},
 		{name: "no right to read", user: "cron", prepare: table + key, permanent: true, says: "permission denied for table", hint: "GRANT SELECT, INSERT, UPDATE ON leaderrun_leases"},
 		{name: "no right to write", user: "cron", prepare: table + key + "; GRANT SELECT ON leaderrun_leases TO cron", permanent: true, says: "permission denied for table", hint: "GRANT SELECT, INSERT, UPDATE"},

@@ -63,7 +63,7 @@ func TestTLS(t *testing.T) {
 		{name: "certificate", server: "server", user: "client", parameters: "sslmode=verify-full" + ca + client},
 		{name: "certificate needed", server: "server", user: "client", parameters: "sslmode=verify-full" + ca, permanent: true, says: "valid client certificate", hint: "sslcert"},
 		{name: "certificate of another", server: "server", user: "client", parameters: "sslmode=verify-full" + ca + "&sslcert=" + c.File("foreign.pem") + "&sslkey=" + c.File("foreign.key"), permanent: true, says: "valid client certificate", hint: "sslcert"},
-		{name: "disabled", server: "server", parameters: "sslmode=disable", permanent: true, says: "no encryption", hint: "sslmode"},
+		{name: "disabled", server: "server", parameters: "sslmode=disable", permanent: true, says: "no pg_hba.conf entry", hint: "sslmode"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			user := x.user

@@ -358,17 +358,20 @@ func asPostgres() *syscall.SysProcAttr {
 	return attr
 }
 
-// postgresProgram finds a program of the server, or returns "". Debian keeps the
-// server's programs out of PATH, version by version; the newest one counts.
+// postgresProgram finds a program of the server, or returns "". What stands in PATH
+// counts first: scripts/try-postgres puts other versions there. Debian keeps the
+// server's programs elsewhere, version by version, of which it is the newest one.
 func postgresProgram(name string) string {
-	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
-	if len(all) == 0 {
-		path, _ := exec.LookPath(name)
+	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
 	version := func(path string) int {
 		n, _ := strconv.Atoi(strings.Split(path, "/")[4])
 		return n
+	}
+	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(all) == 0 {
+		return ""
 	}
 	return slices.MaxFunc(all, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
 }
