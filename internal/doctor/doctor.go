@@ -167,7 +167,7 @@ func wakeups(heard bool) lease.Finding {
 	}
 	return lease.Finding{
 		Subject: "wake-ups", Verdict: lease.Doubtful, Text: "nobody is called: a standby finds out late that the key is free, a holder by its next renewal that it is to hand over",
-		Hint: missing + ", and use no pooler in transaction mode",
+		Hint: missing + ", and name the server itself, not a pooler",
 	}
 }
 

@@ -145,6 +145,8 @@ func TestRun(t *testing.T) {
 		"away": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: timeout}, {Kind: elect.Timer, At: 5 * time.Second},
 			{Kind: elect.NoAnswer, At: 6 * time.Second, Err: timeout}, {Kind: elect.Timer, At: 11 * time.Second}, {Kind: elect.Held, At: 11 * time.Second, Remaining: time.Second}},
 			[]string{"standing by, but the store cannot be used: renew: no answer in time", "look at the network", "the store can be used again"}},
+		"a proxy cuts the wait": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: time.Minute}, {Kind: elect.NoAnswer, At: time.Second, Err: timeout},
+			{Kind: elect.Timer, At: 6 * time.Second}, {Kind: elect.Held, At: 6 * time.Second, Remaining: time.Minute}}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

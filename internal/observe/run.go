@@ -106,6 +106,10 @@ func (r *Run) unanswered(t campaign.Transition) {
 		r.warn(EventRenewalFailed, fmt.Sprintf("renewal failed, the command is stopped in %s unless one succeeds", left), t.Event.Err)
 	case t.From.Tree && t.Event.Kind == elect.NoAnswer:
 		r.log.Info(because("renewal failed", t.Event.Err), EventRenewalFailed)
+	// A proxy in front of the store may cut a connection on which a standby only waits.
+	// Whether the store can be used, the next attempt tells.
+	case t.From.Phase == elect.Standby:
+		r.log.Info(because("standing by, without a wake-up until the next attempt", t.Event.Err), EventStandingBy)
 	case t.To.Phase == elect.Standby && t.To.WaitUntil > t.Event.At && !r.away:
 		r.away = true
 		r.warn(EventStoreAway, "standing by, but the store cannot be used", t.Event.Err)
