@@ -18,7 +18,8 @@ type run struct {
 	process  Process
 	observer Observer
 
-	ctx     context.Context
+	whole   context.Context // of the run, and of a wake-up that it passes on at its end
+	ctx     context.Context // of its other requests and what goes on beside them; ends with it
 	state   elect.State
 	request lease.Request
 	held    *lease.HeldError
@@ -51,7 +52,7 @@ var errLateStart = errors.New("the command was not started: its lease had run ou
 func (r *run) act(a elect.Action) {
 	switch a.Kind {
 	case elect.Acquire:
-		if a.Fresh && r.requests > 0 {
+		if a.Fresh {
 			r.request.Holder = r.set.NewHolder()
 		}
 		r.choose(a.Tick)
@@ -179,8 +180,7 @@ func (r *run) report(t report) {
 // pass hands the wake-up on. Standbys ask again without it, so a candidate that
 // leaves does not wait long for it.
 func (r *run) pass() {
-	r.cancel()
-	ctx, cancel := context.WithTimeout(r.ctx, min(r.set.Attempt, 500*time.Millisecond))
+	ctx, cancel := context.WithTimeout(r.whole, min(r.set.Attempt, 500*time.Millisecond))
 	r.ending.Go(func() {
 		defer cancel()
 		_ = r.store.Pass(ctx, r.request.Key)
@@ -235,13 +235,9 @@ func listened(ctx context.Context, store lease.Store, key string) elect.Event {
 	if !ok {
 		return elect.Event{Kind: elect.CannotWake}
 	}
-	var err error
-	for old := true; old; {
-		this, end := context.WithCancel(ctx)
-		limit := time.AfterFunc(listens, end)
-		err = pinger.Listen(this, key)
-		old = !limit.Stop() && err != nil && ctx.Err() == nil
-		end()
+	old, err := listenOnce(ctx, pinger, key)
+	for old {
+		old, err = listenOnce(ctx, pinger, key)
 	}
 	switch {
 	case err == nil:
@@ -250,6 +246,15 @@ func listened(ctx context.Context, store lease.Store, key string) elect.Event {
 		return elect.Event{Kind: elect.CannotWake}
 	}
 	return elect.Event{Kind: elect.Broken, Err: err}
+}
+
+// listenOnce listens on one connection. Old: it has done so for long enough.
+func listenOnce(ctx context.Context, pinger lease.Pinger, key string) (old bool, err error) {
+	this, end := context.WithCancel(ctx)
+	defer end()
+	limit := time.AfterFunc(listens, end)
+	err = pinger.Listen(this, key)
+	return !limit.Stop() && err != nil && ctx.Err() == nil, err
 }
 
 func renewed(l lease.Lease, err error) elect.Event {

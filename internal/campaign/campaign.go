@@ -88,7 +88,7 @@ type Result struct {
 	elect.State
 	// Holder is what stood in the way at last, when the outcome is Denied.
 	Holder *lease.HeldError
-	// Led is the time from the grant to the end of the release.
+	// Led is the time from the grant to the end of the release, if there was a grant.
 	Led time.Duration
 }
 
@@ -98,9 +98,10 @@ type Result struct {
 func Run(ctx context.Context, set Settings, store lease.Store, process Process, observer Observer) Result {
 	set.Request.Holder = set.NewHolder()
 	set.Jitter = jitter(set.Request.Holder)
+	work, end := context.WithCancel(ctx)
 	r := &run{
 		set: set, store: store, process: process, observer: observer,
-		ctx: ctx, state: elect.New(set.Settings), request: set.Request,
+		whole: ctx, ctx: work, state: elect.New(set.Settings), request: set.Request,
 		reported: make(chan report, 16), over: make(chan struct{}),
 		cancel: func() {}, unlisten: func() {}, uncheck: func() {},
 	}
@@ -108,16 +109,10 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 	for r.state.Phase != elect.Done {
 		r.step(r.next())
 	}
-	r.cancel()
-	r.unlisten()
-	r.uncheck()
+	end()
 	close(r.over)
 	r.ending.Wait()
-	result := Result{State: r.state, Holder: r.held}
-	if r.state.AcquiredAt != 0 {
-		result.Led = set.Now() - r.state.AcquiredAt
-	}
-	return result
+	return Result{State: r.state, Holder: r.held, Led: set.Now() - r.state.AcquiredAt}
 }
 
 // jitter is a number from -1 to 1 that is a candidate's own.
