@@ -60,7 +60,7 @@ end
 
 local function done(at, why)
   come()
-  ping(WAKE) -- whoever is done may have taken a wake-up that another needs
+  wake() -- whoever is done may have taken a wake-up that another needs
   return {3, now, at, why}
 end
 local ok = int(st.served_tick)
@@ -76,7 +76,7 @@ local function settling(need)
     since, due = now, now + need
     redis.call('HSET', STATE, 'settle_since', str(since), 'settle_due', str(due), 'settle_server', server)
     redis.call('PEXPIRE', STATE, keep)
-    ping(CTL)
+    call()
   elseif since + need > due then
     due = since + need
     redis.call('HSET', STATE, 'settle_due', str(due))

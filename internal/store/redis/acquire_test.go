@@ -45,7 +45,7 @@ func TestAcquireScript(t *testing.T) {
 		},
 		{
 			name: "held, and it ends soon: the holder is called", before: rival, call: "acquire settle=30s", want: "0 now 20s held other now-10s 40s 10s now+20s",
-			after: "LLEN CTL = 1; HMGET STATE settle_since settle_due = now now+30s",
+			after: "LLEN CTL = 16; HMGET STATE settle_since settle_due = now now+30s",
 		},
 		{
 			name: "held", before: rival, call: "acquire settle=5s", want: "0 now 20s held other now-10s 40s 10s now+20s",
@@ -176,7 +176,7 @@ func TestAcquireSettles(t *testing.T) {
 	runScriptCases(t, []scriptCase{
 		{
 			name: "a first grant", call: "acquire", want: "2 now 60s fresh",
-			after: "GET LEASE = nil; HMGET STATE settle_since settle_due token = now now+60s nil; PTTL STATE = 100s; LLEN CTL = 1; PTTL CTL = 5s; EXISTS SETTLED = 0",
+			after: "GET LEASE = nil; HMGET STATE settle_since settle_due token = now now+60s nil; PTTL STATE = 100s; LLEN CTL = 16; PTTL CTL = 5s; EXISTS SETTLED = 0",
 		},
 		{name: "not over", before: "HSET STATE settle_since now-20s settle_due now+40s settle_server SELF", call: "acquire", want: "2 now 40s fresh", after: "EXISTS CTL = 0"},
 		{
@@ -195,13 +195,13 @@ func TestAcquireSettles(t *testing.T) {
 		{name: "the marker is garbage", before: "SET SETTLED x", call: "acquire", want: "2 now 60s fresh"},
 		{name: "the marker does not hide a rollback", before: known, call: "acquire seen=now-50s seenttl=40s", want: "2 now 60s rollback"},
 		{name: "a rollback waits the holder's ttl", before: known + ended, call: "acquire seen=now seenttl=90s settle=0", want: "2 now 90s rollback"},
-		{name: "nor a vanished lease", before: known + "HSET STATE token now-10s holder other ttl 30s expires now+20s", call: "acquire", want: "2 now 20s vanished", after: "LLEN CTL = 1"},
+		{name: "nor a vanished lease", before: known + "HSET STATE token now-10s holder other ttl 30s expires now+20s", call: "acquire", want: "2 now 20s vanished", after: "LLEN CTL = 16"},
 		{name: "a vanished lease of garbage ends with the ttl", before: "HSET STATE token now-10s holder other ttl 40s expires now+900s", call: "acquire", want: "2 now 40s vanished"},
 		{name: "a longer reason lengthens it", before: "HSET STATE settle_since now-10s settle_due now+10s settle_server SELF", call: "acquire seen=now seenttl=70s", want: "2 now 60s rollback", after: "HGET STATE settle_due = now+60s"},
-		{name: "another server granted the last run", before: ended + "HSET STATE server abc", call: "acquire", want: "2 now 60s restarted", after: "LLEN CTL = 1"},
+		{name: "another server granted the last run", before: ended + "HSET STATE server abc", call: "acquire", want: "2 now 60s restarted", after: "LLEN CTL = 16"},
 		{name: "and it has settled", before: ended + "HSET STATE server abc settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now now now now", after: "HGET STATE server = SELF"},
 		{name: "this server granted the last run", before: ended + "HSET STATE server SELF", call: "acquire", want: "1 now now now now now"},
-		{name: "nobody released, this candidate knows nothing", before: died, call: "acquire", want: "2 now 60s expired", after: "LLEN CTL = 1"},
+		{name: "nobody released, this candidate knows nothing", before: died, call: "acquire", want: "2 now 60s expired", after: "LLEN CTL = 16"},
 		{name: "nobody released, the holder was called before the end", before: died + "HSET STATE settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now now now now"},
 		{name: "by this candidate's clock it goes on", before: died, call: "acquire settle=0 seen=now-90s seenttl=30s seenexpires=now-60s seenleft=20s", want: "2 now 20s expired"},
 		{name: "for a ttl at most", before: died, call: "acquire settle=0 seen=now-90s seenttl=30s seenexpires=now-60s seenleft=90s", want: "2 now 30s expired"},

@@ -3,6 +3,6 @@
 if token and value == st.holder and kind(st.holder) == 'held' then
   st.hand_over = str(token)
   redis.call('HSET', STATE, 'hand_over', st.hand_over)
-  ping(CTL)
+  call()
 end
 return status()

@@ -28,12 +28,19 @@ local function bad(key, why)
   return redis.error_reply('LEADERRUN ' .. key .. ': ' .. (type(why) == 'table' and why.err or why))
 end
 
--- ping leaves exactly one element for whoever blocks on the list, now or soon
-local function ping(list)
+-- ping leaves these elements, and no others, for whoever blocks on the list, now or soon
+local function ping(list, ...)
   redis.pcall('DEL', list)
-  redis.pcall('RPUSH', list, '1')
+  redis.pcall('RPUSH', list, ...)
   redis.pcall('PEXPIRE', list, WAKE_LIFE)
 end
+
+-- wake wakes one of those who stand by
+local function wake() ping(WAKE, '1') end
+
+-- call calls the holder. Where a network was cut the server still has connections on which the holder listened, and serves
+-- them first: there is an element for each. The next renewal removes those that nobody took.
+local function call() ping(CTL, '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1') end
 
 -- host returns the first part of a holder id host/pid/32 hex, nothing for any other text
 local function host(id)

@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,12 +22,17 @@ func listening(t *testing.T, b backend, s *Store, key string) <-chan error {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	go func() { heard <- s.Listen(ctx, key) }()
-	for deadline := time.Now().Add(10 * time.Second); b.waiting(t) == 0; time.Sleep(time.Millisecond) {
+	await(t, func() bool { return b.waiting(t) > 0 })
+	return heard
+}
+
+func await(t *testing.T, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody listens")
+			t.Fatal("not so in ten seconds")
 		}
 	}
-	return heard
 }
 
 func heardWithin(t *testing.T, heard <-chan error) error {
@@ -84,6 +91,40 @@ func TestHolderIsCalled(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A network that was cut leaves connections that wait on the server, of whose end it
+// knows nothing. They come first, and the holder is called all the same.
+func TestLostConnectionsWaitToo(t *testing.T) {
+	b := realBackend(t)
+	s := open(t, b.addr)
+	l := grant(t, s, request("k"))
+	const lost = 3
+	for range lost {
+		c, err := net.Dial("tcp", b.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprintf(c, "BLPOP %s 0\r\n", s.companion("ctl", "k"))
+	}
+	await(t, func() bool { return b.waiting(t) == lost })
+	heard := make(chan error, 1)
+	go func() { heard <- s.Listen(bounded(t), "k") }()
+	await(t, func() bool { return b.waiting(t) == lost+1 })
+	b.do(t, "DEL", "leaderrun:leader:k")
+	_, _ = open(t, b.addr).Acquire(bounded(t), request("k"))
+	if err := heardWithin(t, heard); err != nil {
+		t.Errorf("heard %v", err)
+	}
+
+	// The renewal answers the call: the holder is not called once more.
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.raw.Exists(t.Context(), s.companion("ctl", "k")).Val(); n != 0 {
+		t.Error("the call outlives its answer")
 	}
 }
 

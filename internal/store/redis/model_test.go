@@ -386,7 +386,7 @@ func (m *model) renew(c call) []any {
 	case m.value != c.holder:
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
 		m.mark()
-		m.offer(c)
+		m.confirm(c)
 		return m.answer(2, asked)
 	}
 	if m.token == c.token && m.holder == c.holder {
@@ -396,12 +396,13 @@ func (m *model) renew(c call) []any {
 	} else {
 		m.hold(c, c.token, c.tick, c.granted, c.holdUntil)
 	}
-	m.offer(c)
+	m.confirm(c)
 	return m.answer(1, asked)
 }
 
-// offer notes whether a holder would hand over.
-func (m *model) offer(c call) {
+// confirm notes whether a holder would hand over. A call that came before has its answer.
+func (m *model) confirm(c call) {
+	m.ctlEnd = 0
 	if m.offered = ""; c.offered {
 		m.offered = fmt.Sprint(c.token)
 	}

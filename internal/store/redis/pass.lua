@@ -1,4 +1,4 @@
 -- pass: a candidate leaves that may have taken a wake-up; the next standby gets it
 -- {1, now}
-ping(WAKE)
+wake()
 return {1, now}

@@ -25,7 +25,7 @@ if not known then redis.pcall('HSET', STATE, 'released', string.sub(' ' .. me ..
 if ours or ended then
   redis.pcall('HSET', STATE, 'holder', '', 'hand_over', '', 'revoked', '', 'settle_since', '', 'settle_due', '')
   if (token or 0) < mine then redis.pcall('HSET', STATE, 'token', ARGV[2]) end
-  ping(WAKE)
+  wake()
 end
 if round > 0 then
   local anchor, starts, ok = int(st.series_tick), int(st.starts) or 0, int(st.served_tick)

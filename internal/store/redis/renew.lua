@@ -14,9 +14,12 @@ local function restore()
     'expires', str(now + hold), 'revoked', '', 'settle_since', '', 'settle_due', '', 'meta', ARGV[8], 'server', server)
 end
 
-local function offer()
+-- confirm is what goes with every renewal: it answers a call that came before
+local function confirm()
   local offered = ARGV[9] == '1' and ARGV[2] or ''
   if st.offered ~= offered then redis.pcall('HSET', STATE, 'offered', offered) end
+  redis.pcall('PEXPIRE', STATE, keep)
+  redis.pcall('DEL', CTL)
 end
 
 if value == me and (token or 0) <= mine then
@@ -26,8 +29,7 @@ if value == me and (token or 0) <= mine then
   else
     restore()
   end
-  offer()
-  redis.pcall('PEXPIRE', STATE, keep)
+  confirm()
   return {1, now, asked}
 end
 -- A lease with a smaller token that nobody renewed since this server started had ended before this holder was granted the
@@ -55,7 +57,6 @@ if token and token > mine then return {0, now, 'newer', ''} end
 if st.holder ~= me and (token == mine or string.find(st.released, ' ' .. me .. ' ', 1, true)) then return {0, now, 'released', ''} end
 redis.call('SET', LEASE, me, 'PX', hold)
 restore()
-offer()
-redis.pcall('PEXPIRE', STATE, keep)
+confirm()
 settled()
 return {2, now, asked}

@@ -3,6 +3,6 @@
 local before = status()
 if paused() > 0 then
   redis.call('HSET', STATE, 'paused_since', '', 'paused_until', '', 'paused_by', '', 'paused_reason', '')
-  ping(WAKE)
+  wake()
 end
 return before

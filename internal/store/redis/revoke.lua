@@ -4,7 +4,7 @@
 local before, why, id = status(), '', ''
 if value then why, id = kind(value) end
 local atonce = ARGV[1] == '1'
-if why == 'revoked' then ping(CTL) end
+if why == 'revoked' then call() end
 if not atonce and (why == '' or why == 'revoked' or why == 'foreign') then return before end
 
 local new = math.max((token or 0) + 1, now) -- a sink that knows it refuses the old holder
@@ -26,7 +26,7 @@ if waits then
   redis.call('SET', LEASE, 'revoked:' .. id, 'PX', math.max(1, left))
 else
   redis.call('DEL', LEASE)
-  ping(WAKE)
+  wake()
 end
-ping(CTL)
+call()
 return before

@@ -263,16 +263,21 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 
 const listen = "listen"
 
+// listensAtMost is longer than a holder listens on one connection. A call has an
+// element for each of the last sixteen of them that the server takes for alive; by this
+// it forgets those that were lost.
+const listensAtMost = 2 * time.Minute
+
 // Listen implements [lease.Pinger].
 func (s *Store) Listen(ctx context.Context, key string) error {
 	ctx, cancel := s.servers.conns.slots.UntilRefused(network.Holder(ctx))
 	defer cancel()
-	_, err := s.pop(ctx, listen, "ctl", key, 0)
+	_, err := s.pop(ctx, listen, "ctl", key, listensAtMost)
 	return err
 }
 
 // pop waits until there is an element in a list of the key, which it takes, or
-// atMost has passed; 0 is for ever.
+// atMost has passed.
 func (s *Store) pop(ctx context.Context, op, list, key string, atMost time.Duration) (taken bool, err error) {
 	// Not by BLPop: the client rounds its timeout to whole seconds.
 	seconds := strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64)
