@@ -8,17 +8,54 @@ import (
 	"testing"
 )
 
-// A release is built anew if that makes it better, and only then.
-func TestRebuild(t *testing.T) {
-	dir := t.TempDir()
-	text, err := os.ReadFile("scripts/rebuild")
+// project is a repository with one commit and these files below project/, and a
+// machine whose programs below bin/ come before its own. It returns what runs a
+// program there.
+func project(t *testing.T, files map[string]string) (dir string, run func(name string, args ...string) (string, error)) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run = func(name string, args ...string) (string, error) {
+		c := exec.Command(name, args...)
+		c.Dir = filepath.Join(dir, "project")
+		c.Env = append(os.Environ(), "ROOT="+dir, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"),
+			"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=t", "GIT_CONFIG_KEY_1=user.email", "GIT_CONFIG_VALUE_1=t@localhost",
+			"GIT_CONFIG_GLOBAL=/dev/null")
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"commit", "--quiet", "--message", "a"}} {
+		if out, err := run("git", args...); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	return dir, run
+}
+
+func content(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+// A release is built anew if that makes it better, and only then: as a version of its
+// own, for nothing takes other files under a version that it has.
+func TestRebuild(t *testing.T) {
 	// The forge, the registry and the scanner: the release's program is "old", and what
 	// the scanner finds is in the file that is named as the program is.
-	for name, text := range map[string]string{
-		"project/scripts/rebuild": string(text),
+	dir, run := project(t, map[string]string{
+		"project/scripts/rebuild": content(t, "scripts/rebuild"),
 		"bin/gh": `#!/bin/sh
 echo "$@" >>"$ROOT/calls"
 [ "$1" = workflow ] || { cd "$7" && mkdir leaderrun_1 && echo old >leaderrun_1/leaderrun && tar -czf leaderrun_1.tar.gz leaderrun_1 && rm -r leaderrun_1; }
@@ -33,53 +70,50 @@ esac
 		"bin/govulncheck": `#!/bin/sh
 ! grep -qx "$(cat "$3")" "$ROOT/found"
 `,
-	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run := func(name string, args ...string) (string, error) {
-		c := exec.Command(name, args...)
-		c.Dir = filepath.Join(dir, "project")
-		c.Env = append(os.Environ(), "ROOT="+dir, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null")
-		out, err := c.CombinedOutput()
-		return string(out), err
-	}
-	git := func(args ...string) {
+	})
+	git := func(args ...string) string {
 		t.Helper()
-		if out, err := run("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@localhost"}, args...)...); err != nil {
+		out, err := run("git", args...)
+		if err != nil {
 			t.Fatalf("git %q: %v\n%s", args, err, out)
 		}
+		return out
 	}
-	git("init", "--quiet")
-	git("add", ".")
-	git("commit", "--quiet", "--message", "a")
+	git("init", "--quiet", "--bare", "../origin.git")
+	git("remote", "add", "origin", "../origin.git")
 	if out, err := run("scripts/rebuild"); err != nil || out != "nothing is released yet\n" {
 		t.Errorf("without a tag: %q, %v", out, err)
 	}
-	git("tag", "v1.2.3") // without a message, as release.yml takes it
+	git("tag", "--annotate", "--message=m", "v1.2.9")
+	git("tag", "v1.2.10") // without a message, as release.yml takes it
+	git("commit", "--quiet", "--allow-empty", "--message", "b")
+	git("tag", "v1.3.0-rc.1")
 	for _, c := range []struct {
 		name, found string
 		fails       bool
 		starts      bool
 	}{
 		{"nothing is known", "", false, false},
-		{"Go has mended it", "old\n", false, true},
 		{"a dependency has not", "old\nnew\n", true, false},
+		{"Go has mended it", "old\n", false, true},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "found"), []byte(c.found), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_ = os.Remove(filepath.Join(dir, "calls"))
 		out, err := run("scripts/rebuild")
-		calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
-		starts := strings.Contains(string(calls), "workflow run release.yml --ref v1.2.3\n")
-		if (err != nil) != c.fails || starts != c.starts || !strings.HasPrefix(string(calls), "release download v1.2.3 --pattern leaderrun_1.2.3_linux_amd64.tar.gz") {
+		calls := content(t, filepath.Join(dir, "calls"))
+		starts := strings.Contains(calls, "workflow run release.yml --ref v1.2.11 --field notes=v1.2.10, built with go1.99")
+		if (err != nil) != c.fails || starts != c.starts || !strings.HasPrefix(calls, "release download v1.2.10 --pattern leaderrun_1.2.10_linux_amd64.tar.gz") {
 			t.Errorf("%s: %v, called %q, said %q", c.name, err, calls, out)
+		}
+		tags := git("-C", "../origin.git", "tag", "--format=%(objectname) %(refname:short)")
+		want := ""
+		if c.starts {
+			want = strings.TrimSpace(git("rev-parse", "v1.2.10")) + " v1.2.11\n"
+		}
+		if tags != want {
+			t.Errorf("%s: pushed %q, want %q", c.name, tags, want)
 		}
 	}
 }
