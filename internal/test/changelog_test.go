@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A version takes what is unreleased, once, and its changes can be shown.
+// A version takes what is unreleased, once, and its changes can be shown. Candidates
+// have the forms that all kinds of packages have a form of.
 func TestChangelog(t *testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile("scripts/changelog")
@@ -30,7 +31,7 @@ func TestChangelog(t *testing.T) {
 		out, err := exec.Command(filepath.Join(dir, "scripts", "changelog"), args...).CombinedOutput()
 		return string(out), err
 	}
-	for _, args := range [][]string{{}, {"v1.2.0"}, {"1.2"}, {"1.1.0"}, {"-n", "1.2.0"}} {
+	for _, args := range [][]string{{}, {"v1.2.0"}, {"1.2"}, {"1.2.0-rc1"}, {"1.2.0-dev.1"}, {"1.1.0"}, {"-n", "1.2.0"}} {
 		if out, err := changelog(args...); err == nil || out == "" {
 			t.Errorf("%q: %q, %v", args, out, err)
 		}

@@ -1,0 +1,86 @@
+package test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The files of a release are named by its tag, in letters that GitHub takes as they
+// are, and each kind of package has a version that it sorts as the tag's.
+func TestRelease(t *testing.T) {
+	// In place of Go: each program that it builds prints its arguments, and of each
+	// package there is but the name.
+	dir, run := project(t, map[string]string{
+		"project/scripts/release":       content(t, "scripts/release"),
+		"project/cmd/man/leaderrun.1":   "",
+		"project/cmd/man/leaderrun-x.1": "",
+		"project/LICENSE":               "",
+		"project/CHANGELOG.md":          "",
+		"bin/dpkg-deb":                  "#!/bin/sh\necho Package: leaderrun\n",
+		"bin/go": `#!/bin/sh
+case $1 in
+env) echo linux ;;
+build)
+	while [ "$1" != -o ]; do shift; done
+	printf '#!/bin/sh\necho "$@"\n' >"$2"
+	chmod 755 "$2"
+	;;
+run)
+	echo "$7 $VERSION" >>"$ROOT/calls"
+	[ ! -d "$9" ] || set -- 1 2 3 4 5 6 7 8 "$9/$7"
+	: >"$9"
+	;;
+esac
+`,
+	})
+	for _, c := range []struct{ name, tag, version, apk string }{
+		{"no tag", "", "0.0.0+1.gCOMMIT", "0.0.0"},
+		{"a candidate", "v1.0.0-rc.1", "1.0.0-rc.1", "1.0.0_rc1"},
+		{"a commit later", "commit", "1.0.0-rc.1+1.gCOMMIT", "1.0.0_rc1"},
+		{"another candidate", "v1.0.0-rc.10", "1.0.0-rc.10", "1.0.0_rc10"},
+		{"the version of the same commit", "v1.0.0", "1.0.0", "1.0.0"},
+		{"its rebuild", "v1.0.1", "1.0.1", "1.0.1"},
+		{"a commit after a version", "commit", "1.0.1+1.gCOMMIT", "1.0.1"},
+	} {
+		args := []string{"tag", c.tag}
+		switch c.tag {
+		case "":
+			args = []string{"status"}
+		case "commit":
+			args = []string{"commit", "--quiet", "--allow-empty", "--message=m"}
+		case "v1.0.0":
+			args = []string{"tag", "--annotate", "--message=m", c.tag}
+		}
+		if out, err := run("git", args...); err != nil {
+			t.Fatalf("%s: %v\n%s", c.name, err, out)
+		}
+		out := filepath.Join(dir, c.version)
+		if said, err := run("../project/scripts/release", out, "linux/arm"); err != nil {
+			t.Fatalf("%s: %v\n%s", c.name, err, said)
+		}
+		commit, err := run("git", "rev-parse", "--short=12", "HEAD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := strings.Replace(c.version, "COMMIT", strings.TrimSpace(commit), 1)
+		var want []string
+		for _, kind := range []string{"apk", "cdx.json", "deb", "rpm", "tar.gz"} {
+			want = append(want, "leaderrun_"+version+"_linux_arm."+kind)
+		}
+		files, err := filepath.Glob(out + "/leaderrun[^.]*")
+		for i := range files {
+			files[i] = filepath.Base(files[i])
+		}
+		if err != nil || strings.Join(files, " ") != strings.Join(want, " ") {
+			t.Errorf("%s: %q, %v, want %q", c.name, files, err, want)
+		}
+		calls := strings.Split(strings.TrimSpace(content(t, dir+"/calls")), "\n")
+		if got := strings.Join(calls[len(calls)-3:], ", "); got != "deb "+version+", rpm "+version+", apk "+c.apk {
+			t.Errorf("%s: versions of packages: %s", c.name, got)
+		}
+		if packages := content(t, out+"/Packages"); !strings.Contains(packages, "Filename: ./leaderrun_"+version+"_linux_arm.deb\n") {
+			t.Errorf("%s: %s", c.name, packages)
+		}
+	}
+}
