@@ -24,7 +24,9 @@ func manCommand() *cobra.Command {
 			if err != nil {
 				return &settings.Error{Problem: "no such page", Hint: "leaderrun help lists the verbs"}
 			}
-			return writeAnswer(string(page))
+			const source, manual = `"leaderrun`, `" "leaderrun"`
+			version := source + " " + buildInfo().Main.Version + manual
+			return writeAnswer(strings.Replace(string(page), source+manual, version, 1))
 		},
 	}
 }

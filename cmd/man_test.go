@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -55,10 +56,12 @@ func verbatim(text string) string {
 	return "\t" + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n\t") + "\n"
 }
 
+// A page says of which version it is.
 func TestMan(t *testing.T) {
 	settingstest.NoSettings(t)
+	info, _ := debug.ReadBuildInfo()
 	for _, args := range [][]string{{"man"}, {"man", "status"}} {
-		if status, stdout, stderr := ran(t, args...); status != 0 || !strings.HasPrefix(stdout, ".nh\n.TH") || stderr != "" {
+		if status, stdout, stderr := ran(t, args...); status != 0 || !strings.HasPrefix(stdout, ".nh\n.TH") || !strings.Contains(stdout, `"leaderrun `+info.Main.Version+`" "leaderrun"`+"\n") || stderr != "" {
 			t.Errorf("%q: status %d, %.40q, %q", args, status, stdout, stderr)
 		}
 	}

@@ -14,13 +14,17 @@ func versionCommand() *cobra.Command {
 		Short: "What was built, from what, with which Go",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				info = &debug.BuildInfo{Main: debug.Module{Version: "(unknown)"}}
-			}
-			return writeAnswer(versionText(info) + "\n")
+			return writeAnswer(versionText(buildInfo()) + "\n")
 		},
 	}
+}
+
+func buildInfo() *debug.BuildInfo {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{Main: debug.Module{Version: "(unknown)"}}
+	}
+	return info
 }
 
 // versionText names the build: module version, source revision, Go, platform.
