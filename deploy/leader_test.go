@@ -49,6 +49,10 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.t.Errorf("%s: %v", body, err)
 			return
 		}
+		if a.slice.Name == "" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
 		if len(a.slice.Endpoints) == 0 || a.slice.Endpoints[0].Addresses[0] != patch[0].Value {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			return
@@ -121,6 +125,11 @@ func TestLeaderAddress(t *testing.T) {
 		_ = cmd.Wait() // it is told to end
 	}
 
+	never := exec.Command(script, "queue")
+	never.Env = append(os.Environ(), "POD_IP=10.0.0.1")
+	if out, err := never.CombinedOutput(); err != nil {
+		t.Errorf("a leader that never said where it is: %v\n%s", err, out)
+	}
 	one := pod("10.0.0.1")
 	reaches("10.0.0.1")
 	two := pod("10.0.0.2")
