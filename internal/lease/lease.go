@@ -102,7 +102,7 @@ type Request struct {
 	// when the holder releases earlier or dies.
 	MinHold time.Duration
 	// Tick is the tick of the candidacy in the store's milliseconds; 0 asks the
-	// store to use its time now. TickFrom and TickUntil say for which times of the
+	// store to use its time now, if the candidacy has ticks. TickFrom and TickUntil say for which times of the
 	// store it was chosen, that one excluded, with *ClockError at any other; both 0: for all.
 	Tick, TickFrom, TickUntil int64
 	// Period is the distance of ticks, or from this one to the next; 0 is unknown.
@@ -173,7 +173,7 @@ type Lease struct {
 	// AcquiredAt is when the lease was granted, MinHoldUntil when the minimum
 	// hold ends.
 	AcquiredAt, MinHoldUntil int64
-	// Tick, Period and Exact are as in Request.
+	// Tick, Period and Exact are as in Request; Tick is 0 without ticks.
 	Tick   int64
 	Period time.Duration
 	Exact  bool

@@ -29,7 +29,10 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	if r.TickUntil != 0 && (now.Wall < r.TickFrom || now.Wall >= r.TickUntil) {
 		return lease.Lease{}, &lease.ClockError{Tick: now.Wall}
 	}
-	tick, round, reach := cmp.Or(r.Tick, now.Wall), lease.Round(r.Period, r.Exact), lease.Reach(r.Period, r.Exact)
+	tick, round, reach := r.Tick, lease.Round(r.Period, r.Exact), lease.Reach(r.Period, r.Exact)
+	if round > 0 {
+		tick = cmp.Or(tick, now.Wall)
+	}
 	if covers(st.Served, tick, round, now.Wall+reach) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.Served, now)}
 	}

@@ -159,9 +159,17 @@ func statusShowsTries(t *testing.T, h Harness) {
 	release(t, s, h.Grant(t, s, r), failed)
 	plain := rival(r) // of a run without ticks
 	plain.Exact, plain.Tries = false, 0
-	release(t, s, h.Grant(t, s, plain), succeeded)
-	if status := inspect(t, s, r.Key); status.Tries != r.Tries {
+	l := h.Grant(t, s, plain)
+	if status := inspect(t, s, r.Key); status.Tick != 0 {
+		t.Errorf("a run without ticks has the tick %d", status.Tick)
+	}
+	release(t, s, l, succeeded)
+	status := inspect(t, s, r.Key)
+	if status.Tries != r.Tries {
 		t.Errorf("%d tries, want %d", status.Tries, r.Tries)
+	}
+	if tick := status.Runs[0].Tick; tick != 0 {
+		t.Errorf("a run without ticks is filed with the tick %d", tick)
 	}
 }
 

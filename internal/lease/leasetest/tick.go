@@ -56,7 +56,7 @@ func at(r lease.Request, tick int64) lease.Request {
 // The tick of a candidacy is the store's time of its first answer, whatever that
 // says, so all answers are on one clock.
 func answersHaveTime(t *testing.T, h Harness) {
-	s, r := h.Open(t), h.request()
+	s, r := h.Open(t), h.ticking()
 	l := h.Grant(t, s, r)
 	last := l.Tick
 	next := func(answer string, tick int64) {
@@ -73,7 +73,7 @@ func answersHaveTime(t *testing.T, h Harness) {
 	if last-before < h.Unit.Milliseconds()/2 {
 		t.Errorf("denied at %d, and %s later at %d", before, h.Unit, last)
 	}
-	release(t, s, l, succeeded)
+	release(t, s, l, failed)
 	knowing := rival(r)
 	knowing.Seen.Token, knowing.Seen.TTL = l.Token+1_000_000, h.long()
 	next("settling", settles(t, s, knowing).Tick)

@@ -1,5 +1,5 @@
 -- acquire: one attempt to get the lease
--- ARGV 1 holder 2 ttl 3 min hold 4 tick (0: now) 5 period (0: unknown) 6 tries (0: any number) 7 settle 8 keep 9 meta
+-- ARGV 1 holder 2 ttl 3 min hold 4 tick (0: now, if there are ticks) 5 period (0: unknown) 6 tries (0: any number) 7 settle 8 keep 9 meta
 --      of the lease that this candidate was told of last: 10 token (0: of none) 11 its holder's ttl 12 expires
 --      13 how much of that is left by the candidate's own clock
 --      14 round: ticks so far apart are not the same (0: no ticks) 15 reach: a recorded tick counts no further ahead
@@ -19,7 +19,7 @@ local round, reach, from, to = tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(
 local keep, meta = kept(ARGV[8]), ARGV[9]
 local seen, seenttl, seenexpires, seenleft = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
 if now < 978307200000 then return bad('TIME', 'this is before 2001') end -- no ticks nor tokens by such a clock
-if tick == 0 then tick = now end
+if tick == 0 and round > 0 then tick = now end
 
 if st.holder == me and token and (value == me or not value) then -- the reply was lost: the same grant once more
   local holduntil = math.min(int(st.min_hold_until) or 0, now + minhold)

@@ -8,9 +8,9 @@ import (
 func TestAcquireScript(t *testing.T) {
 	runScriptCases(t, []scriptCase{
 		{
-			name: "granted", before: known, call: "acquire", want: "1 now now now now now",
+			name: "granted", before: known, call: "acquire", want: "1 now now 0 now now",
 			after: "GET LEASE = me; PTTL LEASE = 30s; PTTL STATE = 100s;" +
-				"HMGET STATE token holder acquired min_hold_until tick ttl expires hand_over settle_since settle_due meta = now me now now now 30000 now+30s _ _ _ {};" +
+				"HMGET STATE token holder acquired min_hold_until tick ttl expires hand_over settle_since settle_due meta = now me now now 0 30000 now+30s _ _ _ {};" +
 				"HMGET STATE series_tick starts served_tick = nil nil nil",
 		},
 		{
@@ -20,11 +20,11 @@ func TestAcquireScript(t *testing.T) {
 		},
 		{
 			name: "the token grows where the clock stands behind it", before: "HSET STATE token now+50s holder _",
-			call: "acquire", want: "1 now now+50s now now now",
+			call: "acquire", want: "1 now now+50s 0 now now",
 		},
 		{
 			name: "the token grows over one that was seen", before: "HSET STATE token now+50s holder _",
-			call: "acquire seen=now+80s seenttl=0 settle=0", want: "1 now now+80s now now now",
+			call: "acquire seen=now+80s seenttl=0 settle=0", want: "1 now now+80s 0 now now",
 		},
 		{
 			name: "a token beyond Lua's integers is refused", before: "HSET STATE token 9007199254740000 holder _",
@@ -86,11 +86,11 @@ func TestAcquireScript(t *testing.T) {
 		},
 		{
 			name: "wake-ups of the past end with a grant", before: known + "RPUSH WAKE 1; RPUSH CTL 1",
-			call: "acquire", want: "1 now now now now now", after: "EXISTS WAKE CTL = 0",
+			call: "acquire", want: "1 now now 0 now now", after: "EXISTS WAKE CTL = 0",
 		},
 		{
 			name: "wrong types at the lists and the marker do no harm", before: "SET WAKE x; SET CTL x; SET RUNS x; RPUSH SETTLED x;" + "HSET STATE token now-90s holder other ttl 30s expires now-60s",
-			call: "acquire settle=0", want: "1 now now now now now", after: "LLEN RUNS = 1; EXISTS WAKE CTL = 0; TYPE SETTLED = string",
+			call: "acquire settle=0", want: "1 now now 0 now now", after: "LLEN RUNS = 1; EXISTS WAKE CTL = 0; TYPE SETTLED = string",
 		},
 	})
 }
@@ -136,7 +136,7 @@ func TestAcquireCountsStarts(t *testing.T) {
 		{name: "while the last one cools down it is held", before: ended + "SET LEASE cooldown:other PX 20s; HSET STATE series_tick now-20s starts 2", call: call, want: "0 now 20s cooldown cooldown:other now-10s 40s 0 now+20s"},
 		{name: "while the last one may come back it settles", before: "HSET STATE token now-10s holder other ttl 40s expires now+20s series_tick now-20s starts 2", call: call, want: "2 now 20s vanished"},
 		{name: "any number of tries", before: ended + "HSET STATE series_tick now-20s starts 7", call: call + " tries=0", want: "1 now now now now now", after: "HGET STATE starts = 8"},
-		{name: "without a period nothing is read or written", before: ended + "HSET STATE series_tick now-20s starts 7 served_tick now", call: "acquire", want: "1 now now now now now", after: "HMGET STATE series_tick starts served_tick = now-20s 7 now"},
+		{name: "without a period nothing is read or written", before: ended + "HSET STATE series_tick now-20s starts 7 served_tick now", call: "acquire", want: "1 now now 0 now now", after: "HMGET STATE series_tick starts served_tick = now-20s 7 now"},
 		{name: "asked again is no start", before: leads + "HSET STATE series_tick now-20s starts 2", call: call, want: "1 now now-10s now-20s now-10s now-10s", after: "HGET STATE starts = 2"},
 	})
 }
@@ -161,12 +161,12 @@ func TestAcquireFilesVanished(t *testing.T) {
 	const died = "HSET STATE token now-90s holder other acquired now-90s min_hold_until now-90s tick now-100s ttl 30s expires now-60s;"
 	const acquire = "acquire settle=0"
 	runScriptCases(t, []scriptCase{
-		{name: "filed", before: died, call: acquire, want: "1 now now now now now", after: "LRANGE RUNS 0 -1 = " + vanished + "; PTTL RUNS = 100s"},
-		{name: "filed once", before: died + "RPUSH RUNS " + vanished, call: acquire, want: "1 now now now now now", after: "LRANGE RUNS 0 -1 = " + vanished},
-		{name: "the truth stays", before: died + `RPUSH RUNS {"token":now-90s,"exit":0,"rest":1}`, call: acquire, want: "1 now now now now now", after: `LRANGE RUNS 0 -1 = {"token":now-90s,"exit":0,"rest":1}`},
-		{name: "a released run did not vanish", before: ended, call: "acquire", want: "1 now now now now now", after: "EXISTS RUNS = 0"},
-		{name: "the end is never later than now", before: died + "HSET STATE expires now+900s settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now now now now", after: "LRANGE RUNS 0 -1 = " + strings.Replace(vanished, "now-60s", "now", 1)},
-		{name: "an id of garbage is filed nowhere", before: "HSET STATE token now-90s holder ///\"}, expires now-60s", call: acquire, want: "1 now now now now now", after: "EXISTS RUNS = 0"},
+		{name: "filed", before: died, call: acquire, want: "1 now now 0 now now", after: "LRANGE RUNS 0 -1 = " + vanished + "; PTTL RUNS = 100s"},
+		{name: "filed once", before: died + "RPUSH RUNS " + vanished, call: acquire, want: "1 now now 0 now now", after: "LRANGE RUNS 0 -1 = " + vanished},
+		{name: "the truth stays", before: died + `RPUSH RUNS {"token":now-90s,"exit":0,"rest":1}`, call: acquire, want: "1 now now 0 now now", after: `LRANGE RUNS 0 -1 = {"token":now-90s,"exit":0,"rest":1}`},
+		{name: "a released run did not vanish", before: ended, call: "acquire", want: "1 now now 0 now now", after: "EXISTS RUNS = 0"},
+		{name: "the end is never later than now", before: died + "HSET STATE expires now+900s settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now", after: "LRANGE RUNS 0 -1 = " + strings.Replace(vanished, "now-60s", "now", 1)},
+		{name: "an id of garbage is filed nowhere", before: "HSET STATE token now-90s holder ///\"}, expires now-60s", call: acquire, want: "1 now now 0 now now", after: "EXISTS RUNS = 0"},
 	})
 }
 
@@ -180,18 +180,18 @@ func TestAcquireSettles(t *testing.T) {
 		},
 		{name: "not over", before: "HSET STATE settle_since now-20s settle_due now+40s settle_server SELF", call: "acquire", want: "2 now 40s fresh", after: "EXISTS CTL = 0"},
 		{
-			name: "over", before: "HSET STATE settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now now now now",
+			name: "over", before: "HSET STATE settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now",
 			after: "HMGET STATE settle_since settle_due = _ _; GET SETTLED = now SELF; PTTL SETTLED = 2937600s",
 		},
 		{name: "long over: it begins anew", before: "HSET STATE settle_since now-130s settle_due now-70s settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
 		{name: "garbage: it begins anew", before: "HSET STATE settle_since now settle_due 9999999999999 settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
-		{name: "the marker is old enough", before: "SET SETTLED now-100s~SELF", call: "acquire", want: "1 now now now now now", after: "GET SETTLED = now-100s SELF"},
+		{name: "the marker is old enough", before: "SET SETTLED now-100s~SELF", call: "acquire", want: "1 now now 0 now now", after: "GET SETTLED = now-100s SELF"},
 		{name: "the marker is young", before: "SET SETTLED now-80s~SELF", call: "acquire", want: "2 now 60s fresh", after: "GET SETTLED = now-80s SELF"},
 		{name: "the marker is younger than two ttls", before: "SET SETTLED now-100s~SELF", call: "acquire ttl=60s", want: "2 now 60s fresh"},
-		{name: "the marker is older than two ttls", before: "SET SETTLED now-140s~SELF", call: "acquire ttl=60s", want: "1 now now now now now"},
+		{name: "the marker is older than two ttls", before: "SET SETTLED now-140s~SELF", call: "acquire ttl=60s", want: "1 now now 0 now now"},
 		{name: "the marker is of the future", before: "SET SETTLED now+500s~SELF", call: "acquire", want: "2 now 60s fresh"},
 		{name: "the marker is another server's", before: "SET SETTLED now-900s~abc", call: "acquire", want: "2 now 60s fresh"},
-		{name: "the marker of another server is replaced", before: "SET SETTLED now-900s~abc", call: "acquire settle=0", want: "1 now now now now now", after: "GET SETTLED = now SELF"},
+		{name: "the marker of another server is replaced", before: "SET SETTLED now-900s~abc", call: "acquire settle=0", want: "1 now now 0 now now", after: "GET SETTLED = now SELF"},
 		{name: "the marker is garbage", before: "SET SETTLED x", call: "acquire", want: "2 now 60s fresh"},
 		{name: "the marker does not hide a rollback", before: known, call: "acquire seen=now-50s seenttl=40s", want: "2 now 60s rollback"},
 		{name: "a rollback waits the holder's ttl", before: known + ended, call: "acquire seen=now seenttl=90s settle=0", want: "2 now 90s rollback"},
@@ -199,14 +199,14 @@ func TestAcquireSettles(t *testing.T) {
 		{name: "a vanished lease of garbage ends with the ttl", before: "HSET STATE token now-10s holder other ttl 40s expires now+900s", call: "acquire", want: "2 now 40s vanished"},
 		{name: "a longer reason lengthens it", before: "HSET STATE settle_since now-10s settle_due now+10s settle_server SELF", call: "acquire seen=now seenttl=70s", want: "2 now 60s rollback", after: "HGET STATE settle_due = now+60s"},
 		{name: "another server granted the last run", before: ended + "HSET STATE server abc", call: "acquire", want: "2 now 60s restarted", after: "LLEN CTL = 16"},
-		{name: "and it has settled", before: ended + "HSET STATE server abc settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now now now now", after: "HGET STATE server = SELF"},
-		{name: "this server granted the last run", before: ended + "HSET STATE server SELF", call: "acquire", want: "1 now now now now now"},
+		{name: "and it has settled", before: ended + "HSET STATE server abc settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now", after: "HGET STATE server = SELF"},
+		{name: "this server granted the last run", before: ended + "HSET STATE server SELF", call: "acquire", want: "1 now now 0 now now"},
 		{name: "nobody released, this candidate knows nothing", before: died, call: "acquire", want: "2 now 60s expired", after: "LLEN CTL = 16"},
-		{name: "nobody released, the holder was called before the end", before: died + "HSET STATE settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now now now now"},
+		{name: "nobody released, the holder was called before the end", before: died + "HSET STATE settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now"},
 		{name: "by this candidate's clock it goes on", before: died, call: "acquire settle=0 seen=now-90s seenttl=30s seenexpires=now-60s seenleft=20s", want: "2 now 20s expired"},
 		{name: "for a ttl at most", before: died, call: "acquire settle=0 seen=now-90s seenttl=30s seenexpires=now-60s seenleft=90s", want: "2 now 30s expired"},
 		{name: "what it knows is older", before: died, call: "acquire seen=now-90s seenttl=30s seenexpires=now-70s seenleft=90s", want: "2 now 60s expired"},
 		{name: "it began on another server", before: "HSET STATE settle_since now-60s settle_due now-1s settle_server abc", call: "acquire", want: "2 now 60s fresh"},
-		{name: "a known key does not settle", before: ended, call: "acquire", want: "1 now now now now now"},
+		{name: "a known key does not settle", before: ended, call: "acquire", want: "1 now now 0 now now"},
 	})
 }

@@ -143,7 +143,7 @@ func (m *model) at(now int64) {
 
 func (m *model) acquire(c call) []any {
 	tick := c.tick
-	if tick == 0 {
+	if tick == 0 && c.ticks() {
 		tick = m.now
 	}
 	switch mine := m.value == c.holder; {
