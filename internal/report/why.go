@@ -123,11 +123,35 @@ func diagnoseFree(s lease.Status) Diagnosis {
 		return d
 	}
 	d := lastRun(s)
+	last := s.Runs[0]
+	free, usual := between(max(last.Start, last.End), s.Now), longestBreak(s.Runs)
+	if s.Period == 0 && usual > 0 && free > 3*max(usual, time.Minute) {
+		d.Well, d.Reason, d.Next, d.On = false, "idle", seeDoctor, last.Host
+		d.Text = fmt.Sprintf("nobody has led for %s, between the runs before for %s at most: no host asks for the key, or none is eligible; the last run: %s", Span(free), Span(usual), d.Text)
+	}
 	if late := overdue(s); late > 0 {
 		d.Well, d.Reason, d.Next, d.On = false, "overdue", seeDoctor, cmp.Or(s.Candidates...).Host
 		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", Instant(newestTick(s)), settings.FormatDuration(s.Period), Span(late), cameLast(s), d.Text)
 	}
 	return d
+}
+
+// longestBreak is for how long at most nobody led between the last runs of a service, which
+// is led for longer than not; 0 where it is none, or fewer than three breaks are known.
+func longestBreak(runs []lease.Run) (longest time.Duration) {
+	var led, free time.Duration
+	n := 0
+	for i, r := range runs {
+		led += between(r.Start, r.End)
+		if i > 0 && r.End != 0 {
+			b := between(r.End, runs[i-1].Start)
+			n, free, longest = n+1, free+b, max(longest, b)
+		}
+	}
+	if n < 3 || free >= led {
+		return 0
+	}
+	return max(longest, time.Millisecond)
 }
 
 // cameLast says when anybody came last for a key that is overdue; "" where that is not known.

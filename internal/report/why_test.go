@@ -43,6 +43,9 @@ func TestDiagnosis(t *testing.T) {
 	friday.Period = 3 * day
 	busy := held(2*day, nights...)
 	busy.Period, busy.Candidates = day, []lease.Candidate{came("db2", 0), came("db1", -2*day), came("db3", -2*day)}
+	// A service that was deployed every ten days, and nobody has led since.
+	service := []lease.Run{run(-10*day, 10*day-time.Hour, 0), run(-20*day, 10*day-minute, 143), run(-30*day, 10*day-2*minute, 143), run(-40*day, 10*day-minute, 143)}
+	jobs := []lease.Run{run(-time.Hour, minute, 0), run(-2*time.Hour, minute, 0), run(-3*time.Hour, minute, 0), run(-4*time.Hour, minute, 0)}
 	for _, row := range []struct {
 		status lease.Status
 		well   bool
@@ -86,6 +89,11 @@ func TestDiagnosis(t *testing.T) {
 			"failed | ran on db2 and failed with 3 at 2026-11-21 03:03:00 UTC (57m ago) | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, minute, 143)}}, false,
 			"stopped | ran on db2 and was ended by signal 15 at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{lease.Status{Now: three, Runs: service}, false,
+			"idle | nobody has led for 1h, between the runs before for 2m at most: no host asks for the key, or none is eligible; the last run: ran on db2 and succeeded at 2026-11-21 02:00:00 UTC (1h ago), it took 9d23h | on db2: leaderrun doctor"},
+		{lease.Status{Now: at(-55 * minute), Runs: service}, true, "succeeded | ran on db2 and succeeded at 2026-11-21 02:00:00 UTC (5m ago), it took 9d23h | leaderrun history"},
+		{lease.Status{Now: three, Runs: service[:3]}, true, "succeeded | ran on db2 and succeeded at 2026-11-21 02:00:00 UTC (1h ago), it took 9d23h | leaderrun history"},
+		{lease.Status{Now: at(5 * day), Runs: jobs}, true, "succeeded | ran on db2 and succeeded at 2026-11-21 02:01:00 UTC (5d ago), it took 1m | leaderrun history"},
 		// Hosts that used to come. One is late, busy, or a pod that is not expected again.
 		{friday, true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-24 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h) | on db3: leaderrun doctor"},
 		{night(2*time.Hour, came("db2", 0), came("db3", -3*day), pod), true,
