@@ -60,7 +60,7 @@ const threads = 5
 // endings are the signals that end a process and may reach a whole service at
 // once. The guard survives them: the elector decides. Those that stop a process
 // come from terminals, and the guard is in a process group of its own.
-var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // guard is the one guard of this process. Everything happens in one thread: the
 // kernel kills the command when the thread that started it dies, and nobody

@@ -9,10 +9,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/sender"
 )
 
-// meanings says what each signal that reaches leaderrun means. A terminal sends its signals to
-// the whole foreground process group, of which the command is then a part; the same
-// signal from a process was sent to leaderrun. They are caught one after the other, beside the first request: those that end a program
-// come first, since one that is not caught yet leaves a grant to expire.
+// meanings says what each signal that reaches leaderrun means. A terminal sends its signals
+// to the whole foreground process group, of which the command is then a part; the same
+// signal from a process was sent to leaderrun. They are caught one after the other, beside
+// the first request: those that people send to end a program come first, since one that is
+// not caught yet leaves a grant to expire. ABRT and those of faults, if a process sends
+// them, would end leaderrun with a stack and status 2, which reads as the command's; real
+// faults still do.
 var meanings = []struct {
 	signal syscall.Signal
 	campaign.Received
@@ -21,6 +24,13 @@ var meanings = []struct {
 	{syscall.SIGINT, campaign.Received{Order: true, FromTerminal: true}},
 	{syscall.SIGHUP, campaign.Received{}},
 	{syscall.SIGQUIT, campaign.Received{FromTerminal: true}},
+	{syscall.SIGABRT, campaign.Received{Order: true}},
+	{syscall.SIGILL, campaign.Received{Order: true}},
+	{syscall.SIGTRAP, campaign.Received{Order: true}},
+	{syscall.SIGBUS, campaign.Received{Order: true}},
+	{syscall.SIGFPE, campaign.Received{Order: true}},
+	{syscall.SIGSEGV, campaign.Received{Order: true}},
+	{syscall.SIGSYS, campaign.Received{Order: true}},
 	{syscall.SIGUSR1, campaign.Received{}},
 	{syscall.SIGUSR2, campaign.Received{}},
 	{syscall.SIGTSTP, campaign.Received{FromTerminal: true}},
