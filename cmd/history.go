@@ -17,7 +17,7 @@ func historyCommand() *cobra.Command {
 		Use:   "history --key NAME",
 		Short: "The last 20 runs of a key",
 		Long: `The last 20 runs of a key, newest first. A run that "vanished" never said how it ended: its host or leaderrun died,
-or the store was out of its reach. 76 means that its lease was lost or ran out before its end.
+or the store was out of its reach. 76 means that its lease was lost or ran out before its end, or is the command's own.
 
 Exit status: 0, or 1 if there was none, 69 the store is away.`,
 		Example: "  leaderrun history --key nightly\n  leaderrun history --key nightly -o json | jq '.[0].exit'",

@@ -208,7 +208,7 @@ func lastRun(s lease.Status) Diagnosis {
 	d := Diagnosis{Reason: "failed", Text: fmt.Sprintf("ran on %s and failed with %d", r.Host, r.Exit), Next: "leaderrun history"}
 	switch {
 	case r.Exit == lease.ExitVoid:
-		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and lost its lease, to an outage of the store, another holder or an operator,", r.Host)
+		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and lost its lease, to an outage of the store, another holder or an operator, unless its command itself ended with %d,", r.Host, r.Exit)
 	case r.Exit > signalled:
 		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-signalled)
 	}
