@@ -8,6 +8,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Table is a [lease.Store], but for Wait, Listen and Close, and a [lease.Admin], on a
@@ -70,6 +71,42 @@ func (e *Contended) Unwrap() error { return e.error }
 type Untrusted struct{ error }
 
 func (e *Untrusted) Unwrap() error { return e.error }
+
+// Hints are what to do about errors of one kind of database: the table is missing, is
+// another program's, or takes no changes.
+type Hints struct{ Table, Shape, NotSaved string }
+
+// Complete words what the server has said of err, if it was said of the table.
+func (h Hints) Complete(said *network.Known, err error) {
+	if said.Hint == h.Shape {
+		said.Text = ErrShape.Error() + ": " + said.Text
+	}
+	switch {
+	case errors.As(err, new(*NoTable)):
+		said.Text = "the table leaderrun_leases is missing, and " + said.Text
+		if said.Permanent {
+			said.Hint = h.Table
+		}
+	case errors.As(err, new(*Contended)):
+		said.Text = fmt.Sprintf("%d changes in a row were refused because of others: %s", Refusals, said.Text)
+	}
+}
+
+// Known words an error of this package; nil: it is none.
+func (h Hints) Known(err error) *network.Known {
+	known := network.Known{Text: err.Error(), Permanent: true}
+	switch {
+	case errors.As(err, new(*Untrusted)):
+		known.Hint = leasestate.Hint(err, "delete that row once no command of this key runs")
+	case errors.Is(err, ErrShape):
+		known.Hint = h.Shape
+	case errors.Is(err, ErrNotSaved):
+		known.Hint = h.NotSaved
+	default:
+		return nil
+	}
+	return &known
+}
 
 // Untrusted says that the row of key cannot be trusted.
 func (t *Table[C]) Untrusted(key string, err error) error {

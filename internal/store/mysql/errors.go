@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
@@ -70,12 +69,13 @@ const (
 	hintTable   = "GRANT CREATE, " + rights + " ON DATABASE.* TO this user, or have somebody create the table as docs/stores.md has it"
 	hintShape   = "another program uses that name: choose another database, or drop the table once no command runs"
 	hintReplica = "name the server that takes writes"
-	hintRow     = "delete that row once no command of this key runs"
 	hintRefused = "look for a trigger there"
 	hintTLS     = "let it speak TLS (ssl_cert, ssl_key), or leave tls=, ca= and the like out of the store's URL"
 	hintPlugin  = "let this user log in with a password that this program knows how to send: mysql_native_password, caching_sha2_password, sha256_password or ed25519"
 	hintOther   = "check that --store names a MariaDB or MySQL server, and look at its log"
 )
+
+var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
 
 // words are those of an address of this store.
 var words = network.Words{
@@ -112,29 +112,12 @@ func serverProblem(err error, answer *mysql.MySQLError) *network.Known {
 			break
 		}
 	}
-	if k.Hint == hintShape {
-		k.Text = cas.ErrShape.Error() + ": " + k.Text
-	}
-	switch {
-	case errors.As(err, new(*cas.NoTable)):
-		k.Text = "the table leaderrun_leases is missing, and " + k.Text
-		if k.Permanent {
-			k.Hint = hintTable
-		}
-	case errors.As(err, new(*cas.Contended)):
-		k.Text = fmt.Sprintf("%d changes in a row were refused because of others: %s", cas.Refusals, k.Text)
-	}
+	hints.Complete(k, err)
 	return k
 }
 
 func ownProblem(err error) *network.Known {
 	switch {
-	case errors.As(err, new(*cas.Untrusted)):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: leasestate.Hint(err, hintRow)}
-	case errors.Is(err, cas.ErrShape):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintShape}
-	case errors.Is(err, cas.ErrNotSaved):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintRefused}
 	case errors.Is(err, errReplica):
 		return &network.Known{Text: err.Error(), Hint: hintReplica}
 	case errors.Is(err, mysql.ErrNoTLS):
@@ -144,5 +127,5 @@ func ownProblem(err error) *network.Known {
 	case errors.Is(err, errNoAnswer), errors.Is(err, mysql.ErrMalformPkt), errors.Is(err, mysql.ErrPktSync), errors.Is(err, mysql.ErrPktSyncMul), errors.Is(err, mysql.ErrOldProtocol):
 		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
 	}
-	return nil
+	return hints.Known(err)
 }

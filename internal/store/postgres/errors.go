@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
@@ -71,12 +70,13 @@ const (
 	hintShape     = "another program uses that name, or another version: choose another database, or drop the table once no command runs"
 	hintReplica   = "name the server that takes writes, or both: postgres://HOST:PORT,HOST:PORT/DATABASE"
 	hintOneCopy   = "see why the replica does not answer, and leave sessions alone that wait for it"
-	hintRow       = "delete that row once no command of this key runs"
 	hintIsolation = "ALTER ROLE this user SET default_transaction_isolation = 'read committed'; if it is that, another transaction changes leaderrun_leases: pg_stat_activity shows it"
 	hintRefused   = "look for a trigger, a rule or a row security policy there"
 	hintTLS       = "turn on ssl there, or leave sslmode out of the store's URL"
 	hintOther     = "check that --store names a Postgres server, and look at its log"
 )
+
+var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
 
 // words are those of an address of Postgres.
 var words = network.Words{
@@ -111,31 +111,15 @@ func serverProblem(err error, answer *pgconn.PgError) *network.Known {
 			break
 		}
 	}
-	if k.Hint == hintShape {
-		k.Text = cas.ErrShape.Error() + ": " + k.Text
-	}
-	switch {
-	case errors.As(err, new(*cas.NoTable)):
-		k.Text = "the table leaderrun_leases is missing, and " + k.Text
-		if k.Permanent {
-			k.Hint = hintTable
-		}
-	case errors.As(err, new(*noRuns)) && answer.Code == noRight:
+	hints.Complete(k, err)
+	if errors.As(err, new(*noRuns)) && answer.Code == noRight {
 		k.Text, k.Hint = "its table leaderrun_leases lacks the column runs, and "+k.Text, hintFormer
-	case errors.As(err, new(*cas.Contended)) && answer.Code == serializationFailure:
-		k.Text = fmt.Sprintf("%d changes in a row were refused because of other transactions: %s", cas.Refusals, k.Text)
 	}
 	return k
 }
 
 func ownProblem(err error) *network.Known {
 	switch {
-	case errors.As(err, new(*cas.Untrusted)):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: leasestate.Hint(err, hintRow)}
-	case errors.Is(err, cas.ErrShape):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintShape}
-	case errors.Is(err, cas.ErrNotSaved):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintRefused}
 	case errors.Is(err, errReplica), errors.Is(err, pgconn.ErrReadOnlyConnection), errors.Is(err, pgconn.ErrStandbyConnection):
 		return &network.Known{Text: errReplica.Error(), Hint: hintReplica}
 	case errors.Is(err, errOneCopy):
@@ -147,5 +131,5 @@ func ownProblem(err error) *network.Known {
 	case network.Cause(err).Error() == "server refused TLS connection":
 		return &network.Known{Text: "it speaks no TLS", Permanent: true, Login: true, Hint: hintTLS}
 	}
-	return nil
+	return hints.Known(err)
 }
