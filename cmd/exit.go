@@ -12,8 +12,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// The statuses that are leaderrun's own. Everything else is the command's, or
-// the skip code.
+// The statuses that are leaderrun's own. Everything else is the command's, the skip
+// code, or 128+n for signal n: [elect.Exit].
 const (
 	exitNo            = 1   // of a verb: its answer is no
 	exitUnavailable   = 69  // EX_UNAVAILABLE of sysexits.h: the store is away or refuses, nothing ran
@@ -23,7 +23,6 @@ const (
 	exitUsage         = 125 // as timeout(1) and env(1): usage, configuration, or leaderrun itself failed
 	exitCannotExecute = 126 // as a shell: found, but not executable
 	exitNotFound      = 127 // as a shell: COMMAND does not exist
-	exitSignalled     = 128 // plus the signal, as a shell
 )
 
 // runStatus is the exit status of a run.
@@ -35,7 +34,7 @@ func runStatus(result campaign.Result, c settings.Config) int {
 		return result.Exit.Status()
 	case elect.Ordered:
 		if !result.Ran { // what the signal would have done to leaderrun itself
-			return exitSignalled + result.Signal
+			return elect.Exit{Signal: result.Signal}.Status()
 		}
 		return result.Exit.Status()
 	case elect.Denied, elect.Ineligible:

@@ -14,7 +14,11 @@
 // package campaign, its only user.
 package elect
 
-import "time"
+import (
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
 
 // Forever as Settings.Wait stands by without a limit.
 const Forever = time.Duration(1<<63 - 1)
@@ -180,7 +184,7 @@ type Exit struct {
 // Status is the exit as a shell shows it.
 func (e Exit) Status() int {
 	if e.Signal != 0 {
-		return 128 + e.Signal
+		return lease.ExitSignalled + e.Signal
 	}
 	return e.Code
 }

@@ -193,11 +193,13 @@ type Result struct {
 	Ran bool
 	// Success is true when the command ended by itself with status 0.
 	Success bool
-	// Exit is the command's status as a shell shows it: 128+n when signal n
-	// ended it; or ExitVoid.
+	// Exit is the command's status as a shell shows it, or ExitVoid.
 	Exit int
 }
 
 // ExitVoid is the Exit of a run whose lease was lost or ran out, however its command
-// ended.
-const ExitVoid = 76
+// ended; ExitSignalled is to be added to the signal that ended a command.
+const (
+	ExitVoid      = 76
+	ExitSignalled = 128
+)

@@ -30,9 +30,6 @@ func (d Diagnosis) Command() string {
 	return "on " + d.On + ": " + d.Next
 }
 
-// signalled is what a run's Exit has beside the signal that ended it.
-const signalled = 128
-
 const seeDoctor = "leaderrun doctor"
 
 // unreported is why a run may not have said how it ended.
@@ -209,8 +206,8 @@ func lastRun(s lease.Status) Diagnosis {
 	switch {
 	case r.Exit == lease.ExitVoid:
 		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and lost its lease, to an outage of the store, another holder or an operator, unless its command itself ended with %d,", r.Host, r.Exit)
-	case r.Exit > signalled:
-		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-signalled)
+	case r.Exit > lease.ExitSignalled:
+		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-lease.ExitSignalled)
 	}
 	if times > 1 {
 		d.Text += fmt.Sprintf(", %d times in a row, the last time", times)
