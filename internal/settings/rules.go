@@ -67,7 +67,7 @@ const (
 func (c *Config) validateTicks() error {
 	if !c.HasTicks() {
 		if c.Tries != 0 {
-			return &Error{Setting: "tries", Value: strconv.Itoa(c.Tries), Problem: "means nothing without --once-per", Hint: "add --once-per PERIOD, or leave it out"}
+			return &Error{Setting: "tries", Value: strconv.Itoa(c.Tries), Problem: "means nothing without --once-per or --tick", Hint: "add one of them, or leave it out"}
 		}
 		return nil
 	}

@@ -301,7 +301,7 @@ func TestValidateRules(t *testing.T) {
 		{[]string{"tick=@1772330400", "wait=forever", "tries=1"}, ""},
 		{[]string{"tick=@1772330400", "rejoin=true"}, `--tick "`},
 		{[]string{"tick=@1772330400", "min-hold=1s"}, `--tick "`},
-		{[]string{"tries=3"}, `--tries "3": means nothing without --once-per`},
+		{[]string{"tries=3"}, `--tries "3": means nothing without --once-per or --tick`},
 		{[]string{"min-hold=5s", "rejoin=true", "wait=forever"}, ""},
 		{[]string{"yield=5s"}, ""},
 		{[]string{"yield=5s", "wait=5001ms"}, ""},
