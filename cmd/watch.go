@@ -53,8 +53,8 @@ func newWatcher(c settings.Config) watcher {
 }
 
 // watch looks at once and then every so often, and returns only when nothing was seen
-// at first, nothing can be written, or ctx ends. Who interrupts it ends the process: there is nothing to
-// put back.
+// at first, nothing can be written, or ctx ends. A signal ends the process: there is
+// nothing to put back.
 func (w watcher) watch(ctx context.Context, every time.Duration, look func() (string, error)) error {
 	const clear = "\x1b[H\x1b[2J"
 	next := time.NewTicker(every)

@@ -70,7 +70,8 @@ func Dirs() []string {
 }
 
 // Create makes the file in the first of the directories in which it can, for
-// this user alone; those of other users but root do not count. Only absolute ones count: the command may change directory.
+// this user alone; those of other users but root do not count. Only absolute ones count:
+// the command may change directory.
 func Create(dirs []string, l Lease) (*File, error) {
 	boot, err := bootID()
 	if err != nil {

@@ -57,20 +57,20 @@ var (
 	ErrNotSaved = errors.New("its table leaderrun_leases does not take what is written to it")
 )
 
-// NoTable is that the table is missing and cannot be made.
-type NoTable struct{ error }
+// noTable is that the table is missing and cannot be made.
+type noTable struct{ error }
 
-func (e *NoTable) Unwrap() error { return e.error }
+func (e *noTable) Unwrap() error { return e.error }
 
-// Contended is that other transactions have refused change after change of a row.
-type Contended struct{ error }
+// contendedError is that other transactions have refused change after change of a row.
+type contendedError struct{ error }
 
-func (e *Contended) Unwrap() error { return e.error }
+func (e *contendedError) Unwrap() error { return e.error }
 
-// Untrusted is a row that leaderrun did not write.
-type Untrusted struct{ error }
+// untrusted is a row that leaderrun did not write.
+type untrusted struct{ error }
 
-func (e *Untrusted) Unwrap() error { return e.error }
+func (e *untrusted) Unwrap() error { return e.error }
 
 // Hints are what to do about errors of one kind of database: the table is missing, is
 // another program's, or takes no changes.
@@ -82,13 +82,13 @@ func (h Hints) Complete(said *network.Known, err error) {
 		said.Text = ErrShape.Error() + ": " + said.Text
 	}
 	switch {
-	case errors.As(err, new(*NoTable)):
+	case errors.As(err, new(*noTable)):
 		said.Text = "the table leaderrun_leases is missing, and " + said.Text
 		if said.Permanent {
 			said.Hint = h.Table
 		}
-	case errors.As(err, new(*Contended)):
-		said.Text = fmt.Sprintf("%d changes in a row were refused because of others: %s", Refusals, said.Text)
+	case errors.As(err, new(*contendedError)):
+		said.Text = fmt.Sprintf("%d changes in a row were refused because of others: %s", refusals, said.Text)
 	}
 }
 
@@ -96,7 +96,7 @@ func (h Hints) Complete(said *network.Known, err error) {
 func (h Hints) Known(err error) *network.Known {
 	known := network.Known{Text: err.Error(), Permanent: true}
 	switch {
-	case errors.As(err, new(*Untrusted)):
+	case errors.As(err, new(*untrusted)):
 		known.Hint = leasestate.Hint(err, "delete that row once no command of this key runs")
 	case errors.Is(err, ErrShape):
 		known.Hint = h.Shape
@@ -110,7 +110,7 @@ func (h Hints) Known(err error) *network.Known {
 
 // Untrusted says that the row of key cannot be trusted.
 func (t *Table[C]) Untrusted(key string, err error) error {
-	return &Untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", t.Prefix, key, err)}
+	return &untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", t.Prefix, key, err)}
 }
 
 // Acquire implements [lease.Store].
@@ -127,15 +127,15 @@ func (t *Table[C]) Read(ctx context.Context, c C, key string) (Record, error) {
 	r, err := t.Look(ctx, c, key)
 	if t.Missing(err) {
 		if err := t.Create(ctx, c); err != nil {
-			return r, &NoTable{err}
+			return r, &noTable{err}
 		}
 		return t.Look(ctx, c, key)
 	}
 	return r, err
 }
 
-// Refusals is how often a row that nobody has changed may refuse a change.
-const Refusals = 10
+// refusals is how often a row that nobody has changed may refuse a change.
+const refusals = 10
 
 // change applies a change to the key's row, again and again while others change the row
 // in between: each time that is somebody's success.
@@ -162,11 +162,11 @@ func (t *Table[C]) change(ctx context.Context, ch Change) (l lease.Lease, answer
 			if r.Version != last {
 				unchanged, last = 0, r.Version
 			}
-			if unchanged++; unchanged < Refusals {
+			if unchanged++; unchanged < refusals {
 				continue
 			}
 			if refused != nil {
-				return &Contended{refused}
+				return &contendedError{refused}
 			}
 			return ErrNotSaved
 		}

@@ -44,7 +44,7 @@ func (d *database) open() *rows {
 				err = call(d)
 			}
 			if err != nil {
-				return &lease.StoreError{Op: op, Err: err, Permanent: errors.As(err, new(*Untrusted)), Hint: "repair it"}
+				return &lease.StoreError{Op: op, Err: err, Permanent: errors.As(err, new(*untrusted)), Hint: "repair it"}
 			}
 			return nil
 		},
@@ -163,7 +163,7 @@ func TestTableIsMissing(t *testing.T) {
 	}
 	create := s.Create
 	s.Create = func(context.Context, *database) error { return errLost }
-	if _, err := s.Pause(t.Context(), "k", time.Hour, "", ""); !errors.As(err, new(*NoTable)) || !errors.Is(err, errLost) {
+	if _, err := s.Pause(t.Context(), "k", time.Hour, "", ""); !errors.As(err, new(*noTable)) || !errors.Is(err, errLost) {
 		t.Error(err)
 	}
 	s.Create = create
@@ -227,16 +227,16 @@ func TestTableRefuses(t *testing.T) {
 		s := d.open()
 		tries := 0
 		s.Save = func(context.Context, *database, Record, Effect) (bool, error, error) {
-			if tries++; tries == Refusals-1 {
+			if tries++; tries == refusals-1 {
 				d.put("k", text(leasestate.New("k")))
 			}
 			return false, refused, nil
 		}
 		_, err := s.Pause(t.Context(), "k", time.Hour, "", "")
-		if errors.As(err, new(*Contended)) != (refused != nil) || refused != nil && !errors.Is(err, refused) || errors.Is(err, ErrNotSaved) != (refused == nil) {
+		if errors.As(err, new(*contendedError)) != (refused != nil) || refused != nil && !errors.Is(err, refused) || errors.Is(err, ErrNotSaved) != (refused == nil) {
 			t.Errorf("refused for %v: %v", refused, err)
 		}
-		if want := 2*Refusals - 1; tries != want {
+		if want := 2*refusals - 1; tries != want {
 			t.Errorf("%d tries, one change meanwhile: want %d", tries, want)
 		}
 	}

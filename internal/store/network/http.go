@@ -12,7 +12,8 @@ import (
 type callKey struct{}
 
 // HTTP makes a client for requests whose context is one of [Call]. Connections are
-// opened by dial, and with TLS as config says at that moment, if it is not nil; they speak HTTP/1.1. Redirects are answers.
+// opened by dial, and with TLS as config says at that moment, if it is not nil; they speak
+// HTTP/1.1. Redirects are answers.
 func HTTP(dial Dial, config func(ctx context.Context) (*tls.Config, error)) *http.Client {
 	dial = Dialer(dial)
 	connect := func(ctx context.Context, network, addr string) (net.Conn, error) {
