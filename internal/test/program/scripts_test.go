@@ -14,9 +14,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// TestScripts runs testdata/script: those in run once per store, those in cli,
-// for which one store is as good as another, once, and those of a store with that
-// one. What ticks, holds and tokens ask of a store is in lease/leasetest; what hosts
+// TestScripts runs testdata/script: those in run once per store, those in elector, which
+// show what it makes of any store that keeps the contract, with a directory and with Redis,
+// those in cli, for which one store is as good as another, once, and those of a store with
+// that one. What ticks, holds and tokens ask of a store is in lease/leasetest; what hosts
 // make of it is in internal/campaign, in virtual time, and over days and with faults in
 // internal/test/simulate. The helpers of the scripts are in testdata/script/bin.
 func TestScripts(t *testing.T) {
@@ -31,6 +32,8 @@ func TestScripts(t *testing.T) {
 		{"mysql", "testdata/script/run", script.MySQL},
 		{"etcd", "testdata/script/run", script.Etcd},
 		{"kubernetes", "testdata/script/run", script.Kubernetes},
+		{"elector-file", "testdata/script/elector", script.File},
+		{"elector-redis", "testdata/script/elector", script.Redis},
 		{"redis-only", "testdata/script/redis", script.Redis},
 		{"postgres-only", "testdata/script/postgres", script.Postgres},
 		{"mysql-only", "testdata/script/mysql", script.MySQL},
