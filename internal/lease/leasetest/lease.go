@@ -60,7 +60,7 @@ func oneIsGranted(t *testing.T, h Harness) {
 }
 
 func neverTwoHolders(t *testing.T, h Harness) {
-	const candidates, rounds = 8, 6
+	const candidates, rounds = 6, 3
 	stores, r := clients(t, h, candidates), h.request()
 	last := h.Grant(t, stores[0], r)
 	release(t, stores[0], last, succeeded)

@@ -18,6 +18,6 @@ func TestRules(t *testing.T) {
 		SetTime:   func(ms int64) { now = ms },
 		Instant:   leasestate.Instant{Boot: s.Boot, Settle: s.Settle, Server: "s", Apart: s.Apart},
 		Unit:      1000,
-		Histories: 200,
+		Histories: 60,
 	})
 }

@@ -45,7 +45,7 @@ func inRole(t *testing.T, role, dir string) *exec.Cmd {
 	return cmd
 }
 
-const processes, rounds = 8, 50
+const processes, rounds = 8, 12
 
 func TestProcessesExcludeEachOther(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 )
 
 // schedules are a sample, the same each time; .ci/run goes on where they end.
-const schedules = 40
+const schedules = 20
 
 // The same seed brings the same, to the nanosecond. The race detector shuffles
 // goroutines, and so does, now and then, a kernel that takes the processor away for

@@ -4,4 +4,4 @@ package simulate
 
 // schedules are few: the race detector makes them ten times as slow, and what it is
 // after shows in any of them.
-const schedules = 10
+const schedules = 5
