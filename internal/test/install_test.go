@@ -1,0 +1,32 @@
+package test
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/zip"
+)
+
+// TestInstall looks for what `go install …@latest` refuses: a file whose name another
+// system does not take, and a module that replaces another one.
+func TestInstall(t *testing.T) {
+	files, err := zip.CheckDir(".")
+	if err == nil {
+		err = files.Err()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(module.Replace)+len(module.Exclude) > 0 {
+		t.Errorf("it has %d replace and %d exclude lines", len(module.Replace), len(module.Exclude))
+	}
+}
