@@ -103,6 +103,7 @@ func run(orders, reports int) int {
 	}
 	g := &guard{alarm: alarm, children: children, orders: orders, reports: reports, died: -1, elector: syscall.Getppid(), reaped: make(chan struct{})}
 	proc.ReserveThreads(threads)
+	proc.AwaitThreads(100 * millisecond)
 	for !g.turn() {
 	}
 	return exitDone
@@ -193,7 +194,6 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	}
 	g.command, g.pid, g.killBy, g.died = c, pid, killBy, died
 	g.report(ReportStarted, int64(pid))
-	proc.AwaitThreads(50 * millisecond) // beside the exec; nothing needs a thread until then
 	go watch()
 	// After the fork, or the command would inherit it.
 	proc.Hurry()
