@@ -100,7 +100,7 @@ func (s *postgresServer) program(addr string) *exec.Cmd {
 	host, port, _ := net.SplitHostPort(addr)
 	return s.tool("postgres", "-D", s.data(), "-p", port, "-c", "listen_addresses="+host, "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "shared_buffers=8MB", "-c", "max_connections="+strconv.Itoa(s.slots), "-c", "logging_collector=on",
-		"-c", "log_directory="+s.folder)
+		"-c", "log_directory="+s.folder, "-c", "dynamic_shared_memory_type=mmap") // files of its own, also after a kill
 }
 
 func (s *postgresServer) copyTo(of *server, dir string) error {
