@@ -38,8 +38,8 @@ end
 -- wake wakes one of those who stand by
 local function wake() ping(WAKE, '1') end
 
--- call calls the holder. Where a network was cut the server still has connections on which the holder listened, and serves
--- them first: there is an element for each. The next renewal removes those that nobody took.
+-- call calls the holder. After a cut of the network the server may still take old connections of the holder for alive, and
+-- gives them an element each before it serves the new one. The next renewal removes what nobody took.
 local function call() ping(CTL, '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1') end
 
 -- host returns the first part of a holder id host/pid/32 hex, nothing for any other text

@@ -263,9 +263,9 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 
 const listen = "listen"
 
-// listensAtMost is longer than a holder listens on one connection. A call has an
-// element for each of the last sixteen of them that the server takes for alive; by this
-// it forgets those that were lost.
+// listensAtMost is when the server ends the wait of a connection that was lost without
+// its knowledge: a call (head.lua) reaches a holder past fifteen of those. A holder that
+// lives listens on one connection for a shorter time.
 const listensAtMost = 2 * time.Minute
 
 // Listen implements [lease.Pinger].
