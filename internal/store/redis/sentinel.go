@@ -51,3 +51,18 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 	}
 	return "", noAnswer("sentinel", addr, "a sentinel")
 }
+
+// confirm asks a sentinel whether a server that granted a lease is still the one,
+// unless one was asked since they had said so times: a server that was replaced goes
+// on granting until it is told, a second or two after it can be reached again.
+func (s *servers) confirm(ctx context.Context, key string, times int) *lease.StoreError {
+	said, granting := s.named(key)
+	if s.kind != sentinel || said != times {
+		return nil
+	}
+	named, failure := s.find(ctx, key)
+	if failure == nil && named != granting {
+		failure = &lease.StoreError{Hint: hintFailover, Err: fmt.Errorf("redis at %s: a sentinel named another since", granting)}
+	}
+	return failure
+}

@@ -138,8 +138,8 @@ func TestSentinelsInTurn(t *testing.T) {
 	if _, err := s.Acquire(ctx, request("k")); !isSettling(err) {
 		t.Errorf("acquire: %v", err)
 	}
-	before := w.Used()
 	l := grant(t, s, request("k"))
+	before := w.Used()
 	if _, err := s.Renew(bounded(t), l); err != nil || w.Used() != before {
 		t.Errorf("renewed with %d new connections, %v", w.Used()-before, err)
 	}
@@ -161,8 +161,8 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	var w networktest.Wire
 	s := openWith(t, Options{URL: "redis-sentinel://" + set.Addrs() + "/mymaster", Prefix: prefix, Dialer: w.Dial})
 	grant(t, s, request("k")) // settles: two acquires
-	if got := w.Trips(); w.Used() != 2 || got != 6 {
-		t.Errorf("%d round trips on %d connections, want 2 with a sentinel, 2 greetings, 1 for each acquire", got, w.Used())
+	if got := w.Trips(); w.Used() != 3 || got != 9 {
+		t.Errorf("%d round trips on %d connections, want twice 2 with a sentinel and a greeting, another greeting, 1 for each acquire", got, w.Used())
 	}
 	// A wait that is called off says nothing of the server.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -173,7 +173,7 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	if err := s.Wait(waiting, "k", time.Minute); err == nil {
 		t.Error("the wait was not called off")
 	}
-	if err := s.Pass(bounded(t), "k"); err != nil || strings.Count(w.Sent(), "get-master-addr-by-name") != 1 {
+	if err := s.Pass(bounded(t), "k"); err != nil || strings.Count(w.Sent(), "get-master-addr-by-name") != 2 {
 		t.Errorf("the sentinels were asked again, %v", err)
 	}
 }
@@ -376,4 +376,36 @@ func TestSentinelNamedAsServer(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 0, script.Servers{})
 	networktest.WantError(t, networktest.Refused(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
+}
+
+// A server that was replaced and has not been told goes on granting. Who is connected
+// to it asks a sentinel before it believes that.
+func TestReplacedServerGrantsNothing(t *testing.T) {
+	t.Parallel()
+	set := script.StartSentinels(t, 1, script.Servers{})
+	s := openSentinels(t, set.Addrs())
+	if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil { // it knows the server now
+		t.Fatal(err)
+	}
+	replica := set.Replicas[0].Addr
+	backend{raw: rawClient(t, replica)}.do(t, "REPLICAOF", "NO", "ONE")
+	host, port, _ := net.SplitHostPort(replica)
+	for _, watcher := range set.Sentinels {
+		b := backend{raw: rawClient(t, watcher.Addr)}
+		b.do(t, "SENTINEL", "REMOVE", "mymaster")
+		b.do(t, "SENTINEL", "MONITOR", "mymaster", host, port, 2)
+	}
+	r := request("k")
+	_, err := s.Acquire(bounded(t), r)
+	networktest.WantError(t, err, false, "redis at "+set.Primary.Addr+": a sentinel named another since", hintFailover)
+	l, err := eventually(t, s, r)
+	for isSettling(err) {
+		l, err = eventually(t, s, r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (backend{raw: rawClient(t, replica)}).do(t, "GET", s.leaseKey("k")); got != string(l.Holder) {
+		t.Errorf("the new server has %v, granted was %+v", got, l)
+	}
 }

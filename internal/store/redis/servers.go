@@ -35,7 +35,9 @@ type servers struct {
 
 	mu    sync.Mutex
 	where map[string]string // the address of the server that has a key
-	next  int               // the guide to ask next: not the one that was wrong
+	said  int               // how often a guide has named one
+
+	next atomic.Int32 // the guide to ask next
 }
 
 const (
@@ -117,15 +119,21 @@ func (s *servers) locate(ctx context.Context, key string) (string, *lease.StoreE
 	if !s.guided() {
 		return s.addrs[0], nil
 	}
-	addr, first := s.known(key)
-	if addr != "" {
+	if _, addr := s.named(key); addr != "" {
 		return addr, nil
 	}
+	return s.find(ctx, key)
+}
+
+// find asks the guides in turn, first the one that answered last.
+func (s *servers) find(ctx context.Context, key string) (string, *lease.StoreError) {
 	var failures []*lease.StoreError
+	first := int(s.next.Load())
 	for i := range s.addrs {
-		guide := s.addrs[(first+i)%len(s.addrs)]
-		addr, failure := s.ask(ctx, guide, key, len(s.addrs)-i)
+		guide := (first + i) % len(s.addrs)
+		addr, failure := s.ask(ctx, s.addrs[guide], key, len(s.addrs)-i)
 		if failure == nil {
+			s.next.Store(int32(guide)) //nolint:gosec // a few addresses
 			s.remember(key, addr)
 			return addr, nil
 		}
@@ -199,15 +207,11 @@ func worst(failures []*lease.StoreError) *lease.StoreError {
 	return &e
 }
 
-// known returns where a key's server was found, or the guide to ask first.
-func (s *servers) known(key string) (addr string, first int) {
+// named says how often a guide has named a server, and where the key's is.
+func (s *servers) named(key string) (times int, addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	addr, first = s.where[s.slot(key)], s.next
-	if addr == "" {
-		s.next++ // the next time another: what this one will say may be out of date
-	}
-	return addr, first
+	return s.said, s.where[s.slot(key)]
 }
 
 // place is where the key's server is, as far as is known.
@@ -221,6 +225,7 @@ func (s *servers) remember(key, addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.where[s.slot(key)] = addr
+	s.said++
 }
 
 // forget drops the address of a server that failed, unless another has been found
@@ -234,6 +239,7 @@ func (s *servers) forget(key, addr string) {
 	defer s.mu.Unlock()
 	if s.where[s.slot(key)] == addr {
 		delete(s.where, s.slot(key))
+		s.next.Add(1) // what that guide said was out of date, perhaps
 	}
 }
 

@@ -126,6 +126,8 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 	if !r.Holder.Valid() {
 		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
 	}
+	key := s.leaseKey(r.Key)
+	said, _ := s.servers.named(key)
 	a, err := s.eval(ctx, op, acquireLua, r.Key,
 		string(r.Holder), r.TTL.Milliseconds(), r.MinHold.Milliseconds(), r.Tick, r.Period.Milliseconds(), r.Tries,
 		settle.Milliseconds(), keep(r.TTL, r.Period), r.Meta,
@@ -144,6 +146,10 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 			Token: a.int(2), Tick: a.int(3), AcquiredAt: a.int(4), MinHoldUntil: a.int(5),
 		}
 		if !a.bad && l.Token > 0 {
+			if failure := s.servers.confirm(ctx, key, said); failure != nil {
+				failure.Op = op
+				return lease.Lease{}, failure
+			}
 			return l, nil
 		}
 		a.bad = true
