@@ -11,10 +11,11 @@ const Marker = "LEADERRUN_GUARD"
 // who hold a tree: the guard's name does not contain the elector's.
 const Name = "lease-guard"
 
-// Settings are those of the guard's Go runtime. With two processors it needs no
-// more threads than it has reserved, and it makes too little garbage to begin with
-// to collect any.
-var Settings = []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
+// Settings are those of the guard's Go runtime. Where the command has used up a limit of
+// processes the runtime ends a program that needs one more thread: so it has one more
+// processor than goroutines, which then never wait for each other, and it makes too
+// little garbage to begin with to collect any.
+var Settings = []string{"GOMAXPROCS=3", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
 
 // OrderKind is what the elector wants.
 type OrderKind uint32

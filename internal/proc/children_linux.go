@@ -78,31 +78,6 @@ func Descends(pid, ancestor int) bool {
 	return pid == ancestor
 }
 
-// AwaitThreads waits until all threads of this process but the calling one sleep, or for so many
-// nanoseconds: the runtime finds a thread of use again only once it has gone to sleep,
-// which takes a while on a busy machine.
-func AwaitThreads(limit int64) {
-	const between = 200_000
-	for end := Now() + limit; !othersSleep() && Now() < end; {
-		Sleep(between)
-	}
-}
-
-func othersSleep() bool {
-	self := itoa(syscall.Gettid())
-	threads, _ := readDir("/proc/self/task")
-	for _, thread := range threads {
-		if thread == self {
-			continue
-		}
-		stat, _ := readFile("/proc/self/task/" + thread + "/stat")
-		if rest := afterName(stat); len(rest) > 0 && rest[0] == 'R' {
-			return false
-		}
-	}
-	return true
-}
-
 // parentOf returns a process's parent, 0 if it has none here: the field after its state.
 func parentOf(pid int) (int, error) {
 	stat, err := readFile("/proc/" + itoa(pid) + "/stat")

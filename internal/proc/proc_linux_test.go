@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -56,29 +55,6 @@ func TestChildrenAreFoundBothWays(t *testing.T) {
 	}
 	if got, all := ChildrenOf(cmd.Process.Pid); !all || len(got) != 0 {
 		t.Errorf("children of a childless process: %v (all: %t)", got, all)
-	}
-}
-
-// A thread that is still at work is waited for, but not for ever.
-func TestAwaitThreads(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var over atomic.Bool
-	begun := make(chan struct{})
-	go func() {
-		close(begun)
-		for end := Now() + int64(300*time.Millisecond); Now() < end; {
-		}
-		over.Store(true)
-	}()
-	<-begun
-	AwaitThreads(int64(time.Millisecond))
-	if over.Load() {
-		t.Error("it did not give up")
-	}
-	AwaitThreads(int64(20 * time.Second))
-	if !over.Load() {
-		t.Error("a thread was at work still")
 	}
 }
 

@@ -32,9 +32,6 @@ func BootID() string {
 // inherit the guard's.
 func Hurry() {}
 
-// AwaitThreads does nothing.
-func AwaitThreads(int64) {}
-
 // GiveWay does nothing, as Hurry.
 func GiveWay() {}
 

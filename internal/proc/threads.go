@@ -5,7 +5,7 @@ import "runtime"
 // ReserveThreads has the runtime start n threads, which it keeps: where a process
 // limit is used up it ends a program that needs one more.
 func ReserveThreads(n int) {
-	started, enough, free := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	started, enough, free := make(chan struct{}, n), make(chan struct{}), make(chan struct{}, n)
 	for range n {
 		go func() {
 			runtime.LockOSThread()
