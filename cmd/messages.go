@@ -260,6 +260,9 @@ func flagError(flags *pflag.FlagSet, err error, words []string) error {
 		return &settings.Error{Problem: "unknown flag -" + unknown.GetSpecifiedName(), Hint: hint}
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
+		if settings.Find(name) != nil { // a run has all of them, so this is a verb
+			return &settings.Error{Problem: flags.Name() + " does not take --" + name + ", a flag of runs", Hint: "leave it out; " + hint}
+		}
 		e := &settings.Error{Problem: "unknown flag --" + settings.Redact(name), Hint: hint}
 		if other := settings.Suggest(name, flagNames(flags)); other != "" {
 			e.Hint = "did you mean --" + other + "?"

@@ -93,6 +93,7 @@ func TestBadInput(t *testing.T) {
 		{args: "--key k --prefix a,b JOB", want: `--prefix "a,b"`},
 		// durations
 		{args: "--key k --ttl 30 JOB", want: `--ttl "30": a duration needs a unit`},
+		{args: "--key k --ttl 7d JOB", want: "is not a duration\n  write it like 500ms, 30s, 5m or 24h; a week is 168h"},
 		{args: "--key k --ttl 999ms JOB", want: "shorter than 1s"},
 		{args: "--key k --ttl -1s JOB", want: "negative"},
 		{args: "--key k --ttl 1d JOB", want: "not a duration"},

@@ -97,7 +97,7 @@ func TestVerbsRefuse(t *testing.T) {
 	for args, want := range map[string]string{
 		"status k":                       "status takes no arguments",
 		"status -o yaml":                 "is no format of this verb",
-		"status --ttl 3s":                "unknown flag --ttl",
+		"status --ttl 3s":                "status does not take --ttl, a flag of runs\n  leave it out; leaderrun status --help lists its flags",
 		"status --key":                   "--key: needs a value",
 		"status --key a*b":               "not allowed",
 		"status --store x://h":           "--store: the store's address must begin with",

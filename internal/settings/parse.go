@@ -96,7 +96,7 @@ func parseWords(value string) ([]string, *Error) {
 // parseDuration reads a duration with a unit, from 0 to ten years, in whole
 // milliseconds, which is what the stores count in. Only 0 needs no unit.
 func parseDuration(value string) (time.Duration, *Error) {
-	const hint = "write it like 500ms, 30s, 5m or 24h"
+	const hint = "write it like 500ms, 30s, 5m or 24h; a week is 168h"
 	d, err := time.ParseDuration(value)
 	switch {
 	case err != nil && value == "forever":
