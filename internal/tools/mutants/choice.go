@@ -8,26 +8,37 @@ import (
 	"strings"
 )
 
-// One program has many mistakes, and the variable MUTANT says which one it makes: to
-// compile and link a program for each of them takes most of the time otherwise.
+// One program has many mistakes, and the end of its name says which one it makes: to
+// compile and link a program for each of them takes most of the time otherwise, and a
+// process that it starts anew, as a guard is, keeps the name and nothing else.
 
 // turnsOn is the source of the function that a mistake asks whether it is made. It
-// imports syscall alone: what is initialised with the package stays as it is.
-func (p *source) turnsOn() []byte {
+// imports syscall alone: what is initialised with the package stays as it is. The mistakes
+// of scripts are made before anything reads them.
+func (p *source) turnsOn(scripts string) []byte {
 	return fmt.Appendf(nil, `package %s
 
 import "syscall"
 
 var theMistake = func() (n int) {
-	text, _ := syscall.Getenv("MUTANT")
-	for _, digit := range []byte(text) {
-		n = 10*n + int(digit-'0')
+	var path [4096]byte
+	length, _ := syscall.Readlink("/proc/self/exe", path[:])
+	for _, c := range path[:max(length, 0)] {
+		if n = 10*n + int(c-'0'); c < '0' || c > '9' {
+			n = 0
+		}
 	}
 	return n
 }()
 
 func makes(mistake int) bool { return theMistake == mistake }
-`, p.Name)
+
+var _ = func() bool {
+	switch theMistake {
+%s	}
+	return true
+}()
+`, p.Name, scripts)
 }
 
 // insertion is text before an offset of a file.
@@ -80,10 +91,14 @@ func insert(text []byte, all []insertion) []byte {
 // own, and returns the files of the one that has all others: the i-th variant is number
 // i+1.
 func (p *source) choose(variants []variant) map[string][]byte {
-	together := map[string][]insertion{}
+	together, scripts := map[string][]insertion{}, ""
 	for i := range variants {
 		v := &variants[i]
 		text := p.texts[v.path]
+		if name := p.scripts[v.path]; name != "" {
+			scripts += fmt.Sprintf("\tcase %d:\n\t\t%s = %s[:%d] + %q + %s[%d:]\n", i+1, name, name, v.mistake.from, v.mistake.with, name, v.mistake.to)
+			continue
+		}
 		v.broken = !p.compiles(v.path, v.text)
 		v.apart = v.mistake.chosen[0] == v.mistake.chosen[1]
 		if v.broken || v.apart {
@@ -94,7 +109,8 @@ func (p *source) choose(variants []variant) map[string][]byte {
 			together[v.path] = append(together[v.path], choice...)
 		}
 	}
-	files := map[string][]byte{filepath.Join(p.Dir, "the_mistake.go"): p.turnsOn()}
+	// Variables are initialised in the order of the files' names.
+	files := map[string][]byte{filepath.Join(p.Dir, "0mistake.go"): p.turnsOn(scripts)}
 	for path, all := range together {
 		files[path] = insert(p.texts[path], all)
 	}

@@ -10,8 +10,8 @@
 // in a run of all variants also if a listed one no longer survives.
 //
 // A mistake is an operator that is another one, a condition that is turned round, a
-// number that is one more, or a statement that is missing. What does not compile does
-// not count. With -alone each run is in a process namespace of its own, for mistakes that
+// number that is one more, or a statement that is missing, in Go or in a Lua script that the
+// package embeds (-match '\.lua '). What does not compile does not count. With -alone each run is in a process namespace of its own, for mistakes that
 // kill what they should not.
 package main
 
@@ -73,7 +73,7 @@ func mutate(judges []string, match string, sample int, seed uint64, known string
 	if err != nil {
 		return err
 	}
-	if !report(variants, verdicts, reasons, sample == 0 && match == "") {
+	if !report(variants, verdicts, reasons, sample == 0) {
 		return errSurvivors
 	}
 	return nil

@@ -43,12 +43,13 @@ type source struct {
 	set      *token.FileSet
 	texts    map[string][]byte // by path
 	files    map[string]*ast.File
+	scripts  map[string]string // the variables that scripts are embedded in, by path
 	info     types.Info
 	importer types.Importer
 }
 
 func readPackage(name string) (*source, error) {
-	p := &source{set: token.NewFileSet(), texts: map[string][]byte{}, files: map[string]*ast.File{}}
+	p := &source{set: token.NewFileSet(), texts: map[string][]byte{}, files: map[string]*ast.File{}, scripts: map[string]string{}}
 	out, err := exec.Command("go", "list", "-json=Dir,GoFiles,ImportPath,Name,Module", name).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list %s: %w", name, err)
@@ -63,6 +64,13 @@ func readPackage(name string) (*source, error) {
 		}
 		if p.files[path], err = parser.ParseFile(p.set, path, p.texts[path], 0); err != nil {
 			return nil, err
+		}
+		for _, embedded := range embedsScript.FindAllSubmatch(p.texts[path], -1) {
+			script := filepath.Join(p.Dir, string(embedded[1]))
+			p.scripts[script] = string(embedded[2])
+			if p.texts[script], err = os.ReadFile(script); err != nil {
+				return nil, err
+			}
 		}
 	}
 	out, err = exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", name).Output()
@@ -96,7 +104,7 @@ func (p *source) check(files map[string]*ast.File, info *types.Info) error {
 func (p *source) compiles(path string, text []byte) bool {
 	files := maps.Clone(p.files)
 	changed, errChanged := parser.ParseFile(p.set, path, text, 0)
-	on, errOn := parser.ParseFile(p.set, "", p.turnsOn(), 0)
+	on, errOn := parser.ParseFile(p.set, "", p.turnsOn(""), 0)
 	files[path], files[""] = changed, on
 	return errChanged == nil && errOn == nil && p.check(files, nil) == nil
 }
@@ -104,10 +112,13 @@ func (p *source) compiles(path string, text []byte) bool {
 // variantsOf makes all variants of a package, in the order of its files and lines.
 func variantsOf(p *source) (all []variant) {
 	seen := map[string]int{}
-	for _, file := range p.GoFiles {
-		path := filepath.Join(p.Dir, file)
+	for _, path := range slices.Sorted(maps.Keys(p.texts)) {
 		text := p.texts[path]
-		for _, m := range p.mistakesIn(path) {
+		mistakesIn := p.mistakesIn
+		if p.files[path] == nil {
+			mistakesIn = p.mistakesInScript
+		}
+		for _, m := range mistakesIn(path) {
 			v := variant{dir: strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), path: path, function: m.function, change: m.describe(text), mistake: m}
 			v.text = slices.Concat(text[:m.from], []byte(m.with), text[m.to:])
 			seen[v.String()]++
