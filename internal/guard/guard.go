@@ -51,6 +51,9 @@ const Refused = 125
 
 const exitDone = 0
 
+// none is no descriptor.
+const none = -1
+
 // spare is how many threads the guard keeps beside those that it uses. The runtime
 // looks for one when the last processor goes idle and when it takes the processor from
 // a goroutine that has had it for 10 ms; on a busy machine one or two may not have gone
@@ -69,7 +72,7 @@ var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHU
 type guard struct {
 	alarm    *proc.Alarm
 	children *proc.Children
-	// Descriptors: of the elector's pipes, orders -1 once it is gone; died is
+	// Descriptors: of the elector's pipes, orders none once it is gone; died is
 	// readable when a child may have died or been stopped, and what is written to
 	// watch lets the look-out for the next one begin.
 	orders, reports, died, watch int
@@ -170,7 +173,7 @@ func (g *guard) order() (done bool) {
 }
 
 func (g *guard) orphaned() (done bool) {
-	g.orders = -1
+	g.orders = none
 	g.killing = g.pid != 0
 	return !g.killing || g.kill()
 }

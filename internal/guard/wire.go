@@ -103,11 +103,11 @@ const ReportLen = headerLen
 
 // DecodeReport is a report from its bytes, ReportLen of them.
 func DecodeReport(b []byte) Report {
-	return Report{Kind: ReportKind(get32(b)), Value: int64(get64(b[8:]))}
+	return Report{Kind: ReportKind(get64(b)), Value: int64(get64(b[8:]))}
 }
 
 func encodeReport(r Report) []byte {
-	return put64(put32(put32(nil, uint32(r.Kind)), 0), r.Value)
+	return put64(put64(nil, int64(r.Kind)), r.Value)
 }
 
 func put32(b []byte, v uint32) []byte {

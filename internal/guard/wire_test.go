@@ -2,6 +2,7 @@ package guard
 
 import (
 	"reflect"
+	"syscall"
 	"testing"
 )
 
@@ -31,6 +32,73 @@ func TestReportOnTheWire(t *testing.T) {
 			t.Errorf("%+v became %+v", r, DecodeReport(b))
 		}
 	}
+}
+
+func TestCommandThatIsCutOff(t *testing.T) {
+	whole := EncodeOrder(OrderStart, 0, &Command{Path: "p", Args: []string{"a", "b"}})[headerLen:]
+	for n := range whole {
+		if c, ok := decodeCommand(whole[:n]); ok {
+			t.Errorf("%q became %+v", whole[:n], c)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for text, want := range map[string]int{
+		"0": 0, "3": 3, "19": 19, "10485769": 10485769, "10485770": -1, "99999999999999999999": -1, "-3": -1, "3x": -1, "x": -1,
+	} {
+		if got := number(text); got != want {
+			t.Errorf("number(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
+
+// What is read may come in parts: a socket of datagrams keeps them apart.
+func TestReadInParts(t *testing.T) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(ends[0])
+	defer syscall.Close(ends[1])
+	for _, part := range []string{"seven b", "y", "next"} {
+		if !written(ends[1], []byte(part)) {
+			t.Fatalf("%q is not written", part)
+		}
+	}
+	got := make([]byte, 8)
+	if !readFull(ends[0], got) || string(got) != "seven by" {
+		t.Errorf("read %q", got)
+	}
+}
+
+func TestEndOfThePipe(t *testing.T) {
+	var ends [2]int
+	if err := syscall.Pipe(ends[:]); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(ends[0])
+	written(ends[1], []byte("cut o"))
+	syscall.Close(ends[1])
+	if got := make([]byte, 8); readFull(ends[0], got) {
+		t.Errorf("read %q", got)
+	}
+}
+
+func TestFullPipe(t *testing.T) {
+	var ends [2]int
+	if err := syscall.Pipe(ends[:]); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(ends[0])
+	defer syscall.Close(ends[1])
+	_ = syscall.SetNonblock(ends[1], true)
+	for range 1 << 20 {
+		if !written(ends[1], make([]byte, ReportLen)) {
+			return
+		}
+	}
+	t.Error("no end of what a pipe takes")
 }
 
 // Whatever arrives, a guard starts only what decodes to a path and a name.

@@ -1,0 +1,347 @@
+package guard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// This test binary is the guard, too.
+func init() { Dispatch() }
+
+// another returns a guard that is not started yet, whose descriptors from 3 on are these.
+func another(marker string, files ...*os.File) (cmd *exec.Cmd, said *bytes.Buffer) {
+	cmd = exec.Command("/proc/self/exe")
+	cmd.Env = append([]string{Marker + "=" + marker}, Settings...)
+	said = &bytes.Buffer{}
+	cmd.Stderr, cmd.ExtraFiles = said, files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return cmd, said
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// Whoever has the variable in his environment gets a word and no guard that waits.
+func TestMarkerWithoutPipes(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	r, w := pipe(t)
+	w.Close() // a guard that took it for its orders would end
+	for _, test := range []struct {
+		marker string
+		files  []*os.File
+	}{
+		{"", nil}, {"x", nil}, {"3", nil}, {"2", []*os.File{r}}, // 2 is a pipe
+		{"3", []*os.File{r}}, {"3", []*os.File{r, null}}, {"3", []*os.File{null, r}}, {"4", []*os.File{r, r}},
+	} {
+		cmd, said := another(test.marker, test.files...)
+		_ = cmd.Run()
+		if cmd.ProcessState.ExitCode() != Refused || !strings.Contains(said.String(), Marker+" is set") {
+			t.Errorf("%q, %d files: %s, %q", test.marker, len(test.files), cmd.ProcessState, said)
+		}
+	}
+}
+
+// started is a guard at work.
+type started struct {
+	cmd             *exec.Cmd
+	orders, reports *os.File
+}
+
+func start(t *testing.T, change func(*exec.Cmd)) *started {
+	t.Helper()
+	theirOrders, orders := pipe(t)
+	reports, theirReports := pipe(t)
+	cmd, said := another("3", theirOrders, theirReports)
+	change(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirOrders.Close()
+	theirReports.Close()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if said.Len() > 0 {
+			t.Error(said)
+		}
+	})
+	if err := reports.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return &started{cmd: cmd, orders: orders, reports: reports}
+}
+
+func (g *started) order(t *testing.T, kind OrderKind, value int64, c *Command) {
+	t.Helper()
+	if _, err := g.orders.Write(EncodeOrder(kind, value, c)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next is the next report, which must be of that kind. A kill may take a while.
+func (g *started) next(t *testing.T, kind ReportKind) int64 {
+	t.Helper()
+	b := make([]byte, ReportLen)
+	if _, err := g.reports.Read(b); err != nil {
+		t.Fatalf("%v, want report %d", err, kind)
+	}
+	r := DecodeReport(b)
+	if r.Kind == ReportKilling && kind == ReportGone {
+		return g.next(t, kind)
+	}
+	if r.Kind != kind {
+		t.Fatalf("report %+v, want %d", r, kind)
+	}
+	return r.Value
+}
+
+// ends fails the test unless the guard ends by itself.
+func (g *started) ends(t *testing.T) {
+	t.Helper()
+	if _, err := g.reports.Read(make([]byte, ReportLen)); err != io.EOF {
+		t.Errorf("the guard goes on: %v", err)
+	}
+}
+
+func shell(script string) *Command {
+	return &Command{StartBy: far(), Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ()}
+}
+
+// await waits for a condition.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within 10 s: " + what)
+		}
+	}
+}
+
+// state is the letter that /proc has for a process.
+func state(pid int) string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return rest[:min(1, len(rest))]
+}
+
+func far() int64 { return proc.Now() + int64(time.Minute) }
+
+// Nobody has to read the reports for a kill to happen.
+func TestKillWithoutAReader(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	dir := t.TempDir()
+	for range 5000 { // more than a pipe takes
+		g.order(t, OrderKill, 0, nil)
+	}
+	g.order(t, OrderStart, far(), shell("echo >"+dir+"/up; sleep 60"))
+	await(t, "the command runs", func() bool { _, err := os.Stat(dir + "/up"); return err == nil })
+	g.order(t, OrderKill, 0, nil)
+	ended := make(chan error, 1)
+	go func() { ended <- g.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the guard ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the command lives")
+	}
+}
+
+// What the guard has opened does not reach the command.
+func TestCommandHasNoPipe(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	out := t.TempDir() + "/descriptors"
+	list := shell("ls /proc/$$/fd >" + out)
+	if err := exec.Command(list.Path, list.Args[1:]...).Run(); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := os.ReadFile(out)
+	g.order(t, OrderStart, far(), list)
+	g.next(t, ReportStarted)
+	g.next(t, ReportGone)
+	g.ends(t)
+	if got, err := os.ReadFile(out); err != nil || string(got) != string(want) {
+		t.Errorf("descriptors of the command: %q, without a guard %q (%v)", got, want, err)
+	}
+}
+
+// Other processes of the user cannot open what the guard has open.
+func TestGuardDeniesAccess(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may start a process of another user")
+	}
+	const nobody = 65534
+	g := start(t, func(cmd *exec.Cmd) { cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody} })
+	g.order(t, OrderKill, 0, nil)
+	if value := g.next(t, ReportKilling); value != 0 {
+		t.Errorf("report with %d", value)
+	}
+	out, err := exec.Command("setpriv", "--reuid", strconv.Itoa(nobody), "--regid", strconv.Itoa(nobody), "--clear-groups",
+		"ls", fmt.Sprintf("/proc/%d/fd", g.cmd.Process.Pid)).CombinedOutput()
+	if err == nil {
+		t.Errorf("its descriptors: %s", out)
+	}
+}
+
+// A second start is none, nor is a signal before the first.
+func TestOneCommandOnly(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderSignal, int64(syscall.SIGKILL), nil)
+	g.order(t, OrderStart, far(), shell("exec sleep 60"))
+	pid := g.next(t, ReportStarted)
+	g.order(t, OrderStart, far(), shell("exit 7"))
+	g.order(t, OrderKill, 0, nil)
+	if status := syscall.WaitStatus(g.next(t, ReportGone)); status.Signal() != syscall.SIGKILL {
+		t.Errorf("process %d ended with %v", pid, status)
+	}
+	g.ends(t)
+}
+
+func TestStoppedCommandEnds(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, far(), shell("kill -STOP $$"))
+	pid := int(g.next(t, ReportStarted))
+	await(t, "the command stops", func() bool { return state(pid) == "T" })
+	g.order(t, OrderSignal, int64(syscall.SIGTERM), nil)
+	if status := syscall.WaitStatus(g.next(t, ReportGone)); status.Signal() != syscall.SIGTERM {
+		t.Errorf("the command ended with %v", status)
+	}
+}
+
+// Whoever reads what the command writes, or writes to it, does not wait for the guard.
+func TestGuardLetsGo(t *testing.T) {
+	in, toCommand := pipe(t)
+	fromCommand, out := pipe(t)
+	errorsOf, errs := pipe(t)
+	g := start(t, func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs })
+	for _, theirs := range []*os.File{in, out, errs} {
+		theirs.Close()
+	}
+	g.order(t, OrderStart, far(), shell("exec sleep 60 <&- >&- 2>&-"))
+	g.next(t, ReportStarted)
+	for _, r := range []*os.File{fromCommand, errorsOf} {
+		_ = r.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if n, err := r.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("%d bytes, %v, want the end", n, err)
+		}
+	}
+	await(t, "nobody reads what is for the command", func() bool {
+		_, err := toCommand.WriteString("x")
+		return errors.Is(err, syscall.EPIPE)
+	})
+}
+
+// The last signal is for those that it has not reached: not for those of a command that
+// lives, and not for those that got it after the command's end.
+func TestSignalRest(t *testing.T) {
+	heard := t.TempDir() + "/heard"
+	worker := `for sig in USR1 USR2; do trap "echo $sig >>` + heard + `" $sig; done; echo up >>` + heard + `; while :; do sleep 0.01; done`
+	hears := func(want string) {
+		t.Helper()
+		got := ""
+		await(t, fmt.Sprintf("the worker hears %q", want), func() bool {
+			b, _ := os.ReadFile(heard)
+			got = string(b)
+			return len(got) >= len(want)
+		})
+		if got != want {
+			t.Fatalf("the worker heard %q, want %q", got, want)
+		}
+	}
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, far(), shell("setsid sh -c '"+worker+"' & exec sleep 60"))
+	g.next(t, ReportStarted)
+	hears("up\n")
+	g.order(t, OrderSignalRest, int64(syscall.SIGUSR1), nil)
+	g.order(t, OrderSignal, int64(syscall.SIGKILL), nil)
+	g.next(t, ReportEnded)
+	g.order(t, OrderSignalRest, int64(syscall.SIGUSR2), nil)
+	hears("up\nUSR2\n")
+	g.order(t, OrderSignal, int64(syscall.SIGUSR2), nil)
+	hears("up\nUSR2\nUSR2\n")
+	g.order(t, OrderSignalRest, int64(syscall.SIGUSR1), nil)
+	time.Sleep(50 * time.Millisecond) // a signal that comes would be heard
+	g.order(t, OrderSignal, int64(syscall.SIGUSR2), nil)
+	hears("up\nUSR2\nUSR2\nUSR2\n")
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
+}
+
+// A command that its terminal has stopped stops the elector with it, and no other does.
+func TestElectorStopsWithTheCommand(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		stop  syscall.Signal
+		group bool // the command is in the terminal's
+		stops bool
+		ends  syscall.Signal
+	}{
+		{"suspended, continued", syscall.SIGTSTP, true, true, syscall.SIGCONT},
+		{"reads, continued", syscall.SIGTTIN, true, true, syscall.SIGCONT},
+		{"writes, killed", syscall.SIGTTOU, true, true, syscall.SIGKILL},
+		{"stopped by hand", syscall.SIGSTOP, true, false, syscall.SIGKILL},
+		{"no terminal", syscall.SIGTSTP, false, false, syscall.SIGKILL},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			other := exec.Command("sleep", "60") // whose group the command joins
+			other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+			if err := other.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+			g := start(t, func(cmd *exec.Cmd) { // with a shell for its elector
+				self, err := os.Executable()
+				if err != nil {
+					t.Fatal(err)
+				}
+				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&-; wait"}
+				cmd.Env = append(os.Environ(), Settings...)
+			})
+			command := shell("exec sleep 60")
+			if test.group {
+				command.Group = other.Process.Pid
+			}
+			g.order(t, OrderStart, far(), command)
+			pid := int(g.next(t, ReportStarted))
+			await(t, "the command runs", func() bool { return state(pid) == "S" })
+			_ = syscall.Kill(pid, test.stop)
+			await(t, "the command stops", func() bool { return state(pid) == "T" })
+			elector := g.cmd.Process.Pid
+			if test.stops {
+				await(t, "the elector stops", func() bool { return state(elector) == "T" })
+			} else if time.Sleep(50 * time.Millisecond); state(elector) != "S" { // it would have been stopped by now
+				t.Error("the elector is not at work")
+			}
+			_ = syscall.Kill(pid, test.ends)
+			if test.ends == syscall.SIGCONT {
+				await(t, "the elector goes on", func() bool { return state(elector) == "S" })
+				g.order(t, OrderKill, 0, nil)
+			}
+			g.next(t, ReportGone)
+			await(t, "the elector goes on", func() bool { return strings.Contains("SZ", state(elector)) })
+		})
+	}
+}
