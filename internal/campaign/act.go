@@ -52,7 +52,7 @@ var errLateStart = errors.New("the command was not started: its lease had run ou
 func (r *run) act(a elect.Action) {
 	switch a.Kind {
 	case elect.Acquire:
-		if a.Fresh && r.requests > 0 { // the first one has its id, from which the jitter comes
+		if a.Fresh {
 			r.request.Holder = r.set.NewHolder()
 		}
 		r.choose(a.Tick)

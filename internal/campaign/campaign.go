@@ -102,7 +102,7 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 	r := &run{
 		set: set, store: store, process: process, observer: observer,
 		whole: ctx, ctx: work, state: elect.New(set.Settings), request: set.Request,
-		reported: make(chan report, 16), over: make(chan struct{}),
+		reported: make(chan report), over: make(chan struct{}),
 		cancel: func() {}, unlisten: func() {}, uncheck: func() {},
 	}
 	r.step(elect.Event{Kind: elect.Begin})

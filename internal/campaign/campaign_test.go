@@ -346,7 +346,8 @@ func (s slow) Observe(t Transition) {
 // What happens between the grant and the start counts: from stop-by on nothing is
 // started, also if kill-by lies ahead.
 func TestSlowStart(t *testing.T) {
-	for took, want := range map[time.Duration]elect.Outcome{21 * time.Second: elect.Exited, 22 * time.Second: elect.Expired} {
+	const stopBy = 21195 * time.Millisecond
+	for took, want := range map[time.Duration]elect.Outcome{stopBy - 1: elect.Exited, stopBy: elect.Expired} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.command = lasts(0, 0)

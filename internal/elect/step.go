@@ -73,7 +73,6 @@ func (m *machine) campaigning(e Event) {
 	switch e.Kind {
 	case Begin:
 		m.Began, m.WaitUntil = m.now, after(m.now, m.set.Wait)
-		m.Retired = true
 		m.attempt()
 	case Granted:
 		m.granted(e)

@@ -90,7 +90,7 @@ var table = []struct {
 	event Event
 	want  string
 }{
-	{nil, nil, event(Begin, 0), "Campaigning | begin | Campaigning | acquire anew"},
+	{nil, nil, event(Begin, 0), "Campaigning | begin | Campaigning | acquire"},
 
 	{nil, leading[:1], granted, "Campaigning | granted | Starting | start"},
 	{nil, leading[:1], event(Granted, 21.195), "Campaigning | granted | Releasing(unavailable) | release"},
@@ -116,7 +116,7 @@ var table = []struct {
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(KeyPaused, 0.2).remaining(3600), "Campaigning | paused | Done(ordered) | "},
 
 	{checked, nil, event(Begin, 0), "Campaigning | begin | Checking | check"},
-	{checked, leading[:1], event(MayLead, 0.01), "Checking | may lead | Campaigning | acquire anew"},
+	{checked, leading[:1], event(MayLead, 0.01), "Checking | may lead | Campaigning | acquire"},
 	{checked, leading[:1], event(MayNotLead, 0.01).because(unheard), "Checking | may not lead | Done(ineligible) | "},
 	{checkedFor(at(60)), leading[:1], event(MayNotLead, 0.01).because(unheard), "Checking | may not lead | Standby(ineligible) | "},
 	{checkedFor(at(60)), []Event{event(Begin, 0), event(MayNotLead, 0.01)}, event(Timer, 5.01), "Standby(ineligible) | timer | Checking(ineligible) | check"},
@@ -130,7 +130,7 @@ var table = []struct {
 	{checked, leading[:1], event(PassOn, 0.1).signal(10), "Checking | pass on 10 | Checking | "},
 
 	{yields(0), nil, event(Begin, 0), "Campaigning | begin | Yielding | "},
-	{yields(0), leading[:1], event(Timer, 2), "Yielding | timer | Campaigning | acquire anew"},
+	{yields(0), leading[:1], event(Timer, 2), "Yielding | timer | Campaigning | acquire"},
 	{yields(0), leading[:1], event(Timer, 1.9), "Yielding | timer | Yielding | "},
 	{yields(at(60)), leading[:1], event(Order, 1).signal(15), "Yielding | order 15 | Done(ordered) | "},
 	{yields(at(60)), yieldingStandby, event(Woke, 3), "Standby(denied) | woke | Yielding(denied) | pass"},

@@ -231,7 +231,8 @@ func TestStoppedCommandEnds(t *testing.T) {
 	}
 }
 
-// Whoever reads what the command writes, or writes to it, does not wait for the guard.
+// The command has its caller's standard files; whoever reads what it writes, or writes to
+// it, does not wait for the guard.
 func TestGuardLetsGo(t *testing.T) {
 	in, toCommand := pipe(t)
 	fromCommand, out := pipe(t)
@@ -240,12 +241,15 @@ func TestGuardLetsGo(t *testing.T) {
 	for _, theirs := range []*os.File{in, out, errs} {
 		theirs.Close()
 	}
-	g.order(t, OrderStart, far(), shell("exec sleep 60 <&- >&- 2>&-"))
+	g.order(t, OrderStart, far(), shell("read word; echo out $word; echo err $word >&2; exec sleep 60 <&- >&- 2>&-"))
 	g.next(t, ReportStarted)
-	for _, r := range []*os.File{fromCommand, errorsOf} {
+	if _, err := toCommand.WriteString("word\n"); err != nil {
+		t.Fatal(err)
+	}
+	for want, r := range map[string]*os.File{"out word\n": fromCommand, "err word\n": errorsOf} {
 		_ = r.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if n, err := r.Read(make([]byte, 1)); err != io.EOF {
-			t.Errorf("%d bytes, %v, want the end", n, err)
+		if got, err := io.ReadAll(r); err != nil || string(got) != want { // to the end, though the guard lives
+			t.Errorf("read %q (%v), want %q", got, err, want)
 		}
 	}
 	await(t, "nobody reads what is for the command", func() bool {
