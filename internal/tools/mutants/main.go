@@ -73,7 +73,7 @@ func mutate(judges []string, match string, sample int, seed uint64, known string
 	if err != nil {
 		return err
 	}
-	if !report(variants, verdicts, reasons, sample == 0) {
+	if !report(variants, verdicts, reasons, sample == 0, regexp.MustCompile(match)) {
 		return errSurvivors
 	}
 	return nil
@@ -98,7 +98,7 @@ func draw(p *source, match string, sample int, seed uint64) ([]variant, error) {
 }
 
 // report shows the reasons that have no survivor, and how many there are.
-func report(variants []variant, verdicts []verdict, reasons map[string]string, all bool) (ok bool) {
+func report(variants []variant, verdicts []verdict, reasons map[string]string, all bool, match *regexp.Regexp) (ok bool) {
 	count := map[verdict]int{}
 	unknown, seen := 0, map[string]bool{}
 	for i, v := range variants {
@@ -113,7 +113,7 @@ func report(variants []variant, verdicts []verdict, reasons map[string]string, a
 	}
 	ok = unknown == 0
 	for _, listed := range slices.Sorted(maps.Keys(reasons)) {
-		if all && strings.HasPrefix(listed, variants[0].dir+"/") && !seen[listed] {
+		if all && strings.HasPrefix(listed, variants[0].dir+"/") && match.MatchString(listed) && !seen[listed] {
 			fmt.Println("listed as a survivor, but caught or not made:", listed)
 			ok = false
 		}
