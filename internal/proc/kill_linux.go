@@ -53,34 +53,45 @@ const generations = 32
 // Kill sends SIGKILL to the children that spare does not name, and to the process
 // groups that they lead or that are the given one: no fork escapes from a signal
 // to a group. It returns those that it met. The caller must not reap meanwhile: until a
-// child is reaped, neither its id nor its group's is used again. What is to die
-// needs the processor for that, and gets it first; before the signal, it would fork
-// with it.
+// child is reaped, neither its id nor its group's is used again. The newest come first:
+// where processes fork and exit the older ones are zombies, and whoever lives forks on
+// while they are gone through. What is to die needs the processor for that, and gets it
+// first; before the signal, it would fork with it, and before those of the others, it would
+// keep this process from sending them.
 //
 // A tree that lives after so many rounds forks faster than its generations are
 // killed. Then all of it is stopped before each further round: a stopped process
 // counts for its user's process limit, while a dead one makes room for the next.
 func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all bool) {
 	pids, all := c.List()
-	for _, pid := range pids {
-		if !spare(pid) {
-			met = append(met, pid)
+	for i := len(pids) - 1; i >= 0; i-- {
+		if !spare(pids[i]) {
+			met = append(met, pids[i])
 		}
 	}
 	if c.rounds++; c.rounds > generations {
 		for _, pid := range met {
-			_ = syscall.Kill(pid, syscall.SIGSTOP)
-			stopBelow(pid)
+			if !Ended(pid) {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+				stopBelow(pid)
+			}
 		}
 	}
-	for _, pid := range met {
+	groups := make([]int, len(met)) // 0: the child alone
+	for i, pid := range met {
 		if g, err := syscall.Getpgid(pid); err == nil && (g == pid || g == group) {
+			groups[i] = g
 			_ = syscall.Kill(-g, syscall.SIGKILL)
-			hurry(syscall.PRIO_PGRP, g)
-			continue
+		} else {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended: then it is a zombie still
 		}
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended: then it is a zombie still
-		hurry(syscall.PRIO_PROCESS, pid)
+	}
+	for i, pid := range met {
+		if groups[i] != 0 {
+			hurry(syscall.PRIO_PGRP, groups[i])
+		} else {
+			hurry(syscall.PRIO_PROCESS, pid)
+		}
 	}
 	return met, all
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"runtime"
 	"syscall"
 	"unsafe"
 )
@@ -115,6 +116,21 @@ func ChildrenKnown() bool {
 // evenly, as far as this user may: root, as a rule. It does so with all threads: one that goes
 // before its siblings finds them still on their way to sleep, and the runtime starts others.
 func Hurry() { hurry(syscall.PRIO_PGRP, 0) }
+
+// HurryThread is Hurry for the calling goroutine alone, until back is called.
+func HurryThread() (back func()) {
+	runtime.LockOSThread()
+	before, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	if err != nil {
+		return runtime.UnlockOSThread
+	}
+	hurry(syscall.PRIO_PROCESS, 0)
+	return func() {
+		const least = 20 // the call returns how far it is from there
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, least-before)
+		runtime.UnlockOSThread()
+	}
+}
 
 func hurry(which, id int) {
 	const first = -20

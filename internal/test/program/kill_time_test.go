@@ -4,6 +4,7 @@ package program
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -63,7 +64,19 @@ func killTime(t *testing.T, command, victim string) time.Duration {
 		t.Fatal(err)
 	}
 	defer func() { _ = elector.Process.Kill(); _ = elector.Wait() }()
-	return untilClosed(t, fifo, func() int { return victimOf(t, elector, victim) })
+	guard := 0
+	took := untilClosed(t, fifo, func() int {
+		guard = victimOf(t, elector, "guard")
+		return victimOf(t, elector, victim)
+	})
+	// What is left of the tree are zombies, thousands of them: whoever has killed it reaps
+	// them. The next tree needs their ids, and nobody knows how soon process 1 would do it.
+	status(t, elector)
+	eventually(t, "the guard has ended", func() bool {
+		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guard)) // who has ended has none
+		return len(argv) == 0
+	})
+	return took
 }
 
 func victimOf(t *testing.T, elector *exec.Cmd, victim string) (pid int) {

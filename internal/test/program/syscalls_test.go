@@ -47,6 +47,7 @@ var failures = map[string][]string{
 	"ftruncate":         {"EIO"},
 	"getdents64":        {"ENOMEM"},
 	"getpeername":       {"ENOBUFS"},
+	"getpriority":       {"EPERM"},
 	"getsockname":       {"ENOBUFS"},
 	"getsockopt":        {"ENOBUFS"},
 	"inotify_add_watch": {"ENOSPC"},
@@ -356,8 +357,14 @@ func (r *lived) successor(candidate []string, dir string, over <-chan struct{}) 
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
-	next := exec.Command("leaderrun", append(candidate, "sh", "-c", survivors, "sh", "TREE="+dir)...)
+	// A lease of its own is as long as others': it is the one before that is to run out.
+	next := exec.Command("leaderrun", append(candidate, "--ttl="+ttl.String(), "sh", "-c", survivors, "sh", "TREE="+dir)...)
+	var stderr strings.Builder
+	next.Stderr = &stderr
 	out, err := next.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, &stderr)
+	}
 	if len(out) > 0 {
 		err = fmt.Errorf("its command was started beside %q", out)
 	}
