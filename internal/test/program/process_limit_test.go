@@ -25,14 +25,17 @@ const somebody = 54321
 // guardOf is the guard among the children of an elector, whose hooks are there, too.
 func guardOf(t *testing.T, elector int) int {
 	t.Helper()
-	children, _ := proc.ChildrenOf(elector)
-	for _, pid := range children {
-		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == guard.Name+"\n" {
-			return pid
+	found := 0
+	eventually(t, "a guard is among the children", func() bool { // the list may lack one while another is reaped
+		children, _ := proc.ChildrenOf(elector)
+		for _, pid := range children {
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == guard.Name+"\n" {
+				found = pid
+			}
 		}
-	}
-	t.Fatalf("no guard is among %v", children)
-	return 0
+		return found != 0
+	})
+	return found
 }
 
 // TestProcessLimit has the command use up the process limit of its user, and lets
