@@ -439,11 +439,15 @@ func (l life) happen(failcall *os.Process, dir string, over <-chan struct{}) {
 	if !until(func() bool { _, err := os.Stat(filepath.Join(dir, "report")); return err == nil }) {
 		return
 	}
-	for _, elector := range children(failcall.Pid) {
-		for _, guard := range children(elector) {
-			l.happens(elector, guard)
+	until(func() (found bool) { // the kernel's list may lack a child while another one ends
+		for _, elector := range children(failcall.Pid) {
+			for _, guard := range children(elector) {
+				l.happens(elector, guard)
+				found = true
+			}
 		}
-	}
+		return found
+	})
 }
 
 // children are those of a process, none when it has ended.
