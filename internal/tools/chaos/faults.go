@@ -70,7 +70,8 @@ func (w *worker) drawn(r *rand.Rand, of []kind) fault {
 	case "store-clock-ahead", "store-clock-back":
 		f.amount = between(w.ttl/30, 2*time.Hour)
 	}
-	if f.name == "store-rollback" || f.name == "store-empty" || f.name == "store-lag" {
+	switch f.name {
+	case "store-rollback", "store-empty", "store-lag", "store-lag-return":
 		f.amount = between(w.ttl/300, w.ttl/2)
 	}
 	f.everyone = everyone && strings.HasPrefix(f.name, "net-")

@@ -48,15 +48,15 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// Two trees are excused only where the leader was out of reach as well, and nothing
-// excuses a survivor or a round after which nobody led.
+// Two trees are excused only where the leader was out of reach as well, or at a server
+// that comes back before it is replaced, and nothing excuses a survivor or a round after which nobody led.
 func TestExcuses(t *testing.T) {
 	for _, of := range worlds {
 		w, store := drawing(t, of), of.name
 		for round := range 2000 {
 			faults, _ := w.draw(round)
 			w.expect(faults)
-			silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences })
+			silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences || f.name == "store-lag-return" })
 			if w.excuses[overlap] != "" && !silent {
 				t.Errorf("%s: two trees are excused by %v", store, faults)
 			}

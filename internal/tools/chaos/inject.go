@@ -226,15 +226,21 @@ func partition(_ context.Context, w *worker, _ fault) (func() error, error) {
 }
 
 // lag cuts the replicas off and, at the end, kills the server that they follow: one
-// of them takes its place with what it had. The other comes back after a while.
-func lag(ctx context.Context, w *worker, f fault) (func() error, error) {
-	set := w.server.(*sentinels)
-	return func() error {
-		w.forgets(f)
-		if err := set.kill(); err != nil {
-			return err
-		}
-		pause(ctx, f.amount)
-		return set.start()
-	}, set.cutOff()
+// of them takes its place with what it had. The other comes back after a while, which
+// may be before it is replaced unless that is awaited.
+func lag(replaced bool) injector {
+	return func(ctx context.Context, w *worker, f fault) (func() error, error) {
+		set := w.server.(*sentinels)
+		return func() error {
+			w.forgets(f)
+			if err := set.kill(); err != nil {
+				return err
+			}
+			if replaced {
+				set.replaced(ctx)
+			}
+			pause(ctx, f.amount)
+			return set.start()
+		}, set.cutOff()
+	}
 }

@@ -73,6 +73,10 @@ var (
 		"who is out of reach: both run until the holder's own clock ends its lease, at most for a TTL"}
 )
 
+// twoServers is what sentinels cannot prevent.
+var twoServers = excuse{of: overlap, why: "a server that comes back before it is replaced takes renewals until a sentinel " +
+	"tells it otherwise, and the one that takes its place calls a holder who listens there"}
+
 var kinds = []kind{
 	{name: "leader-leaves", on: processes, inject: onLeader(term, nothing)},
 	{name: "elector-kill", on: processes, inject: onLeader(kill, nothing)},
@@ -92,7 +96,8 @@ var kinds = []kind{
 	{name: "net-dark", on: network, inject: goDark, silences: true, dark: true, settles: true},
 	{name: "store-kill", on: store, inject: killStore},
 	{name: "store-stop", on: store, inject: stopStore},
-	{name: "store-lag", on: store, needs: replicas, inject: lag, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-lag", on: store, needs: replicas, inject: lag(true), settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-lag-return", on: store, needs: replicas, inject: lag(false), settles: true, excuses: []excuse{denied, twoServers}},
 	{name: "store-full", on: store, needs: connections, inject: fillStore, kept: true},
 	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
 	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},

@@ -159,9 +159,14 @@ func (s *sentinels) follows() bool {
 	return true
 }
 
-// leading is the server that leads, as a sentinel has it.
+// leading is the server that leads, as the first sentinel has it.
 func (s *sentinels) leading() (*redisNode, error) {
 	addr, _, _ := strings.Cut(s.addrs, ",")
+	return s.named(addr)
+}
+
+// named is the server that leads, as this sentinel has it.
+func (s *sentinels) named(addr string) (*redisNode, error) {
 	out, err := redisCLI(addr, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)
 	if err != nil {
 		return nil, err
@@ -194,6 +199,22 @@ func (s *sentinels) kill() error {
 		return err
 	}
 	return s.failed.kill()
+}
+
+// replaced waits until all sentinels name another server than the one that failed, if
+// they do: they choose no replica that was cut off for long.
+func (s *sentinels) replaced(ctx context.Context) {
+	const failover = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, failover)
+	defer cancel()
+	_ = await(ctx, "another server that leads", func() bool {
+		for addr := range strings.SplitSeq(s.addrs, ",") {
+			if now, err := s.named(addr); err != nil || now == s.failed {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // start starts again what was killed, and returns when it follows.

@@ -114,7 +114,7 @@ func (t trial) run(j judge, mistake int, limit time.Duration) (out []byte, err e
 	if err := os.Link(j.program, program); err != nil {
 		return nil, err
 	}
-	defer os.Remove(program)
+	defer func() { _ = os.Remove(program) }()
 	words := []string{program, "-test.failfast", "-test.run", j.tests}
 	if t.alone {
 		// The shell is the first process, which some tests must not be.
