@@ -349,3 +349,18 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 		})
 	}
 }
+
+// A guard that has reaped somebody sleeps until the next death, and takes orders.
+func TestGuardSleepsBetweenDeaths(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, far(), shell("(true &); exec sleep 60"))
+	g.next(t, ReportStarted)
+	time.Sleep(time.Second) // in which one that does not sleep fills its pipes
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
+	g.ends(t)
+	_ = g.cmd.Wait()
+	if used := g.cmd.ProcessState.UserTime() + g.cmd.ProcessState.SystemTime(); used > 500*time.Millisecond {
+		t.Errorf("it used %s of the processor in a second", used)
+	}
+}
