@@ -196,7 +196,7 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	}
 	g.command, g.pid, g.killBy = c, pid, killBy
 	g.report(ReportStarted, int64(pid))
-	tell(g.watch)
+	notify(g.watch)
 	// After the fork, or the command would inherit it.
 	proc.Hurry()
 	proc.Mute(0, 1, 2) // or the reader of the command's output would wait for the guard
@@ -217,18 +217,18 @@ func (g *guard) watchChildren() error {
 	}
 	g.died, g.watch = died[0], watch[1]
 	go func() {
-		tell(died[1])
+		notify(died[1])
 		for readFull(watch[0], make([]byte, 1)) {
 			proc.WaitChild()
-			tell(died[1])
+			notify(died[1])
 		}
 	}()
 	readFull(g.died, make([]byte, 1))
 	return nil
 }
 
-// tell writes to a pipe until it takes it: without the word nobody would ever reap.
-func tell(fd int) {
+// notify writes to a pipe until it takes it: without that nobody would ever reap.
+func notify(fd int) {
 	for !written(fd, []byte{0}) {
 		proc.Sleep(millisecond)
 	}
@@ -241,7 +241,7 @@ func (g *guard) reap() (gone bool) {
 	if _, gone := g.collect(); gone {
 		return true
 	}
-	tell(g.watch)
+	notify(g.watch)
 	return false
 }
 

@@ -231,8 +231,8 @@ func TestStoppedCommandEnds(t *testing.T) {
 	}
 }
 
-// The command has its caller's standard files; whoever reads what it writes, or writes to
-// it, does not wait for the guard.
+// The command has its caller's standard files. A process that reads its output, or writes
+// its input, does not wait for the guard.
 func TestGuardLetsGo(t *testing.T) {
 	in, toCommand := pipe(t)
 	fromCommand, out := pipe(t)

@@ -73,10 +73,7 @@ func TestReadInParts(t *testing.T) {
 }
 
 func TestEndOfThePipe(t *testing.T) {
-	var ends [2]int
-	if err := syscall.Pipe(ends[:]); err != nil {
-		t.Fatal(err)
-	}
+	ends := newPipe(t)
 	defer syscall.Close(ends[0])
 	written(ends[1], []byte("cut o"))
 	syscall.Close(ends[1])
@@ -86,10 +83,7 @@ func TestEndOfThePipe(t *testing.T) {
 }
 
 func TestFullPipe(t *testing.T) {
-	var ends [2]int
-	if err := syscall.Pipe(ends[:]); err != nil {
-		t.Fatal(err)
-	}
+	ends := newPipe(t)
 	defer syscall.Close(ends[0])
 	defer syscall.Close(ends[1])
 	_ = syscall.SetNonblock(ends[1], true)
@@ -119,4 +113,12 @@ func FuzzDecodeCommand(f *testing.F) {
 			t.Errorf("%+v became %+v", c, again)
 		}
 	})
+}
+
+func newPipe(t *testing.T) (ends [2]int) {
+	t.Helper()
+	if err := syscall.Pipe(ends[:]); err != nil {
+		t.Fatal(err)
+	}
+	return ends
 }

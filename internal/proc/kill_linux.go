@@ -54,7 +54,7 @@ const generations = 32
 // groups that they lead or that are the given one: no fork escapes from a signal
 // to a group. It returns those that it met. The caller must not reap meanwhile: until a
 // child is reaped, neither its id nor its group's is used again. The newest come first:
-// where processes fork and exit the older ones are zombies, and whoever lives forks on
+// where processes fork and exit the older ones are zombies, and those that live fork on
 // while they are gone through. What is to die needs the processor for that, and gets it
 // first; before the signal, it would fork with it, and before those of the others, it would
 // keep this process from sending them.

@@ -122,7 +122,7 @@ func TestKillReachesGroups(t *testing.T) {
 	}
 }
 
-// A thread goes first only until it is told to go back.
+// A thread goes first only until back is called.
 func TestHurryThread(t *testing.T) {
 	nice := func() int {
 		got, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)

@@ -29,7 +29,7 @@ func TestErrorsOfATable(t *testing.T) {
 	}
 }
 
-// What the server says is told as it stands, and what it means for the table before it.
+// The message has what it means for the table, and then the words of the server unchanged.
 func TestErrorsOfAServer(t *testing.T) {
 	denied := errors.New("denied")
 	for name, c := range map[string]struct {

@@ -52,9 +52,10 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 	return "", noAnswer("sentinel", addr, "a sentinel")
 }
 
-// confirm asks a sentinel whether a server that granted a lease is still the one,
-// unless one was asked since they had said so times: a server that was replaced goes
-// on granting until it is told, a second or two after it can be reached again.
+// confirm asks a sentinel whether the server that has granted a lease is still the one.
+// times is how often servers had been named before the request (see named): if one was
+// named since, nobody is asked. A server that was replaced grants leases until a sentinel
+// makes it a replica, a second or two after it can be reached again.
 func (s *servers) confirm(ctx context.Context, key string, times int) *lease.StoreError {
 	said, granting := s.named(key)
 	if s.kind != sentinel || said != times {

@@ -378,8 +378,8 @@ func TestSentinelNamedAsServer(t *testing.T) {
 	networktest.WantError(t, networktest.Refused(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
 }
 
-// A server that was replaced and has not been told goes on granting. Who is connected
-// to it asks a sentinel before it believes that.
+// A server that was replaced, and is not a replica yet, grants leases. A candidate that is
+// connected to it asks a sentinel before it believes that.
 func TestReplacedServerGrantsNothing(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 1, script.Servers{})

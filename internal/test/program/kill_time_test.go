@@ -69,7 +69,7 @@ func killTime(t *testing.T, command, victim string) time.Duration {
 		guard = victimOf(t, elector, "guard")
 		return victimOf(t, elector, victim)
 	})
-	// What is left of the tree are zombies, thousands of them: whoever has killed it reaps
+	// What is left of the tree are zombies, thousands of them: the process that has killed it reaps
 	// them. The next tree needs their ids, and nobody knows how soon process 1 would do it.
 	status(t, elector)
 	eventually(t, "the guard has ended", func() bool {

@@ -71,11 +71,10 @@ var (
 	// uncalled is the price of a settling that is shorter than a TTL.
 	uncalled = excuse{of: overlap, silent: true, why: "a candidate that knows nothing waits for the holder to be called, " +
 		"who is out of reach: both run until the holder's own clock ends its lease, at most for a TTL"}
+	// twoServers is what sentinels cannot prevent.
+	twoServers = excuse{of: overlap, why: "a server that comes back before it is replaced takes its holder's renewals until a sentinel " +
+		"makes it a replica, and the one that takes its place cannot call a holder that listens there"}
 )
-
-// twoServers is what sentinels cannot prevent.
-var twoServers = excuse{of: overlap, why: "a server that comes back before it is replaced takes renewals until a sentinel " +
-	"tells it otherwise, and the one that takes its place calls a holder who listens there"}
 
 var kinds = []kind{
 	{name: "leader-leaves", on: processes, inject: onLeader(term, nothing)},
