@@ -17,7 +17,14 @@ func asleep(t *testing.T, b backend, s *Store, kind string, call func() error) <
 	t.Helper()
 	over := make(chan error, 1)
 	go func() { over <- call() }()
-	awaits(t, "session that sleeps", func() bool { return b.waits(t, s.channel(kind, "k")) })
+	awaits(t, "session that sleeps", func() bool {
+		select {
+		case err := <-over:
+			t.Fatalf("%s: it ended: %v", kind, err)
+		default:
+		}
+		return b.waits(t, s.channel(kind, "k"))
+	})
 	return over
 }
 
@@ -72,16 +79,19 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	grant(t, b.open(t), request("k"))
-	for kind, call := range map[string]func(s *Store) error{
-		wakeKind: func(s *Store) error { return s.Wait(bounded(t), "k", time.Minute) },
-		callKind: func(s *Store) error { return s.Listen(bounded(t), "k") },
+	for _, c := range []struct {
+		kind string
+		call func(s *Store) error
+	}{ // in this order: the wait at the end may keep the first lock of those who wait
+		{wakeKind, func(s *Store) error { return s.Wait(bounded(t), "k", time.Minute) }},
+		{callKind, func(s *Store) error { return s.Listen(bounded(t), "k") }},
 	} {
 		s := b.open(t)
-		over := asleep(t, b, s, kind, func() error { return call(s) })
-		b.do(t, "KILL IS_USED_LOCK('"+s.channel(kind, "k")+"0')")
+		over := asleep(t, b, s, c.kind, func() error { return c.call(s) })
+		b.do(t, "KILL IS_USED_LOCK('"+s.channel(c.kind, "k")+"0')")
 		var failure *lease.StoreError
 		if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent {
-			t.Errorf("%s: %v", kind, err)
+			t.Errorf("%s: %v", c.kind, err)
 		}
 		if err := s.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
 			t.Errorf("the next wait: %v", err)
