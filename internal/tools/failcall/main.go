@@ -313,15 +313,32 @@ func (t *tracer) born(parent, event int) {
 	}
 }
 
-// orphans takes those for guards whose parent was killed before it could report them.
+// orphans finds out who those are whose parent was killed before it could report them: a
+// guard, when the elector has gone, and the command, when the guard has and the elector has
+// adopted it. Up to its exec a process has its parent's argv, so the elector's own child,
+// of which the report is still to come, has the elector's.
 func (t *tracer) orphans() {
 	for tid := range t.early {
-		if field(tid, "Tgid") == tid && t.threads[field(tid, "PPid")] == nil {
+		parent := t.threads[field(tid, "PPid")]
+		switch {
+		case field(tid, "Tgid") != tid, parent != nil && parent.role != elector:
+			continue
+		case parent == nil:
 			t.threads[tid] = &thread{role: guard}
-			delete(t.early, tid)
-			_ = ptrace(unix.PTRACE_CONT, tid, 0)
+		case argv(tid) != argv(t.first):
+			t.threads[tid] = &thread{role: command}
+		default:
+			continue
 		}
+		delete(t.early, tid)
+		_ = ptrace(unix.PTRACE_CONT, tid, 0)
 	}
+}
+
+// argv is what a process was started with, "" when it is gone.
+func argv(pid int) string {
+	words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return string(words)
 }
 
 // begins is at the beginning of a system call.
