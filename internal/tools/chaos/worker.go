@@ -278,7 +278,8 @@ func (w *worker) round(ctx context.Context, n int) error {
 	for _, f := range faults {
 		texts = append(texts, f.String())
 	}
-	fmt.Printf("round %4d  %5.1f s  %s, %3.0f ms after the last fault: %s\n", n, (clock() - begin).Seconds(), kept, ms(again), strings.Join(texts, "; "))
+	fmt.Printf("%s worker%d round %4d  %5.1f s  %s, %3.0f ms after the last fault: %s\n",
+		time.Now().Format(time.TimeOnly), w.number, n, (clock() - begin).Seconds(), kept, ms(again), strings.Join(texts, "; "))
 	return nil
 }
 
