@@ -167,9 +167,10 @@ func (m *machine) broken() {
 
 // signalled stops the command when that is what the signal means, and passes it
 // on otherwise. A second order ends the grace. What the command has received
-// from the terminal is its own affair, as if it had been run directly.
+// from the terminal is its own affair, as if it had been run directly. It may have
+// received it before its start is reported: so nothing is passed on then.
 func (m *machine) signalled(e Event) {
-	if e.FromTerminal && m.Ran && !m.Ended {
+	if e.FromTerminal && !m.Ended && (m.Ran || e.Kind == PassOn) {
 		return
 	}
 	if e.Kind == PassOn {

@@ -34,7 +34,7 @@ func TestSignalsAtEveryState(t *testing.T) {
 			"Done(ordered) | pass", "Done(ordered) | pass", "Done(ordered) | pass", "Done(ordered) | pass", "Standby(denied) | ",
 		}},
 		{"starting", leading[:2], Event{}, [5]string{
-			"Stopping(ordered) | signal 15", "Stopping(ordered) | signal 2", "Starting | signal 1", "Starting | signal 3", "Starting | signal 10",
+			"Stopping(ordered) | signal 15", "Stopping(ordered) | signal 2", "Starting | signal 1", "Starting | ", "Starting | signal 10",
 		}},
 		{"leading", leading, Event{}, [5]string{
 			"Stopping(ordered) | signal 15", "Leading | ", "Leading | signal 1", "Leading | ", "Leading | signal 10",

@@ -211,6 +211,7 @@ var table = []struct {
 	{nil, leading, event(Order, 5).signal(2).terminal(), "Leading | terminal's order 2 | Leading | "},
 	{nil, leading, event(PassOn, 5).signal(3).terminal(), "Leading | terminal's pass on 3 | Leading | "},
 	{nil, leading[:2], event(Order, 0.015).signal(2).terminal(), "Starting | terminal's order 2 | Stopping(ordered) | signal 2"},
+	{nil, leading[:2], event(PassOn, 0.015).signal(20).terminal(), "Starting | terminal's pass on 20 | Starting | "},
 	{waits(at(60)), standby, event(Order, 3).signal(2).terminal(), "Standby(denied) | terminal's order 2 | Done(ordered) | pass"},
 	{maxRuntime, leading, event(Timer, 3.02), "Leading | timer | Stopping(max-runtime) | signal 15"},
 	{nil, leading, event(CommandEnded, 5).exit(3), "Leading | command ended 3 | Leading | "},
