@@ -87,6 +87,8 @@ type guard struct {
 	killing         bool
 	elector         int
 	stopped         bool // the elector was, with the command
+	halted          bool // the command is stopped, as far as is known
+	halts           int  // how often that has changed
 	rounds          int
 }
 
@@ -155,6 +157,9 @@ func (g *guard) order() (done bool) {
 			g.alarm.Set(value)
 		}
 	case OrderSignal:
+		if value == int64(syscall.SIGCONT) && g.command.Group != 0 && !g.ended {
+			return g.goOn()
+		}
 		g.signal(syscall.Signal(value), g.send)
 	case OrderSignalRest:
 		if g.ended && !g.restSignalled {
@@ -252,6 +257,7 @@ func (g *guard) collect() (died int, gone bool) {
 		switch {
 		case pid != g.pid:
 		case status.Stopped(), status.Continued():
+			g.halted, g.halts = status.Stopped(), g.halts+1
 			g.stopElector(status)
 		default:
 			g.ended, g.status = true, status
@@ -328,6 +334,18 @@ func (g *guard) signalCommand(sig syscall.Signal) {
 		}
 	}
 	_ = syscall.Kill(g.pid, sig)
+}
+
+// goOn passes a SIGCONT on at a terminal, and reports whether nobody is left. A shell
+// continues the whole group of a job: the elector's order comes later than that, perhaps
+// when the terminal has stopped the command once more. So it holds for the stop that was
+// known before, and for none if the command has gone on since.
+func (g *guard) goOn() (gone bool) {
+	before := g.halts
+	if _, gone = g.collect(); !gone && g.halted && g.halts == before {
+		g.signalCommand(syscall.SIGCONT)
+	}
+	return gone
 }
 
 const millisecond = 1_000_000

@@ -294,6 +294,18 @@ func TestSignalRest(t *testing.T) {
 	g.next(t, ReportGone)
 }
 
+// underShell has a guard start with a shell for its elector.
+func underShell(t *testing.T) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&-; wait"}
+		cmd.Env = append(os.Environ(), Settings...)
+	}
+}
+
 // A command that its terminal has stopped stops the elector with it, and no other does.
 func TestElectorStopsWithTheCommand(t *testing.T) {
 	for _, test := range []struct {
@@ -316,14 +328,7 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
-			g := start(t, func(cmd *exec.Cmd) { // with a shell for its elector
-				self, err := os.Executable()
-				if err != nil {
-					t.Fatal(err)
-				}
-				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&-; wait"}
-				cmd.Env = append(os.Environ(), Settings...)
-			})
+			g := start(t, underShell(t))
 			command := shell("exec sleep 60")
 			if test.group {
 				command.Group = other.Process.Pid
@@ -348,6 +353,57 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 			await(t, "the elector goes on", func() bool { return strings.Contains("SZ", state(elector)) })
 		})
 	}
+}
+
+// A shell continues the whole group of a job. The elector's SIGCONT that comes late does
+// not undo the next stop; one that was for leaderrun alone continues the command.
+func TestContinueAtATerminal(t *testing.T) {
+	other := exec.Command("sleep", "60") // whose group the command joins
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	g := start(t, underShell(t))
+	elector := g.cmd.Process.Pid
+	command := shell("exec sleep 60")
+	command.Group = other.Process.Pid
+	g.order(t, OrderStart, far(), command)
+	pid := int(g.next(t, ReportStarted))
+	guards, _ := proc.ChildrenOf(elector)
+	is := func(pid int, want string) {
+		t.Helper()
+		await(t, "state "+want, func() bool { return state(pid) == want })
+	}
+	send := func(pid int, sig syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(pid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is(pid, "S")
+	send(pid, syscall.SIGTSTP)
+	is(elector, "T")
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	is(pid, "S")
+	is(elector, "S")
+
+	send(pid, syscall.SIGTSTP)
+	is(elector, "T")
+	send(guards[0], syscall.SIGSTOP) // a busy machine: the guard is late
+	is(guards[0], "T")
+	for _, job := range []int{pid, elector} {
+		send(job, syscall.SIGCONT)
+		is(job, "S")
+	}
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	send(pid, syscall.SIGTSTP)
+	is(pid, "T")
+	send(guards[0], syscall.SIGCONT)
+	is(elector, "T")
+	is(pid, "T")
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
 }
 
 // A guard that has reaped somebody sleeps until the next death, and takes orders.
