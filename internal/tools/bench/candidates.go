@@ -15,12 +15,17 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
+
+// store is one that a candidate is woken and called by.
+type store interface {
+	lease.Store
+	lease.Pinger
+}
 
 // candidates are campaigns in this process for one key, through one store.
 type candidates struct {
-	store  *redis.Store
+	store  store
 	key    string
 	ttl    time.Duration
 	orders chan campaign.Received
@@ -35,6 +40,7 @@ type candidates struct {
 // first wait of each are its arrival and do not count.
 type calls struct {
 	acquire, wait, renew atomic.Int64
+	waiting              atomic.Int64 // at this instant
 
 	mu      sync.Mutex
 	renewed map[string]time.Duration // by key, when the last renewal was answered
@@ -62,7 +68,7 @@ func (b *bench) newCandidates(key string, ttl time.Duration) (*candidates, error
 // join adds a candidate that stands by for as long as it takes.
 func (c *candidates) join(command *command) { c.joinFor(c.key, c.store, command) }
 
-func (c *candidates) joinFor(key string, store *redis.Store, command *command) {
+func (c *candidates) joinFor(key string, store store, command *command) {
 	c.running.Go(func() {
 		result := campaign.Run(context.Background(), campaign.Settings{
 			Settings: elect.Settings{
@@ -73,7 +79,7 @@ func (c *candidates) joinFor(key string, store *redis.Store, command *command) {
 			Request:   lease.Request{Key: key, TTL: c.ttl, Meta: "{}"},
 			NewHolder: newHolder,
 			Signals:   c.orders,
-		}, &counted{Store: store, calls: c.calls}, command, ignore{})
+		}, &counted{store: store, calls: c.calls}, command, ignore{})
 		if result.Outcome != elect.Exited && result.Outcome != elect.Ordered {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -146,7 +152,7 @@ func (ignore) Observe(campaign.Transition) {}
 
 // counted is the store as one candidate has it.
 type counted struct {
-	*redis.Store
+	store
 	calls         *calls
 	asked, waited atomic.Bool
 }
@@ -155,20 +161,22 @@ func (s *counted) Acquire(ctx context.Context, r lease.Request) (lease.Lease, er
 	if s.asked.Swap(true) {
 		s.calls.acquire.Add(1)
 	}
-	return s.Store.Acquire(ctx, r)
+	return s.store.Acquire(ctx, r)
 }
 
 func (s *counted) Wait(ctx context.Context, key string, atMost time.Duration) error {
 	if s.waited.Swap(true) {
 		s.calls.wait.Add(1)
 	}
-	return s.Store.Wait(ctx, key, atMost)
+	s.calls.waiting.Add(1)
+	defer s.calls.waiting.Add(-1)
+	return s.store.Wait(ctx, key, atMost)
 }
 
 func (s *counted) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	s.calls.renew.Add(1)
 	begin := clock()
-	l, err := s.Store.Renew(ctx, l)
+	l, err := s.store.Renew(ctx, l)
 	if err == nil {
 		s.calls.noteRenewal(l.Key, clock()-begin)
 	}

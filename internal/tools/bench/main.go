@@ -38,12 +38,13 @@ var sections = []section{
 	{"crash", "elector and guard of the holder are killed at once", crash},
 	{"crowd", "candidates that all come at one instant", crowd},
 	{"host", "many leaderruns on one host", host},
-	{"scale", "many keys on one server, in this process", scale},
+	{"scale", "many keys on one Redis, in this process", scale},
+	{"scale-postgres", "the same on one Postgres", scalePostgres},
 }
 
 func main() {
 	rounds := flag.Int("rounds", 200, "runs of each variant, and hand-overs to time")
-	keys := flag.Int("keys", 10_000, "keys of section scale, with three candidates each")
+	keys := flag.Int("keys", 10_000, "keys of section scale, with three candidates each; 312 at most on Postgres")
 	only := flag.String("only", "", "sections to run, separated by commas: "+strings.Join(names(), ", "))
 	flag.Parse()
 	if err := run(*rounds, *keys, *only); err != nil {

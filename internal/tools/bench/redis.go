@@ -59,10 +59,8 @@ func (s *server) stop() { _ = s.process.Process.Kill(); _ = s.process.Wait() }
 func (s *server) url() string { return "redis://" + net.JoinHostPort(s.host, s.port) }
 
 // open returns a store as the program has it.
-func (s *server) open() (*redis.Store, error) { return s.openAt(s.host) }
-
-func (s *server) openAt(host string) (*redis.Store, error) {
-	return redis.New(redis.Options{URL: "redis://" + net.JoinHostPort(host, s.port), Prefix: "leaderrun"})
+func (s *server) open() (*redis.Store, error) {
+	return redis.New(redis.Options{URL: s.url(), Prefix: "leaderrun"})
 }
 
 // info is the answer to the server's command INFO.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/store/redis"
+	"github.com/leaderrun/leaderrun/internal/campaign"
 )
 
 const (
@@ -21,28 +21,61 @@ const (
 	longWait = 2 * time.Minute
 )
 
+// keeper is a server of many keys.
+type keeper interface {
+	open(host string) (store, error)
+	// costs are what it has spent so far, each with its unit.
+	costs() ([]cost, error)
+	restart() error
+	stop()
+}
+
+type cost struct {
+	unit  string
+	spent float64
+}
+
 // scale has many keys with three candidates each on one server, each candidate with
 // connections of its own: what a lease costs the server, how long renewals take, and
 // what becomes of the leases when the server is started again.
 func scale(b *bench) error {
+	return onScale(b, b.keys, func(hosts []string, connections int) (keeper, error) {
+		s, err := startRedis(b.dir, slices.Concat([]string{"--appendonly", "yes", "--maxclients", fmt.Sprint(connections), "--bind"}, hosts)...)
+		return redisKeeper{s}, err
+	})
+}
+
+// mostBackends is how many processes a Postgres may have here, one for each connection.
+const mostBackends = 2500
+
+// scalePostgres is the same on Postgres, with as many keys as it has connections for.
+func scalePostgres(b *bench) error {
+	keys := min(b.keys, mostBackends/(perKey+1)/2)
+	return onScale(b, keys, func(hosts []string, _ int) (keeper, error) {
+		return startPostgres(b.dir, hosts, mostBackends)
+	})
+}
+
+func onScale(b *bench, keys int, start func(hosts []string, connections int) (keeper, error)) error {
 	// Two connections of a holder, one of a standby, at both ends; and as much again when
 	// they are opened anew.
-	files := uint64(b.keys*(perKey+1)*2 + 1000)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: files, Max: files}); err != nil {
+	files := keys*(perKey+1)*2 + 1000
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(files), Max: uint64(files)}); err != nil {
 		return fmt.Errorf("%d open files: %w", files, err)
 	}
 	// An address for each candidate of a key: from one to another there are 28,000 ports.
 	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"}
-	server, err := startRedis(b.dir, slices.Concat([]string{"--appendonly", "yes", "--maxclients", fmt.Sprint(files), "--bind"}, hosts)...)
+	server, err := start(hosts, files)
 	if err != nil {
 		return err
 	}
-	defer func() { server.stop() }()
-	c, err := b.newCandidates("", scaleTTL)
+	defer server.stop()
+	first, err := server.open(hosts[0])
 	if err != nil {
 		return err
 	}
-	s := &crowdOfKeys{candidates: c, server: server, keys: b.keys, letGo: make(chan time.Time)}
+	c := &candidates{store: first, ttl: scaleTTL, orders: make(chan campaign.Received), calls: &calls{}}
+	s := &crowdOfKeys{candidates: c, server: server, keys: keys, letGo: make(chan time.Time)}
 	err = s.arrive(hosts)
 	if err == nil {
 		err = s.steady()
@@ -57,11 +90,11 @@ func scale(b *bench) error {
 // crowdOfKeys are the candidates of many keys.
 type crowdOfKeys struct {
 	*candidates
-	server *server
+	server keeper
 	keys   int
 	letGo  chan time.Time
 	starts atomic.Int64
-	stores []*redis.Store
+	stores []store
 }
 
 // arrive returns when one candidate of each key leads and the others stand by.
@@ -71,7 +104,7 @@ func (s *crowdOfKeys) arrive(hosts []string) error {
 		var coming sync.WaitGroup
 		places := make(chan struct{}, arrivals)
 		for n := range s.keys {
-			store, err := s.server.openAt(host)
+			store, err := s.server.open(host)
 			if err != nil {
 				return err
 			}
@@ -99,8 +132,7 @@ func (s *crowdOfKeys) arrive(hosts []string) error {
 		}
 	}
 	err := awaitFor(longWait, "the standbys", func() (bool, error) {
-		i, err := s.server.info()
-		return int(i.number("blocked_clients:")) >= perKey*s.keys, err
+		return int(s.calls.waiting.Load()) >= (perKey-1)*s.keys, nil
 	})
 	fmt.Printf("  %d keys with %d candidates each: all lead or stand by after %.1f s\n", s.keys, perKey, (clock() - begin).Seconds())
 	return err
@@ -109,7 +141,7 @@ func (s *crowdOfKeys) arrive(hosts []string) error {
 // steady measures while nothing happens.
 func (s *crowdOfKeys) steady() error {
 	const ttls = 2
-	before, err := s.server.info()
+	before, err := s.server.costs()
 	if err != nil {
 		return err
 	}
@@ -117,29 +149,25 @@ func (s *crowdOfKeys) steady() error {
 	s.calls.took = nil
 	s.calls.mu.Unlock()
 	time.Sleep(ttls * scaleTTL)
-	after, err := s.server.info()
+	after, err := s.server.costs()
 	if err != nil {
 		return err
 	}
-	per := func(field string) float64 { return (after.number(field) - before.number(field)) / float64(s.keys*ttls) }
 	s.calls.mu.Lock()
 	took := slices.Clone(s.calls.took)
 	s.calls.mu.Unlock()
-	fmt.Printf("  per lease and TTL of %s, its standbys included: %.1f commands, %.1f kB in, %.1f kB out, %.0f µs of the server's processor; %.0f MB of its memory\n",
-		scaleTTL, per("total_commands_processed:"), per("total_net_input_bytes:")/1000, per("total_net_output_bytes:")/1000,
-		(after.cpu()-before.cpu())*1e6/float64(s.keys*ttls), after.number("used_memory_rss:")/1e6)
-	fmt.Printf("  %d renewals, ms   %s   99.9 %% within %.1f\n", len(took), summary(took), at(took, 0.999))
+	fmt.Printf("  per lease and TTL of %s, its standbys included:", scaleTTL)
+	for i, c := range after {
+		fmt.Printf("  %.1f %s", (c.spent-before[i].spent)/float64(s.keys*ttls), c.unit)
+	}
+	fmt.Printf("\n  %d renewals, ms   %s   99.9 %% within %.1f\n", len(took), summary(took), at(took, 0.999))
 	return nil
 }
 
 // restart ends the server in good order and starts it again.
 func (s *crowdOfKeys) restart() error {
 	begin := clock()
-	if err := s.server.process.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	_ = s.server.process.Wait()
-	if err := s.server.start(); err != nil {
+	if err := s.server.restart(); err != nil {
 		return err
 	}
 	back := clock()
