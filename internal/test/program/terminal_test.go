@@ -118,7 +118,8 @@ func TestTerminal(t *testing.T) {
 				_ = syscall.Kill(command, syscall.SIGTSTP)
 				_ = syscall.Kill(command, syscall.SIGCONT)
 			}
-			_ = syscall.Kill(command, syscall.SIGKILL)                    // which the guard reports to an elector that runs
+			_ = syscall.Kill(command, syscall.SIGKILL) // which the guard reports to an elector that runs
+			eventually(s.t, "leaderrun goes on", func() bool { return stateOf(elector) != "T" })
 			s.enter(fmt.Sprintf("wait -f %d; echo status $?\n", elector)) // -f: a wait alone also ends at a stop
 			s.expect(`status 137\r\n`)
 		},
