@@ -178,7 +178,7 @@ const (
 // counting is a command that counts what it receives, and ends with 3 at USR1. A bash that
 // waits for a program of its own loses an INT now and then.
 const counting = `perl -e '$| = 1; $SIG{INT} = sub { print "INT ", ++$int, "\n" }; $SIG{QUIT} = sub { print "QUIT ", ++$quit, "\n" };
-	$SIG{USR1} = sub { print "$int and $quit\n"; exit 3 }; print "up\n"; select undef, undef, undef, 60 while 1'`
+	$SIG{USR1} = sub { print "$int and $quit\n"; exit 3 }; print "up\n"; select undef, undef, undef, 0.05 while 1'`
 
 // run enters a command line and waits until the command behind it says "up".
 func (s *terminal) run(line string) {

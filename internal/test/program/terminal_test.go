@@ -57,8 +57,10 @@ func TestTerminal(t *testing.T) {
 		// What the terminal sends reaches the command once, what a process sends to
 		// leaderrun alone is passed on; the last one would come behind a double.
 		"each int and quit arrives once": func(s *terminal) {
+			s.needs("perl")
 			s.run(`leaderrun ` + counting + ` &`)
-			s.enter("run=$!\n")
+			s.enter("run=$!; echo runs $!\n")
+			elector := s.pid(`runs (\d+)\r\n`)
 			for n := 1; n <= 3; n++ {
 				s.resume()
 				s.enter(ctrlC)
@@ -67,7 +69,12 @@ func TestTerminal(t *testing.T) {
 				s.expect(fmt.Sprintf(`QUIT %d\r\n`, n))
 				s.suspend()
 			}
-			s.enter("bg; kill -QUIT $run\n")
+			s.enter("bg\n")
+			eventually(s.t, "leaderrun has taken what it had got before it was stopped, or one more would be the same one", func() bool {
+				status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", elector))
+				return strings.Contains(string(status), "ShdPnd:\t0000000000000000\n")
+			})
+			s.enter("kill -QUIT $run\n")
 			s.expect(`QUIT 4\r\n`)
 			s.enter("kill -INT $run\n")
 			s.expect(`INT 4\r\n`)
