@@ -47,7 +47,7 @@ var (
 	EventManager     = event("notify-failed")
 )
 
-// events are all of them.
+// events are the names of all of them.
 var events []string
 
 func event(name string) slog.Attr {

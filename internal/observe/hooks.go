@@ -17,23 +17,24 @@ const (
 	HookSkip    = "skip"    // nothing ran, and nothing had to
 )
 
-// Hook is one such event, and what is known of it.
+// Hook is one such event.
 type Hook struct {
 	Event string
 	// Holder and Token are those of the lease; for HookSkip those of the
 	// leader, if it is known.
 	Holder lease.Holder
 	Token  int64
-	// Outcome is why; empty for HookAcquire.
+	// Outcome is why the lease was lost, the run ended or nothing ran; empty for
+	// HookAcquire.
 	Outcome elect.Outcome
-	// Of HookEnd: the exit status that leaderrun has for it, when the command was to
-	// start, and when its tree was gone.
+	// Of HookEnd: leaderrun's exit status for it, when the start of the command was
+	// ordered, and when its tree was gone.
 	Status         int
 	Started, Ended time.Time
 }
 
-// Hooks is a campaign.Observer that calls on somebody for each event, in their order,
-// one at a time, from a goroutine of its own.
+// Hooks is a campaign.Observer that calls a function for each event, in their order, one
+// at a time, from a goroutine of its own.
 type Hooks struct {
 	queue  chan Hook
 	done   chan struct{}
@@ -43,11 +44,11 @@ type Hooks struct {
 	started, ended time.Time
 }
 
-// NewHooks hands the events to call; End ends it. The exit status of a run that ended
-// in a state is what status says.
+// NewHooks passes the events to call until End. The exit status of a run that ended in a
+// state is what status returns.
 func NewHooks(call func(Hook), status func(elect.State) int) *Hooks {
-	const waiting = 16 // while a lease is lost again and again and the hooks hang
-	h := &Hooks{queue: make(chan Hook, waiting), done: make(chan struct{}), status: status}
+	const most = 16 // wait while hooks hang and the lease is lost again and again; others are dropped
+	h := &Hooks{queue: make(chan Hook, most), done: make(chan struct{}), status: status}
 	go func() {
 		defer close(h.done)
 		for hook := range h.queue {
@@ -64,7 +65,7 @@ func (h *Hooks) End() <-chan struct{} {
 	return h.done
 }
 
-// Observe finds the events.
+// Observe queues the event that a step is, if it is one.
 func (h *Hooks) Observe(t campaign.Transition) {
 	errors.As(t.Event.Err, &h.held)
 	h.note(t)
@@ -75,7 +76,7 @@ func (h *Hooks) Observe(t campaign.Transition) {
 	case t.From.Tree && void(t.To.Outcome) && !void(t.From.Outcome):
 		h.put(Hook{Event: HookLost, Holder: lease.Holder, Token: lease.Token, Outcome: t.To.Outcome})
 	case over(t):
-		from := t.From // what comes after it may be another run
+		from := t.From // To may be that of the next run
 		h.put(Hook{Event: HookEnd, Holder: from.Lease.Holder, Token: from.Lease.Token, Outcome: from.Outcome,
 			Status: h.status(from), Started: h.started, Ended: h.ended})
 	case skipped(t):
@@ -83,7 +84,7 @@ func (h *Hooks) Observe(t campaign.Transition) {
 	}
 }
 
-// note keeps when the run began and ended.
+// note notes when the run started and ended.
 func (h *Hooks) note(t campaign.Transition) {
 	if !t.From.Tree && t.To.Tree {
 		h.started = time.Now()
@@ -98,7 +99,7 @@ func over(t campaign.Transition) bool {
 	return t.From.Phase == elect.Releasing && t.To.Phase != elect.Releasing && t.From.AcquiredAt != 0
 }
 
-// skip names the leader, if there is one and the store named it.
+// skip is the event of a skipped run, with the leader if the store has named it.
 func (h *Hooks) skip(why elect.Outcome) Hook {
 	hook := Hook{Event: HookSkip, Outcome: why}
 	if why == elect.Denied && h.held != nil && h.held.Why == lease.HeldLeader && lease.Holder(h.held.Value).Valid() {

@@ -13,9 +13,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Line is a campaign.Observer that shows on a terminal for whom a standby waits: one
-// line, rewritten every second, gone when the waiting is over. What is written
-// to it, log records say, stands above the line.
+// Line is a campaign.Observer that shows on a terminal what a standby waits for: one
+// line, rewritten every second and erased when the wait ends. It is a writer, too: what
+// it gets, such as log records, stands above the line.
 type Line struct {
 	key string
 	on  bool
@@ -23,9 +23,9 @@ type Line struct {
 	mu    sync.Mutex
 	w     io.Writer
 	held  *lease.HeldError
-	pause *lease.PausedError // later than held, if it is not nil
-	unfit error              // why this host must not lead: later than both, if it is not nil
-	since time.Time          // when the last of them came
+	pause *lease.PausedError // newer than held, if it is not nil
+	unfit error              // why this host must not lead: newer than both, if it is not nil
+	since time.Time          // when held or pause came
 	stop  chan struct{}      // ends the rewriting; nil while nothing is shown
 	shown bool
 }
@@ -36,7 +36,7 @@ func NewLine(w io.Writer, key string, on bool) *Line { return &Line{w: w, key: k
 
 const (
 	erase = "\r\x1b[K"
-	// A line that were too long would go on in the next one, which nobody erases.
+	// The rest of a line that is too long would stand in the next one, which is not erased.
 	noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
 )
 

@@ -77,7 +77,7 @@ func TestLine(t *testing.T) {
 		step(elect.Starting, nil)
 		expect("leaderrun: trouble\n")
 		log.Warn("more")
-		time.Sleep(5 * time.Second) // nobody draws any more, or the bubble would not end
+		time.Sleep(5 * time.Second) // the line is not drawn again, or the bubble would not end
 		expect("leaderrun: trouble\nleaderrun: more\n")
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 )
 
-// Server answers over HTTP how the run is doing. Who asks can hold up nothing:
+// Server reports the state of the run over HTTP. Clients cannot hold the run up:
 // connections are few and short.
 type Server struct {
 	metrics *Metrics
@@ -25,8 +25,8 @@ type Server struct {
 	done    chan struct{}
 }
 
-// Serve answers at the address, from a goroutine of its own, until Close. Trouble
-// is logged.
+// Serve answers at the address, from a goroutine of its own, until Close. Errors are
+// logged.
 func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 	const patience = 5 * time.Second
 	s := &Server{metrics: m, done: make(chan struct{})}
@@ -45,7 +45,7 @@ func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 	go func() {
 		defer close(s.done)
 		if err := s.serve(ctx, address, log); err != nil && ctx.Err() == nil {
-			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), EventMetrics, HintAttr, listenCure(err))
+			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), EventMetrics, HintAttr, listenHint(err))
 		}
 	}()
 	return s
@@ -63,7 +63,7 @@ func (s *Server) serve(ctx context.Context, address string, log *slog.Logger) er
 	return s.http.Serve(netutil.LimitListener(listener, atOnce))
 }
 
-func listenCure(err error) string {
+func listenHint(err error) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "choose another port, or find out who has it: ss -ltnp"
@@ -73,7 +73,7 @@ func listenCure(err error) string {
 	return "choose an address of this host, or give the port alone: --metrics-listen :9090"
 }
 
-// cause leaves out the address, which is named already.
+// cause is the error without the address, which the message has already.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -87,7 +87,7 @@ func (s *Server) Close() {
 	s.cancel()
 	select {
 	case <-s.done:
-	case <-time.After(time.Second): // a name is still being looked up
+	case <-time.After(time.Second): // the name of the host is still being looked up
 	}
 }
 

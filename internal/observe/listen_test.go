@@ -14,7 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// lines takes what is logged.
+// lines gets what is logged.
 type lines chan string
 
 func (l lines) Write(b []byte) (int, error) { l <- string(b); return len(b), nil }
@@ -97,7 +97,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-func TestServerTellsTheHolder(t *testing.T) {
+func TestServerNamesTheHolder(t *testing.T) {
 	m := NewMetrics("k", func() time.Duration { return time.Second })
 	observe(m, usual, elect.Event{Kind: elect.Begin}, elect.Event{Kind: elect.Granted, Lease: lease.Lease{Holder: "h/1/x"}})
 	if status, text := get(t, served(t, m)+"/leader"); status != 200 || text != "h/1/x\n" {
@@ -105,7 +105,8 @@ func TestServerTellsTheHolder(t *testing.T) {
 	}
 }
 
-// Who does not finish asking keeps neither others from it nor the run from ending.
+// A client that does not finish its request keeps neither other clients from an answer nor
+// the run from ending.
 func TestServerIsNotHeldUp(t *testing.T) {
 	m := NewMetrics("k", func() time.Duration { return 0 })
 	url := served(t, m)
@@ -133,7 +134,7 @@ func TestServerIsNotHeldUp(t *testing.T) {
 	}
 }
 
-func TestServerInTrouble(t *testing.T) {
+func TestServerCannotListen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

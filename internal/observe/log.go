@@ -112,9 +112,9 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Writer hands what is written to w from a goroutine of its own. It never
-// blocks: when w does not take what it was given, later writes are dropped. One
-// to which nothing is written, as in most runs, costs nothing.
+// Writer passes writes on to w from a goroutine of its own. It never blocks: while w
+// does, writes beyond a number are dropped. The goroutine starts with the first write,
+// which most runs do not make.
 type Writer struct {
 	w     io.Writer
 	first sync.Once
@@ -130,8 +130,8 @@ func NewWriter(w io.Writer) *Writer {
 
 func (q *Writer) drain() {
 	defer close(q.done)
-	// Where nobody has asked for this signal, a write to a standard descriptor
-	// whose reader has gone away ends the program.
+	// Without this a write to stdout or stderr whose reader is gone ends the program: see
+	// os/signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	for {
 		select {
@@ -156,8 +156,8 @@ func (q *Writer) Write(b []byte) (int, error) {
 }
 
 // Close waits until all is written, but no longer than a second: a reader that
-// is stuck must not keep the program from ending. What is written later, by
-// somebody who was given up, is dropped.
+// is stuck must not keep the program from ending. Later writes, of observers that did
+// not end in time, are dropped.
 func (q *Writer) Close() {
 	close(q.over)
 	q.first.Do(func() { close(q.done) })

@@ -51,7 +51,7 @@ var metrics = [metricCount]struct{ name, kind, help string }{
 	killDuration:    {"leaderrun_last_kill_duration_seconds", "gauge", "Time from the first signal of the last stop to the end of the whole tree."},
 }
 
-// values are the metrics that are known.
+// values are those of the metrics, as far as they are known.
 type values [metricCount]struct {
 	value float64
 	known bool
@@ -61,7 +61,6 @@ func (v *values) set(metric int, value float64) {
 	v[metric].value, v[metric].known = value, true
 }
 
-// add counts; a counter is known from the start.
 func (v *values) add(metric int, n float64) { v.set(metric, v[metric].value+n) }
 
 // Metrics is a campaign.Observer that counts and measures the runs of one key.
@@ -72,13 +71,15 @@ type Metrics struct {
 	mu     sync.Mutex
 	values values
 	state  elect.State
-	// seen is the largest token of somebody else that stood in the way.
+	// seen is the largest token that a denial has shown.
 	seen int64
-	// ran and stopped are when the command started and was first signalled.
-	ran, stopped time.Duration
+	// started and signalled are when the command started and got its first signal; 0: it
+	// has not.
+	started, signalled time.Duration
 }
 
-// NewMetrics measures with the clock of the campaign.
+// NewMetrics makes the metrics of a key, whose counters are known from the start. Now is
+// the campaign's clock.
 func NewMetrics(key string, now func() time.Duration) *Metrics {
 	class, _, _ := strings.Cut(key, ":")
 	m := &Metrics{labels: fmt.Sprintf("{key_class=%q,key=%q}", class, key), now: now}
@@ -126,18 +127,18 @@ func (m *Metrics) count(t campaign.Transition) {
 
 func (m *Metrics) measure(t campaign.Transition) {
 	if t.Event.Kind == elect.Started {
-		m.ran = t.Event.At
+		m.started = t.Event.At
 	}
 	if !stopping(t.From) && stopping(t.To) {
-		m.stopped = t.Event.At
+		m.signalled = t.Event.At
 	}
-	if m.ran != 0 && (t.Event.Kind == elect.CommandEnded || t.Event.Kind == elect.TreeGone) {
-		m.values.set(runDuration, (t.Event.At - m.ran).Seconds())
-		m.ran = 0
+	if m.started != 0 && (t.Event.Kind == elect.CommandEnded || t.Event.Kind == elect.TreeGone) {
+		m.values.set(runDuration, (t.Event.At - m.started).Seconds())
+		m.started = 0
 	}
-	if m.stopped != 0 && t.Event.Kind == elect.TreeGone {
-		m.values.set(killDuration, (t.Event.At - m.stopped).Seconds())
-		m.stopped = 0
+	if m.signalled != 0 && t.Event.Kind == elect.TreeGone {
+		m.values.set(killDuration, (t.Event.At - m.signalled).Seconds())
+		m.signalled = 0
 	}
 	for _, a := range t.Actions {
 		if a.Kind != elect.Release || !a.Result.Ran {
@@ -164,22 +165,24 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// snapshot is what is known now, but for what is out of date at once.
+// snapshot returns the values that change with events alone, and the largest token that a
+// denial has shown.
 func (m *Metrics) snapshot() (v values, seen int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.values, m.seen
 }
 
-// standing is the state and whether the lease is held now: who was stopped past
-// its end is asked before the campaign looks at the clock.
+// standing returns the state, and whether the lease is held now. It looks at the clock
+// itself: a leaderrun that was stopped (SIGSTOP) past the lease's end may answer before its
+// campaign has done so.
 func (m *Metrics) standing() (s elect.State, held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state, holds(m.state) && m.now() < m.state.ValidUntil
 }
 
-// live is what is known now, with what is out of date at once.
+// live returns all values, also those that change with time.
 func (m *Metrics) live() values {
 	v, _ := m.snapshot()
 	state, held := m.standing()
@@ -191,8 +194,8 @@ func (m *Metrics) live() values {
 	return v
 }
 
-// format writes the values in Prometheus' text format. That of the libraries
-// that do so costs too much at every start: docs/performance.md has the figures.
+// format writes the values in Prometheus' text format. The libraries for it cost too much
+// at every start: docs/performance.md has the figures.
 func format(v values, labels string) []byte {
 	var b bytes.Buffer
 	for i, m := range metrics {
@@ -204,11 +207,11 @@ func format(v values, labels string) []byte {
 	return b.Bytes()
 }
 
-// most is the largest number that a counter has and still counts.
-const most = 1 << 53
+// mostCounted is the largest count: beyond it a float64 does not grow by 1.
+const mostCounted = 1 << 53
 
-// parse reads what format wrote, perhaps that of another version. The text may
-// be anything.
+// parse reads what format wrote, perhaps that of another version. Any other text is an
+// error.
 func parse(text []byte, labels string) (values, error) {
 	var v values
 	for i, line := range strings.Split(string(text), "\n") {
@@ -217,7 +220,7 @@ func parse(text []byte, labels string) (values, error) {
 		}
 		name, number, ok := strings.Cut(line, labels+" ")
 		value, err := strconv.ParseFloat(number, 64)
-		if !ok || err != nil || math.IsNaN(value) || value < 0 || value > most || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		if !ok || err != nil || math.IsNaN(value) || value < 0 || value > mostCounted || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
 			return values{}, fmt.Errorf("line %d is not leaderrun's", i+1)
 		}
 		for metric := range metrics {

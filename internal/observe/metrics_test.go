@@ -201,7 +201,7 @@ func TestTextfileCarriesOver(t *testing.T) {
 	if !strings.Contains(text, "last_success") {
 		t.Errorf("the last success is forgotten:\n%s", text)
 	}
-	// One that is killed leaves its leadership behind.
+	// The file of one that was killed says that it leads.
 	text, _ = textfile(t, dir, led()...)
 	has(t, text, "leader_acquired_total 3", "leaderrun_is_leader 1", "leaderrun_token 7")
 	met := func(token int64) []elect.Event {
@@ -223,17 +223,19 @@ func TestTextfileCarriesOver(t *testing.T) {
 	}
 }
 
-// The file is there while the run lasts, and shows each end where one rejoins.
-func TestTextfileMeanwhile(t *testing.T) {
+// The file is written when the command has started, and with --rejoin at the end of each
+// run.
+func TestTextfileDuringRuns(t *testing.T) {
 	rejoins := usual
 	rejoins.Rejoin = true
 	lost := append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)
 	for want, events := range map[string][]elect.Event{"leaderrun_is_leader 1": led(), "leader_lost_total 1": led(lost...)} {
-		meanwhile(t, rejoins, want, events...)
+		textfileGets(t, rejoins, want, events...)
 	}
 }
 
-func meanwhile(t *testing.T, set elect.Settings, want string, events ...elect.Event) {
+// textfileGets wants a line in the file before Close.
+func textfileGets(t *testing.T, set elect.Settings, want string, events ...elect.Event) {
 	dir := t.TempDir()
 	m := NewMetrics("k", nil)
 	f := NewTextfile(dir, "k", m, slog.New(slog.DiscardHandler))
@@ -297,7 +299,7 @@ func TestTextfileInTrouble(t *testing.T) {
 	}
 }
 
-// A link is one, however it is written.
+// A link with a slash at its end is one, too.
 func TestTextfileFollowsNoLink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(t.TempDir(), link); err != nil {
@@ -311,8 +313,8 @@ func TestTextfileFollowsNoLink(t *testing.T) {
 	}
 }
 
-// Somebody who keeps the directory to himself keeps nobody from ending.
-func TestTextfileWaitsForItsTurn(t *testing.T) {
+// Another process that keeps the directory locked does not keep a run from ending.
+func TestTextfileOfALockedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	held, err := os.Open(dir)
 	if err != nil {

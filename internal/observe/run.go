@@ -12,12 +12,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Run is a campaign.Observer that logs what somebody has to know while a run lasts:
-// trouble, and its end. Every step is logged at debug level. How the run ended
-// is for the caller to say.
+// Run is a campaign.Observer that logs the course of a run: trouble as warnings, stages as
+// info, every step at debug level. The caller logs how the run ended.
 type Run struct {
 	log *slog.Logger
-	// away: it was said that a standby cannot use the store.
+	// away: the last that was logged of the store is that a standby cannot use it.
 	away bool
 	// result is what the last release records in the store.
 	result lease.Result
@@ -65,7 +64,7 @@ func (r *Run) Observe(t campaign.Transition) {
 			r.result = a.Result
 		}
 	}
-	if t.From.Outcome != t.To.Outcome && t.To.Outcome != "" && t.To.Tree { // a grant ends that of the waiting
+	if t.From.Outcome != t.To.Outcome && t.To.Outcome != "" && t.To.Tree {
 		r.stopping(t)
 	}
 	if t.From.Phase != t.To.Phase {
@@ -86,7 +85,7 @@ func (r *Run) renewed(t campaign.Transition) {
 }
 
 // released warns if another holder was granted the lease before this run ended. Only the
-// first attempt shows that: the answer to a later one may be due to the first.
+// first attempt shows that: a later one may find that the first has released the lease.
 func (r *Run) released(t campaign.Transition) {
 	reported := t.From.Outcome == elect.Lost || t.From.Outcome == elect.Expired
 	if errors.Is(t.Event.Err, lease.ErrLost) && t.From.Releases == 1 && t.From.Ran && !reported {
@@ -96,7 +95,7 @@ func (r *Run) released(t campaign.Transition) {
 	r.log.Info("the lease is released", EventReleased)
 }
 
-// LostHint names the ways in which a lease is lost that its holder kept.
+// LostHint names what takes a lease away from a holder that renews it.
 const LostHint = "find out what took it: leaderrun release --force --now, the clock of the store's host that was set, a restart of the store without its data, a person, or a clean-up"
 
 func (r *Run) unanswered(t campaign.Transition) {
@@ -107,7 +106,7 @@ func (r *Run) unanswered(t campaign.Transition) {
 	case t.From.Tree && t.Event.Kind == elect.NoAnswer:
 		r.log.Info(because("renewal failed", t.Event.Err), EventRenewalFailed)
 	// A proxy in front of the store may cut a connection on which a standby only waits.
-	// Whether the store can be used, the next attempt tells.
+	// The next attempt shows whether the store can be used.
 	case t.From.Phase == elect.Standby:
 		r.log.Info(because("standing by, without a wake-up until the next attempt", t.Event.Err), EventStandingBy)
 	case t.To.Phase == elect.Standby && t.To.WaitUntil > t.Event.At && !r.away:
@@ -150,8 +149,8 @@ func (r *Run) stopping(t campaign.Transition) {
 	}
 }
 
-// notReleased logs what a failed release costs others. A lease that is lost or
-// has expired keeps nobody waiting.
+// notReleased logs what a failed release costs others. For a lease that is lost or has
+// expired nobody has to wait.
 func (r *Run) notReleased(t campaign.Transition) {
 	s := t.From
 	switch {
@@ -162,7 +161,7 @@ func (r *Run) notReleased(t campaign.Transition) {
 	}
 }
 
-// warn logs the cause behind the message, and the hint that a store knows.
+// warn logs a message with its cause, and the hint of a store's error.
 func (r *Run) warn(about slog.Attr, message string, cause error) {
 	attrs := []any{about}
 	var store *lease.StoreError

@@ -17,12 +17,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// NotifySocket names the socket on which the process that a service manager has
-// started, and no other, reports to it.
+// NotifySocket is the variable that names the service manager's socket. Only the process
+// that the manager has started reports there.
 const NotifySocket = "NOTIFY_SOCKET"
 
-// Managed reports whether this process should report to a service manager. A
-// leaderrun somewhere below a service must not speak for all of it.
+// Managed reports whether this process should report to a service manager. A leaderrun
+// that is started by a service's process must not report for that service.
 func Managed() bool {
 	started, named := os.LookupEnv("SYSTEMD_EXEC_PID")
 	return os.Getenv(NotifySocket) != "" && (!named || started == strconv.Itoa(os.Getpid()))
@@ -35,8 +35,8 @@ func ToJournal() bool {
 }
 
 // Service is a campaign.Observer that notifies the service manager: ready when the
-// command has started, stopping when the run comes to its end, and in words what
-// it does. It sends from a goroutine of its own.
+// command has started, stopping when the run ends, and a status line. It sends from a
+// goroutine of its own.
 type Service struct {
 	rejoins  bool
 	log      *slog.Logger
@@ -47,10 +47,10 @@ type Service struct {
 	stopping bool
 }
 
-// NewService notifies the manager until Close. rejoins: a lost lease is not the end.
+// NewService notifies the manager until Close. Rejoins: a run goes on after a lost lease.
 func NewService(rejoins bool, log *slog.Logger) *Service {
-	const waiting = 64
-	s := &Service{rejoins: rejoins, log: log, queue: make(chan string, waiting), done: make(chan struct{})}
+	const most = 64
+	s := &Service{rejoins: rejoins, log: log, queue: make(chan string, most), done: make(chan struct{})}
 	go s.send()
 	return s
 }
@@ -99,7 +99,7 @@ func (s *Service) Observe(t campaign.Transition) {
 	}
 }
 
-// ends reports whether the run is certain to come to its end now.
+// ends reports whether it is certain that the run ends now.
 func (s *Service) ends(to elect.State) bool {
 	switch to.Phase {
 	case elect.Stopping, elect.Killing:
@@ -110,7 +110,7 @@ func (s *Service) ends(to elect.State) bool {
 	return to.Phase == elect.Done
 }
 
-// status is the state in words; empty: as before.
+// status is the status line; empty: it stays as it is.
 func (s *Service) status(t campaign.Transition) string {
 	switch t.To.Phase {
 	case elect.Standby, elect.Campaigning, elect.Yielding, elect.Checking:
@@ -127,7 +127,7 @@ func (s *Service) status(t campaign.Transition) string {
 	case elect.Releasing:
 		return "releasing the lease"
 	case elect.Done:
-		return "ended" // it stays to be read when the process is gone
+		return "ended" // the manager shows it after the end of the process
 	}
 	return ""
 }

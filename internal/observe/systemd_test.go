@@ -15,7 +15,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// manager listens at NOTIFY_SOCKET and returns the last message.
+// manager listens at NOTIFY_SOCKET. Heard returns the messages that came since its last
+// call.
 func manager(t *testing.T) (heard func() []string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -84,7 +85,7 @@ func TestService(t *testing.T) {
 	}
 }
 
-// A manager that does not read holds nothing up, one that is gone is worth a
+// A manager that does not read does not hold the run up; of one that is gone there is one
 // warning.
 func TestServiceWithoutManager(t *testing.T) {
 	manager(t)

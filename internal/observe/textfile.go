@@ -32,11 +32,11 @@ type Textfile struct {
 	changed chan struct{}
 	over    chan struct{}
 	done    chan struct{}
-	counted values // what the file has got of this process's counters
+	counted values // this process's counters as they were last added to the file's
 }
 
-// NewTextfile keeps the file of the key in dir; Close ends it. Trouble is logged,
-// once.
+// NewTextfile keeps the file of the key in dir; Close ends it. Only the first error is
+// logged.
 func NewTextfile(dir, key string, m *Metrics, log *slog.Logger) *Textfile {
 	f := &Textfile{
 		dir: dir, name: "leaderrun-" + fileName(key) + ".prom", metrics: m, log: log,
@@ -47,7 +47,7 @@ func NewTextfile(dir, key string, m *Metrics, log *slog.Logger) *Textfile {
 }
 
 // fileName is a name for the key that no other key has, and short enough for
-// every file system. A slash is written %2F, so nothing else has a % before "-".
+// every file system. PathEscape writes a % only before two digits, so no other name has %-.
 func fileName(key string) string {
 	const most = 200
 	name := url.PathEscape(key)
@@ -58,8 +58,8 @@ func fileName(key string) string {
 	return name
 }
 
-// Observe asks for the file to be written when it is worth it: not at the grant,
-// where the command's start needs the processor. Close follows the last run's end.
+// Observe has the file written once the command has started, and not at the grant: its
+// start needs the processor then. The end of the last run is followed by Close.
 func (f *Textfile) Observe(t campaign.Transition) {
 	rejoins := t.From.Phase == elect.Releasing && t.To.Phase == elect.Standby
 	if t.Event.Kind != elect.Started && !rejoins {
@@ -98,13 +98,13 @@ func (f *Textfile) save() {
 	err := f.write()
 	if err != nil && !f.warned {
 		f.warned = true
-		f.log.Warn(fmt.Sprintf("the metrics were not written to %s: %v", Printable(f.dir), err), EventMetrics, HintAttr, textfileCure(err))
+		f.log.Warn(fmt.Sprintf("the metrics were not written to %s: %v", Printable(f.dir), err), EventMetrics, HintAttr, textfileHint(err))
 	}
 }
 
 var errSymlink = errors.New("it is a symbolic link")
 
-func textfileCure(err error) string {
+func textfileHint(err error) string {
 	switch {
 	case errors.Is(err, errSymlink):
 		return "name the directory it points to"
@@ -145,9 +145,9 @@ func (f *Textfile) write() error {
 	return nil
 }
 
-// merge adds what was counted since the last time to the values before, and
-// takes over what was measured. A leadership that the file still shows is over
-// when somebody was met with a newer token.
+// merge adds what was counted since the last write to the values before, and replaces
+// those that were measured here. Where the file says that an earlier process leads, and a
+// denial has shown a newer token, that process was killed: it leads no more.
 func merge(before, now, counted values, seen int64) values {
 	merged := before
 	for i, m := range metrics {
@@ -164,8 +164,8 @@ func merge(before, now, counted values, seen int64) values {
 	return merged
 }
 
-// openDir opens a directory that is no symbolic link: who may replace the link
-// would choose where root writes.
+// openDir opens a directory that is no symbolic link: a user who can replace the link
+// could choose where root writes.
 func openDir(dir string) (*os.Root, error) {
 	dir = filepath.Clean(dir) // a slash at its end would follow a link
 	named, err := os.Lstat(dir)
@@ -183,8 +183,8 @@ func openDir(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// takeTurn keeps other leaderruns from writing into the directory. Who holds it
-// for long is none.
+// takeTurn keeps other leaderruns from writing into the directory. It waits half a second:
+// no leaderrun keeps it longer.
 func takeTurn(dir *os.Root) (release func(), err error) {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -204,7 +204,7 @@ func takeTurn(dir *os.Root) (release func(), err error) {
 	return nil, fmt.Errorf("somebody keeps it from being written: flock: %w", err)
 }
 
-// read returns the values in the file. It may be missing, or anything at all.
+// read returns the values in the file, which may be missing or have any content.
 func (f *Textfile) read(dir *os.Root) (values, error) {
 	file, err := dir.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -231,7 +231,7 @@ func (f *Textfile) read(dir *os.Root) (values, error) {
 // replace puts a file with the text in the place of name.
 func replace(dir *os.Root, name string, text []byte) error {
 	temporary := "." + name + ".new"
-	_ = dir.Remove(temporary) // of one that was killed
+	_ = dir.Remove(temporary) // left by a leaderrun that was killed
 	f, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return reasonOf(err)
@@ -249,7 +249,7 @@ func replace(dir *os.Root, name string, text []byte) error {
 	return nil
 }
 
-// reasonOf leaves out the path, which is named already.
+// reasonOf is the error without the path, which the message has already.
 func reasonOf(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
