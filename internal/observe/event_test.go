@@ -37,10 +37,10 @@ func TestEventsAreDocumented(t *testing.T) {
 	}
 }
 
-// Every record that is written anywhere says its event first.
+// The first attribute of every record is its event.
 func TestRecordsHaveEvents(t *testing.T) {
 	calls := 0
-	for _, dir := range []string{".", "../../cmd"} {
+	for _, dir := range []string{".", "../run", "../../cmd"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -95,8 +95,8 @@ func message(call *ast.CallExpr) int {
 	return -1
 }
 
-// aboutEvent: EventLost, observe.EventLost, or about(observe.EventLost, err) and
-// attrs, which begin with one.
+// aboutEvent reports whether an argument is an event, or begins with one: EventLost,
+// observe.EventLost, about(observe.EventLost, err), attrs.
 func aboutEvent(arg ast.Expr) bool {
 	switch x := arg.(type) {
 	case *ast.Ident:
@@ -109,7 +109,7 @@ func aboutEvent(arg ast.Expr) bool {
 	return false
 }
 
-// What machines read of whole runs.
+// The events that whole runs log, in their order.
 func TestEventsOfRuns(t *testing.T) {
 	answer := elect.Event{Kind: elect.NoAnswer}
 	at := func(e elect.Event, second int) elect.Event {
