@@ -4,8 +4,8 @@
 //
 // Go initialises the packages whose imports are ready in the order of their
 // import paths. This one needs only syscall, so it comes before os, net and all
-// that needs them: a guard is ready in a fraction of the time that the rest of
-// the program takes to initialise, and it is paid at every start.
+// that needs them: a guard, which every run starts, does not wait for their
+// initialisation.
 package early
 
 import "github.com/leaderrun/leaderrun/internal/guard"

@@ -46,22 +46,23 @@ func (c *Children) List() (pids []int, all bool) {
 	}
 }
 
-// generations is how many rounds of Kill a tree that does not grow may take; those
-// that were measured have 40 generations at most.
+// generations is after how many rounds of Kill a tree that lives counts as one that forks
+// faster than its generations are killed.
 const generations = 32
 
-// Kill sends SIGKILL to the children that spare does not name, and to the process
-// groups that they lead or that are the given one: no fork escapes from a signal
-// to a group. It returns those that it met. The caller must not reap meanwhile: until a
-// child is reaped, neither its id nor its group's is used again. The newest come first:
-// where processes fork and exit the older ones are zombies, and those that live fork on
-// while they are gone through. What is to die needs the processor for that, and gets it
-// first; before the signal, it would fork with it, and before those of the others, it would
-// keep this process from sending them.
+// Kill sends SIGKILL to the children, except to those for which spare is true, and returns
+// them. A child that leads its process group, or is in the given one, is killed with its
+// group: no fork escapes a signal to a group. The caller must not reap meanwhile: until a
+// child is reaped, neither its id nor its group's is used again.
 //
-// A tree that lives after so many rounds forks faster than its generations are
-// killed. Then all of it is stopped before each further round: a stopped process
-// counts for its user's process limit, while a dead one makes room for the next.
+// The newest child comes first: where processes fork and exit the older ones are zombies,
+// and while Kill went through those the living ones would fork on. The killed go first on
+// the processor, which they need to die, but only once all have their signal: earlier they
+// would use it to fork, or keep this process from sending the other signals.
+//
+// After so many generations all of the tree is stopped before each further round: a
+// stopped process counts for its user's process limit, while a dead one makes room for the
+// next.
 func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all bool) {
 	pids, all := c.List()
 	for i := len(pids) - 1; i >= 0; i-- {
@@ -83,7 +84,7 @@ func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all boo
 			groups[i] = g
 			_ = syscall.Kill(-g, syscall.SIGKILL)
 		} else {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended: then it is a zombie still
+			_ = syscall.Kill(pid, syscall.SIGKILL) // if it has ended it is still a zombie
 		}
 	}
 	for i, pid := range met {
@@ -108,8 +109,8 @@ func stopBelow(parent int) {
 }
 
 // stopChild stops the process if it is still the parent's child, and reports whether
-// it is. The descriptor keeps the signal from a process that got the id meanwhile.
-// Before Linux 5.3 there are none.
+// it is. The pidfd keeps the signal from a process that got the id meanwhile. Before Linux
+// 5.3 there are no pidfds.
 func stopChild(pid, parent int) bool {
 	const pidfdSendSignal, pidfdOpen = 424, 434
 	fd, _, errno := syscall.RawSyscall(pidfdOpen, uintptr(pid), 0, 0)

@@ -7,9 +7,9 @@
 // reduced form: process groups instead of trees.
 //
 // Only direct children that have not been reaped are killed: their process ids cannot
-// belong to anybody else. A process that adopts orphans meets every descendant as its
-// direct child, once the generations between them are dead. A tree that outruns this is
-// stopped first: by pidfd, which cannot mean another process.
+// belong to other processes. A process that adopts orphans gets every descendant as a
+// direct child, once the generations between them are dead. A tree that forks faster than
+// that is stopped first: by pidfd, which cannot mean another process.
 package proc
 
 import "syscall"
@@ -36,9 +36,9 @@ func Reap(changed func(pid int, status syscall.WaitStatus)) (died int, none bool
 	}
 }
 
-// Sweep repeats a round, which kills and reaps, until it leaves nobody, or for so
-// many nanoseconds. It pauses only after a round in which nobody died: at first
-// for as long as a death takes.
+// Sweep repeats a round, which kills and reaps, until no child is left, or until limit,
+// in nanoseconds, has passed. It pauses only after a round in which none died: at first
+// for as long as a death takes, then longer each time.
 func Sweep(limit int64, round func() (died int, none bool)) (none bool) {
 	const death, doublings = 50_000, 6
 	end := Now() + limit

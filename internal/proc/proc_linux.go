@@ -16,8 +16,8 @@ const (
 	waitStopped     = 0x2
 	waitExited      = 0x4
 	waitContinued   = 0x8
-	waitNot         = 0x1 // WNOHANG
-	waitNoReap      = 0x1000000
+	waitNoHang      = 0x1
+	waitNoReap      = 0x1000000 // WNOWAIT
 	timerAbsolute   = 1
 	signalEvent     = 0
 	sigIgnore       = 1
@@ -62,9 +62,9 @@ func SetName(name string) {
 	}
 }
 
-// Ignore ignores the signal. A child started by package syscall gets the default
-// action all the same for every signal that the Go runtime handles: all but HUP
-// and INT ignored by the caller, and the stop signals of a terminal.
+// Ignore ignores the signal. In a child that package syscall starts it has its default
+// action again, if the Go runtime handles it: that is all signals but HUP and INT that the
+// caller ignores, and the stop signals of a terminal.
 func Ignore(sig syscall.Signal) {
 	action := struct {
 		handler, flags, restorer uintptr
@@ -76,8 +76,8 @@ func Ignore(sig syscall.Signal) {
 // WaitChild blocks until there is a status for Reap, or no child.
 func WaitChild() { waitID(waitAll, 0, waitExited|waitStopped|waitContinued) }
 
-// waitID leaves the status where it is. The process id stands in siginfo_t
-// behind three words, and one of padding where pointers are two words long.
+// waitID waits for a child without reaping it. The process id stands in siginfo_t behind
+// three words of 32 bits, and one of padding where pointers are two words long.
 func waitID(kind uintptr, id int, events uintptr) (pid int) {
 	var info [32]int32
 	for {
@@ -96,7 +96,7 @@ func waitID(kind uintptr, id int, events uintptr) (pid int) {
 func AwaitEnd(pid int) { waitID(waitPid, pid, waitExited) }
 
 // Ended reports whether the child has ended, without reaping it.
-func Ended(pid int) bool { return waitID(waitPid, pid, waitExited|waitNot) == pid }
+func Ended(pid int) bool { return waitID(waitPid, pid, waitExited|waitNoHang) == pid }
 
 // Sleep lets the calling thread sleep for some nanoseconds, or less.
 func Sleep(nanoseconds int64) {
@@ -112,9 +112,9 @@ func ChildrenKnown() bool {
 	return err == nil && string(link[:n]) == itoa(syscall.Getpid())
 }
 
-// Hurry lets this process group go before all others that share the processor
-// evenly, as far as this user may: root, as a rule. It does so with all threads: one that goes
-// before its siblings finds them still on their way to sleep, and the runtime starts others.
+// Hurry gives this process group the first place on the processor (nice -20), if this user
+// may: root, as a rule. All threads get it: one that goes before its siblings would find
+// them not asleep yet, and the runtime would start others.
 func Hurry() { hurry(syscall.PRIO_PGRP, 0) }
 
 // HurryThread is Hurry for the calling goroutine alone, until back is called.
@@ -126,8 +126,8 @@ func HurryThread() (back func()) {
 	}
 	hurry(syscall.PRIO_PROCESS, 0)
 	return func() {
-		const least = 20 // the call returns how far it is from there
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, least-before)
+		const zero = 20 // the call returns 20 less the nice value
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, zero-before)
 		runtime.UnlockOSThread()
 	}
 }
@@ -137,7 +137,7 @@ func hurry(which, id int) {
 	_ = syscall.Setpriority(which, id, first)
 }
 
-// GiveWay lets all others go before this process group.
+// GiveWay gives this process group a late place on the processor (nice 10).
 func GiveWay() {
 	const late = 10
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, 0, late)
@@ -169,8 +169,8 @@ func afterAlarm(i int) int64 {
 	return evenly * between << (i - evenly)
 }
 
-// NewAlarm returns an alarm that is not set, and continues this process so many
-// times, the 25th a quarter of an hour later: somebody may stop it again and again.
+// NewAlarm returns an alarm that is not set, and that continues this process so many
+// times, the 25th a quarter of an hour later: it may be stopped again and again.
 func NewAlarm(times int) (*Alarm, error) {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	if errno != 0 {
@@ -185,7 +185,7 @@ func NewAlarm(times int) (*Alarm, error) {
 	for i := range a.timers {
 		_, _, errno = syscall.RawSyscall(syscall.SYS_TIMER_CREATE, clockBoottime, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&a.timers[i])))
 		if errno != 0 {
-			_ = syscall.Close(a.fd) // the timers end with a process that cannot have an alarm
+			_ = syscall.Close(a.fd) // the timers end with the process
 			return nil, errno
 		}
 	}
@@ -203,9 +203,9 @@ func (a *Alarm) Set(at int64) {
 	}
 }
 
-// WatchWallClock returns a descriptor from which a read returns each time the wall
-// clock has been set, or the machine has woken from sleep: with ECANCELED, at once if
-// that was since the last read. It does not block (O_NONBLOCK).
+// WatchWallClock returns a descriptor that becomes readable each time the wall clock is
+// set, or the machine wakes from sleep: a read then returns ECANCELED. It does not block
+// (O_NONBLOCK).
 func WatchWallClock() (fd int, err error) {
 	const clockRealtime, cancelOnSet = 0, 2
 	r, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockRealtime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
@@ -247,7 +247,7 @@ func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	}
 }
 
-// Mute makes the file descriptors lead nowhere.
+// Mute points the file descriptors at /dev/null.
 func Mute(fds ...int) {
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -42,6 +42,7 @@ func TestClockCountsSleep(t *testing.T) {
 	}
 }
 
+// Children are found by their parent's list, and by reading all of /proc.
 func TestChildrenAreFoundBothWays(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
@@ -60,7 +61,7 @@ func TestChildrenAreFoundBothWays(t *testing.T) {
 
 // One round kills a group whole, and no child that is to be spared.
 func TestKillReachesGroups(t *testing.T) {
-	runtime.LockOSThread() // whose children they are
+	runtime.LockOSThread() // the children are listed by thread
 	defer runtime.UnlockOSThread()
 	shell := func(script string) (cmd *exec.Cmd, out io.ReadCloser) {
 		cmd = exec.Command("sh", "-c", script)
@@ -144,20 +145,20 @@ func TestHurryThread(t *testing.T) {
 	}
 }
 
-// A sweep goes from generation to generation without a pause, and pauses when
-// nobody dies.
+// A sweep goes from generation to generation without a pause, and pauses after a round in
+// which none died.
 func TestSweepPauses(t *testing.T) {
 	left := 1000
 	begun := Now()
 	if !Sweep(60_000_000_000, func() (int, bool) { left--; return 1, left == 0 }) {
-		t.Error("somebody was left")
+		t.Error("children are left")
 	}
 	if took := time.Duration(Now() - begun); took > time.Second {
 		t.Errorf("1000 generations took %s", took)
 	}
 	rounds := 0
 	if Sweep(50_000_000, func() (int, bool) { rounds++; return 0, false }) || rounds > 100 {
-		t.Errorf("%d rounds within 50 ms in which nobody died", rounds)
+		t.Errorf("%d rounds within 50 ms in which none died", rounds)
 	}
 }
 
@@ -209,7 +210,7 @@ func TestAlarm(t *testing.T) {
 	if ready := a.Poll(p[0], -1); ready[0] || ready[1] || Now() < at {
 		t.Errorf("ready %v at %d ns after the alarm", ready, Now()-at)
 	}
-	a.Set(Now() + 60_000_000_000) // silent again
+	a.Set(Now() + 60_000_000_000) // not readable until then
 	if _, err := syscall.Write(p[1], []byte{0}); err != nil {
 		t.Fatal(err)
 	}
@@ -239,8 +240,8 @@ func TestWatchWallClock(t *testing.T) {
 	}
 }
 
-// A process that denies access is closed to its user, too; a child of its own is
-// what the system lets it be.
+// Another process of the same user can list the descriptors of a usual process, and not of
+// one that denies access.
 func TestDenyAccess(t *testing.T) {
 	const asked = "PROC_TEST_DENY"
 	if os.Getenv(asked) != "" {

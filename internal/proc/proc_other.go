@@ -44,8 +44,8 @@ func DenyAccess() {}
 // SetName does nothing here.
 func SetName(string) {}
 
-// Ignore drops the signal. It is caught for that: one that is ignored stays so in
-// a child, and only what the caller ignores may.
+// Ignore drops the signal. It catches it for that: a signal that is ignored stays so in a
+// child, which must be only if the caller ignores it.
 func Ignore(sig syscall.Signal) {
 	if !signal.Ignored(sig) {
 		signal.Notify(make(chan os.Signal, 1), sig)
@@ -121,7 +121,7 @@ func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	return ready
 }
 
-// Mute makes the file descriptors lead nowhere.
+// Mute points the file descriptors at /dev/null.
 func Mute(fds ...int) {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

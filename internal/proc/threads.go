@@ -2,11 +2,11 @@ package proc
 
 import "runtime"
 
-// ReserveThreads has the runtime start n threads, which it keeps: where a process
-// limit is used up it ends a program that needs one more.
+// ReserveThreads has the runtime start n threads, which it keeps: the runtime ends a
+// program that needs one more where the process limit is used up.
 func ReserveThreads(n int) {
-	// Each goroutine keeps a thread of its own until all n are there. Nobody waits to be
-	// heard: that would cost each of them one more sleep.
+	// Each goroutine keeps a thread of its own until all n are there. No send waits for its
+	// receiver: that would cost each goroutine one more sleep.
 	started, enough, free := make(chan struct{}, n), make(chan struct{}), make(chan struct{}, n)
 	for range n {
 		go func() {
@@ -21,7 +21,7 @@ func ReserveThreads(n int) {
 		<-started
 	}
 	close(enough)
-	for range n { // until then a thread is no good for anything else
+	for range n { // a thread that is still locked can run nothing else
 		<-free
 	}
 }
