@@ -1,6 +1,6 @@
 // Package doctor finds out whether runs can work: it leads for a moment as a run
-// does, and holds a command that does nothing. It promises to leave nothing behind
-// but what a store remembers of one key, and to run nothing that does anything.
+// does, and runs a command that does nothing. It promises to leave nothing behind
+// but what a store remembers of one key, and to run nothing else.
 //
 // It returns findings and prints nothing. Only package cmd imports it.
 package doctor
@@ -64,8 +64,7 @@ func acquire(ctx context.Context, store Store, r lease.Request) (lease.Lease, er
 	}
 }
 
-// verbs renews, looks, waits and releases: each is a script with rights of
-// its own, in a store that has them.
+// verbs tries the verbs of a run that come after acquire: each may need a right of its own.
 func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []lease.Finding {
 	took, renewErr := renewals(ctx, store, l, renewalSpan)
 	listening, unlisten := context.WithCancel(ctx)
@@ -92,7 +91,7 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	}
 	return []lease.Finding{
 		Fine("rights", "acquire, renew, status, hand over, wait and release work"),
-		wakeups(heard), filed(ctx, store, l), listing(ctx, store), latency(took[len(took)/2], took[len(took)-1], t), clock(gained, elapsed, t),
+		wakeups(heard), history(ctx, store, l), listing(ctx, store), latency(took[len(took)/2], took[len(took)-1], t), clock(gained, elapsed, t),
 	}
 }
 
@@ -100,8 +99,8 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 // takes so long that this is the finding.
 const renewalSpan = time.Second
 
-// renewals are the times that some of them take, in order: 20, or as many as begin
-// within the span.
+// renewals returns how long renewals take, the shortest first: 20 of them, or as many as
+// begin within the span.
 func renewals(ctx context.Context, store Store, l lease.Lease, span time.Duration) ([]time.Duration, error) {
 	const most = 20
 	var took []time.Duration
@@ -116,9 +115,9 @@ func renewals(ctx context.Context, store Store, l lease.Lease, span time.Duratio
 	return took, nil
 }
 
-// drift is how many milliseconds the store's clock gains on this host's in
-// elapsed, at least: an answer may be of any instant of its request, which is long
-// where host or network are busy. A store that shows whole seconds is off by one.
+// drift is how many milliseconds, at least, the store's clock gains on this host's in
+// elapsed: the store may have read its clock at any instant of a request, and this doubt
+// is subtracted. Whole seconds add half of one to the doubt.
 func drift(ctx context.Context, store Store) (gained float64, elapsed time.Duration, err error) {
 	began := runner.Now()
 	var ahead [2]float64
@@ -144,22 +143,21 @@ func drift(ctx context.Context, store Store) (gained float64, elapsed time.Durat
 	return math.Copysign(certain, gained), runner.Now() - began, nil
 }
 
-// listen reports whether the store calls on the holder before ctx ends. A store
-// that never calls is no worse.
+// listen reports whether the store calls the holder before ctx ends. It is true for one
+// that cannot.
 func listen(ctx context.Context, store Store) <-chan bool {
 	heard := make(chan bool, 1)
-	caller, ok := store.(lease.Pinger)
+	pinger, ok := store.(lease.Pinger)
 	if !ok {
 		heard <- true
 		return heard
 	}
-	go func() { heard <- caller.Listen(ctx, Key) == nil }()
+	go func() { heard <- pinger.Listen(ctx, Key) == nil }()
 	return heard
 }
 
-// missing is what to do where runs go on without something that a store can do:
-// no error shows it.
-const missing = "grant this user all the rights that docs/stores.md lists"
+// hintRights is for what runs can do without: no error says that a right is missing.
+const hintRights = "grant this user all the rights that docs/stores.md lists"
 
 func wakeups(heard bool) lease.Finding {
 	if heard {
@@ -167,18 +165,18 @@ func wakeups(heard bool) lease.Finding {
 	}
 	return lease.Finding{
 		Subject: "wake-ups", Verdict: lease.Doubtful, Text: "nobody is called: a standby finds out late that the key is free, a holder by its next renewal that it is to hand over",
-		Hint: missing + ", and name the server itself, not a pooler",
+		Hint: hintRights + ", and name the server itself, not a pooler",
 	}
 }
 
-// filed looks whether the store has filed the run of the lease.
-func filed(ctx context.Context, store Store, l lease.Lease) lease.Finding {
+// history checks that the store has filed the run of the lease.
+func history(ctx context.Context, store Store, l lease.Lease) lease.Finding {
 	s, err := store.Inspect(ctx, Key)
 	if err != nil {
 		return Broken("history", err)
 	}
 	if !slices.ContainsFunc(s.Runs, func(r lease.Run) bool { return r.Token == l.Token }) {
-		return lease.Finding{Subject: "history", Verdict: lease.Doubtful, Text: "runs are not filed: leaderrun history shows none", Hint: missing}
+		return lease.Finding{Subject: "history", Verdict: lease.Doubtful, Text: "runs are not filed: leaderrun history shows none", Hint: hintRights}
 	}
 	return Fine("history", "runs are filed")
 }
@@ -204,12 +202,11 @@ func latency(median, worst time.Duration, t elect.Timing) lease.Finding {
 	return f
 }
 
-// clockSpan is how long the two clocks are compared: a hundred times the
-// millisecond in which stores give the time is a percent of it.
+// clockSpan is how long the two clocks are compared: the millisecond in which stores give
+// the time is a tenth of a percent of it, and no less than one percent is allowed.
 const clockSpan = time.Second
 
-// clock compares the rates of the two clocks: what they show does not
-// matter.
+// clock judges the rates of the two clocks. The times that they show do not matter.
 func clock(drift float64, elapsed time.Duration, t elect.Timing) lease.Finding {
 	percent := 100 * math.Max(0, math.Abs(drift)-2) / float64(elapsed.Milliseconds()) // each reading is off by a millisecond
 	allowed := 100 * t.Margin.Seconds() / t.TTL.Seconds()
@@ -231,7 +228,7 @@ func Broken(subject string, err error) lease.Finding {
 	return f
 }
 
-// Fine is a finding of what does.
+// Fine is a finding of what works.
 func Fine(subject, text string) lease.Finding {
 	return lease.Finding{Subject: subject, Verdict: lease.Fine, Text: text}
 }

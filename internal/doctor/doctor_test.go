@@ -52,7 +52,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-func TestExamineTasks(t *testing.T) {
+func TestTasks(t *testing.T) {
 	group := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(group, name)
@@ -88,7 +88,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// slow answers the questions about a key, each after another while.
+// slow is a store that takes a time of its own for each answer.
 type slow struct {
 	Store
 	after []time.Duration
@@ -101,7 +101,7 @@ func (s *slow) Inspect(context.Context, string) (lease.Status, error) {
 	return lease.Status{Now: now}, nil
 }
 
-// What is late is not a clock that is wrong.
+// An answer that is late does not make the store's clock wrong.
 func TestDriftOfASlowStore(t *testing.T) {
 	gained, elapsed, err := drift(t.Context(), &slow{after: []time.Duration{0, 100 * time.Millisecond}})
 	if f := clock(gained, elapsed, elect.NewTiming(30*time.Second, 10*time.Second, 0)); err != nil || f.Verdict != lease.Fine {
@@ -109,7 +109,8 @@ func TestDriftOfASlowStore(t *testing.T) {
 	}
 }
 
-// seconds shows no milliseconds, first of the old second, then of the new one.
+// seconds is a store that shows whole seconds. Each answer is two later than the one
+// before.
 type seconds struct {
 	Store
 	now int64
@@ -126,7 +127,7 @@ func TestDriftOfWholeSeconds(t *testing.T) {
 	}
 }
 
-// A renewal of the slow store takes as long as its next answer.
+// Renew takes as long as the next answer.
 func (s *slow) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	select {
 	case <-time.After(s.after[0]):

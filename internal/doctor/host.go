@@ -17,8 +17,10 @@ import (
 // and a small command.
 const tasksNeeded = 32
 
-// Tasks looks whether the control group, where it is of the second kind, has room
-// for the processes of a run: below /sys/fs/cgroup, as /proc/self/cgroup names it.
+// Tasks checks that the control group has room for the processes of a run. Mounted is
+// where the groups of version 2 are, as a rule /sys/fs/cgroup, and membership the file
+// that names this process's, /proc/self/cgroup. It has no finding of other versions, or
+// where there is no limit.
 func Tasks(mounted, membership string) []lease.Finding {
 	text, _ := os.ReadFile(membership)
 	group, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "0::")
@@ -60,7 +62,7 @@ func Guard(path string, argv ...string) error {
 	return <-gone
 }
 
-// Children looks whether the kernel lists the children of a process, as
+// Children checks that the kernel lists the children of a process, as
 // /proc/thread-self/children does.
 func Children(list string) []lease.Finding {
 	if _, err := os.Stat(list); !os.IsNotExist(err) {
@@ -76,7 +78,7 @@ func Children(list string) []lease.Finding {
 // cronPath is what cron gives its commands on most systems: crontab(5).
 var cronPath = []string{"/usr/bin", "/bin"}
 
-// Path looks whether cron finds the program at self.
+// Path checks that cron finds the program at self.
 func Path(self string) []lease.Finding {
 	if slices.Contains(cronPath, filepath.Dir(self)) {
 		return nil
