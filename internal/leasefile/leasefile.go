@@ -63,8 +63,8 @@ type File struct {
 // login of their own.
 const hostDir = "/run/leaderrun"
 
-// Dirs are where a file may be: what the environment says, and hostDir. A login
-// removes its directory at its end.
+// Dirs are the directories in which a file may be: that of the login, which is removed
+// when the login ends, hostDir, and that of temporary files.
 func Dirs() []string {
 	return []string{os.Getenv("XDG_RUNTIME_DIR"), hostDir, os.TempDir()}
 }
@@ -145,7 +145,7 @@ func (f *File) create(path string) error {
 	return nil
 }
 
-// disk is a file descriptor. An os.File asks the poller first, at every start.
+// disk is a file descriptor. Opening an os.File costs a call of the poller at every start.
 type disk int
 
 func (d disk) WriteAt(b []byte, at int64) (int, error) {
@@ -188,7 +188,7 @@ func (f *File) Remove() {
 	f.wake()
 }
 
-// Close waits, for a moment, until a file that was to be removed is.
+// Close waits until Remove has been carried out, but no longer than a second.
 func (f *File) Close() {
 	select {
 	case <-f.removed:
@@ -204,8 +204,8 @@ func (f *File) wake() {
 	}
 }
 
-// keep writes what is new, however much was said while the disk was busy, and
-// ends with the file.
+// keep writes the newest lease after each change, until the file is removed. Changes while
+// the disk is busy become one write.
 func (f *File) keep() {
 	defer close(f.removed)
 	for range f.changed {
@@ -236,8 +236,8 @@ func line(l Lease, boot string) string {
 
 func checksum(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(text))) }
 
-// tornTries is how often Read looks at a line that makes no sense: a rewrite
-// takes less than a microsecond, unless its writer loses the processor.
+// tornTries is how often Read reads a line whose checksum is wrong: a rewrite takes less
+// than a microsecond, unless its writer loses the processor.
 const tornTries = 5
 
 // Read returns the lease in the file. A file of an earlier boot has none.

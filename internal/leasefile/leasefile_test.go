@@ -79,8 +79,8 @@ func TestLifeOfAFile(t *testing.T) {
 	}
 }
 
-// The command must be able to read it, whatever its caller's umask is.
-func TestNoUmaskCounts(t *testing.T) {
+// The command must be able to read the file, whatever its caller's umask is.
+func TestModeWithoutUmask(t *testing.T) {
 	dir := t.TempDir()
 	before := syscall.Umask(0o777)
 	f, err := Create([]string{dir}, some)
@@ -96,7 +96,7 @@ func TestNoUmaskCounts(t *testing.T) {
 }
 
 // A process that has the file open when it is removed sees the end of the lease, too.
-func TestRemovedFileSaysSo(t *testing.T) {
+func TestRemovedFileEndsTheLease(t *testing.T) {
 	f := create(t)
 	other := f.Path() + ".other"
 	if err := os.Link(f.Path(), other); err != nil {
@@ -107,7 +107,7 @@ func TestRemovedFileSaysSo(t *testing.T) {
 	awaitStopBy(t, other, 0)
 }
 
-func TestTheFirstDirectoryThatCan(t *testing.T) {
+func TestFirstUsableDirectory(t *testing.T) {
 	good := t.TempDir()
 	missing := filepath.Join(good, "missing")
 	f, err := Create([]string{"", ".", missing, good, t.TempDir()}, some)
@@ -128,7 +128,7 @@ func TestTheFirstDirectoryThatCan(t *testing.T) {
 	}
 }
 
-// stuck is a disk that takes no write until it is let go on.
+// stuck is a disk each of whose writes waits for goOn, and then fails.
 type stuck struct{ writing, goOn chan struct{} }
 
 func (s stuck) WriteAt(b []byte, _ int64) (int, error) {
@@ -139,7 +139,7 @@ func (s stuck) WriteAt(b []byte, _ int64) (int, error) {
 
 func (s stuck) Close() error { return nil }
 
-func TestNobodyWaitsForADisk(t *testing.T) {
+func TestUpdateDoesNotWaitForTheDisk(t *testing.T) {
 	disk := stuck{make(chan struct{}), make(chan struct{})}
 	f := &File{path: filepath.Join(t.TempDir(), "f"), file: disk, boot: "boot", lease: some, changed: make(chan struct{}, 1), removed: make(chan struct{})}
 	finished := make(chan error)
@@ -160,7 +160,7 @@ func TestNobodyWaitsForADisk(t *testing.T) {
 		t.Fatal("an update waits for the disk")
 	}
 	disk.goOn <- struct{}{}
-	<-disk.writing // what was said meanwhile is one write
+	<-disk.writing // all updates meanwhile are one write
 	if err := f.Update(3); err == nil {
 		t.Error("the failure of a write is not reported")
 	}
@@ -176,7 +176,7 @@ func TestNobodyWaitsForADisk(t *testing.T) {
 	<-f.removed
 }
 
-func TestWhatIsNoLeaseFile(t *testing.T) {
+func TestReadRefuses(t *testing.T) {
 	boot, err := bootID()
 	if err != nil {
 		t.Fatal(err)
@@ -253,8 +253,8 @@ func TestNoTornRead(t *testing.T) {
 	}
 }
 
-// Another user's directory (sudo -E) is not used, nor is another user's file
-// believed: he could say that somebody leads.
+// Another user's directory (sudo -E) is not used, and another user's file is not read: it
+// could say that this command leads.
 func TestOtherUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

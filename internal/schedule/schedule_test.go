@@ -25,7 +25,7 @@ func (d daemon) starts(from, until time.Time) []int64 {
 		_, offset := t.In(d.zone).Zone()
 		return t.UTC().Add(time.Duration(offset) * time.Second)
 	}
-	seen := local(from).Add(-look) // the newest local time
+	seen := local(from).Add(-look) // the newest local time so far
 	for t := from; t.Before(until); t = t.Add(look) {
 		now := local(t)
 		run := d.wild && d.due(now)
@@ -205,7 +205,7 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// What stores and hosts do with a tick relies on this.
+// What stores and hosts rely on in a tick.
 func FuzzTick(f *testing.F) {
 	for _, text := range []string{"0 3 * * *", "CRON_TZ=Australia/Lord_Howe 45 1 * * *", "CRON_TZ=Europe/Berlin */20 2 * * *", "@weekly", "CRON_TZ=", "0 0 29 2 *", "*/3-5 1-0 ? * ,"} {
 		f.Add(text, int64(1_774_746_000))
