@@ -22,7 +22,7 @@ func makeDir(dir string) error {
 	}
 	_ = os.Chmod(dir, own) // whatever the umask is; a file system that cannot has modes of its own
 	err = syncDir(filepath.Dir(dir))
-	if errors.Is(err, fs.ErrPermission) { // who may write there may not be allowed to read
+	if errors.Is(err, fs.ErrPermission) { // this user may write there and not read
 		return nil
 	}
 	return err

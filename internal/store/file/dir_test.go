@@ -32,7 +32,7 @@ func TestOpenCreatesDirectoryForItsUserOnly(t *testing.T) {
 	}
 }
 
-// A relative directory would be another one for everybody who starts elsewhere.
+// A relative directory would be another one for a run that starts elsewhere.
 func TestRelativeDirectoryIsRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
 	refusedToOpen(t, "leases", "working directory")
@@ -41,7 +41,7 @@ func TestRelativeDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// refusals are directories that are not fit, and a word of the reason.
+// refusals are directories that are refused, and a part of the reason.
 var refusals = []struct {
 	name, reason string
 	spoil        func(t *testing.T, dir string)

@@ -28,14 +28,14 @@ const (
 	// Others hold a key for one update: less than a millisecond, some
 	// milliseconds where the disk is slow.
 	firstPause, longestPause = time.Millisecond, 10 * time.Millisecond
-	// lastWord is how long a call waits after its context ended for the reason.
-	// It is longer than longestPause: only a disk that hangs has none by then.
-	lastWord = 10 * longestPause
+	// errorWait is how long a call whose context has ended waits for an error that says
+	// more. It is longer than longestPause: only a disk that hangs has none by then.
+	errorWait = 10 * longestPause
 )
 
 // change applies a change to the state of its key while no other process can, and
 // makes the result durable before it returns. A holder learns of a call by its next
-// renewal, and who waits sees that the file is replaced.
+// renewal; standbys see that the file is replaced.
 func (s *Store) change(ctx context.Context, c cas.Change) (lease.Lease, error) {
 	return bounded(ctx, s.dir, c.Op, func() (lease.Lease, error) { return s.apply(ctx, c) })
 }
@@ -58,7 +58,7 @@ func bounded[T any](ctx context.Context, dir, op string, work func() (T, error))
 	case <-ctx.Done():
 		select {
 		case a = <-answers:
-		case <-time.After(lastWord):
+		case <-time.After(errorWait):
 			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer in time", dir), Hint: "look for a failing disk in the kernel's log"}
 		}
 	}
@@ -74,7 +74,7 @@ func (s *Store) apply(ctx context.Context, c cas.Change) (lease.Lease, error) {
 	if err != nil {
 		return lease.Lease{}, err
 	}
-	if bad := checkDir(s.dir); bad != nil { // the path may mean something else by now
+	if bad := checkDir(s.dir); bad != nil { // the directory may have been replaced
 		return lease.Lease{}, bad
 	}
 	for {
@@ -85,7 +85,7 @@ func (s *Store) apply(ctx context.Context, c cas.Change) (lease.Lease, error) {
 	}
 }
 
-// try is one turn of apply. The answer is the change's, the error one of the disk.
+// try is one turn of apply. Answer is the change's, err an error of the disk.
 func (s *Store) try(ctx context.Context, path string, c cas.Change) (l lease.Lease, answer, err error) {
 	t, err := takeTurn(ctx, path)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Store) try(ctx context.Context, path string, c cas.Change) (l lease.Lea
 	if bytes.Equal(raw, changed) {
 		return l, answer, nil
 	}
-	err = ctx.Err() // nobody may wait for this any more
+	err = ctx.Err() // the caller may not wait any more
 	if err == nil {
 		err = t.replace(changed, lasting(before, st))
 	}
@@ -136,8 +136,8 @@ func (s *Store) path(key string) (string, error) {
 }
 
 // fileName maps every key to a name of its own: '+' is no character of keys, and
-// with an extension the names "." and ".." cannot arise. At most 205 bytes. A
-// file system that folds case gives two keys one file; load notices.
+// with an extension the names "." and ".." cannot arise. It has at most 205 bytes. A
+// file system that ignores case gives two keys one file, which load refuses.
 func fileName(key string) (string, error) {
 	if !lease.ValidKey(key) {
 		return "", &lease.StoreError{Err: fmt.Errorf("key %q cannot be a file name", key), Permanent: true,
@@ -146,13 +146,13 @@ func fileName(key string) (string, error) {
 	return strings.ReplaceAll(key, "/", "+"), nil
 }
 
-// load reads the state and the bytes that it was. A file that is not exactly
-// what replace leaves behind is never guessed at: a guess could grant twice.
+// load reads the state, and the file's bytes. A file that replace has not written is an
+// error: a guess at what it means could grant twice.
 func load(path, key string) (st leasestate.State, raw []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		st = leasestate.New(key)
-		raw, err = json.Marshal(st) // what is not worth a file is not written
+		raw, err = json.Marshal(st) // so a state that is still new is not written
 		return st, raw, err
 	}
 	if err != nil {
@@ -197,7 +197,7 @@ func (t *turn) replace(data []byte, lasting bool) error {
 	}
 	if err := os.Rename(name, t.path+".json"); err != nil {
 		_ = os.Remove(name)
-		if errors.Is(err, fs.ErrNotExist) { // who took the turn has removed it
+		if errors.Is(err, fs.ErrNotExist) { // the process that took the turn has removed it
 			return errTurnTaken
 		}
 		return err
@@ -212,7 +212,7 @@ func (t *turn) replace(data []byte, lasting bool) error {
 
 // temporary makes a file with data that is on the disk.
 func (t *turn) temporary(data []byte) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(t.path), filepath.Base(t.path)+mine+"*"+extension)
+	f, err := os.CreateTemp(filepath.Dir(t.path), filepath.Base(t.path)+tempMark+"*"+tempExtension)
 	if err != nil {
 		return "", err
 	}
@@ -244,7 +244,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// failure is an update that may have happened or not.
+// failure is the error of an update that may have been made or not.
 func failure(err error) *lease.StoreError {
 	e := &lease.StoreError{Err: err}
 	switch {

@@ -62,7 +62,7 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// FuzzFileNames: what cannot be undone is not injective.
+// A name that leads back to its key is no other key's.
 func FuzzFileNames(f *testing.F) {
 	f.Add("a/b")
 	f.Add("../x")
@@ -77,7 +77,7 @@ func FuzzFileNames(f *testing.F) {
 	})
 }
 
-// A file system that folds case opens the file of another key.
+// A file system that ignores case opens the file of another key.
 func TestFileOfAnotherKeyIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -88,7 +88,7 @@ func TestFileOfAnotherKeyIsRefused(t *testing.T) {
 	}
 }
 
-// A process that died between writing and renaming leaves its new state behind.
+// A process that died between writing and renaming leaves its temporary file.
 func TestRemainderOfACrashIsRemoved(t *testing.T) {
 	for name, remainder := range map[string]string{
 		"empty":       "",
@@ -132,8 +132,8 @@ func TestNewStateIsNeverWrittenThroughALink(t *testing.T) {
 	}
 }
 
-// A cleaner that removes the lock file in the middle of an update lets somebody
-// else begin another one.
+// A cleaner that removes the lock file during an update lets another process begin one,
+// too.
 func TestLockFileRemovedDuringAnUpdate(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -211,8 +211,8 @@ func TestBusyKeyNamesTheFileAndLeavesOtherKeysAlone(t *testing.T) {
 	must(t, <-granted)
 }
 
-// Opening a fifo blocks for ever, as any call does on a disk that hangs.
-func TestHangingDiskIsLeftWhenTheContextEnds(t *testing.T) {
+// A fifo stands for a disk that hangs: opening it blocks for ever.
+func TestCallsOnAHangingDiskEndWithTheContext(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	fifo := filepath.Join(dir, "k.json")
@@ -239,7 +239,7 @@ func TestHangingDiskIsLeftWhenTheContextEnds(t *testing.T) {
 	must(t, end.Close())
 }
 
-// What an abandoned call would still do is not done.
+// A call that goes on after its context has ended writes nothing.
 func TestNothingIsWrittenAfterTheContextEnded(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

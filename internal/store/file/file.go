@@ -2,10 +2,10 @@
 // for a first run without any server and as a flock(1) whose holder has a time
 // limit, a fencing token and ticks. It keeps the contract of [lease.Store].
 //
-// A key is one JSON file, replaced atomically by rename(2), and one file of a
-// byte beside it on which flock(2) makes updates exclusive for as long as one
-// takes; a cleaner may remove that one at any time. A grant, and a success that
-// serves a tick, survive a power cut; a renewal need not.
+// A key is one JSON file, replaced atomically by rename(2), and a lock file beside it,
+// on which flock(2) makes updates exclusive; a cleaner of old files may remove the lock
+// file at any time. A grant, and a success that serves a tick, survive a power cut; a
+// renewal need not.
 // A standby watches the directory and looks when the key's file is replaced. The
 // directory is the store's memory, so a first grant need not settle.
 //
@@ -19,7 +19,7 @@
 // Not promised: anything across hosts. Another kernel has another boot, so each
 // would take the leases of the other for expired. Network file systems are
 // refused for that reason; a disk attached to two hosts cannot be recognised,
-// nor can containers with a time namespace of their own. To delete or move the
+// nor can containers with a time namespace of their own. Deleting or moving the
 // directory takes the leases out of the store.
 //
 // Only package store and tests may import this package.

@@ -209,8 +209,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 
 const victimTTL = 20 * time.Millisecond
 
-// updateAndUpdate says so on its standard output once it has begun. It would end
-// by itself, should nobody be left to kill it.
+// updateAndUpdate updates again and again, and writes to its standard output once it has
+// begun. It ends by itself if it is not killed.
 func updateAndUpdate(dir string) error {
 	s, err := Open(dir)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// pruned is how many keys one call may forget.
-const pruned = 10
+// mostPruned is how many keys one call may forget.
+const mostPruned = 10
 
 // prune removes the files of keys that have been idle for so long that
 // [leasestate.State.Idle] lets them go. It is called after the files of a new key
@@ -20,7 +20,7 @@ func (s *Store) prune(now leasestate.Instant) {
 	if err != nil {
 		return
 	}
-	left := pruned
+	left := mostPruned
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ".json")
 		if !ok || !old(e, now) {
@@ -35,7 +35,7 @@ func (s *Store) prune(now leasestate.Instant) {
 	}
 }
 
-// old is a first look, without reading the file.
+// old reports whether a file may be idle, without reading it.
 func old(e os.DirEntry, now leasestate.Instant) bool {
 	info, err := e.Info()
 	return err == nil && info.ModTime().Add(leasestate.MinKeep).UnixMilli() < now.Wall

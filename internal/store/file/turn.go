@@ -16,26 +16,26 @@ import (
 
 // turn is the right to update a key: an exclusive flock(2) on the key's lock file.
 //
-// A cleaner of temporary files may remove that file while a turn lasts, and then
-// the next process makes another and has a turn, too. So a turn counts only while
-// its file is the one in the directory, and of two updates at a time the first
-// cannot end: it looks once more after it has made its temporary file, and a process
-// that makes a new lock file removes the temporary files that are there before it
-// reads the state. So either the first sees the new lock file, or its rename
-// finds nothing to rename; it begins again.
+// A cleaner of old files may remove that file while a turn lasts, and then the next
+// process makes another and has a turn, too. So a turn counts only while its file is the
+// one in the directory, and of two updates at a time the first fails and begins again: it
+// looks at the lock file once more after it has made its temporary file, and a process
+// that makes a new lock file removes the temporary files that are there before it reads
+// the state. So either the first sees the new lock file, or its rename finds nothing to
+// rename.
 type turn struct {
 	file  *os.File
 	path  string // of the key's files, without the extension
-	fresh bool   // the lock file has just been made, or an update was cut short
+	fresh bool   // the lock file has just been made, or the last update was cut short
 }
 
 // errTurnTaken says that the lock file has been removed, and nothing written.
 var errTurnTaken = errors.New("its lock file was removed")
 
 // Temporary files are named KEY~RANDOM.tmp; no key has a ~.
-const mine, extension = "~", ".tmp"
+const tempMark, tempExtension = "~", ".tmp"
 
-// The size of a lock file tells whether there may be temporary files of its key,
+// The size of a lock file says whether there may be temporary files of its key,
 // left by a crash or by an update that lost its turn. A new one is empty.
 const unclean, clean = 0, 1
 
@@ -55,7 +55,7 @@ func takeTurn(ctx context.Context, path string) (*turn, error) {
 	}
 }
 
-// tryTurn returns nil without an error when it is somebody else's turn.
+// tryTurn returns nil without an error when another process has the turn.
 func tryTurn(path string) (*turn, error) {
 	f, err := openOwn(path+".lock", os.O_RDWR)
 	if err != nil {
@@ -107,7 +107,7 @@ func (t *turn) tidy() error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), key+mine) && strings.HasSuffix(e.Name(), extension) {
+		if strings.HasPrefix(e.Name(), key+tempMark) && strings.HasSuffix(e.Name(), tempExtension) {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}

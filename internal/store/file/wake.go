@@ -38,12 +38,12 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 	// The kernel takes some ten milliseconds over a watch's end; the key is free now.
 	defer func() { go func() { _ = w.Close() }() }()
 	// The directory, since a watch of the file would stay with the one that is
-	// replaced. Why there can be none, the next acquire says.
+	// replaced. The next acquire reports why there can be none.
 	if err := w.Add(s.dir); err != nil {
 		return lease.ErrNoWakeups
 	}
-	// What happened before the watch began is seen by the first look; a renewal
-	// replaces the file, too, and is seen to have freed nothing.
+	// The first look sees what happened before the watch began. A renewal replaces the
+	// file, too: then the look finds that the key is not free.
 	for look := true; ; {
 		if look {
 			if free, err := s.free(path, key); free || err != nil {
@@ -53,7 +53,7 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 		select {
 		case e := <-w.Events:
 			look = e.Name == path+".json" || e.Name == s.dir // removed or moved away, all with it
-		case err := <-w.Errors: // events are lost: better ask now and then
+		case err := <-w.Errors: // events are lost: the caller asks after a pause
 			return failure(err)
 		case <-over:
 			return nil
