@@ -1,5 +1,5 @@
-// Package store says which package serves which store. A new store is a folder
-// here and one line in factories.
+// Package store finds the package that serves an address. A new store is a folder here
+// and one line in factories.
 package store
 
 import (
@@ -27,7 +27,7 @@ var factories = []location.Factory{
 // Default is the address of the store where none is named.
 const Default = redis.Default
 
-// Open makes the store that an address names. Nothing is asked yet.
+// Open makes the store that an address names. No server is asked yet.
 func Open(url string, o location.Options) (location.Store, error) {
 	if f := factory(url); f != nil {
 		return f.Open(url, o)

@@ -10,6 +10,24 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
+// A store that takes any certificate is opened with a warning.
+func TestInsecureStoreWarns(t *testing.T) {
+	for address, insecure := range map[string]bool{
+		"rediss://h?insecure=true": true, "rediss-cluster://h?insecure=true": true, "etcds://h?insecure=true": true, "mysql://u@h/d?insecure=true": true,
+		"redis://h": false, "rediss://h": false, "etcd://h": false, "etcds://h?insecure=false": false, "mysql://u@h/d": false, "mysql://u@h/d?tls=true": false,
+	} {
+		warned := ""
+		s, err := Open(address, location.Options{Prefix: "p", Warn: func(problem, _ string) { warned += problem }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if warns := strings.HasPrefix(warned, "insecure=true: "); warns != insecure || !insecure && warned != "" {
+			t.Errorf("%s: warned %q", address, warned)
+		}
+	}
+}
+
 // toy is a store that is in no other package.
 type toy struct {
 	location.Store

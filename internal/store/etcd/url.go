@@ -20,18 +20,14 @@ var Factory = location.Factory{
 	Form:    "etcd://[USER:PASSWORD@]HOST[:PORT]",
 	Open: func(url string, o location.Options) (location.Store, error) {
 		s, err := New(Options{URL: url, Prefix: o.Prefix})
-		if err == nil && s.insecure() {
-			o.Warn("insecure=true: whoever is on the way to the store can pose as it", "give the file of the CA's certificate with ca=FILE instead")
+		if err == nil {
+			o.WarnIfInsecure(s.client.latest.Load().tls)
 		}
 		return s, err
 	},
 	Redact: location.Redact,
 }
 
-func (s *Store) insecure() bool {
-	t := s.client.latest.Load()
-	return t.tls != nil && t.tls.InsecureSkipVerify
-}
 
 // target is what a URL says.
 type target struct {
@@ -42,9 +38,7 @@ type target struct {
 
 const urls = location.Kind("etcd store")
 
-// parseURL reads the URL of a store, and the files that it names. A URL that is cut
-// at the wrong place, for instance because of a '#' in the password, shows parts of
-// the password as host, port, path or parameter: so no error repeats any of them.
+// parseURL reads the URL of a store, and the files that it names.
 func parseURL(text string) (*target, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || !slices.Contains(schemes, scheme) {
@@ -95,7 +89,7 @@ func (t *target) readParameters(scheme, form string, u *url.URL) error {
 		}
 		return nil
 	}
-	values, err := urls.Parameters(u, "its scheme does not know", "it knows", location.TLSParameters)
+	values, err := urls.Parameters(u, location.TLSParameters)
 	if err == nil {
 		t.tls, err = urls.TLS(values)
 	}

@@ -22,7 +22,7 @@ var Factory = location.Factory{
 			return nil, err
 		}
 		if s.latest.Load().insecure {
-			o.Warn("insecure-skip-tls-verify in the kubeconfig: whoever is on the way to the store can pose as it", "give the cluster its certificate-authority instead")
+			o.Warn("insecure-skip-tls-verify in the kubeconfig: anybody on the way to the store can pose as it", "give the cluster its certificate-authority instead")
 		}
 		return s, nil
 	},

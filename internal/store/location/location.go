@@ -7,6 +7,7 @@
 package location
 
 import (
+	"crypto/tls"
 	"strconv"
 	"strings"
 
@@ -39,10 +40,17 @@ type Factory struct {
 type Options struct {
 	// Prefix starts the names of all keys.
 	Prefix string
-	// MustExist is set by those who only ask: nothing is made that is not there.
+	// MustExist is set where the store is only read: what is missing is not made.
 	MustExist bool
 	// Warn reports what works and is dangerous, and what to do about it.
 	Warn func(problem, hint string)
+}
+
+// WarnIfInsecure warns of a URL whose TLS takes any certificate.
+func (o Options) WarnIfInsecure(c *tls.Config) {
+	if c != nil && c.InsecureSkipVerify {
+		o.Warn("insecure=true: anybody on the way to the store can pose as it", "give the file of the CA's certificate with ca=FILE instead")
+	}
 }
 
 // Found is what a set of variables says: settings by name, and the variable that

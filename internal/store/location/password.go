@@ -10,8 +10,8 @@ import (
 
 const filePrefix = "file:"
 
-// Password returns a password that an address has, or the first line of the file
-// that it names: file:PATH. It takes what is no longer escaped.
+// Password returns the password that an address gives: itself, or as file:PATH the first
+// line of that file. The caller has decoded the address's %-escapes.
 func Password(given string) (string, *Error) {
 	file, ok := strings.CutPrefix(given, filePrefix)
 	if !ok {
@@ -20,7 +20,7 @@ func Password(given string) (string, *Error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		var path *fs.PathError
-		if errors.As(err, &path) { // its name is said already
+		if errors.As(err, &path) { // the message names the file already
 			err = path.Err
 		}
 		return "", &Error{Problem: "the password file " + strconv.Quote(file) + " cannot be read: " + err.Error(), Hint: "correct its path, or make it readable"}

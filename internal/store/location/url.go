@@ -18,7 +18,7 @@ import (
 // Kind is what the addresses of one store are called in errors, such as "mysql store".
 type Kind string
 
-// EncodeThem is a hint.
+// EncodeThem is the end of a hint about a URL that cannot be read.
 const EncodeThem = "in users and passwords percent-encode all but A-Z a-z 0-9 . _ ~ -, in paths all but these and /"
 
 // Refusal is why an address is not taken. A URL that is cut at the wrong place, for
@@ -28,7 +28,7 @@ func (k Kind) Refusal(problem, hint string) error {
 	return &lease.StoreError{Op: string(k), Err: errors.New(problem), Permanent: true, Hint: hint}
 }
 
-// Parse reads what a store is opened with.
+// Parse reads an address with the store's parse, and refuses an empty prefix.
 func Parse[T any](k Kind, address, prefix string, parse func(string) (T, error)) (t T, err error) {
 	if t, err = parse(address); err == nil && prefix == "" {
 		err = k.Refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
@@ -36,7 +36,7 @@ func Parse[T any](k Kind, address, prefix string, parse func(string) (T, error))
 	return t, err
 }
 
-// Password is [Password] for a URL.
+// Password is [Password] with a Refusal as its error.
 func (k Kind) Password(given string) (string, error) {
 	password, problem := Password(given)
 	if problem != nil {
@@ -45,7 +45,7 @@ func (k Kind) Password(given string) (string, error) {
 	return password, nil
 }
 
-// Host adds the port to a host of a URL that has none. Form is how to write it.
+// Host returns a host of a URL with its port, or the default one. Form is how to write it.
 func (k Kind) Host(host, defaultPort, form string) (addr string, err error) {
 	u, err := url.Parse("store://" + host)
 	if err != nil || strings.ContainsAny(u.Hostname(), "[]") { // package url lets a lone bracket pass
@@ -61,8 +61,8 @@ func (k Kind) Host(host, defaultPort, form string) (addr string, err error) {
 	return net.JoinHostPort(name, port), nil
 }
 
-// Parameters reads those of a URL, each once at the most: its scheme, say, knows them.
-func (k Kind) Parameters(u *url.URL, who, knows string, known []string) (url.Values, error) {
+// Parameters reads those of a URL, which must be known and given once.
+func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	// In a URL a plus is a plus; package url reads it as a browser's form, as a space.
 	values, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B"))
 	if err != nil {
@@ -71,7 +71,7 @@ func (k Kind) Parameters(u *url.URL, who, knows string, known []string) (url.Val
 	for name, value := range values {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, k.Refusal("the URL has a parameter that "+who, knows+" "+strings.Join(known, ", ")+"; a ? in a password is %3F")
+			return nil, k.Refusal("the URL has a parameter that it cannot have", "it can have "+strings.Join(known, ", ")+"; a ? in a password is %3F")
 		case len(value) > 1 || value[0] == "":
 			return nil, k.Refusal("the parameter "+name+" of the URL is empty or given twice", "give it one value")
 		}

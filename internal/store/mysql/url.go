@@ -20,18 +20,14 @@ var Factory = location.Factory{
 	Form:    "mysql://USER:PASSWORD@HOST[:PORT]/DATABASE",
 	Open: func(url string, o location.Options) (location.Store, error) {
 		s, err := New(Options{URL: url, Prefix: o.Prefix})
-		if err == nil && s.insecure() {
-			o.Warn("insecure=true: whoever is on the way to the store can pose as it", "give the file of the CA's certificate with ca=FILE instead")
+		if err == nil {
+			o.WarnIfInsecure(s.conns.latest.Load().tls)
 		}
 		return s, err
 	},
 	Redact: location.Redact,
 }
 
-func (s *Store) insecure() bool {
-	t := s.conns.latest.Load()
-	return t.tls != nil && t.tls.InsecureSkipVerify
-}
 
 // parameters are those that an address may have. Each of them asks for TLS.
 var parameters = append([]string{"tls"}, location.TLSParameters...)
@@ -45,9 +41,7 @@ type target struct {
 
 const urls = location.Kind("mysql store")
 
-// parseURL reads the URL of a store, and the files that it names. A URL that is cut
-// at the wrong place, for instance because of a '#' in the password, shows parts of
-// the password as host, port, path or parameter: so no error repeats any of them.
+// parseURL reads the URL of a store, and the files that it names.
 func parseURL(text string) (*target, error) {
 	if !strings.HasPrefix(text, "mysql://") {
 		return nil, urls.Refusal(`the URL must begin with "mysql://"`, urlForm)
@@ -79,7 +73,7 @@ func parseURL(text string) (*target, error) {
 	if t.password, err = urls.Password(password); err != nil {
 		return nil, err
 	}
-	values, err := urls.Parameters(u, "it cannot have", "it can have", parameters)
+	values, err := urls.Parameters(u, parameters)
 	if err != nil || len(values) == 0 {
 		return t, err
 	}

@@ -39,10 +39,7 @@ var parameters = []string{
 
 const urls = location.Kind("postgres store")
 
-// parseURL reads the URL of a store, and the certificates that it names. A URL
-// that is cut at the wrong place, for instance because of a '#' in the password,
-// shows parts of the password as host, port, path or parameter: so no error
-// repeats any of them.
+// parseURL reads the URL of a store, and the files that it names.
 func parseURL(text string) (*pgconn.Config, error) {
 	scheme, _, ok := strings.Cut(text, "://")
 	if !ok || scheme != "postgres" && scheme != "postgresql" {
@@ -129,7 +126,7 @@ func thisUser(given *url.Userinfo) (*url.Userinfo, error) {
 // directory. Then the same line in a crontab could mean another store on each
 // host, and leaderrun's password come from variables that are the command's.
 func settings(u *url.URL) (url.Values, error) {
-	given, err := urls.Parameters(u, "it cannot have", "it can have", parameters)
+	given, err := urls.Parameters(u, parameters)
 	if err != nil {
 		return nil, err
 	}

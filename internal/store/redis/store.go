@@ -64,10 +64,6 @@ func New(o Options) (*Store, error) {
 	return &Store{prefix: o.Prefix, servers: newServers(o.URL, t, o.Dialer)}, nil
 }
 
-// insecure reports whether the URL takes any server for the right one, whatever
-// certificate it shows.
-func (s *Store) insecure() bool { return s.servers.tls != nil && s.servers.tls.InsecureSkipVerify }
-
 const (
 	// settle is how long a key that the server does not know waits for a holder
 	// that does: longer than a living holder on the same network needs to hear the

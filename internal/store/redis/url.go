@@ -24,8 +24,8 @@ var Factory = location.Factory{
 	Form:    "redis://" + hostForm + "[/DATABASE]",
 	Open: func(url string, o location.Options) (location.Store, error) {
 		s, err := New(Options{URL: url, Prefix: o.Prefix})
-		if err == nil && s.insecure() {
-			o.Warn("insecure=true: anybody on the way to the store can pose as it", "give the file of the CA's certificate with ca=FILE instead")
+		if err == nil {
+			o.WarnIfInsecure(s.servers.tls)
 		}
 		return s, err
 	},
@@ -85,10 +85,7 @@ type target struct {
 
 const urls = location.Kind("redis store")
 
-// parseURL reads the URL of a store, and the certificates that it names. A URL
-// that is cut at the wrong place, for instance because of a '#' in the password,
-// shows parts of the password as host, port, path or parameter: so no error
-// repeats any of them.
+// parseURL reads the URL of a store, and the files that it names.
 func parseURL(text string) (*target, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	f, known := forms[scheme]
@@ -162,7 +159,7 @@ func parameters(f form, u *url.URL) (url.Values, error) {
 	if u.Fragment != "" || len(f.parameters) == 0 && (u.RawQuery != "" || u.ForceQuery) {
 		return nil, urls.Refusal("the URL takes no parameters", f.text+"; a ? or # in a password is %3F or %23")
 	}
-	return urls.Parameters(u, "its scheme does not know", "it knows", f.parameters)
+	return urls.Parameters(u, f.parameters)
 }
 
 // sentinelName is what Sentinel takes as a name.
