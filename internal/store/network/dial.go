@@ -1,5 +1,6 @@
 // Package network is what the stores share that are reached by a network: how
-// connections are opened, and what follows when the server has none left.
+// connections are opened, what follows when the server has none left, and the words of
+// their errors.
 //
 // It knows no protocol and no store. Only the stores may import it.
 package network
@@ -14,18 +15,18 @@ import (
 type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 const (
-	// again is the time between two attempts of one hedged dial. A store that comes
+	// hedgeAfter is the time between two attempts of one hedged dial. A store that comes
 	// back without its memory gives a holder 300 ms; the kernel repeats a SYN after
 	// 1, 3 and 7 s only.
-	again = 150 * time.Millisecond
-	// stays is how long an attempt lasts that is not the first: so there are seven
-	// at the same time, at most.
-	stays = time.Second
+	hedgeAfter = 150 * time.Millisecond
+	// hedgeLimit is how long an attempt lasts that is not the first: so besides the first
+	// there are seven at the same time, at most.
+	hedgeLimit = time.Second
 )
 
-// alive notices within 3 s that the host at the other end is gone. A holder that
+// keepAlive notices within 3 s that the host at the other end is gone. A holder that
 // waits to be called must notice before that host is back.
-var alive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
 
 // Dialer opens the connections of a store, by dial if there is one. What a holder
 // opens is hedged: while there is no answer there are further attempts, the first
@@ -35,7 +36,7 @@ func Dialer(dial Dial) Dial {
 	holders := dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
-		holders = (&net.Dialer{KeepAliveConfig: alive}).DialContext
+		holders = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if ctx.Value(holderKey{}) == nil || network == "unix" {
@@ -47,7 +48,7 @@ func Dialer(dial Dial) Dial {
 
 type holderKey struct{}
 
-// Holder marks a call of somebody who has a lease to lose.
+// Holder marks the calls of a holder.
 func Holder(ctx context.Context) context.Context { return context.WithValue(ctx, holderKey{}, true) }
 
 func hedged(ctx context.Context, dial Dial, network, addr string) (net.Conn, error) {
@@ -62,7 +63,7 @@ func hedged(ctx context.Context, dial Dial, network, addr string) (net.Conn, err
 	attempt := func(bounded context.Context, end context.CancelFunc) {
 		defer end()
 		c, err := dial(bounded, network, addr)
-		if err != nil && bounded != ctx && bounded.Err() != nil { // it has lasted long enough
+		if err != nil && bounded != ctx && bounded.Err() != nil { // the others go on
 			return
 		}
 		select {
@@ -73,15 +74,15 @@ func hedged(ctx context.Context, dial Dial, network, addr string) (net.Conn, err
 			}
 		}
 	}
-	go attempt(ctx, func() {}) // the last to give up
-	ticker := time.NewTicker(again)
+	go attempt(ctx, func() {}) // it lasts as long as the call
+	ticker := time.NewTicker(hedgeAfter)
 	defer ticker.Stop()
 	for {
 		select {
 		case a := <-answers:
 			return a.conn, a.err
 		case <-ticker.C:
-			go attempt(context.WithTimeout(ctx, stays))
+			go attempt(context.WithTimeout(ctx, hedgeLimit))
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The host of a connection may be gone without a word.
+// A host that is gone may not have closed its connections.
 func TestHoldersConnectionsAreKeptAlive(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestHoldersConnectionsAreKeptAlive(t *testing.T) {
 	}
 }
 
-// noticed is after how many seconds it is noticed that the host is gone.
+// noticed is after how many seconds the kernel notices that the host is gone.
 func noticed(t *testing.T, c *net.TCPConn) int {
 	t.Helper()
 	raw, err := c.SyscallConn()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// host is one that is dark until an instant, and counts who dials it.
+// host is a server that does not answer until an instant, and counts its dials.
 type host struct {
 	began, backAt time.Time
 	refuses       bool
@@ -28,7 +28,7 @@ func newHost(dark time.Duration) *host {
 	return &host{began: time.Now(), backAt: time.Now().Add(dark)}
 }
 
-// dial is answered if the host is there when it begins: no packet is repeated.
+// dial is answered if the host answers when the dial begins: no packet is repeated.
 func (h *host) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	h.mu.Lock()
 	h.attempts = append(h.attempts, time.Since(h.began))
@@ -73,7 +73,7 @@ func TestHolderIsAnsweredSoonAfterTheHostIsBack(t *testing.T) {
 			ctx, cancel := context.WithTimeout(Holder(t.Context()), 6*time.Second)
 			defer cancel()
 			c, err := Dialer(h.dial)(ctx, "tcp", "store")
-			if late := time.Since(h.began) - dark; err != nil || late > again+time.Millisecond {
+			if late := time.Since(h.began) - dark; err != nil || late > hedgeAfter+time.Millisecond {
 				t.Errorf("dark for %s: answered %s after that, %v", dark, late, err)
 			}
 			synctest.Wait()
@@ -87,7 +87,7 @@ func TestHolderIsAnsweredSoonAfterTheHostIsBack(t *testing.T) {
 	}
 }
 
-// Two attempts that are answered at the same time give one connection.
+// Of attempts that are answered at the same time one connection is left.
 func TestLosersAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(0)

@@ -17,17 +17,17 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Words are what the errors of one store call things.
+// Words are the terms of one store's errors.
 type Words struct {
 	// Server is what should answer, such as "Redis".
 	Server string
-	// CA, Client and Name are parts of an address: for the file of a CA, for the two
-	// files of a client certificate, and for the name in the server's certificate, which
-	// is empty where the address has no such part.
+	// CA, Client and Name are parts of an address: the file of a CA, the two files of a
+	// client certificate, and the name in the server's certificate. Name is empty where
+	// the address has no such part.
 	CA, Client, Name string
 	// Place is where those parts stand; "": the store's URL.
 	Place string
-	// NoTLS and Other are hints: the server speaks no TLS; anything may be wrong.
+	// NoTLS is the hint for a server without TLS, Other the one for all that is unknown.
 	NoTLS, Other string
 }
 
@@ -38,7 +38,7 @@ const (
 	hintName    = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
 )
 
-// Known is what a store knows of an error: its server has said it, or the store itself.
+// Known is what a store knows of an error that its server has sent or the store has found.
 type Known struct {
 	Text string
 	// Permanent: it stays so until a person acts. Login: it is about a user, a password
@@ -47,9 +47,9 @@ type Known struct {
 	Hint             string
 }
 
-// StoreError says in one line what a person needs to know of err, which is anything that
-// a store's client, the network or the server at an address can come up with; known may be
-// nil. Accepted: what the address says of this side has been accepted before.
+// StoreError says in one line what a person needs to know of err, which is any error of a
+// store's client, of the network or of the server at an address. Known is nil if the store
+// knows nothing of it. Accepted: the address's login has been accepted before.
 func (w Words) StoreError(ctx context.Context, op, at string, err error, known *Known, accepted bool, secrets ...string) *lease.StoreError {
 	if errors.Is(err, ErrClosed) {
 		return &lease.StoreError{Op: op, Err: err}
@@ -78,7 +78,7 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 }
 
 // Problem words an error that kept a server from answering, other than one of TLS.
-// It is refused if nothing listens at the address.
+// Refused: nothing listens at the address.
 func (w Words) Problem(ctx context.Context, err error) (text string, refused bool, hint string) {
 	var dns *net.DNSError
 	var errno syscall.Errno
@@ -103,8 +103,8 @@ func (w Words) Problem(ctx context.Context, err error) (text string, refused boo
 	return "no " + w.Server + ": " + Cause(err).Error(), false, w.Other
 }
 
-// TLSProblem words an error of TLS. What is permanent takes another certificate, or
-// another address. The text is empty if it was not TLS.
+// TLSProblem words an error of TLS; the text is empty if it is none. A permanent one takes
+// another certificate, or another address.
 func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -140,7 +140,7 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 
 func (w Words) in() string { return " in " + cmp.Or(w.Place, "the store's URL") }
 
-// HungUp reports whether the other side has closed a connection that was written to.
+// HungUp reports whether the other side had closed the connection before a write.
 func HungUp(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -170,8 +170,8 @@ func Cause(err error) error {
 	}
 }
 
-// Guarded turns a panic of a store's client into an error: what answers at a wrong
-// port must not end the elector.
+// Guarded turns a panic of a store's client into an error: an answer of another program,
+// at a wrong port, must not end the elector.
 func Guarded(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

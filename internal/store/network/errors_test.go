@@ -73,7 +73,7 @@ func TestTLSProblem(t *testing.T) {
 	}
 }
 
-// A panic of a client is an answer that nobody can read.
+// A panic of a client becomes an error.
 func TestGuarded(t *testing.T) {
 	err := Guarded(func() error { panic("length -5") })
 	if err == nil || err.Error() != "unreadable answer: length -5" {

@@ -12,8 +12,8 @@ import (
 type callKey struct{}
 
 // HTTP makes a client for requests whose context is one of [Call]. Connections are
-// opened by dial, and with TLS as config says at that moment, if it is not nil; they speak
-// HTTP/1.1. Redirects are answers.
+// opened by dial and speak HTTP/1.1, with TLS if config is not nil, which is called for
+// each. Redirects are not followed.
 func HTTP(dial Dial, config func(ctx context.Context) (*tls.Config, error)) *http.Client {
 	dial = Dialer(dial)
 	connect := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -36,23 +36,23 @@ func HTTP(dial Dial, config func(ctx context.Context) (*tls.Config, error)) *htt
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Call makes a context that of a request, with which a dial ends, too: by itself a
-// transport goes on dialling. A holder notices that the host is gone also where it goes
-// on with the connection that it opened as a candidate.
+// Call returns the context of a request. A dial ends with it, too: without this a
+// transport goes on dialling. A holder's request has its connection kept alive also where
+// that was opened by a candidate.
 func Call(ctx context.Context) context.Context {
 	request := context.WithValue(ctx, callKey{}, ctx)
 	if ctx.Value(holderKey{}) != nil {
-		request = httptrace.WithClientTrace(request, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { keepAlive(i.Conn) }})
+		request = httptrace.WithClientTrace(request, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { setKeepAlive(i.Conn) }})
 	}
 	return request
 }
 
-func keepAlive(c net.Conn) {
+func setKeepAlive(c net.Conn) {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = secure.NetConn()
 	}
 	if c, ok := c.(*net.TCPConn); ok {
-		_ = c.SetKeepAliveConfig(alive)
+		_ = c.SetKeepAliveConfig(keepAlive)
 	}
 }
 
@@ -63,8 +63,8 @@ func callOf(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Begin runs what must begin within limit and then goes on: its context ends with ctx,
-// with end, and when it has not begun in time.
+// Begin runs begin, which must return within limit. What it has begun may go on: its
+// context ends with ctx, or by end.
 func Begin[T any](ctx context.Context, limit time.Duration, begin func(context.Context) (T, error)) (value T, end context.CancelFunc, err error) {
 	ctx, end = context.WithCancel(ctx)
 	late := time.AfterFunc(limit, end)

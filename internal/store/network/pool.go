@@ -17,8 +17,8 @@ type Options struct {
 // ErrClosed says that a store was closed before the call.
 var ErrClosed = errors.New("the store is closed")
 
-// Pool hands out connections, each to one call at a time. So a renewal never stands
-// behind a standby's wait on the same store. Several goroutines may use it.
+// Pool hands out connections, each to one call at a time. So a renewal never waits for a
+// standby's wait on the same store. Several goroutines may use it.
 type Pool[C any] struct {
 	Slots Slots
 

@@ -6,12 +6,12 @@ import (
 	"net"
 )
 
-// HandshakeError is what kept a connection that was made from becoming one of TLS.
+// HandshakeError is an error of a TLS handshake.
 type HandshakeError struct{ error }
 
 func (e HandshakeError) Unwrap() error { return e.error }
 
-// Secure makes c a connection of TLS. It ends with ctx.
+// Secure returns c with TLS, or closes it. The handshake ends with ctx.
 func Secure(ctx context.Context, c net.Conn, config *tls.Config, addr string) (net.Conn, error) {
 	if config.ServerName == "" {
 		config = config.Clone()
@@ -25,9 +25,9 @@ func Secure(ctx context.Context, c net.Conn, config *tls.Config, addr string) (n
 	return secured{t}, nil
 }
 
-// secured is a connection on which the cause of its end is not lost: a server
-// that does not like this side's certificate says so after the handshake, and has
-// hung up when the first request comes.
+// secured is a TLS connection whose failed Write returns the server's alert: a server that
+// refuses this side's certificate sends it after the handshake, and has closed the
+// connection when the first request comes.
 type secured struct{ *tls.Conn }
 
 func (c secured) Write(p []byte) (int, error) {
