@@ -11,8 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Harness is that of a store that wakes all who wait and settles, as far as it is the same
-// for all. Its subtests may share a server: the network of one stalls.
+// Harness is the common part of the harnesses of stores that wake all standbys and settle.
+// Subtests may share a server: a stall is of one subtest's connections.
 func Harness(open func(*testing.T, network.Dial) lease.Store) leasetest.Harness {
 	stalls := &Stalls{}
 	return leasetest.Harness{
@@ -25,8 +25,8 @@ func Harness(open func(*testing.T, network.Dial) lease.Store) leasetest.Harness 
 	}
 }
 
-// Shifted is the Harness of a store whose servers' clocks may differ by some ms. They are
-// moved on, not waited for: a lease that nobody watched outlives its TTL by as much.
+// Shifted is the Harness of a store whose servers' clocks may differ by apart. A lease that
+// nobody watched outlives its TTL by as much: the test moves the clocks on and does not wait.
 func Shifted(apart time.Duration, open func(*testing.T, network.Dial) (lease.Store, *cas.Store)) leasetest.Harness {
 	var clock Clock
 	h := Harness(func(t *testing.T, dial network.Dial) lease.Store {
@@ -38,8 +38,8 @@ func Shifted(apart time.Duration, open func(*testing.T, network.Dial) (lease.Sto
 	return h
 }
 
-// StandbyWaitsOnItsConnection wants one to have no other, which w counts. Waiting returns
-// once a call waits.
+// StandbyWaitsOnItsConnection wants a standby to wait on the connection on which it has
+// asked. W counts its connections; waiting starts a call and returns once it waits.
 func StandbyWaitsOnItsConnection(t *testing.T, holder, standby Store, w *Wire, waiting func(call func() error) <-chan error) {
 	t.Helper()
 	l := Grant(t, holder, Request("k"))

@@ -15,7 +15,7 @@ import (
 // Patience bounds everything that is awaited.
 const Patience = 30 * time.Second
 
-// Bounded is a context for calls that must come to an end.
+// Bounded is a context that ends with the test or after Patience.
 func Bounded(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
@@ -40,7 +40,7 @@ func Grant(t testing.TB, s lease.Store, r lease.Request) lease.Lease {
 	return l
 }
 
-// Refused is why s does not grant the key k.
+// Refused returns the error with which s denies the key k.
 func Refused(t testing.TB, s lease.Store) error {
 	t.Helper()
 	l, err := s.Acquire(Bounded(t), Request("k"))
@@ -60,7 +60,7 @@ func Opened[S lease.Store](t testing.TB, s S, err error) S {
 	return s
 }
 
-// As is a URL for another user, whose password is sesame.
+// As is the address with another user, whose password is sesame.
 func As(t testing.TB, address, user string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -81,7 +81,7 @@ func Await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// EndOf is what comes of a call that is over soon.
+// EndOf returns the result of a call that ends soon.
 func EndOf(t testing.TB, over <-chan error) error {
 	t.Helper()
 	select {
@@ -93,14 +93,14 @@ func EndOf(t testing.TB, over <-chan error) error {
 	}
 }
 
-// Clock is the time of a test: of its stores, and of the answers' Date, which both go
-// on in real time and can be moved on.
+// Clock is the time of a test's stores, and of the Date of answers: real time that can be
+// moved on.
 type Clock struct{ ahead atomic.Int64 }
 
 // Advance moves it on.
 func (c *Clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// Set lets a store live by the clock: now and wall are those of its cas.Config.
+// Set gives a store the clock: now and wall are those of its cas.Config.
 func (c *Clock) Set(now *func() time.Duration, wall *func(date time.Time) int64) {
 	began := time.Now()
 	*now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }

@@ -63,8 +63,8 @@ func TryOnce(t *testing.T, calls Calls, tries func() int) {
 	}
 }
 
-// Silent are stores of which no server answers, for different reasons: open makes them, of
-// a server that is frozen until the test ends, and of others.
+// Silent are stores whose servers do not answer, by the reason. The server at addr is frozen
+// until the test ends.
 func Silent[S Store](t *testing.T, addr string, freeze, thaw func(), open func(addr string) S) map[string]S {
 	t.Helper()
 	proxy, err := faultnet.Listen(addr)
@@ -89,7 +89,7 @@ func Silent[S Store](t *testing.T, addr string, freeze, thaw func(), open func(a
 	}
 }
 
-// AllEndWithContext wants the same of the calls of stores that are silent.
+// AllEndWithContext is EndWithContext for the calls of several stores.
 func AllEndWithContext[S Store](t *testing.T, stores map[string]S, calls func(S) Calls) {
 	t.Run("stores", func(t *testing.T) {
 		for name, s := range stores {
@@ -101,8 +101,8 @@ func AllEndWithContext[S Store](t *testing.T, stores map[string]S, calls func(S)
 	})
 }
 
-// WantClosed wants each call to say that the store is closed, once it is, and a second
-// end to be none.
+// WantClosed closes the store, and wants each call to say so, and a second Close to do
+// nothing.
 func WantClosed(t *testing.T, s Store, calls Calls) {
 	t.Helper()
 	if err := s.Close(); err != nil {
@@ -135,7 +135,7 @@ func WantNoAnswers(t *testing.T, s Store) {
 }
 
 // StandbyHasOneConnection wants a standby to wait, and to ask in between, on one
-// connection, which w counts. Waiting returns once a call waits.
+// connection. W counts them; waiting starts a call and returns once it waits.
 func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, within time.Duration, waiting func(call func() error) <-chan error) {
 	t.Helper()
 	for round := range 3 {
@@ -167,9 +167,10 @@ func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, withi
 	}
 }
 
-// LoginIsReadAgain wants that what a holder shows of itself, or believes, may be changed
-// while a command runs: until both sides have the new one there is no answer, and at the
-// first contact a wrong one needs a person. Spoil also ends the connections.
+// LoginIsReadAgain wants that a password or a certificate may be changed while a command
+// runs: until both sides have the new one a holder's calls fail for the time being, and
+// those of a new store for good. Spoil changes it on one side and ends the connections, mend
+// on the other.
 func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says, hint string) {
 	t.Helper()
 	s := open()
@@ -185,7 +186,7 @@ func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says,
 	}
 }
 
-// Refusing is a dialer of which every dial is refused.
+// Refusing is a dialer whose every dial is refused.
 type Refusing struct{ dials int }
 
 // Dial fails.

@@ -6,8 +6,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// RowMadeAnew wants that what was read of a row is not written to another one with the
-// same name. SQL runs a statement by another client, and open makes another store.
+// RowMadeAnew wants that a change of a row is not written to another row of the same key.
+// SQL runs a statement by another client, and open makes another store.
 func RowMadeAnew[C any](t *testing.T, table *cas.Table[C], sql func(string), open func() Store) {
 	remove := func() { sql("DELETE FROM leaderrun_leases") }
 	for name, change := range map[string]func(){
