@@ -17,6 +17,15 @@
 // host sleeps: the candidate then waits longer. Minimum holds, ticks and pauses are as
 // exact as Date and the servers' clocks.
 //
+// Promise of [Table]: the contract of [lease.Store], by no clock but the database's. Each
+// verb reads the key's row and the clock; the rules say what becomes of it; and a change is
+// written on condition that the row's version is still the one that was read. If it is not,
+// the verb begins again. So all changes of a key have one order, as if each verb had run
+// alone. What has passed on the clock by the time of the write can only make true what the
+// rules found, that a lease is over. A lease runs from the clock as it was read before the
+// write, which is after its holder began to ask, and the holder counts from there: however
+// late a write arrives, the holder stops before the row says that the key is free.
+//
 // Only the stores and tests may import it.
 package cas
 
@@ -58,7 +67,7 @@ type Value struct {
 	// Beat is another one with each grant and renewal, Call with each call to the holder.
 	Beat int64 `json:"beat"`
 	Call int64 `json:"call"`
-	// Once is that of the last change that had one.
+	// Once is the name of the last change that had one, see [Change].
 	Once string `json:"once,omitempty"`
 }
 
@@ -67,19 +76,20 @@ func New(key string) Value { return Value{State: leasestate.New(key)} }
 
 // Config is what a store of this kind brings.
 type Config struct {
-	// Do runs a call on a keeper, on another one again if the first gave no answer. An
-	// error is returned as a *lease.StoreError. What the first was sent may have been done,
-	// or be done later.
+	// Do runs a call on a keeper, and again on another one if the first gave no answer. An
+	// error is returned as a *lease.StoreError. A write that the first one did not answer may
+	// have been made, or be made later.
 	Do func(ctx context.Context, op string, call func(context.Context, Keeper) error) error
-	// Follow shows what becomes of a key, from what it is now on, until enough.
+	// Follow passes the key's row to enough, as it is now and after each change, until that
+	// is true.
 	Follow func(ctx context.Context, op, key string, enough func(Row) bool) error
 	// Boot names the store in its grants. Servers' clocks go on over a restart, so there
 	// is only one boot.
 	Boot string
 	// Settle and Apart are leasestate's, in ms.
 	Settle, Apart int64
-	// Now is a clock of this process; nil means the usual one. Wall is the time that an
-	// answer's Date stands for, in ms; nil means just that.
+	// Now is a clock of this process; nil means the usual one. Wall is the Date of an answer
+	// in ms; tests set it.
 	Now  func() time.Duration
 	Wall func(date time.Time) int64
 }
@@ -106,7 +116,7 @@ func NewStore(c Config) *Store {
 	return s
 }
 
-// Parse reads a value as [json.Marshal] writes it. It never guesses.
+// Parse reads a value as [json.Marshal] writes it. It never guesses: see Keeper.
 func (s *Store) Parse(key string, text []byte) (v Value, err error) {
 	if json.Unmarshal(text, &v) != nil {
 		return v, errors.New("it is damaged") // the error itself speaks of Go's types
@@ -120,10 +130,12 @@ func (s *Store) Parse(key string, text []byte) (v Value, err error) {
 	return v, nil
 }
 
-// change applies a change to the key's row, again and again while others change the row
-// in between: each time that is somebody's success. One that was sent and not answered is
-// found by its name, or a change that has one has come after it or instead of it, or it
-// was not made: then it is made, or never will be, because the row has changed.
+// change applies a change to the key's row, again while others change the row in between.
+//
+// After a write without an answer the row shows what has become of a change that has a
+// name. With that name in the row it was made. With the name from before it was not: it is
+// made now, and the row is written even if that changes nothing else, so that the first
+// write is too late. With another name nobody knows: an operator has changed the key since.
 func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer error) {
 	before, unanswered := "", false
 	err := s.Do(ctx, c.Op, func(ctx context.Context, k Keeper) error {
@@ -159,7 +171,7 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 			if r, saved, err = k.Swap(ctx, r); saved {
 				s.see(written)
 				if did.Beat {
-					s.answer(written)
+					s.seeOwn(written)
 				}
 			}
 			unanswered = unanswered || err != nil && c.Once != ""
@@ -172,11 +184,10 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 	return l, answer
 }
 
-// another is a mark unlike the last one, and unlike those that were there before the
-// store came back with older data.
+// another is a new Beat or Call: unlike the last one, and unlike those that the store had
+// before it came back with older data.
 func another(last int64, now leasestate.Instant) int64 { return max(last+1, now.Wall) }
 
-// errUnknown is what is left to say of a change whose answer is lost.
 var errUnknown = errors.New("it was done or not: its answer is lost, and another operator has changed the key since")
 
 // Inspect implements [lease.Admin].
@@ -191,8 +202,8 @@ func (s *Store) Inspect(ctx context.Context, key string) (status lease.Status, e
 	return status, err
 }
 
-// Wait implements [lease.Store]. All who wait are woken. What it sees of renewals
-// meanwhile counts for the next Acquire.
+// Wait implements [lease.Store]. All standbys are woken. The renewals that it sees
+// meanwhile count for the next Acquire.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
@@ -203,7 +214,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	if waiting.Err() != nil && ctx.Err() == nil {
 		return nil
 	}
-	if IsPermanent(err) { // the next acquire tells what is wrong
+	if IsPermanent(err) { // the next acquire reports what is wrong
 		return lease.ErrNoWakeups
 	}
 	return err

@@ -36,7 +36,7 @@ type keeper struct {
 }
 
 func (k keeper) Read(ctx context.Context, key string) (Row, error) {
-	runtime.Gosched() // so that others come meanwhile
+	runtime.Gosched() // so that other clients change the key meanwhile
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.row(ctx, key)

@@ -27,8 +27,8 @@ func (k *lossy) Swap(ctx context.Context, r Row) (Row, bool, error) {
 	return r, false, errLost
 }
 
-// An operator's change whose answer is lost is made once, whatever has become of the key
-// when another server is asked.
+// An operator's change whose answer is lost is made once, also if the key has changed
+// before another server is asked.
 func TestAnswerIsLost(t *testing.T) {
 	free := func(t *testing.T, s lease.Admin) (lease.Status, error) { return s.Revoke(t.Context(), "k", true) }
 	ask := func(t *testing.T, s lease.Admin) (lease.Status, error) { return s.HandOver(t.Context(), "k") }
@@ -111,7 +111,7 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 }
 
-// A candidate's change whose answer is lost is made again: its next answer is true.
+// A candidate whose grant was not answered is granted the lease by the next answer.
 func TestGrantIsLost(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		all := newTable()
@@ -130,7 +130,7 @@ func TestGrantIsLost(t *testing.T) {
 	}
 }
 
-// late is a keeper to which somebody else comes first.
+// late is a keeper whose key another client changes before its first Swap.
 type late struct {
 	keeper
 	meanwhile func()

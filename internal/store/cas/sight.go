@@ -18,14 +18,14 @@ type sight struct {
 	granted time.Duration // since when the grant is as it is
 	call    int64
 	called  time.Duration // since when that is the last call
-	// known is the last call of which the holder knows, and own its lease as it was
-	// renewed last, if it is this process.
+	// If this process is the holder: known is the newest call at its last renewal, and own
+	// its lease as it was then.
 	known int64
 	own   identity
 }
 
-// identity tells a grant, renewed so often, from every other. Server is there because a
-// restored store can have the same numbers again.
+// identity is of a grant after so many renewals, and of no other. Server is there because
+// a restored store can have the same numbers again.
 type identity struct {
 	token, beat int64
 	server      string
@@ -33,7 +33,7 @@ type identity struct {
 
 func (r Row) identity() identity { return identity{r.Token, r.Beat, r.State.Server} }
 
-// see remembers what a row shows for the first time.
+// see notes since when a row has its present grant, and its present call.
 func (s *Store) see(r Row) {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
@@ -47,8 +47,8 @@ func (s *Store) see(r Row) {
 	s.sights.of[r.Key] = seen
 }
 
-// answer remembers a row that has just granted this process the lease, or renewed it.
-func (s *Store) answer(r Row) {
+// seeOwn notes a row that has just granted this process the lease, or renewed it.
+func (s *Store) seeOwn(r Row) {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	seen := s.sights.of[r.Key]
@@ -56,8 +56,8 @@ func (s *Store) answer(r Row) {
 	s.sights.of[r.Key] = seen
 }
 
-// Instant is the time of what was read, as the server knows it that gave it, and this
-// process.
+// Instant is the time of a row: that of the server that gave it, and for how long this
+// process has seen its grant and its call unchanged.
 func (s *Store) Instant(r Row) leasestate.Instant {
 	wall := s.Wall(r.Date)
 	now := leasestate.Instant{Boot: s.Boot, Up: wall, Wall: wall, Settle: s.Settle, Server: r.Server, Apart: s.Apart}
@@ -72,8 +72,8 @@ func (s *Store) Instant(r Row) leasestate.Instant {
 	return now
 }
 
-// calls reports whether the holder has been called since it heard of the store, or the
-// store has gone back behind that, and perhaps granted the key to another.
+// calls reports whether the holder has been called since its last renewal, or the store
+// has lost that renewal: then it may have granted the key to another.
 func (s *Store) calls(r Row) bool {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()

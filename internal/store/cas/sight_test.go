@@ -42,14 +42,14 @@ func called(t *testing.T, s lease.Pinger) bool {
 	return err == nil
 }
 
-// back has the store come back with what it had at the time of the call.
+// back returns a function with which the store comes back with the data that it has now.
 func (t *table) back() (restore func()) {
 	text := t.texts["k"]
 	return func() { t.put("k", text) }
 }
 
-// A holder is called by a request to hand over until a renewal has told of it, and by a
-// store that may have forgotten its lease.
+// A holder is called by a request to hand over until a renewal has reported it, and by a
+// store that may have lost its lease.
 func TestHolderIsCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
@@ -149,8 +149,8 @@ func TestRenewalsAfterTheStoreWentBack(t *testing.T) {
 	})
 }
 
-// What is kept of a key says when it was changed last: some stores remove what is long
-// out of use.
+// A value has the time of its last change: some stores remove keys that are long out of
+// use.
 func TestChangesHaveATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
@@ -168,7 +168,7 @@ func TestChangesHaveATime(t *testing.T) {
 	})
 }
 
-// A wait that fails says so.
+// Wait returns the error of Follow; a permanent one means that there are no wake-ups.
 func TestWaitFails(t *testing.T) {
 	s := newTable().open()
 	for _, permanent := range []bool{false, true} {

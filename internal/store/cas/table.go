@@ -22,11 +22,10 @@ type Table[C any] struct {
 	Do func(ctx context.Context, op string, call func(C) error) error
 	// Yield gives a connection back if the database has too few.
 	Yield func()
-	// Look finds the row of key, or one with a new state. It never guesses what a damaged
-	// one means: a guess could grant twice.
+	// Look finds the row of key, or one with a new state. It never guesses: see Keeper.
 	Look func(ctx context.Context, c C, key string) (Record, error)
-	// Missing says that there is no table, which Create makes. Interrupted says that a
-	// reading was cut short, and may be done again at once.
+	// Missing reports whether an error says that there is no table, which Create makes, and
+	// Interrupted whether a read was cut short, and may be done again at once.
 	Missing, Interrupted func(error) bool
 	Create               func(context.Context, C) error
 	// Save replaces the row that was read, unless somebody has changed it since. Refused
@@ -36,7 +35,7 @@ type Table[C any] struct {
 	Names func(context.Context, C) ([]string, error)
 }
 
-// Record is what a table says of a key, and when.
+// Record is what a table has of a key, and when.
 type Record struct {
 	State   leasestate.State
 	Version int64 // 0: there is no row
@@ -51,18 +50,19 @@ func NewTable[C any](t Table[C]) *Table[C] {
 }
 
 var (
-	// ErrShape is that the table is another program's.
+	// ErrShape says that the table is another program's.
 	ErrShape = errors.New("its table leaderrun_leases is not leaderrun's")
-	// ErrNotSaved is that a change has no effect, and there is no error.
+	// ErrNotSaved says that the table was not changed, without an error of the database.
 	ErrNotSaved = errors.New("its table leaderrun_leases does not take what is written to it")
 )
 
-// noTable is that the table is missing and cannot be made.
+// noTable is why a table that is missing cannot be made.
 type noTable struct{ error }
 
 func (e *noTable) Unwrap() error { return e.error }
 
-// contendedError is that other transactions have refused change after change of a row.
+// contendedError is why the database refused change after change of a row: because of
+// other transactions.
 type contendedError struct{ error }
 
 func (e *contendedError) Unwrap() error { return e.error }
@@ -76,7 +76,7 @@ func (e *untrusted) Unwrap() error { return e.error }
 // another program's, or takes no changes.
 type Hints struct{ Table, Shape, NotSaved string }
 
-// Complete words what the server has said of err, if it was said of the table.
+// Complete adds to the server's words for err what they mean for the table.
 func (h Hints) Complete(said *network.Known, err error) {
 	if said.Hint == h.Shape {
 		said.Text = ErrShape.Error() + ": " + said.Text
@@ -134,11 +134,10 @@ func (t *Table[C]) Read(ctx context.Context, c C, key string) (Record, error) {
 	return r, err
 }
 
-// refusals is how often a row that nobody has changed may refuse a change.
+// refusals is how often a change of a row that nobody has changed may fail.
 const refusals = 10
 
-// change applies a change to the key's row, again and again while others change the row
-// in between: each time that is somebody's success.
+// change applies a change to the key's row, again while others change the row in between.
 func (t *Table[C]) change(ctx context.Context, ch Change) (l lease.Lease, answer error) {
 	err := t.Do(ctx, ch.Op, func(c C) error {
 		var unchanged, last int64

@@ -151,7 +151,7 @@ func TestTableContract(t *testing.T) {
 	leasetest.Run(t, h)
 }
 
-// Who only looks makes no table; who writes does, or says why not.
+// Reading makes no table; a change makes it, or reports why it cannot.
 func TestTableIsMissing(t *testing.T) {
 	d := newDatabase()
 	s := d.open()
@@ -175,7 +175,7 @@ func TestTableIsMissing(t *testing.T) {
 	}
 }
 
-// What stands in the table beside keys is not shown.
+// Rows whose names are no keys are not listed.
 func TestTableOfOthers(t *testing.T) {
 	d := newDatabase()
 	d.missing = false
@@ -204,7 +204,7 @@ func TestTableFails(t *testing.T) {
 	}
 }
 
-// A reading that was cut short is done again.
+// A read that was cut short is repeated.
 func TestTableIsInterrupted(t *testing.T) {
 	s := newDatabase().open()
 	look, times := s.Look, 0
@@ -219,7 +219,7 @@ func TestTableIsInterrupted(t *testing.T) {
 	}
 }
 
-// A row may refuse a change so often while nobody changes it, and then it is said why.
+// A change of a row that nobody changes is given up after so many tries, with the reason.
 func TestTableRefuses(t *testing.T) {
 	contended := errors.New("could not serialize access")
 	for _, refused := range []error{nil, contended} {
@@ -242,7 +242,7 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
-// A candidate that stands by gives up its connection, if they are scarce.
+// A candidate that stands by gives its connection back, if they are scarce.
 func TestStandbyYields(t *testing.T) {
 	d := newDatabase()
 	s := d.open()

@@ -21,10 +21,10 @@ type Change struct {
 	// answers. It may be called again, on what others have made of the state meanwhile.
 	Apply func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
 	// Beats says that a positive answer is a grant or a renewal, Calls that the holder
-	// is called, Wakes that those who wait may find the key free.
+	// is called, Wakes that standbys may find the key free.
 	Beats, Calls, Wakes bool
-	// Once is the name of a change that must not be made twice, though its answer may be
-	// lost; "" is one that may be repeated.
+	// Once is the name of a change that must not be made twice, also if its answer is lost;
+	// one without a name may be repeated.
 	Once string
 }
 
@@ -51,8 +51,8 @@ func (c Change) to(st *leasestate.State, now leasestate.Instant) (e Effect, err 
 	return e, errors.Join(errWas, errIs)
 }
 
-// Verbs are those of [lease.Store] and [lease.Admin] that change a key. It is the
-// function that applies a change, as a whole or not at all. Its error is the change's
+// Verbs is a function that applies a change, as a whole or not at all, and with it the
+// verbs of [lease.Store] and [lease.Admin] that change a key. Its error is the change's
 // answer, or a *lease.StoreError.
 type Verbs func(context.Context, Change) (lease.Lease, error)
 
@@ -102,8 +102,8 @@ func (v Verbs) Release(ctx context.Context, l lease.Lease, r lease.Result) error
 	return err
 }
 
-// Pass implements [lease.Store] where all who wait are woken: no wake-up is anybody's
-// own.
+// Pass implements [lease.Store] for stores that wake all standbys: no wake-up has to be
+// passed on.
 func (v Verbs) Pass(context.Context, string) error { return nil }
 
 // HandOver implements [lease.Admin].

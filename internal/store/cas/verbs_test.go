@@ -38,7 +38,7 @@ func TestNoteThatFails(t *testing.T) {
 	})
 }
 
-// A name that is none stays one: to ask again is of no use.
+// A holder id that is not valid is a permanent error.
 func TestNoHolder(t *testing.T) {
 	_, err := newTable().open().Acquire(t.Context(), lease.Request{Key: "k", Holder: "somebody", TTL: time.Minute})
 	if !IsPermanent(err) {

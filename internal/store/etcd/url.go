@@ -28,7 +28,6 @@ var Factory = location.Factory{
 	Redact: location.Redact,
 }
 
-
 // target is what a URL says.
 type target struct {
 	hosts          []string // with their ports

@@ -1,33 +1,23 @@
 // Package mysql keeps leases in one table of one database of a MariaDB or a MySQL.
 //
-// Promise: the contract of [lease.Store], by the rules of package leasestate and no
-// clock but the server's. Each verb reads the key's row and the clock; the rules say
-// what becomes of it; and if that changes the row, the change is written on condition
-// that the row's version is still the one that was read. If it is not, somebody else
-// had success, and the verb begins again.
-//
-// Why that is safe: a change is written only to the row that it was made for, so all
-// changes of a key have one order, as if each verb had run alone. A lease runs from the
-// clock as it was read before the write, which is after its holder began to ask, and
-// the holder counts from there: however late a write arrives, the holder stops before
-// the row says that the key is free. Each statement is a transaction of its own, so
-// none is left open by a client that dies, no row is locked while a client thinks, and
-// a denial writes nothing. SELECT … FOR UPDATE would need all of that, and
-// a Galera cluster does not keep its locks.
+// Promise: that of [cas.Table]. Each statement is a transaction of its own, so none is
+// left open by a client that dies, no row is locked between two requests, and a denial
+// writes nothing. SELECT … FOR UPDATE would promise none of these, and a Galera cluster
+// does not keep its locks.
 //
 // Cost, in round trips: one to read, one to write, one for a denial; a new connection
 // takes two or more to say who is there and one to prepare the session. A standby has
 // one connection, the holder two.
 //
-// Who finds no table leaderrun_leases makes it. Users who must not create tables need
-// SELECT, INSERT and UPDATE on it. With DELETE, who adds a row removes rows that have
-// been idle for as long as leasestate.Idle says.
+// The first change makes the table leaderrun_leases. Users who must not create tables
+// need SELECT, INSERT and UPDATE on it. With DELETE, adding a row also removes rows that
+// have been idle for as long as leasestate.Idle says.
 //
-// Wake-ups: see sleep. They are hints, and whoever waits looks again every 5 s.
+// Wake-ups: see sleep. They are hints: a standby looks again every 5 s.
 //
 // Not promised: replicas follow behind, so a failover can grant twice, if the holder
 // cannot be called then; see leasestate's settling. The nodes of a cluster have a clock
-// each. To delete a row takes the lease away.
+// each. Deleting a row takes the lease away.
 //
 // Only package store, tests and tools may import it.
 package mysql

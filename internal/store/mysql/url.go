@@ -28,7 +28,6 @@ var Factory = location.Factory{
 	Redact: location.Redact,
 }
 
-
 // parameters are those that an address may have. Each of them asks for TLS.
 var parameters = append([]string{"tls"}, location.TLSParameters...)
 

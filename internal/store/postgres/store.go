@@ -1,42 +1,30 @@
 // Package postgres keeps leases in one table of one PostgreSQL database.
 //
-// Promise: the contract of [lease.Store], by the rules of package leasestate and no
-// clock but the server's. Each verb reads the key's row and, in the same request,
-// the clock; the rules say what becomes of it; and if that changes the row, the
-// change is written on condition that the row's version is still the one that was
-// read. If it is not, somebody else had success, and the verb begins again.
-//
-// Why that is safe: a change is written only to the row that it was made for, so
-// all changes of a key have one order, as if each verb had run alone. What has
-// passed on the clock by the time of the write can only make true what the rules
-// found, that a lease is over. A lease runs from the clock as it was read before
-// the write, which is after its holder began to ask, and the holder counts from
-// there: however late a write arrives, the holder stops before the row says that
-// the key is free. No transaction is longer than one request, so none is left
-// open by a client that dies, and a denial writes nothing (but the note of a host that
-// came for a tick, once an hour and after the answer).
+// Promise: that of [cas.Table]. No transaction is longer than one request, so none is
+// left open by a client that dies, and a denial writes nothing (but the note of a host
+// that came for a tick, once an hour and after the answer).
 //
 // Cost, from dial to grant, in round trips: one to say who is there, two more for
 // a password (SCRAM), two more for TLS (three before Postgres 18), one to read,
 // one to write. On a warm connection two, and one for a denial. A standby has one
 // connection, the holder two.
 //
-// The table leaderrun_leases is the one that the connection's search_path finds.
-// Who finds none makes it, or scripts/postgres.sql does for users who must not
-// create tables; they need SELECT, INSERT and UPDATE on it. With DELETE, who adds a
-// row removes rows that have been idle for as long as leasestate.Idle says.
+// The table leaderrun_leases is the one that the connection's search_path finds. The
+// first change makes it, or scripts/postgres.sql for users who must not create tables;
+// they need SELECT, INSERT and UPDATE on it. With DELETE, adding a row also removes rows
+// that have been idle for as long as leasestate.Idle says.
 //
 // A table of the former layout has no column for the runs: they are in the state.
 // Reading works as it is; the first change adds the column, for which the user must
 // own the table, and moves the runs of its row. Older leaderruns go on beside that:
 // they keep their runs in the state, from where the next change takes them.
 //
-// Wake-ups: a release notifies a channel of the key, and all who wait there ask
-// at once. Behind a pooler standbys poll.
+// Wake-ups: a release notifies a channel of the key, and all standbys that listen there
+// ask at once. Behind a pooler standbys poll.
 //
 // Not promised: a failover to a replica that lags can grant twice, unless
 // synchronous_commit makes the server wait for that replica, if the holder cannot be
-// called then; see leasestate's settling. To delete a row takes the lease away.
+// called then; see leasestate's settling. Deleting a row takes the lease away.
 //
 // Only package store, tests and tools may import it.
 package postgres
