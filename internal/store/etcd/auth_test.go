@@ -18,8 +18,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// secured is an etcd with users: root, worker, who may do what docs/stores.md says, and
-// reader.
+// secured is an etcd with users: root, worker with the rights of docs/stores.md, and reader.
 func secured(t *testing.T) backend {
 	b := newBackend(t)
 	type m = map[string]any
@@ -132,7 +131,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// What answers is no etcd, or one that must not be asked.
+// Servers that are no etcd, or an etcd that cannot be used.
 func TestNoEtcd(t *testing.T) {
 	t.Parallel()
 	serve := func(status int, text string, header ...string) string {

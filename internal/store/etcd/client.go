@@ -23,10 +23,10 @@ type client struct {
 	hosts  []string
 	scheme string
 	http   *http.Client
-	// latest is what the URL said for the last connection or password: both are changed
-	// while a command runs.
+	// latest is the URL as it was read last: the files that it names are changed while a
+	// command runs.
 	latest atomic.Pointer[target]
-	// accepted: what the URL says of this side has been accepted before.
+	// accepted: the URL's login has been accepted before.
 	accepted atomic.Bool
 
 	mu    sync.Mutex
@@ -56,23 +56,27 @@ func newClient(url string, t *target, dial network.Dial) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// do runs one call at the first member that answers. Each has its share of what time is
-// left. A member that gave no answer may have done what it was asked: the call must be
+// do runs one call at the first member that answers. Each has its share of the time that
+// is left. A member that gave no answer may have done what it was asked: the call must be
 // one that can be repeated.
 func (c *client) do(ctx context.Context, op string, call func(ctx context.Context, host string) error) error {
 	return c.inTurn(ctx, op, func(ctx context.Context, host string, left int) error {
-		deadline, bounded := ctx.Deadline()
-		if bounded {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left)) //nolint:forbidigo // a context's deadline is on that clock
-			defer cancel()
-		}
+		ctx, cancel := share(ctx, left)
+		defer cancel()
 		return call(ctx, host)
 	})
 }
 
-// inTurn runs one call at one member after the other until one answers. Left is how
-// many there are that have not been asked.
+// share gives the first of so many members its share of the time that is left.
+func share(ctx context.Context, members int) (context.Context, context.CancelFunc) {
+	if deadline, bounded := ctx.Deadline(); bounded {
+		return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(members)) //nolint:forbidigo // a context's deadline is on that clock
+	}
+	return ctx, func() {}
+}
+
+// inTurn runs one call at one member after the other until one answers. Left is how many
+// members there are from this one on.
 func (c *client) inTurn(ctx context.Context, op string, call func(ctx context.Context, host string, left int) error) error {
 	c.mu.Lock()
 	first := c.first
@@ -164,7 +168,7 @@ func (c *client) login(ctx context.Context, host string) (string, error) {
 	}
 	c.latest.Store(now)
 	resp, err := c.send(ctx, host, "/v3/auth/authenticate", "", authRequest{now.user, now.password})
-	if isAnswer(err, "authentication is not enabled") {
+	if hasText(err, "authentication is not enabled") {
 		return "", nil // as etcd's own client has it
 	}
 	if err != nil {
@@ -189,7 +193,7 @@ func (c *client) forget(token string) {
 	}
 }
 
-// send is one request. What is not a 200 is an error.
+// send is one request. Any status but 200 is an error.
 func (c *client) send(ctx context.Context, host, path, token string, question any) (*http.Response, error) {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -200,7 +204,7 @@ func (c *client) send(ctx context.Context, host, path, token string, question an
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	// A member that has lost the others ends a watch then: it would see nothing.
+	// With this a member that has lost the others ends a watch, which would see nothing.
 	r.Header.Set("Grpc-Metadata-Hasleader", "true")
 	if token != "" {
 		r.Header.Set("Authorization", token)

@@ -19,19 +19,19 @@ var (
 	errMoved    = errors.New("another member is asked from now on")
 )
 
-// serverError is what a member, or what stands before it, said instead of an answer.
+// serverError is an error that a member, or a proxy before it, sent instead of an answer.
 type serverError struct {
-	status int // 0 in a stream
-	text   string
-	spoken bool // in the form in which etcd says it
+	status     int // 0 in a stream
+	text       string
+	structured bool // it has the form of etcd's errors
 }
 
 func (e *serverError) Error() string { return e.text }
 
-// answers are the errors that etcd gives, by a part of their text, which all of its
-// versions share; their codes differ. None of them is an answer. A permanent one stays so until a
-// person acts, and another member can do better where elsewhere says so.
-var answers = []struct {
+// serverErrors are the errors of etcd, by a part of their text, which all of its versions
+// share; their codes differ. A permanent one stays so until a person acts. Elsewhere:
+// another member may answer.
+var serverErrors = []struct {
 	part                 string
 	permanent, elsewhere bool
 	hint                 string
@@ -81,8 +81,8 @@ func (u untrusted) Error() string {
 
 func (u untrusted) Unwrap() error { return u.err }
 
-// isAnswer reports whether etcd has said this.
-func isAnswer(err error, part string) bool {
+// hasText reports whether err is an error of etcd with that text.
+func hasText(err error, part string) bool {
 	var answer *serverError
 	return errors.As(err, &answer) && strings.Contains(answer.text, part)
 }
@@ -90,10 +90,10 @@ func isAnswer(err error, part string) bool {
 // needsToken reports whether a new token may help: tokens run out, and end with a
 // change of the users.
 func needsToken(err error) bool {
-	return isAnswer(err, "invalid auth token") || isAnswer(err, "revision of auth store is old") || isAnswer(err, "user name is empty")
+	return hasText(err, "invalid auth token") || hasText(err, "revision of auth store is old") || hasText(err, "user name is empty")
 }
 
-// elsewhere reports whether another member may do better.
+// elsewhere reports whether another member may answer.
 func elsewhere(err error) bool {
 	var answer *serverError
 	var own *lease.StoreError
@@ -103,7 +103,7 @@ func elsewhere(err error) bool {
 	case !errors.As(err, &answer):
 		return true
 	}
-	for _, a := range answers {
+	for _, a := range serverErrors {
 		if strings.Contains(answer.text, a.part) {
 			return a.elsewhere
 		}
@@ -115,7 +115,7 @@ func (c *client) storeError(ctx context.Context, op string, err error) *lease.St
 	return words.StoreError(ctx, op, "etcd at "+strings.Join(c.hosts, ","), err, known(ctx, err), c.accepted.Load(), c.latest.Load().password)
 }
 
-// known is what a member has said, or this package has found.
+// known is what is known of an error that a member has sent, or this package has found.
 func known(ctx context.Context, err error) *network.Known {
 	var answer *serverError
 	switch {
@@ -133,17 +133,17 @@ func known(ctx context.Context, err error) *network.Known {
 	return nil
 }
 
-// problem words what was said.
+// problem words the error.
 func (e *serverError) problem() *network.Known {
 	k := &network.Known{Text: strings.TrimPrefix(e.text, "etcdserver: "), Hint: hintOther}
 	k.Login = strings.Contains(k.Text, "authentication") || strings.Contains(k.Text, "user name")
-	for _, a := range answers {
+	for _, a := range serverErrors {
 		if strings.Contains(e.text, a.part) {
 			k.Permanent, k.Hint = a.permanent, a.hint
 			return k
 		}
 	}
-	if !e.spoken {
+	if !e.structured {
 		k.Text = fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status)
 	}
 	return k

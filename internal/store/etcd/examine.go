@@ -9,7 +9,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// member is what one of them says of itself.
+// member is what a member of etcd says of itself.
 type member struct {
 	host   string
 	status statusAnswer
@@ -49,11 +49,8 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 
 func (s *Store) examine(ctx context.Context, host string, left int) member {
 	m := member{host: host}
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left)) //nolint:forbidigo // a context's deadline is on that clock
-		defer cancel()
-	}
+	ctx, cancel := share(ctx, left)
+	defer cancel()
 	sent := s.Now()
 	date, err := s.client.post(ctx, host, "/v3/maintenance/status", struct{}{}, &m.status)
 	if err != nil {
@@ -83,7 +80,7 @@ func alarms(members []member) lease.Finding {
 	return lease.Finding{Subject: "alarms", Verdict: lease.Fine, Text: "none"}
 }
 
-// clocks compares those of the members: what is certain of their difference.
+// clocks compares those of the members, and reports the difference that is certain.
 func clocks(members []member, allowed time.Duration) lease.Finding {
 	ahead := time.Duration(0)
 	for _, m := range members {

@@ -74,7 +74,7 @@ func TestQuorumAndAlarms(t *testing.T) {
 	}
 }
 
-// Who adds a key removes those that have been idle for long, and no others.
+// Adding a key removes those that have been idle for long, and no others.
 func TestIdleKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

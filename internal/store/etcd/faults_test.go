@@ -25,8 +25,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// Another term may know less: the first grant after a restart settles, a renewal
-// makes it known.
+// Another term may have lost changes: the first grant after a restart settles, unless the
+// key was renewed in that term.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -122,8 +122,8 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 }
 
-// The next member is asked for what the first gave no answer to: an operator's change is
-// not made twice.
+// After a change without an answer the next member is asked: an operator's change is not
+// made twice.
 func TestAnswerToAnOperatorIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -211,8 +211,8 @@ func TestMembersAreLost(t *testing.T) {
 	}
 }
 
-// A member that lags behind answers nobody with what it had: a read waits until it has
-// what the others have.
+// A member that lags behind does not answer with old data: a read waits until it has what
+// the others have.
 func TestMemberLags(t *testing.T) {
 	t.Parallel()
 	members, url := cluster(t)
@@ -246,8 +246,8 @@ func TestMemberLags(t *testing.T) {
 	}
 }
 
-// An etcd that takes no more data denies nobody what it has: a renewal fails and is
-// tried again, and the lease goes on when there is room.
+// At an etcd that takes no more data a renewal fails and is tried again, and the lease goes
+// on when there is room.
 func TestQuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

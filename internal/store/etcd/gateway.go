@@ -24,7 +24,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, strconv.FormatInt(int64(n), 10)), nil
 }
 
-// name is a number that only names something.
+// name is a number that is only compared.
 type name string
 
 // UnmarshalJSON takes it with quotes and without.
@@ -73,7 +73,7 @@ type deleteRequest struct {
 	Key []byte `json:"key"`
 }
 
-// operation is one of the three.
+// operation has one of the three requests.
 type operation struct {
 	Range  *rangeRequest  `json:"request_range,omitempty"`
 	Put    *putRequest    `json:"request_put,omitempty"`
@@ -139,13 +139,13 @@ type watchAnswer struct {
 	Error *problem `json:"error"`
 }
 
-// problem is how the gateway says what is wrong; its versions differ.
+// problem is an error of the gateway, in the forms of its versions.
 type problem struct {
 	Error   json.RawMessage `json:"error"`
 	Message string          `json:"message"`
 }
 
-// text is what etcd said, "" if nothing was said.
+// text is the error's text, "" if there is none.
 func (p *problem) text() string {
 	if p.Message != "" {
 		return p.Message

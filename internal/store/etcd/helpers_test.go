@@ -14,8 +14,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// backend is an etcd under test with a second, independent client to look into it and
-// to hurt it.
+// backend is an etcd under test with a second, independent client to read and damage what
+// it has.
 type backend struct {
 	*script.EtcdServer
 }
@@ -34,7 +34,7 @@ func openWith(t *testing.T, o Options) *Store {
 	return networktest.Opened(t, s, err)
 }
 
-// What the tests of all stores use that are reached by a network.
+// Helpers that the tests of all stores with a network use.
 var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
 
 // ask calls the gateway, which must answer.

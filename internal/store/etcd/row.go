@@ -28,13 +28,13 @@ func (s *Store) leases() string            { return s.prefix + "/lease/" }
 func (s *Store) leaseOf(key string) string { return s.leases() + key }
 func (s *Store) runsOf(key string) string  { return s.prefix + "/runs/" + key }
 
-// reads are the operations that find a row. The runs are beside the state: a renewal
+// reads are the operations that find a row. The runs have a key of their own: a renewal
 // need not write them again.
 func (s *Store) reads(key string) []operation {
 	return []operation{get(s.leaseOf(key)), get(s.runsOf(key))}
 }
 
-// kept is what is there of a row.
+// kept is what etcd has of a row.
 type kept struct {
 	mod  int64 // the revision that changed it last, 0: there is none
 	runs []byte
@@ -63,7 +63,7 @@ func (k keeper) read(ctx context.Context, key string) (cas.Row, int64, error) {
 	return r, int64(a.Header.Revision), err
 }
 
-// row reads what came of reads.
+// row reads the answer to reads.
 func (s *Store) row(key string, a txnAnswer, date time.Time) (cas.Row, error) {
 	r := cas.Row{Value: cas.New(key), Server: a.Header.server(), Date: date}
 	if len(a.Responses) != 2 || a.Header.Revision <= 0 {
@@ -133,8 +133,8 @@ func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, e
 }
 
 // prune removes keys that are long out of use, of the ten that were changed longest
-// ago. A verb that adds a key does it, so that they do not grow for ever and nobody else
-// pays. What fails is left for the next time.
+// ago. It is called after a key is added: their number does not grow for ever, and
+// renewals take no longer. What fails is left for the next time.
 func (k keeper) prune(ctx context.Context, now leasestate.Instant) {
 	var a rangeAnswer
 	q := rangeRequest{Key: []byte(k.leases()), RangeEnd: end(k.leases()), Limit: 10, SortTarget: "MOD", SortOrder: "ASCEND"}

@@ -15,7 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// shifted is a store that is answered by members whose clocks are ahead.
+// shifted is a store whose members' clocks are ahead.
 func shifted(t *testing.T, b backend, c *networktest.Clock, ahead time.Duration) *Store {
 	s := b.open(t)
 	c.Set(&s.Now, &s.Wall)
@@ -109,7 +109,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	}
 }
 
-// Two renewals within one second of the Date are two for whom watches.
+// A standby that watches sees two renewals within one second of the Date as two.
 func TestRenewalsWithinASecond(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -130,8 +130,8 @@ func TestRenewalsWithinASecond(t *testing.T) {
 	}
 }
 
-// An answer that is lost may be one of a change that was made, and a request that
-// comes late finds another revision.
+// A change whose answer is lost may have been made, and a request that comes late finds
+// another revision.
 func TestLateTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -13,8 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// following runs a call that waits, and returns what comes of it once etcd has
-// acknowledged its watch.
+// following runs a call that waits. It returns once etcd has acknowledged the call's watch.
 func following(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
 	over := make(chan error, 1)
@@ -23,8 +22,8 @@ func following(t *testing.T, w *networktest.Wire, call func() error) <-chan erro
 	return over
 }
 
-// A holder is called by those who settle, and by operators; its own renewals and what
-// standbys ask call nobody.
+// A holder is called by candidates that settle and by operators, and not by its own
+// renewals or by standbys.
 func TestHolderIsCalled(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -126,7 +125,7 @@ func TestServerIsLostWhileWaiting(t *testing.T) {
 	}
 }
 
-// What has been compacted cannot be followed: there may have been a release.
+// A watch from a revision that is compacted ends the wait: there may have been a release.
 func TestCompacted(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// follow shows what becomes of a key, from what it is now on, until enough.
+// follow passes the key's row to enough, as it is now and after each change, until that is
+// true.
 func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
 	ctx, cancel := s.client.untilMoved(ctx)
 	defer cancel()
@@ -49,8 +50,8 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row)
 	})
 }
 
-// broken is the end of a watch that had begun. What is there now another call finds
-// out: a holder must know of the end.
+// broken is the error of a watch that had begun. No other member is asked: a holder must
+// know that its watch has ended.
 type broken struct{ error }
 
 func (b broken) Unwrap() error { return b.error }
@@ -63,8 +64,8 @@ func (s *Store) shown(key string, e event) (cas.Value, error) {
 	return s.parse(key, e.KV.Value)
 }
 
-// untilMoved ends once another member is the first to be asked: the one that is
-// followed may have stopped.
+// untilMoved returns a context that ends once another member is asked first: the one that
+// is followed may have stopped.
 func (c *client) untilMoved(ctx context.Context) (context.Context, context.CancelFunc) {
 	c.mu.Lock()
 	moved := c.moved
@@ -124,9 +125,9 @@ func (w *watcher) next() (*watchAnswer, error) {
 	}
 	switch {
 	case m.Error != nil:
-		return nil, &serverError{text: m.Error.text(), spoken: true}
+		return nil, &serverError{text: m.Error.text(), structured: true}
 	case m.Result.Canceled && m.Result.Compact == 0:
-		return nil, &serverError{text: m.Result.Reason, spoken: true}
+		return nil, &serverError{text: m.Result.Reason, structured: true}
 	}
 	return &m, nil
 }
