@@ -22,15 +22,15 @@ type access struct {
 	cert, key []byte
 	name      string // in the server's certificate, "": its host
 	insecure  bool
-	plugin    *plugin // says who asks, instead of token, cert and key
+	plugin    *plugin // gives the login, instead of token, cert and key
 	dir       string  // where the plugin is
 }
 
 // account is where Kubernetes puts a pod's service account.
 const account = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// find reads what is needed, from the service account in a pod and from the kubeconfig
-// where a context is named, or outside.
+// find reads how the API server is reached: in a pod from its service account, elsewhere,
+// and where the URL names a context, from the kubeconfig.
 func (p place) find() (access, error) {
 	if p.context == "" && p.host != "" {
 		return p.inPod()
@@ -66,9 +66,9 @@ func (p place) inPod() (access, error) {
 }
 
 // access is how the API server is reached now. Tokens and certificates are changed while
-// a command runs, and where the files cannot be read they are what they were. Which
-// server, context and namespace it is never changes: a renewal that followed a change of
-// those would go to another lease, and leave its own to somebody else.
+// a command runs; if the files cannot be read the last ones count. Server, context and
+// namespace never change: a renewal that followed a change of those would go to another
+// lease, and leave its own to other candidates.
 func (s *Store) access() access {
 	if a, err := s.where.find(); err == nil {
 		a.server = s.latest.Load().server
@@ -77,7 +77,7 @@ func (s *Store) access() access {
 	return *s.latest.Load()
 }
 
-// tls is how the next connection is secured.
+// tls is the configuration of TLS for the next connection.
 func (s *Store) tls(ctx context.Context) (*tls.Config, error) {
 	a, err := s.who(ctx)
 	if err != nil {

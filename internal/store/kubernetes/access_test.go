@@ -148,9 +148,9 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 	}
 }
 
-// The files are read anew for who asks, and never for where the leases are: a renewal in
-// another cluster would leave the lease in this one to somebody else. Where the files
-// cannot be read any more, what they said last counts.
+// The files are read anew for the login, and never for the cluster and the namespace: a
+// renewal in another cluster would leave the lease in this one to other candidates. Where
+// the files cannot be read any more, what they said last counts.
 func TestContextIsSwitched(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -186,8 +186,8 @@ users: [{name: u, user: {token: `+token+`}}, {name: y, user: {token: wrong}}]
 	}
 }
 
-// A plugin says who asks, and is asked again once what it said has expired, or is not
-// accepted any more.
+// A plugin gives the login, and is run again once that has expired, or is not accepted any
+// more.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -223,7 +223,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		t.Errorf("asked %d times", asked())
 	}
 	renew := func() error { _, err := s.Renew(bounded(t), l); return err }
-	s.said.last = &credential{Token: "not any more"}
+	s.credentials.last = &credential{Token: "not any more"}
 	var failure *lease.StoreError
 	if err := renew(); !errors.As(err, &failure) || failure.Permanent {
 		t.Errorf("a token that is not accepted any more: %v", err)
@@ -249,8 +249,8 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	grant(t, openAs(t, file, Options{}), request("by-certificate"))
 }
 
-// A plugin may take longer than a request has: the next one finds what it said. What it
-// said before counts until that expires.
+// A plugin may take longer than a request: the next request finds its answer. The answer
+// before that counts until it expires.
 func TestSlowPlugin(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -285,7 +285,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	opens := func() { write(t, dir, "gate", "") }
 	opens()
 	l := grant(t, s, request("k"))
-	awaits(t, "end of the plugin", func() bool { s.said.mu.Lock(); defer s.said.mu.Unlock(); return s.said.now == nil })
+	awaits(t, "end of the plugin", func() bool { s.credentials.mu.Lock(); defer s.credentials.mu.Unlock(); return s.credentials.running == nil })
 	if err := os.Remove(gate); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	awaits(t, "what it says next", func() bool { a, err := s.who(t.Context()); return err == nil && a.token == "client" })
 }
 
-// Who may not, or is not known, is told so, for good.
+// A user without rights, or whom the API server does not know, gets a permanent error.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

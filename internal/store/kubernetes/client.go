@@ -21,7 +21,7 @@ const (
 
 func (s *Store) path(key string) string { return leases + "/" + objectName(s.prefix, key) }
 
-// answer is what the API server said, an error too.
+// answer is an answer of the API server, an error too.
 type answer struct {
 	status int
 	text   []byte
@@ -30,15 +30,15 @@ type answer struct {
 	named  string // what the error is about
 }
 
-// missing says that there is no such object, and not that there is no such API.
+// missing reports whether there is no such object; a missing API has another reason.
 func (a answer) missing() bool {
 	return a.status == http.StatusNotFound && a.reason == "NotFound" && a.named == "leases"
 }
 
-// conflict says that somebody else has changed or made it.
+// conflict reports whether another client has changed or made the object.
 func (a answer) conflict() bool { return a.status == http.StatusConflict }
 
-// ask sends a request and reads the whole answer. What is no 2xx is an error, too.
+// ask sends a request and reads the whole answer. Any status but 2xx is an error, too.
 func (s *Store) ask(ctx context.Context, method, path string, body map[string]any) (a answer, err error) {
 	resp, err := s.send(ctx, method, path, body)
 	if err != nil {
@@ -58,10 +58,10 @@ func (s *Store) ask(ctx context.Context, method, path string, body map[string]an
 	return a, err
 }
 
-// judge turns what is no success into an error, of a request of that kind.
+// judge returns an error unless the answer, to a request of that kind, is a success.
 func (s *Store) judge(a *answer, kind string) error {
 	if a.status == http.StatusUnauthorized {
-		s.said.forget()
+		s.credentials.forget()
 	}
 	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status >= 500 {
 		e := a.serverError()
@@ -87,13 +87,13 @@ func (a *answer) serverError() *serverError {
 		return &serverError{status: a.status, text: string(bytes.TrimSpace(a.text[:min(len(a.text), 200)]))}
 	}
 	a.reason, a.named = status.Reason, status.Details.Kind
-	if a.status == 0 { // it comes in a stream
+	if a.status == 0 { // of a watch
 		a.status = status.Code
 	}
-	return &serverError{status: a.status, text: status.Message, spoken: true}
+	return &serverError{status: a.status, text: status.Message, structured: true}
 }
 
-// send is one request. Who asks is read anew.
+// send is one request. The login is read anew for it.
 func (s *Store) send(ctx context.Context, method, path string, body map[string]any) (*http.Response, error) {
 	who, err := s.who(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Store) send(ctx context.Context, method, path string, body map[string]a
 	return s.http.Do(r)
 }
 
-// Keys implements [lease.Admin]. It takes the right to list.
+// Keys implements [lease.Admin]. It needs the right to list.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	for next := ""; ; {

@@ -18,12 +18,11 @@ var (
 	errStubborn = errors.New("it reports a conflict where nobody has changed anything")
 )
 
-// serverError is what the API server, or what stands before it, said instead of an
-// answer.
+// serverError is an error that the API server, or a proxy before it, sent.
 type serverError struct {
-	status int
-	text   string
-	spoken bool // in the form in which Kubernetes says it
+	status     int
+	text       string
+	structured bool // it is a Status of Kubernetes
 	// allowed: such a request was allowed before. An API server that has just started may
 	// not have read all roles yet, and refuses what they allow (kubernetes issue 121635).
 	allowed bool
@@ -41,12 +40,12 @@ const (
 	hintObject  = "kubectl delete lease %s, once no command of this key runs"
 )
 
-// words are those of a kubeconfig.
+// words name what a kubeconfig says.
 var words = network.Words{
 	Server: "Kubernetes API server", CA: "certificate-authority", Client: "client-certificate", Name: "tls-server-name", Place: "the kubeconfig", NoTLS: hintOther, Other: hintOther,
 }
 
-// untrusted is an object that leaderrun did not write as it is.
+// untrusted is an object with a state that leaderrun did not write.
 type untrusted struct {
 	name string
 	err  error
@@ -58,12 +57,12 @@ func (u untrusted) Error() string {
 
 func (u untrusted) Unwrap() error { return u.err }
 
-// problem words what was said.
+// problem words the error.
 func (e *serverError) problem() (text string, permanent bool, hint string) {
 	if e.status == http.StatusTooManyRequests { // in any form
 		return "it has too many requests", false, hintBusy
 	}
-	if !e.spoken {
+	if !e.structured {
 		return fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status), false, hintOther
 	}
 	switch e.status {
@@ -83,7 +82,8 @@ func (s *Store) storeError(ctx context.Context, op string, err error) *lease.Sto
 	return words.StoreError(ctx, op, "Kubernetes"+s.at(), err, known(err), s.accepted.Load())
 }
 
-// known is what the API server has said, or this package has found.
+// known is what is known of an error that the API server has sent, or this package has
+// found.
 func known(err error) *network.Known {
 	var said *serverError
 	var bad untrusted
@@ -104,7 +104,7 @@ func known(err error) *network.Known {
 	return nil
 }
 
-// at is where the API server is.
+// at is the address of the API server, for messages.
 func (s *Store) at() string {
 	u, err := url.Parse(s.latest.Load().server)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// at opens a store by the address of something that is no API server.
+// at opens a store at an address.
 func at(t *testing.T, addr string, dial network.Dial) *Store {
 	t.Helper()
 	return openAs(t, script.WriteKubeconfig(t, addr, script.NewCertificates(t, t.TempDir()), "sesame"), Options{Dialer: dial})
@@ -30,7 +30,7 @@ func TestNobodyAnswers(t *testing.T) {
 	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", func(dial network.Dial) networktest.Store { return at(t, "h:443", dial) })
 }
 
-// What stands at the address may be no API server, or one that cannot answer now.
+// The server at the address may be no API server, or one that cannot answer now.
 func TestAnswersOfOthers(t *testing.T) {
 	t.Parallel()
 	certs := script.NewCertificates(t, t.TempDir())

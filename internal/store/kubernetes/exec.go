@@ -17,7 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// plugin is a command that says who asks: kubectl's documentation calls it a credential
+// plugin is a command that gives the login: kubectl's documentation calls it a credential
 // plugin (client.authentication.k8s.io).
 type plugin struct {
 	Version string `yaml:"apiVersion"`
@@ -30,7 +30,8 @@ type plugin struct {
 
 var pluginVersions = []string{"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
 
-// check refuses what cannot be run without a person, or needs more than is known here.
+// check refuses a plugin that cannot be run without a person, or needs more than leaderrun
+// gives it.
 func (p *plugin) check() error {
 	if p.Command == "" || p.Mode == "Always" || p.Cluster || !slices.Contains(pluginVersions, p.Version) {
 		return unable("an exec plugin of another form")
@@ -38,7 +39,7 @@ func (p *plugin) check() error {
 	return nil
 }
 
-// credential is what a plugin said.
+// credential is the answer of a plugin.
 type credential struct {
 	Token   string    `json:"token"`
 	Cert    string    `json:"clientCertificateData"` // PEM
@@ -46,24 +47,24 @@ type credential struct {
 	Expires time.Time `json:"expirationTimestamp"`
 }
 
-// lives reports whether it does not expire within a time.
-func (c *credential) lives(rest time.Duration) bool {
-	return c != nil && (c.Expires.IsZero() || time.Until(c.Expires) > rest) //nolint:forbidigo // it expires by the wall clock
+// validFor reports whether it does not expire within d.
+func (c *credential) validFor(d time.Duration) bool {
+	return c != nil && (c.Expires.IsZero() || time.Until(c.Expires) > d) //nolint:forbidigo // it expires by the wall clock
 }
 
-// credentials keep what the plugin has said until that expires, or is not accepted any
+// credentials keep the plugin's last answer until that expires, or is not accepted any
 // more.
 type credentials struct {
-	mu   sync.Mutex
-	last *credential
-	now  *asked // nil: the plugin does not run
+	mu      sync.Mutex
+	last    *credential
+	running *pluginRun // nil: the plugin does not run
 }
 
-// asked is one run of the plugin.
-type asked struct {
-	over chan struct{} // closed when it has ended
-	said *credential
-	err  error
+// pluginRun is one run of the plugin.
+type pluginRun struct {
+	over   chan struct{} // closed when it has ended
+	answer *credential
+	err    error
 }
 
 func (c *credentials) forget() {
@@ -80,61 +81,61 @@ const (
 	pluginLimit = 30 * time.Second
 )
 
-// get returns what the plugin says. Only one runs at a time, and it outlives the request
-// that needed it first: a renewal has less time than some plugins take, and the next one
-// finds what was said.
+// get returns the plugin's answer. Only one plugin runs at a time, and it outlives the
+// request that needed it first: a renewal has less time than some plugins take, and the
+// next one finds the answer.
 func (c *credentials) get(ctx context.Context, p *plugin, dir string) (*credential, error) {
 	c.mu.Lock()
-	last, now := c.last, c.now
-	if !last.lives(ahead) && now == nil {
-		now = &asked{over: make(chan struct{})}
-		c.now = now
-		go c.ask(now, p, dir)
+	last, run := c.last, c.running
+	if !last.validFor(ahead) && run == nil {
+		run = &pluginRun{over: make(chan struct{})}
+		c.running = run
+		go c.ask(run, p, dir)
 	}
 	c.mu.Unlock()
-	if last.lives(0) {
+	if last.validFor(0) {
 		return last, nil
 	}
 	select {
-	case <-now.over:
-		return now.said, now.err
+	case <-run.over:
+		return run.answer, run.err
 	case <-ctx.Done():
 		return nil, &lease.StoreError{Err: errors.New("the kubeconfig's plugin " + p.Command + " has not answered yet"), Hint: hintPlugin}
 	}
 }
 
-func (c *credentials) ask(now *asked, p *plugin, dir string) {
+func (c *credentials) ask(run *pluginRun, p *plugin, dir string) {
 	ctx, cancel := context.WithTimeout(context.Background(), pluginLimit)
 	defer cancel()
-	now.said, now.err = p.run(ctx, dir)
+	run.answer, run.err = p.run(ctx, dir)
 	c.mu.Lock()
-	if c.now = nil; now.err == nil {
-		c.last = now.said
+	if c.running = nil; run.err == nil {
+		c.last = run.answer
 	}
 	c.mu.Unlock()
-	close(now.over)
+	close(run.over)
 }
 
 const hintPlugin = "run it by hand: kubectl auth whoami does"
 
-// who is access, with what a plugin says.
+// who is access, with the login that a plugin gives.
 func (s *Store) who(ctx context.Context) (access, error) {
 	a := s.access()
 	if a.plugin == nil {
 		return a, nil
 	}
-	is, err := s.said.get(ctx, a.plugin, a.dir)
+	login, err := s.credentials.get(ctx, a.plugin, a.dir)
 	if err != nil {
 		return a, err
 	}
-	a.token = is.Token
-	if is.Cert != "" {
-		a.cert, a.key = []byte(is.Cert), []byte(is.Key)
+	a.token = login.Token
+	if login.Cert != "" {
+		a.cert, a.key = []byte(login.Cert), []byte(login.Key)
 	}
 	return a, nil
 }
 
-// run asks the plugin. What it says on stderr is shown if it fails.
+// run runs the plugin. If it fails the error shows what it wrote to stderr.
 func (p *plugin) run(ctx context.Context, dir string) (*credential, error) {
 	name := p.Command
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
@@ -149,7 +150,7 @@ func (p *plugin) run(ctx context.Context, dir string) (*credential, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	text, err := cmd.Output()
-	if err != nil && !errors.Is(err, syscall.ECHILD) { // process 1 reaps whatever ends
+	if err != nil && !errors.Is(err, syscall.ECHILD) { // process 1 may reap it first
 		said := strings.TrimSpace(lease.Cut(stderr.String(), 300))
 		return nil, refusal("the kubeconfig's plugin "+p.Command+" failed: "+err.Error()+" "+said, hintPlugin)
 	}

@@ -72,9 +72,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A cluster that is restored from a backup does not say so. A candidate that knows
-// nothing is granted the key, with a larger token; a holder that listens learns at once
-// that its lease is not there, and puts it back if it comes first.
+// A cluster that is restored from a backup does not say so. A candidate that comes first
+// is granted the key, with a larger token; a holder that listens learns at once that its
+// lease is not there, and puts it back if it comes first.
 func TestRestoredCluster(t *testing.T) {
 	for name, holderFirst := range map[string]bool{"the holder first": true, "a candidate first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -151,8 +151,8 @@ func TestEtcdStops(t *testing.T) {
 	}
 }
 
-// An API server may say 504 of a write that is made later. It is made to what it was made
-// for, or not at all.
+// An API server may answer 504 to a write that is made later. It is made to the object
+// that was read, or not at all.
 func TestWriteIsMadeLater(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -193,7 +193,7 @@ func TestWriteIsMadeLater(t *testing.T) {
 	}
 }
 
-// lateWrites stands before the API server, and keeps writes back.
+// lateWrites is a proxy before the API server that keeps writes back.
 type lateWrites struct {
 	addr string
 	keep atomic.Bool
@@ -237,7 +237,7 @@ func (p *lateWrites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"kind":"Status","status":"Failure","message":"Timeout: request did not complete within requested timeout","reason":"Timeout","code":504}`)
 }
 
-// send lets the write come that was kept back.
+// send sends the write that was kept back.
 func (p *lateWrites) send(t *testing.T) (status int) {
 	t.Helper()
 	select {
@@ -251,8 +251,8 @@ func (p *lateWrites) send(t *testing.T) (status int) {
 	}
 }
 
-// An API server that has just started may forbid what it allowed before: who stands by
-// goes on. What was never allowed is forbidden for good.
+// An API server that has just started may forbid what it allowed before: a standby goes on.
+// What was never allowed is a permanent error.
 func TestForbiddenForAWhile(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -287,7 +287,7 @@ func TestForbiddenForAWhile(t *testing.T) {
 	}
 }
 
-// A write is made only to what was read.
+// A write is made only to the version that was read.
 func TestConflict(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -18,8 +18,8 @@ import (
 
 const prefix = "leaderrun"
 
-// backend is an API server under test with a second, independent client to look into it
-// and to damage it.
+// backend is an API server under test with a second, independent client to read and damage
+// what it has.
 type backend struct {
 	*script.APIServer
 	http *http.Client
@@ -48,7 +48,7 @@ func (b backend) openWith(t *testing.T, o Options) *Store {
 	return openAs(t, b.Kubeconfig("leaderrun"), o)
 }
 
-// openAs opens a store by a kubeconfig, which is read at any time later.
+// openAs opens a store by a kubeconfig, which is read again later.
 func openAs(t *testing.T, kubeconfig string, o Options) *Store {
 	t.Helper()
 	o.Prefix = prefix
@@ -56,10 +56,10 @@ func openAs(t *testing.T, kubeconfig string, o Options) *Store {
 	return networktest.Opened(t, s, err)
 }
 
-// What the tests of all stores use that are reached by a network.
+// Helpers that the tests of all stores with a network use.
 var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
 
-// ask asks the API server as somebody who may do everything.
+// ask asks the API server as a user with all rights.
 func (b backend) ask(t *testing.T, method, name string, body any) (status int, answer map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(body)

@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kubeconfig is what leaderrun reads of one; see kubectl's documentation. Fields of which
-// it must know that they are there, and no more, are any.
+// kubeconfig is what leaderrun reads of one; see kubectl's documentation. Fields that it
+// only refuses are of the type any.
 type kubeconfig struct {
 	Current  string `yaml:"current-context"`
 	Contexts []struct {
@@ -37,7 +37,7 @@ type cluster struct {
 	Insecure bool   `yaml:"insecure-skip-tls-verify"`
 	Name     string `yaml:"tls-server-name"`
 	Proxy    any    `yaml:"proxy-url"`
-	dir      string // of the file, from where its paths go
+	dir      string // of the file, to which its paths are relative
 }
 
 type user struct {
@@ -56,8 +56,8 @@ type user struct {
 
 const hintConfig = "see kubectl config view; KUBECONFIG names its files, ~/.kube/config is the usual one"
 
-// fromKubeconfig reads the files that KUBECONFIG names, or the usual one. What the first
-// of them says counts.
+// fromKubeconfig reads the files that KUBECONFIG names, or the usual one. What several
+// files say counts as the first of them says it.
 func (p place) fromKubeconfig() (access, error) {
 	files := p.files
 	if len(files) == 0 {
@@ -171,7 +171,7 @@ func (u user) read(a *access) (err error) {
 		return err
 	}
 	token := []byte(u.Token)
-	if u.TokenFile != "" { // it counts more, and may be written anew
+	if u.TokenFile != "" { // it counts more than the token, and may be written anew
 		token, err = dataOr("", u.TokenFile, u.dir)
 	}
 	a.token = strings.TrimSpace(string(token))
@@ -183,7 +183,7 @@ func unable(field string) error {
 		"give leaderrun a user of its own: a service account's token (kubectl create token, tokenFile), or a client certificate")
 }
 
-// dataOr is what is there as base64, or in a file; nil if neither is named.
+// dataOr decodes data in base64, or reads a file; it is nil if there is neither.
 func dataOr(data, file, dir string) ([]byte, error) {
 	if data != "" {
 		text, err := base64.StdEncoding.DecodeString(data)

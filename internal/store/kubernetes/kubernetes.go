@@ -8,10 +8,10 @@
 // deleted: the token is in them.
 //
 // Other programs that keep to the rules of Leases exclude leaderrun and are excluded: see
-// heed. So does anybody who writes another holder into the spec.
+// heed. So does a person who writes another holder into the spec.
 //
 // Cost: a grant or a renewal is a read and a write, a denial a read; each write is one to
-// the cluster's etcd, some 2 KiB. TTLs below 10 s are refused for that. A standby has one
+// the cluster's etcd, some 2 KiB. TTLs below 10 s are refused therefore. A standby has one
 // connection, a leader two.
 //
 // Not promised: a cluster that was restored from a backup knows less than was granted,
@@ -47,14 +47,14 @@ type Store struct {
 	*cas.Store
 	prefix string
 	where  place
-	// latest is what the files said when they could be read last.
+	// latest is what the files said when they were last readable.
 	latest atomic.Pointer[access]
 	http   *http.Client
-	// accepted: the API server has accepted who this is.
+	// accepted: the API server has accepted the login before.
 	accepted atomic.Bool
 	// allowed has the kinds of requests that were not forbidden.
-	allowed sync.Map
-	said    credentials
+	allowed     sync.Map
+	credentials credentials
 }
 
 var (
@@ -72,12 +72,12 @@ const (
 	// apart is by how much, in ms, the Dates of two API servers may differ: their clocks
 	// by half a minute, and the second in which each counts.
 	apart = 31_000
-	// shortest is the shortest TTL: an API server is no store for more.
+	// shortest is the shortest TTL: each renewal is a write to the cluster's etcd.
 	shortest = 10 * time.Second
 )
 
-// New makes a store, of what it finds on this host, and opens no connection: the first
-// call does. An error is a *lease.StoreError.
+// New makes a store and opens no connection: the first call does. How the API server is
+// reached comes from the pod or the kubeconfig. An error is a *lease.StoreError.
 func New(o Options) (*Store, error) {
 	where, err := parseURL(o.URL)
 	if err != nil {
@@ -104,7 +104,7 @@ func open(o Options, where place) (*Store, error) {
 	return s, nil
 }
 
-// do runs a call, and says what a person needs to know of its error.
+// do runs a call, and returns its error as a *lease.StoreError.
 func (s *Store) do(ctx context.Context, op string, call func(context.Context, cas.Keeper) error) error {
 	if err := call(ctx, keeper{s}); err != nil {
 		return s.storeError(ctx, op, err)

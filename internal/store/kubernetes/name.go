@@ -8,7 +8,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// isDNSName says whether text could be the name of a Lease, were it short enough. No
+// isDNSName reports whether text has the form of a Lease's name, of any length. It uses no
 // regular expression: that costs every start of leaderrun a quarter of a millisecond.
 func isDNSName(text string) bool {
 	for part := range strings.SplitSeq(text, ".") {
@@ -25,19 +25,19 @@ func isLabel(part string) bool {
 
 func inLabel(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 
-// apartMark stands in the names of keys that are no DNS names, and in no others.
-const apartMark = "--"
+// digestMark stands in the names that have a digest, and in no others.
+const digestMark = "--"
 
 // objectName is the name of the object of a key: PREFIX.KEY where that is a DNS name,
-// and otherwise what is left of it with a digest of both, so that no two keys have one
-// name. A prefix with a dot could end where a key begins: it is one for a digest.
+// and otherwise its readable part with a digest of both, so that no two keys have one
+// name. A prefix with a dot gets a digest, too: a.b and c would have the name of a and b.c.
 func objectName(prefix, key string) string {
 	plain := prefix + "." + key
-	if isDNSName(plain) && !strings.Contains(plain, apartMark) && !strings.Contains(prefix, ".") {
+	if isDNSName(plain) && !strings.Contains(plain, digestMark) && !strings.Contains(prefix, ".") {
 		return plain
 	}
 	sum := sha256.Sum256([]byte(prefix + " " + key)) // neither has a space
-	return readable(plain) + apartMark + hex.EncodeToString(sum[:16])
+	return readable(plain) + digestMark + hex.EncodeToString(sum[:16])
 }
 
 // readable is a beginning of text in the characters of a DNS name.

@@ -30,7 +30,7 @@ type record struct {
 	Spec spec `json:"spec"`
 }
 
-// spec is what programs see that keep to the rules of Leases, and kubectl shows.
+// spec is what other programs read of a Lease, and kubectl shows.
 type spec struct {
 	Holder      string    `json:"holderIdentity"`
 	Seconds     int64     `json:"leaseDurationSeconds"`
@@ -39,7 +39,7 @@ type spec struct {
 	Transitions int64     `json:"leaseTransitions"`
 }
 
-// kept is what is there of a row. What leaderrun does not know in it stays as it is.
+// kept is the object of a row. What leaderrun does not know in it stays as it is.
 type kept struct {
 	whole   map[string]any
 	version string // "": there is none
@@ -81,10 +81,9 @@ func (s *Store) row(key string, text []byte, date time.Time) (r cas.Row, err err
 	return r, nil
 }
 
-// heed has the state agree with what another program has written into the spec. Whoever
-// stands there as the holder has the lease until its duration after its renewTime, which
-// is on its own clock, or for ever if it gives none; and a lease of which the holder has
-// been removed is over.
+// heed changes the state to what another program has written into the spec. The holder
+// that stands there has the lease until its duration after its renewTime, which is on its
+// own clock, or for ever if it gives no duration. A lease whose holder was removed is over.
 func (s *Store) heed(r *cas.Row, now spec) {
 	ours := ""
 	if r.Grant != nil {
@@ -125,7 +124,7 @@ const endless = 365 * 24 * time.Hour
 func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, err error) {
 	was, v := r.Kept.(kept), r.Value
 	next := was.spec.of(v)
-	if v.Grant != nil && v.Grant.Foreign { // what is its stays its
+	if v.Grant != nil && v.Grant.Foreign { // the other program's grant stays in the spec alone
 		next, v.Grant, v.Beat = was.spec, nil, was.beat
 	}
 	state, err := json.Marshal(v)
@@ -165,8 +164,8 @@ func (k keeper) write(ctx context.Context, key string, was kept, next spec, stat
 	return k.ask(ctx, method, path, whole)
 }
 
-// part is an object in an object, of which a copy is made: the one that was read may be
-// needed again.
+// part replaces an object in an object by its copy, and returns that: the one that was
+// read may be needed again.
 func part(of map[string]any, name string) map[string]any {
 	is, _ := of[name].(map[string]any)
 	is = maps.Clone(is)
@@ -177,7 +176,7 @@ func part(of map[string]any, name string) map[string]any {
 	return is
 }
 
-// of is what others are to see of a value.
+// of is the spec for a value.
 func (was spec) of(v cas.Value) spec {
 	now, g := was, v.Grant
 	if g == nil {
@@ -189,8 +188,8 @@ func (was spec) of(v cas.Value) spec {
 	}
 	now.Holder = string(g.Holder)
 	now.Acquired, now.Renewed = time.UnixMilli(g.Started).UTC(), time.UnixMilli(v.Beat).UTC()
-	// Others count it from when they see the renewal, so it may be too long and not too
-	// short: to the second above, with all of the minimum hold, and by no clock.
+	// Other programs count it from when they see the renewal, so it may be too long and not
+	// too short: it is rounded up, and has all of the minimum hold.
 	now.Seconds = min(math.MaxInt32, (max(g.TTL, g.MinHold-g.Acquired)+999)/1000)
 	return now
 }

@@ -99,8 +99,8 @@ func TestRivalLeads(t *testing.T) {
 	awaits(t, "rival that leads", func() bool { return next.Said("leads") })
 }
 
-// Nobody's clock but the candidate's own ends the lease of a program whose clock is
-// wrong, and none shortens what leaderrun says of its own.
+// The lease of a program whose clock is wrong ends by the candidate's own clock, and no
+// clock shortens what leaderrun's spec says.
 func TestClocksOfRivals(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -128,8 +128,8 @@ func TestClocksOfRivals(t *testing.T) {
 	}
 }
 
-// The lease of a program that took it from a holder of leaderrun's is as it was seen first,
-// however often it is read: who watches it until it is over is granted it.
+// The lease of a program that took it from a holder of leaderrun's is the same however
+// often it is read: a candidate that has watched it until it is over is granted the key.
 func TestRivalAfterHolder(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

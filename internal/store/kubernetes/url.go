@@ -29,7 +29,7 @@ var Factory = location.Factory{
 	Redact: func(url string) string { return url },
 }
 
-// place is what a URL says, and what Kubernetes and people say in the environment.
+// place is what a URL says, and the environment of the process.
 type place struct {
 	context   string // of the kubeconfig; "": the current one, or this pod's service account
 	namespace string // "": that of the context or of the pod

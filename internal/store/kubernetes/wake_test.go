@@ -14,8 +14,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// A holder is called by those who settle, by operators, and when another program takes
-// the lease; its own renewals and what standbys ask call nobody.
+// A holder is called by candidates that settle, by operators, and when another program
+// takes the lease, and not by its own renewals or by standbys.
 func TestHolderIsCalled(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -59,7 +59,7 @@ func TestHolderIsCalled(t *testing.T) {
 	}
 }
 
-// watched tells of every row that a call follows.
+// watched reports every row that a call follows.
 func watched(s *Store, seen chan<- struct{}) {
 	follow := s.Follow
 	s.Follow = func(ctx context.Context, op, key string, enough func(cas.Row) bool) error {

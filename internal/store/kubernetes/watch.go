@@ -19,17 +19,18 @@ const (
 	// lasts is how long one watch lasts, in seconds: proxies cut what is idle for five
 	// minutes, without a word to this side.
 	lasts = "240"
-	// shortWatch is one that nobody should begin again at once.
+	// shortWatch is how long a watch lasts at least: after a shorter one the next does not
+	// begin at once.
 	shortWatch = time.Second
 	// watching is the kind of a request for a watch.
 	watching = "watch"
 )
 
-// errExpired: the watch cannot go on from there, and something may have been missed.
+// errExpired says that a watch cannot go on, and may have missed something.
 var errExpired = errors.New("the resourceVersion has expired")
 
-// follow shows what becomes of a key, from what it is now on, until enough. The API
-// server ends every watch after a while; the next one begins with what is there then.
+// follow passes the key's row to enough, as it is now and after each change, until that is
+// true. The API server ends every watch after a while; the next one begins with a read.
 func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
 	for {
 		over, err := s.watch(ctx, key, enough)
@@ -44,7 +45,7 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row)
 	}
 }
 
-// watch follows a key for one watch, and reports whether that was enough.
+// watch follows a key for one watch, and reports whether enough was true.
 func (s *Store) watch(ctx context.Context, key string, enough func(cas.Row) bool) (over bool, err error) {
 	first, cancel := context.WithTimeout(ctx, begins)
 	defer cancel()
