@@ -285,7 +285,11 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	opens := func() { write(t, dir, "gate", "") }
 	opens()
 	l := grant(t, s, request("k"))
-	awaits(t, "end of the plugin", func() bool { s.credentials.mu.Lock(); defer s.credentials.mu.Unlock(); return s.credentials.running == nil })
+	awaits(t, "end of the plugin", func() bool {
+		s.credentials.mu.Lock()
+		defer s.credentials.mu.Unlock()
+		return s.credentials.running == nil
+	})
 	if err := os.Remove(gate); err != nil {
 		t.Fatal(err)
 	}
