@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// byShell is what people write with redis-cli. It renews nothing, stops nothing, and what
-// it says of a lock that is lost it says to nobody.
+// byShell is what people write with redis-cli. It renews nothing, stops nothing, and does
+// not notice that its lock is lost.
 const byShell = `#!/bin/sh
 token=$$-$(date +%s%N)
 [ "$(redis-cli -h "$HOST" -p "$PORT" SET shell "$token" NX PX 30000)" = OK ] || exit 0

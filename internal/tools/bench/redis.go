@@ -104,7 +104,7 @@ func (s *server) awaitStandbys(n int) error {
 // patience is how long anything may take that ought to happen soon.
 const patience = 30 * time.Second
 
-// await looks until it is so.
+// await polls until so returns true.
 func await(what string, so func() (bool, error)) error { return awaitFor(patience, what, so) }
 
 func awaitFor(atMost time.Duration, what string, so func() (bool, error)) error {

@@ -16,7 +16,7 @@ import (
 // candidate is one leaderrun, as it would be on a host of its own.
 type candidate struct {
 	name  string
-	marks string // the file in which its command says that it lives
+	marks string // the file to which its command writes marks
 	proxy *faultnet.Proxy
 	cmd   *exec.Cmd
 	read  int64 // so much of marks
@@ -31,14 +31,14 @@ type span struct {
 	first, last time.Duration // on the clock of the deadlines
 }
 
-// pace is how often a command says that it lives; lives, after how long without
-// a word it is taken for dead.
 const (
-	pace  = 5 * time.Millisecond
+	// pace is how often a command writes a mark.
+	pace = 5 * time.Millisecond
+	// lives is after how long without a mark a command counts as dead.
 	lives = 100 * time.Millisecond
 )
 
-// work is the command: it says all the time under which token it lives.
+// work is the command: it writes marks with its token and the time.
 func work(marks string) {
 	f, err := os.OpenFile(marks, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	for err == nil {

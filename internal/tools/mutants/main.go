@@ -97,7 +97,7 @@ func draw(p *source, match string, sample int, seed uint64) ([]variant, error) {
 	return variants, nil
 }
 
-// report shows the reasons that have no survivor, and how many there are.
+// report prints the listed variants that have not survived, and the counts.
 func report(variants []variant, verdicts []verdict, reasons map[string]string, all bool, match *regexp.Regexp) (ok bool) {
 	count := map[verdict]int{}
 	unknown, seen := 0, map[string]bool{}
