@@ -22,7 +22,7 @@ type conns struct {
 	// latest is what the URL said for the last dial: passwords and certificates are
 	// changed while a command runs.
 	latest atomic.Pointer[target]
-	// accepted: what the URL says of this side has been accepted before.
+	// accepted: the URL's login has been accepted before.
 	accepted *atomic.Bool
 	*network.Pool[*conn]
 }

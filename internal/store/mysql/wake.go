@@ -13,11 +13,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// A session that waits has a lock by name, one of so many of its channel, and sleeps.
-// Who has something to say asks which sessions have the locks, and interrupts
-// them. A session may do that to those of its own user without a right. Who finds no
-// lock that is free polls. A session keeps its lock for the next wait; what else it does
-// may be interrupted, too, and is done again.
+// A session that waits takes one of its channel's named locks, and sleeps. To wake it,
+// another session asks which sessions have the channel's locks, and interrupts them; it
+// may do that to sessions of its own user without a right. A session that finds no free
+// lock polls. A session keeps its lock for the next wait: its other statements may be
+// interrupted, too, and are repeated.
 const waiters = 8
 
 // The kinds of channels: those who wait for a key sleep in one, its holder in the other.
@@ -46,8 +46,8 @@ func locks(channel string) (names []any) {
 }
 
 // wake interrupts the sessions that wait in channels. It cannot interrupt those of
-// another user; they look again by themselves. What fails here has been done all the
-// same, and costs a standby as much.
+// another user; they look again by themselves. It returns no error: the change has been
+// made, and the sessions look again.
 func (c *conn) wake(ctx context.Context, channels []string) {
 	for _, channel := range channels {
 		ask := strings.Join(slices.Repeat([]string{"NULLIF(IS_USED_LOCK(?), CONNECTION_ID())"}, waiters), ", ")
@@ -102,8 +102,8 @@ func (s *Store) Listen(ctx context.Context, key string) error {
 	return err
 }
 
-// sleep waits in a channel of key until it is interrupted, or enough says that it need
-// not wait, which is woken, or until shortly before ctx ends.
+// sleep waits in a channel of key until shortly before ctx ends. Woken: it was interrupted
+// before that, or enough was true.
 func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, enough func(cas.Record) bool) (woken bool, err error) {
 	channel, full := s.channel(kind, key), false
 	err = conns.do(ctx, op, func(c *conn) error {
@@ -167,9 +167,9 @@ func (c *conn) join(ctx context.Context, channel string) error {
 	return nil
 }
 
-// sleepOn sleeps, unless the row has changed: who changed it may have interrupted this
-// session before it slept. As long as it lasts the server keeps what the table was like:
-// it must be short.
+// sleepOn sleeps, unless the row has changed: the session that changed it may have
+// interrupted this one before it slept. As long as the statement lasts the server keeps its
+// snapshot of the table: it must be short.
 const sleepOn = `SELECT IF(COALESCE((SELECT version FROM leaderrun_leases WHERE prefix = ? AND service_name = ?), 0) = ?, SLEEP(? / 1000), 0)`
 
 // nap sleeps for so long if the row's version is still this one, and reports whether

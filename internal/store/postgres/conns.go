@@ -23,7 +23,7 @@ type conns struct {
 	config atomic.Pointer[pgconn.Config]
 	addr   string // as messages show it
 	hosts  int
-	// accepted: what the URL says of this side has been accepted before.
+	// accepted: the URL's login has been accepted before.
 	accepted *atomic.Bool
 	*network.Pool[*conn]
 }

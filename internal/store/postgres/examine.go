@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// A replica tells its clock with each reply, which may be ten seconds old: so a
+// A replica sends its clock with each reply, which may be ten seconds old: so a
 // clock that is ahead is seen, and one that is behind is not. Old servers have no
 // such column, and do not show it to everybody.
 const readSettings = `SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('fsync'),

@@ -269,9 +269,9 @@ func forPeople(meta string) string {
 }
 
 // deleteIdle removes rows that are idle as leasestate.Idle has it. A row's version
-// is the time of its last change, or later; an older leaderrun says not how long
-// its rows must be kept, and they stay. So does a row whose holder did not release it:
-// a clock that was set forward by months says that its lease is long over, and it lives.
+// is the time of its last change, or later. Rows of an older leaderrun do not say how long
+// they must be kept, and stay. So does a row whose holder did not release it: by a clock
+// that was set forward by months its lease is long over, though the holder lives.
 const deleteIdle = `DELETE FROM leaderrun_leases WHERE prefix = $1 AND service_name IN (
 	SELECT service_name FROM leaderrun_leases WHERE prefix = $1 AND leader_id = '' AND jsonb_typeof(state -> 'keep_ms') = 'number'
 		AND version + (state -> 'keep_ms')::numeric < $2::bigint LIMIT 10 FOR UPDATE SKIP LOCKED)`

@@ -158,8 +158,8 @@ var clientErrors = []struct{ part, words, hint string }{
 	{"cert", "", "let sslcert= and sslkey= name a certificate and its key, both readable and in PEM form"},
 }
 
-// unusable is what the client says, without the URL that it repeats. Of the
-// surroundings only PGSERVICE can make it fail.
+// unusable is the client's error without the URL that it repeats. Of the environment only
+// PGSERVICE can cause one.
 func unusable(err error) error {
 	const hint = "correct the parameters of the URL"
 	cause := errors.Unwrap(err)

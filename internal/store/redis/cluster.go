@@ -52,8 +52,8 @@ func withHost(addr, from string) string {
 	return addr
 }
 
-// eachPrimary calls every node of the cluster that has slots, as the node says
-// that has the key.
+// eachPrimary calls every node of the cluster that has slots, by the list of the node that
+// has the key.
 func (s *servers) eachPrimary(ctx context.Context, op, key string, call func(*redis.Client) (any, error)) error {
 	v, err := s.do(ctx, op, key, func(c *redis.Client) (any, error) {
 		slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // version 6 knows no CLUSTER SHARDS

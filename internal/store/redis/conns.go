@@ -30,7 +30,7 @@ type conns struct {
 	who  func(*target) (user, password string)
 
 	slots network.Slots
-	// accepted: what the address says of this side has been accepted before.
+	// accepted: the address's login has been accepted before.
 	accepted *atomic.Bool
 
 	mu     sync.Mutex

@@ -65,7 +65,7 @@ var replies = []reply{
 // loginReplies begin what is said of a user or a password.
 var loginReplies = []string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH <password> called", "Client sent AUTH"}
 
-// What other answers mean where the URL names others than the server.
+// Replies that mean something else where the URL names sentinels or a cluster.
 var (
 	sentinelReplies = []reply{
 		{noAuth, true, "give the sentinels' password with sentinel_password=PASSWORD in the store's URL"},
@@ -130,7 +130,7 @@ var words = network.Words{
 	NoTLS: "name the port that does, or leave TLS out: redis:// instead of rediss://", Other: hintOther,
 }
 
-// failure is an error of what is there, "redis" or "sentinel".
+// failure words an error of the server at addr; what is "redis" or "sentinel".
 func (s *servers) failure(ctx context.Context, what, addr string, err error) *lease.StoreError {
 	var known *network.Known
 	switch {
@@ -185,13 +185,12 @@ func (s *servers) replyProblem(what string, err error) *network.Known {
 	return k
 }
 
-// noAnswer is what an answer amounts to that none of those gives that are asked.
+// noAnswer is the error of an answer that asked, such as "a sentinel", never gives.
 func noAnswer(what, addr, asked string) *lease.StoreError {
 	return &lease.StoreError{Hint: hintOther, Err: fmt.Errorf("%s at %s: it answered something else than %s does", what, addr, asked)}
 }
 
-// isReply tells apart an error that the server sent from one that kept it from
-// answering.
+// isReply reports whether the server has sent the error; others kept it from answering.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)

@@ -207,7 +207,7 @@ func worst(failures []*lease.StoreError) *lease.StoreError {
 	return &e
 }
 
-// named says how often a guide has named a server, and where the key's is.
+// named returns how often guides have named a server, and the address of the key's.
 func (s *servers) named(key string) (times int, addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

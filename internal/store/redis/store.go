@@ -317,7 +317,7 @@ func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (
 	return newAnswer(v), nil
 }
 
-// noAnswer is what an answer amounts to that none of the scripts gives.
+// noAnswer is the error of an answer that none of the scripts gives.
 func (s *Store) noAnswer(op, key string) error {
 	e := noAnswer("redis", s.servers.place(s.leaseKey(key)), "leaderrun's script")
 	e.Op = op
