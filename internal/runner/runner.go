@@ -73,25 +73,30 @@ type Runner struct {
 	now      *held // the last one; nil before the first
 	closed   bool
 	helpers  helpers
-	reserved chan struct{} // closed when the threads are there
+	reserved chan struct{} // closed when the threads are there; nil before the first guard
 }
 
 // New returns a runner of the program at path with the argv args.
 func New(path string, args []string) *Runner {
-	r := &Runner{path: path, args: args, reserved: make(chan struct{})}
-	go r.reserveThreads()
-	return r
+	return &Runner{path: path, args: args}
 }
 
 // reserveThreads starts the threads that this process may need before there is a
 // command that may use up the process limit. On two processors their number is
 // bounded: the rest are calls that block, of signals, guards, hooks, files and
-// messages.
+// messages. It begins when the first guard does, which takes longer to get ready; a
+// run that starts nothing needs none.
 func (r *Runner) reserveThreads() {
-	const processors, threads = 2, 12
-	runtime.GOMAXPROCS(min(processors, runtime.GOMAXPROCS(0)))
-	proc.ReserveThreads(threads)
-	close(r.reserved)
+	if r.reserved != nil {
+		return
+	}
+	r.reserved = make(chan struct{})
+	go func() {
+		const processors, threads = 2, 12
+		runtime.GOMAXPROCS(min(processors, runtime.GOMAXPROCS(0)))
+		proc.ReserveThreads(threads)
+		close(r.reserved)
+	}()
 }
 
 // held is one command, or the place for one, held by one guard.
@@ -152,6 +157,7 @@ func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(
 	if HasTerminal() {
 		group = syscall.Getpgrp()
 	}
+	<-r.reserved
 	r.alarm.Set(int64(killBy))
 	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
 		StartBy: int64(startBy), Path: r.path, Args: r.args, Env: env, Group: group,
@@ -183,6 +189,7 @@ func (r *Runner) startGuard() (*held, error) {
 		reports.Close()
 		return nil, err
 	}
+	r.reserveThreads()
 	h := &held{children: r.children, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go r.listen(h)
@@ -196,7 +203,6 @@ func (r *Runner) settleIn() error {
 	if r.alarm != nil {
 		return nil
 	}
-	<-r.reserved
 	if !proc.ChildrenKnown() {
 		return ErrNoProc
 	}
