@@ -43,7 +43,16 @@ func handOver(b *bench) error {
 			func(_ string, n int) error { return b.redis.awaitStandbys(n) },
 		},
 	}
-	for _, n := range []int{1, 10, 50} {
+	if err := b.compareRelays(contenders, 1, 10, 50); err != nil {
+		return err
+	}
+	return constant(b)
+}
+
+// compareRelays lets the contenders take turns in relays with so many standbys, and prints
+// how long they took beside the first one.
+func (b *bench) compareRelays(contenders []contender, standbys ...int) error {
+	for _, n := range standbys {
 		gaps := make([][]float64, len(contenders))
 		var ratios []float64
 		for round := range max(1, b.rounds/handOvers) {
@@ -61,11 +70,11 @@ func handOver(b *bench) error {
 		fmt.Printf("  %d standbys, ms\n", n)
 		for i, c := range contenders {
 			median, flocks := at(gaps[i], 0.5), at(gaps[0], 0.5)
-			fmt.Printf("    %-10s %s   × flock %.2f, %+.2f ms\n", c.name, summary(gaps[i]), median/flocks, median-flocks)
+			fmt.Printf("    %-12s %s   × flock %.2f, %+.2f ms\n", c.name, summary(gaps[i]), median/flocks, median-flocks)
 		}
-		fmt.Printf("    × flock, relay by relay: %s\n", spread(ratios))
+		fmt.Printf("    %s × flock, relay by relay: %s\n", contenders[1].name, spread(ratios))
 	}
-	return constant(b)
+	return nil
 }
 
 // relay has a holder and n standbys hand over to each other; newcomers take the

@@ -62,12 +62,13 @@ func startPostgres(dir string, hosts []string, connections int) (*postgresKeeper
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	k := &postgresKeeper{data: filepath.Join(dir, "postgres"), port: port, attr: &syscall.SysProcAttr{}}
-	k.flags = []string{"-D", k.data, "-p", port, "-c", "listen_addresses=" + strings.Join(hosts, ","),
-		"-c", "unix_socket_directories=", "-c", "max_connections=" + strconv.Itoa(connections)}
-	if err := os.Mkdir(k.data, 0o700); err != nil {
+	data, err := os.MkdirTemp(dir, "postgres")
+	if err != nil {
 		return nil, err
 	}
+	k := &postgresKeeper{data: data, port: port, attr: &syscall.SysProcAttr{}}
+	k.flags = []string{"-D", k.data, "-p", port, "-c", "listen_addresses=" + strings.Join(hosts, ","),
+		"-c", "unix_socket_directories=", "-c", "max_connections=" + strconv.Itoa(connections)}
 	if os.Geteuid() == 0 {
 		nobody, err := user.Lookup("nobody")
 		if err != nil {

@@ -20,6 +20,7 @@ type bench struct {
 	dir    string // for files of all sorts
 	rounds int
 	keys   int
+	stores []string // addresses of further ones
 	redis  *server
 }
 
@@ -32,6 +33,7 @@ type section struct {
 var sections = []section{
 	{"start", "a run, beside flock and the command alone", start},
 	{"peers", "a run, beside others that lock in a store", peers},
+	{"stores", "a run and a hand-over with each kind of store", stores},
 	{"handover", "hand-over: from the end of one command to the start of the next, beside flock", handOver},
 	{"many", "hand-over among candidates in one process", many},
 	{"idle", "commands of an idle standby", idle},
@@ -45,9 +47,10 @@ var sections = []section{
 func main() {
 	rounds := flag.Int("rounds", 200, "runs of each variant, and hand-overs to time")
 	keys := flag.Int("keys", 10_000, "keys of section scale, with three candidates each; 312 at most on Postgres")
+	others := flag.String("stores", "", "addresses of further stores for section stores, separated by blanks")
 	only := flag.String("only", "", "sections to run, separated by commas: "+strings.Join(names(), ", "))
 	flag.Parse()
-	if err := run(*rounds, *keys, *only); err != nil {
+	if err := run(&bench{rounds: *rounds, keys: *keys, stores: strings.Fields(*others)}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -61,7 +64,7 @@ func names() (all []string) {
 }
 
 // run goes on to the next section when one fails.
-func run(rounds, keys int, only string) error {
+func run(b *bench, only string) error {
 	wanted := names()
 	if only != "" {
 		wanted = strings.Split(only, ",")
@@ -71,8 +74,8 @@ func run(rounds, keys int, only string) error {
 			return fmt.Errorf("there is no section %q: -only takes %s", name, strings.Join(names(), ", "))
 		}
 	}
-	if rounds < 1 || keys < 1 {
-		return fmt.Errorf("-rounds %d -keys %d: at least 1", rounds, keys)
+	if b.rounds < 1 || b.keys < 1 {
+		return fmt.Errorf("-rounds %d -keys %d: at least 1", b.rounds, b.keys)
 	}
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
@@ -87,7 +90,7 @@ func run(rounds, keys int, only string) error {
 	if err := os.Setenv("LEADERRUN_STORE", redis.url()); err != nil {
 		return err
 	}
-	b := &bench{dir: dir, rounds: rounds, keys: keys, redis: redis}
+	b.dir, b.redis = dir, redis
 	var failed []error
 	for _, s := range sections {
 		if !slices.Contains(wanted, s.name) {

@@ -67,7 +67,11 @@ func startEtcd(dir string) (client string, stop func(), err error) {
 	for _, l := range ports {
 		l.Close()
 	}
-	server := exec.Command("etcd", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", "http://"+client,
+	data, err := os.MkdirTemp(dir, "etcd")
+	if err != nil {
+		return "", nil, err
+	}
+	server := exec.Command("etcd", "--data-dir", data, "--listen-client-urls", "http://"+client,
 		"--advertise-client-urls", "http://"+client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", "default="+peer, "--logger", "zap", "--log-level", "error")
 	if err := server.Start(); err != nil {
