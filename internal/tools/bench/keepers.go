@@ -144,7 +144,7 @@ func (k *postgresKeeper) ask(sql string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer c.Close(ctx)
+	defer func() { _ = c.Close(ctx) }()
 	result := c.ExecParams(ctx, sql, nil, nil, nil, nil).Read()
 	if result.Err != nil {
 		return 0, result.Err

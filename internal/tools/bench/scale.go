@@ -39,7 +39,7 @@ type cost struct {
 // connections of its own: what a lease costs the server, how long renewals take, and
 // what becomes of the leases when the server is started again.
 func scale(b *bench) error {
-	return onScale(b, b.keys, func(hosts []string, connections int) (keeper, error) {
+	return onScale(b.keys, func(hosts []string, connections int) (keeper, error) {
 		s, err := startRedis(b.dir, slices.Concat([]string{"--appendonly", "yes", "--maxclients", fmt.Sprint(connections), "--bind"}, hosts)...)
 		return redisKeeper{s}, err
 	})
@@ -51,12 +51,12 @@ const mostBackends = 2500
 // scalePostgres is the same on Postgres, with as many keys as it has connections for.
 func scalePostgres(b *bench) error {
 	keys := min(b.keys, mostBackends/(perKey+1)/2)
-	return onScale(b, keys, func(hosts []string, _ int) (keeper, error) {
+	return onScale(keys, func(hosts []string, _ int) (keeper, error) {
 		return startPostgres(b.dir, hosts, mostBackends)
 	})
 }
 
-func onScale(b *bench, keys int, start func(hosts []string, connections int) (keeper, error)) error {
+func onScale(keys int, start func(hosts []string, connections int) (keeper, error)) error {
 	// Two connections of a holder, one of a standby, at both ends; and as much again when
 	// they are opened anew.
 	files := keys*(perKey+1)*2 + 1000
