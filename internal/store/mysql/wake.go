@@ -81,8 +81,10 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	waiting, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	woken, err := s.sleep(waiting, s.conns, "wait", wakeKind, key, func(r cas.Record) bool { return r.State.Free(r.Now) })
+	deadline, _ := waiting.Deadline()
 	switch {
-	case waiting.Err() != nil && ctx.Err() == nil:
+	// The connection has the same deadline, and may be the first to find that it has passed.
+	case time.Until(deadline) <= 0 && ctx.Err() == nil: //nolint:forbidigo // a context's deadline is on that clock
 		return nil
 	case err != nil && s.conns.Slots.Scarce():
 		return lease.ErrNoWakeups
