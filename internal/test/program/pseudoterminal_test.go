@@ -129,6 +129,16 @@ func (s *terminal) resume() {
 	})
 }
 
+// taken waits until a process has taken the signals it was sent: one that is pending merges
+// with the next of its kind.
+func (s *terminal) taken(pid int) {
+	s.t.Helper()
+	eventually(s.t, "no signal is pending", func() bool {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return strings.Contains(string(status), "ShdPnd:\t0000000000000000\n")
+	})
+}
+
 // expect waits until the pattern appears behind what was expected before, and
 // returns its group.
 func (s *terminal) expect(pattern string) (group string) {
@@ -177,7 +187,7 @@ const (
 
 // counting is a command that counts what it receives, and ends with 3 at USR1. A bash that
 // waits for a program of its own loses an INT now and then.
-const counting = `perl -e '$| = 1; $SIG{INT} = sub { print "INT ", ++$int, "\n" }; $SIG{QUIT} = sub { print "QUIT ", ++$quit, "\n" };
+const counting = `perl -e '$| = 1; $int = $quit = 0; $SIG{INT} = sub { print "INT ", ++$int, "\n" }; $SIG{QUIT} = sub { print "QUIT ", ++$quit, "\n" };
 	$SIG{USR1} = sub { print "$int and $quit\n"; exit 3 }; print "up\n"; select undef, undef, undef, 0.05 while 1'`
 
 // run enters a command line and waits until the command behind it says "up".

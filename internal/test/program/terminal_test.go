@@ -70,10 +70,7 @@ func TestTerminal(t *testing.T) {
 				s.suspend()
 			}
 			s.enter("bg\n")
-			eventually(s.t, "leaderrun has taken what it had got before it was stopped, or one more would be the same one", func() bool {
-				status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", elector))
-				return strings.Contains(string(status), "ShdPnd:\t0000000000000000\n")
-			})
+			s.taken(elector)
 			s.enter("kill -QUIT $run\n")
 			s.expect(`QUIT 4\r\n`)
 			s.enter("kill -INT $run\n")
@@ -319,6 +316,7 @@ func TestContainerWithTerminal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			s.taken(pid)
 			if err := syscall.Kill(pid, sig); err != nil {
 				t.Fatal(err)
 			}
