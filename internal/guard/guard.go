@@ -86,9 +86,10 @@ type guard struct {
 	restSignalled   bool // a signal was sent after the command's end, to all that is left
 	killing         bool
 	elector         int
-	stopped         bool // the elector was, with the command
-	halted          bool // the command is stopped, as far as is known
-	halts           int  // how often that has changed
+	electorStopped  bool // with the command
+	commandStopped  bool // as far as is known
+	stops           int  // how often that has changed
+	stopOrdered     bool // by the elector, and not yet undone
 	rounds          int
 }
 
@@ -157,10 +158,12 @@ func (g *guard) order() (done bool) {
 			g.alarm.Set(value)
 		}
 	case OrderSignal:
-		if value == int64(syscall.SIGCONT) && g.command.Group != 0 && !g.ended {
+		sig := syscall.Signal(value)
+		if sig == syscall.SIGCONT && g.command.Group != 0 && !g.ended {
 			return g.goOn()
 		}
-		g.signal(syscall.Signal(value), g.send)
+		g.stopOrdered = g.stopOrdered || sig == syscall.SIGTSTP
+		g.signal(sig, g.send)
 	case OrderSignalRest:
 		if g.ended && !g.restSignalled {
 			g.signal(syscall.Signal(value), g.signalOutside)
@@ -257,11 +260,11 @@ func (g *guard) collect() (died int, gone bool) {
 		switch {
 		case pid != g.pid:
 		case status.Stopped(), status.Continued():
-			g.halted, g.halts = status.Stopped(), g.halts+1
+			g.commandStopped, g.stops = status.Stopped(), g.stops+1
 			g.stopElector(status)
 		default:
 			g.ended, g.status = true, status
-			if g.stopped { // killed while it was stopped
+			if g.electorStopped { // killed while it was stopped
 				_ = syscall.Kill(g.elector, syscall.SIGCONT)
 			}
 		}
@@ -293,12 +296,12 @@ func (g *guard) stopElector(status syscall.WaitStatus) {
 	case syscall.Getppid() != g.elector: // it is dead
 	case stop:
 		_ = syscall.Kill(g.elector, syscall.SIGSTOP)
-	case g.stopped && status.Continued():
+	case g.electorStopped && status.Continued():
 		_ = syscall.Kill(g.elector, syscall.SIGCONT)
 	default:
 		return
 	}
-	g.stopped = stop
+	g.electorStopped = stop
 }
 
 // signal passes a signal on: to the command's group, to the command alone where
@@ -338,13 +341,15 @@ func (g *guard) signalCommand(sig syscall.Signal) {
 
 // goOn passes a SIGCONT on at a terminal, and reports whether nobody is left. A shell
 // continues the whole group of a job: the elector's order comes later than that, perhaps
-// when the terminal has stopped the command once more. So it holds for the stop that was
-// known before, and for none if the command has gone on since.
+// when the terminal has stopped the command once more. So the order holds for a stop that
+// the elector ordered, and for one that was known before it, unless the command has gone on.
 func (g *guard) goOn() (gone bool) {
-	before := g.halts
-	if _, gone = g.collect(); !gone && g.halted && g.halts == before {
+	before := g.stops
+	_, gone = g.collect()
+	if !gone && (g.stopOrdered || g.commandStopped && g.stops == before) {
 		g.signalCommand(syscall.SIGCONT)
 	}
+	g.stopOrdered = false
 	return gone
 }
 

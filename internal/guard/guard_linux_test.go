@@ -294,6 +294,18 @@ func TestSignalRest(t *testing.T) {
 	g.next(t, ReportGone)
 }
 
+// otherGroup is a process group that a command joins, as at a terminal.
+func otherGroup(t *testing.T) int {
+	t.Helper()
+	other := exec.Command("sleep", "60")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+	return other.Process.Pid
+}
+
 // underShell has a guard start with a shell for its elector.
 func underShell(t *testing.T) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
@@ -322,16 +334,11 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 		{"no terminal", syscall.SIGTSTP, false, false, syscall.SIGKILL},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			other := exec.Command("sleep", "60") // whose group the command joins
-			other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-			if err := other.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+			group := otherGroup(t)
 			g := start(t, underShell(t))
 			command := shell("exec sleep 60")
 			if test.group {
-				command.Group = other.Process.Pid
+				command.Group = group
 			}
 			g.order(t, OrderStart, far(), command)
 			pid := int(g.next(t, ReportStarted))
@@ -358,16 +365,11 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 // A shell continues the whole group of a job. The elector's SIGCONT that comes late does
 // not undo the next stop; one that was for leaderrun alone continues the command.
 func TestContinueAtATerminal(t *testing.T) {
-	other := exec.Command("sleep", "60") // whose group the command joins
-	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	group := otherGroup(t)
 	g := start(t, underShell(t))
 	elector := g.cmd.Process.Pid
 	command := shell("exec sleep 60")
-	command.Group = other.Process.Pid
+	command.Group = group
 	g.order(t, OrderStart, far(), command)
 	pid := int(g.next(t, ReportStarted))
 	guards, _ := proc.ChildrenOf(elector)
@@ -402,7 +404,16 @@ func TestContinueAtATerminal(t *testing.T) {
 	send(guards[0], syscall.SIGCONT)
 	is(elector, "T")
 	is(pid, "T")
-	g.order(t, OrderKill, 0, nil)
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	is(pid, "S")
+	is(elector, "S")
+
+	send(guards[0], syscall.SIGSTOP) // and finds both of what was for leaderrun alone
+	is(guards[0], "T")
+	g.order(t, OrderSignal, int64(syscall.SIGTSTP), nil)
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	g.order(t, OrderSignal, int64(syscall.SIGUSR1), nil) // which ends a command that goes on
+	send(guards[0], syscall.SIGCONT)
 	g.next(t, ReportGone)
 }
 
