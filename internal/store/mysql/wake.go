@@ -78,13 +78,13 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	if s.conns.Slots.Scarce() {
 		return lease.ErrNoWakeups // it polls
 	}
-	waiting, cancel := context.WithTimeout(ctx, atMost)
+	end := time.Now().Add(atMost) //nolint:forbidigo // a context's deadline is on that clock
+	waiting, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	woken, err := s.sleep(waiting, s.conns, "wait", wakeKind, key, func(r cas.Record) bool { return r.State.Free(r.Now) })
-	deadline, _ := waiting.Deadline()
 	switch {
-	// The connection has the same deadline, and may be the first to find that it has passed.
-	case time.Until(deadline) <= 0 && ctx.Err() == nil: //nolint:forbidigo // a context's deadline is on that clock
+	// The connection has the same deadline, and may find that it has passed before waiting does.
+	case time.Until(end) <= 0 && ctx.Err() == nil: //nolint:forbidigo // as above
 		return nil
 	case err != nil && s.conns.Slots.Scarce():
 		return lease.ErrNoWakeups
