@@ -204,12 +204,12 @@ func (s *terminal) status(want int) {
 }
 
 // needs ends a test that lacks a program; where CI is set it fails.
-func (s *terminal) needs(program string) {
-	s.t.Helper()
+func needs(t *testing.T, program string) {
+	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv("CI") != "" {
-			s.t.Fatal(err)
+			t.Fatal(err)
 		}
-		s.t.Skip(err)
+		t.Skip(err)
 	}
 }

@@ -57,7 +57,7 @@ func TestTerminal(t *testing.T) {
 		// What the terminal sends reaches the command once, what a process sends to
 		// leaderrun alone is passed on; the last one would come behind a double.
 		"each int and quit arrives once": func(s *terminal) {
-			s.needs("perl")
+			needs(s.t, "perl")
 			s.run(`leaderrun ` + counting + ` &`)
 			s.enter("run=$!; echo runs $!\n")
 			elector := s.pid(`runs (\d+)\r\n`)
@@ -82,7 +82,7 @@ func TestTerminal(t *testing.T) {
 		// As vi does when it stops itself. A signal that came once more, and after fg, would
 		// stop it again.
 		"what the command sends to its group arrives once": func(s *terminal) {
-			s.needs("perl") // bash makes one of two that come in a row
+			needs(s.t, "perl") // bash makes one of two that come in a row
 			s.enter(`leaderrun perl -e '$SIG{TSTP} = sub { $n++ }; kill TSTP => 0; select undef, undef, undef, 0.02 for 1..25; print "stops: $n\n"'` + "\n")
 			if n := s.expect(`stops: (\d+)\r\n`); n != "1" {
 				s.t.Errorf("it arrived %s times", n)
@@ -192,7 +192,7 @@ func TestTerminal(t *testing.T) {
 			s.status(0)
 		},
 		"less": asDirectly(func(s *terminal, through string) {
-			s.needs("less")
+			needs(s.t, "less")
 			s.enter("seq 1000 >numbers; TERM=xterm " + through + "less numbers\n")
 			s.expect(taken + `(?s:.*)\n32\r`)
 			s.enter("/500\n")
@@ -206,7 +206,7 @@ func TestTerminal(t *testing.T) {
 			s.status(0)
 		}),
 		"less that ctrl-c ends": asDirectly(func(s *terminal, through string) {
-			s.needs("less")
+			needs(s.t, "less")
 			s.enter("seq 1000 >numbers; TERM=xterm " + through + "less -K numbers\n")
 			s.expect(`\n32\r(?s:.*)numbers`)
 			eventually(s.t, "less reads", func() bool { // of a signal that comes a moment before, it hears with the next key
@@ -217,7 +217,7 @@ func TestTerminal(t *testing.T) {
 			s.status(2)
 		}),
 		"vi": asDirectly(func(s *terminal, through string) {
-			s.needs("vim.tiny")
+			needs(s.t, "vim.tiny")
 			s.enter("rm -f text; TERM=xterm " + through + "vim.tiny -u NONE -i NONE -n text\n")
 			s.expect(taken + `(?s:.*)\[New`)
 			s.enter("ione")
@@ -301,6 +301,7 @@ func TestContainerWithTerminal(t *testing.T) {
 	if err := exec.Command(container[0], append(container[1:], "true")...).Run(); err != nil {
 		t.Skipf("this machine allows no namespaces: %v", err)
 	}
+	needs(t, "perl")
 	for sig, want := range map[syscall.Signal]string{syscall.SIGINT: "INT 2", syscall.SIGQUIT: "QUIT 1"} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

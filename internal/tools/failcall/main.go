@@ -313,9 +313,9 @@ func (t *tracer) born(parent, event int) {
 	}
 }
 
-// orphans finds out who those are whose parent was killed before it could report them: a
-// guard, when the elector has gone, and the command, when the guard has and the elector has
-// adopted it. Up to its exec a process has its parent's argv, so the elector's own child,
+// orphans finds the role of processes whose parent was killed before it reported its fork: of
+// a guard whose elector is dead, and of a command whose guard is dead and which the elector
+// has adopted. Up to its exec a process has its parent's argv, so the elector's own child,
 // of which the report is still to come, has the elector's.
 func (t *tracer) orphans() {
 	for tid := range t.early {
