@@ -18,7 +18,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-var killLoad = flag.Int("killload", 0, "let TestKillTime have so many busy processes beside it")
+var (
+	killLoad = flag.Int("killload", 0, "let TestKillTime have so many busy processes beside it")
+	killWide = flag.Int("killwide", 0, "let TestKillTime kill a tree of so many processes side by side, and no other")
+)
 
 // trees are hard to kill one process at a time.
 var trees = []string{"deep 40", "fork 12", "fork 40", "fork 12 apart"}
@@ -36,7 +39,11 @@ func TestKillTime(t *testing.T) {
 		t.Cleanup(func() { _ = busy.Process.Kill(); _ = busy.Wait() })
 	}
 	const rounds, margin = 5, 500 * time.Millisecond
-	for _, tree := range trees {
+	kinds := trees
+	if *killWide > 0 {
+		kinds = []string{fmt.Sprint("wide ", *killWide)}
+	}
+	for _, tree := range kinds {
 		for _, victim := range []string{"elector", "guard"} {
 			t.Run(tree+"/"+victim, func(t *testing.T) {
 				var took []time.Duration

@@ -4,6 +4,7 @@
 //
 //	chains deep N          N generations, every second one in a session of its own
 //	chains fork N [apart]  N processes that fork and exit, again and again, "apart": each in a session of its own
+//	chains wide N          N processes side by side
 //	chains bomb N          processes that fork whenever they can, each in a session of its own, for N tenths of a second
 //	chains root N          one of root's, if the file is setuid root
 //	chains limit N         as many processes as its user may have, for N tenths of a second
@@ -35,6 +36,8 @@ func main() {
 		deep(n, proc.Now()+life)
 	case n > 0 && os.Args[1] == "fork":
 		forks(n, len(os.Args) > 3, proc.Now()+life)
+	case n > 0 && os.Args[1] == "wide":
+		wide(n, proc.Now()+life)
 	case n > 0 && os.Args[1] == "bomb":
 		bomb(proc.Now() + int64(n)*100_000_000)
 	case n > 0 && os.Args[1] == "root":
@@ -44,7 +47,7 @@ func main() {
 	case n > 0 && os.Args[1] == "limit":
 		limit(proc.Now() + int64(n)*100_000_000)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: chains deep N | chains fork N [apart] | chains bomb N | chains root N | chains limit N")
+		fmt.Fprintln(os.Stderr, "usage: chains deep N | chains fork N [apart] | chains wide N | chains bomb N | chains root N | chains limit N")
 		os.Exit(2)
 	}
 }
@@ -74,6 +77,16 @@ func forks(n int, apart bool, end int64) {
 			}
 		}
 		exit()
+	}
+	say()
+	pause(end)
+}
+
+func wide(n int, end int64) {
+	for range n {
+		if fork() == 0 {
+			pause(end)
+		}
 	}
 	say()
 	pause(end)
@@ -122,8 +135,8 @@ func fork() uintptr {
 
 func pause(end int64) {
 	for proc.Now() < end {
-		second := syscall.Timespec{Sec: 1}
-		syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&second)), 0, 0)
+		left := syscall.NsecToTimespec(end - proc.Now())
+		syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&left)), 0, 0)
 	}
 	exit()
 }
