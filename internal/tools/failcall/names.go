@@ -67,4 +67,5 @@ var names = map[uint64]string{
 	unix.SYS_PPOLL: "ppoll", unix.SYS_EPOLL_PWAIT: "epoll_pwait", unix.SYS_TIMERFD_CREATE: "timerfd_create",
 	unix.SYS_TIMERFD_SETTIME: "timerfd_settime", unix.SYS_EVENTFD2: "eventfd2", unix.SYS_EPOLL_CREATE1: "epoll_create1",
 	unix.SYS_DUP3: "dup3", unix.SYS_PIPE2: "pipe2", unix.SYS_PRLIMIT64: "prlimit64", unix.SYS_GETRANDOM: "getrandom",
+	unix.SYS_PIDFD_SEND_SIGNAL: "pidfd_send_signal", unix.SYS_PIDFD_OPEN: "pidfd_open",
 }
