@@ -103,7 +103,7 @@ func TestFirstProcess(t *testing.T) {
 	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
 		t.Skipf("this machine allows no namespaces: %v", err)
 	}
-	orphans := `for i in $(seq 1000); do (true &); done
+	orphans := `for i in $(seq 200); do (true &); done
 		for i in $(seq 100); do ps -eo stat= | grep -q Z || break; sleep 0.05; done
 		ps -eo ppid=,stat=,comm= | grep " Z"; echo zombies above; exit 7`
 	out, code := direct(t, namespace, "bash", "-c", orphans)
@@ -184,7 +184,7 @@ func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
-	if out, err := exec.Command(enter[0], append(enter[1:], "bash", "-c", "for i in $(seq 1000); do (true &); done")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(enter[0], append(enter[1:], "bash", "-c", "for i in $(seq 200); do (true &); done")...).CombinedOutput(); err != nil {
 		t.Fatalf("nsenter: %v\n%s", err, out)
 	}
 	eventually(t, "there is no child but another guard", func() bool {
