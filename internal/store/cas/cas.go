@@ -222,7 +222,8 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 
 // Listen implements [lease.Pinger].
 func (s *Store) Listen(ctx context.Context, key string) error {
-	err := s.Follow(network.Holder(ctx), "listen", key, s.calls)
+	before := s.renewal(key)
+	err := s.Follow(network.Holder(ctx), "listen", key, func(r Row) bool { return s.calls(r, before) })
 	if IsPermanent(err) {
 		return lease.ErrNoWakeups
 	}

@@ -72,11 +72,19 @@ func (s *Store) Instant(r Row) leasestate.Instant {
 	return now
 }
 
+// renewal is this process's lease at its last renewal.
+func (s *Store) renewal(key string) identity {
+	s.sights.mu.Lock()
+	defer s.sights.mu.Unlock()
+	return s.sights.of[key].own
+}
+
 // calls reports whether the holder has been called since its last renewal, or the store
-// has lost that renewal: then it may have granted the key to another.
-func (s *Store) calls(r Row) bool {
+// has lost a renewal that it had answered before it was asked for this row: then it may
+// have granted the key to another.
+func (s *Store) calls(r Row, before identity) bool {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	seen := s.sights.of[r.Key]
-	return r.Call != seen.known || r.Token != seen.own.token || r.Beat < seen.own.beat
+	return r.Call != seen.known || r.Token != seen.own.token || r.Beat < before.beat
 }

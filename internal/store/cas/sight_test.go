@@ -3,6 +3,7 @@ package cas
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,26 @@ func TestHolderIsCalled(t *testing.T) {
 		}
 		if _, saved, err := (keeper{all, others.Store}).Swap(t.Context(), row); !saved || !called(t, holder) {
 			t.Errorf("another is granted the key, and the holder is not called: %v", err)
+		}
+	})
+}
+
+// A row that was read while a renewal was under way is older than that.
+func TestRenewalBesideAReadCallsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		holder := newTable().open()
+		holder.Settle = 0
+		l := granted(t, holder, candidate("first"))
+		follow := holder.Follow
+		holder.Follow = func(ctx context.Context, op, key string, enough func(Row) bool) error {
+			first := sync.OnceFunc(func() { renewed(t, holder, l) })
+			return follow(ctx, op, key, func(r Row) bool {
+				first()
+				return enough(r)
+			})
+		}
+		if called(t, holder) {
+			t.Error("called by its own renewal")
 		}
 	})
 }

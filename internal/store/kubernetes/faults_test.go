@@ -51,7 +51,7 @@ func TestRestart(t *testing.T) {
 	for op, over := range map[string]<-chan error{"listen": listening, "wait": waiting} {
 		var failure *lease.StoreError
 		if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent || failure.Op != op {
-			t.Errorf("%v", err)
+			t.Errorf("%s: %v", op, err)
 		}
 	}
 	if _, err := s.Renew(bounded(t), l); err == nil {
