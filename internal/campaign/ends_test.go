@@ -126,6 +126,7 @@ func TestReleaseEndsWhatIsBeside(t *testing.T) {
 			return nil
 		}
 		Run(t.Context(), set, w, w, w)
+		synctest.Wait() // what was asked beside the release
 		if slices.Sort(ended); !slices.Equal(ended, []string{"check 11", "listen 11"}) {
 			t.Errorf("ended %q, want both at 11", ended)
 		}
