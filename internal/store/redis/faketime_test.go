@@ -71,6 +71,9 @@ func expiryByTheStoresClock(t *testing.T, b backend) {
 			last, seen = time.Now(), lease.Seen{Token: held.Token, TTL: held.TTL, Expires: held.Expires}
 			continue
 		}
+		if errors.As(err, new(*lease.SettlingError)) && time.Since(began) < patience {
+			continue // the machine stood still when the key should have settled
+		}
 		if took := time.Since(began); err != nil || took < 900*time.Millisecond {
 			t.Errorf("the next attempt %s after the grant, %s after a denial: %v", took, time.Since(last), err)
 		}
