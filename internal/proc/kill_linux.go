@@ -79,9 +79,10 @@ func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all boo
 		}
 	}
 	groups := make([]int, len(met)) // 0: the child alone
+	killed := false                 // the given group: once, for each signal to it goes through all its members
 	for i, pid := range met {
-		if g, err := syscall.Getpgid(pid); err == nil && (g == pid || g == group) {
-			groups[i] = g
+		if g, err := syscall.Getpgid(pid); err == nil && (g == pid || g == group && !killed) {
+			groups[i], killed = g, killed || g == group
 			_ = syscall.Kill(-g, syscall.SIGKILL)
 		} else {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // if it has ended it is still a zombie

@@ -28,7 +28,7 @@ var trees = []string{"deep 40", "fork 12", "fork 40", "fork 12 apart"}
 
 // TestKillTime kills elector or guard, and measures how long the last process of
 // the tree lives on. The bound is the promise's, the smallest kill margin at a TTL
-// of 15 s; -v shows the figures.
+// of 15 s, but for a tree of -killwide; -v shows the figures.
 func TestKillTime(t *testing.T) {
 	chains := script.Build(t, "internal/tools/chains")
 	for range *killLoad {
@@ -52,7 +52,7 @@ func TestKillTime(t *testing.T) {
 				}
 				slices.Sort(took)
 				t.Logf("median %s, most %s", took[rounds/2].Round(time.Millisecond/10), took[rounds-1].Round(time.Millisecond/10))
-				if took[rounds/2] > margin {
+				if took[rounds/2] > margin && *killWide == 0 {
 					t.Errorf("the tree lived for %s", took)
 				}
 			})
