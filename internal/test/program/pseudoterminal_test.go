@@ -66,9 +66,12 @@ func onTerminal(t *testing.T, own bool, argv ...string) *terminal {
 	shell.Dir = t.TempDir()
 	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: own}
-	// A shell ignores INT for what it starts in the background, and its children would, too.
-	if signal.Ignored(syscall.SIGINT) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
+	// A script ignores INT for what it starts in the background, nohup ignores HUP, and all on
+	// the terminal would, too.
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	shell.Env = append(os.Environ(), "PS1=prompt> ", "TERM=dumb", "LESS=", "HISTFILE=", "LEADERRUN_STORE=file:"+filepath.Join(t.TempDir(), "store"), "LEADERRUN_KEY=k")
 	if err := shell.Start(); err != nil {
