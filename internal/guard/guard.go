@@ -71,6 +71,7 @@ var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHU
 // else may reap while it signals.
 type guard struct {
 	alarm    *proc.Alarm
+	startEnd *proc.Deadline // set while a start is under way
 	children *proc.Children
 	// Descriptors: of the elector's pipes, orders none once it is gone; died is
 	// readable when a child may have died or been stopped, and what is written to
@@ -100,7 +101,11 @@ func run(orders, reports int) int {
 	syscall.CloseOnExec(orders)
 	syscall.CloseOnExec(reports)
 	_ = syscall.SetNonblock(reports, true) // nobody may have to read for a kill to happen
-	alarm, err := proc.NewAlarm(25)        // for half a second: it may be stopped again
+	alarm, err := proc.NewAlarm(25)        // it may be stopped again
+	if err != nil {
+		return Refused
+	}
+	startEnd, err := proc.NewDeadline()
 	if err != nil || proc.AdoptOrphans() != nil {
 		return Refused
 	}
@@ -108,7 +113,7 @@ func run(orders, reports int) int {
 	if err != nil {
 		return Refused
 	}
-	g := &guard{alarm: alarm, children: children, orders: orders, reports: reports, elector: syscall.Getppid()}
+	g := &guard{alarm: alarm, startEnd: startEnd, children: children, orders: orders, reports: reports, elector: syscall.Getppid()}
 	proc.ReserveThreads(spare)
 	if err := g.watchChildren(); err != nil {
 		return Refused
@@ -196,6 +201,10 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 		return g.failed(syscall.ETIMEDOUT)
 	}
 	g.alarm.Set(killBy) // first: a guard that is stopped from here on is woken
+	// An exec takes as long as the file system does, and this thread waits for it, deaf to
+	// the elector's death. With the guard the kernel kills what has not become the command.
+	g.startEnd.Set(killBy)
+	defer g.startEnd.Clear()
 	// The runtime gives the child the default actions of the signals that it
 	// handles, although they are ignored here.
 	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})

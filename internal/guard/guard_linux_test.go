@@ -220,6 +220,55 @@ func TestOneCommandOnly(t *testing.T) {
 	g.ends(t)
 }
 
+// holdExecs makes a script whose exec does not come to its end before release is called, as
+// on a file system that does not answer. It writes the file ran.
+func holdExecs(t *testing.T) (script, ran string, release func()) {
+	t.Helper()
+	dir := t.TempDir()
+	script, ran = dir+"/script", dir+"/ran"
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho >"+ran+"\nexec sleep 60\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { held.Close() })
+	// Who opens the file waits until this lease is given up, for 45 s at most.
+	const setLease = 1024
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, held.Fd(), setLease, syscall.F_WRLCK); errno != 0 {
+		t.Fatal(errno)
+	}
+	return script, ran, func() { held.Close() }
+}
+
+// A start that takes longer than until kill-by is none: nobody else could end it once the
+// elector is dead.
+func TestStartThatHangs(t *testing.T) {
+	script, ran, release := holdExecs(t)
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, proc.Now()+int64(300*time.Millisecond), &Command{StartBy: far(), Path: script, Args: []string{"script"}, Env: os.Environ()})
+	await(t, "the start is under way", func() bool { children, _ := proc.ChildrenOf(g.cmd.Process.Pid); return len(children) == 1 })
+	g.orders.Close() // the elector is dead
+	g.ends(t)        // and its child is gone, which would have the pipe open
+	release()
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("the command was started after kill-by")
+	}
+}
+
+// A start that is quicker is not the guard's end.
+func TestGuardOutlivesAStart(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	killBy := proc.Now() + int64(300*time.Millisecond)
+	g.order(t, OrderStart, killBy, shell("exec sleep 60"))
+	g.next(t, ReportStarted)
+	g.order(t, OrderExtend, far(), nil)
+	await(t, "the first kill-by has passed", func() bool { return proc.Now() > killBy+int64(20*time.Millisecond) })
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
+}
+
 func TestStoppedCommandEnds(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	g.order(t, OrderStart, far(), shell("kill -STOP $$"))

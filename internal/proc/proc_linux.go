@@ -156,7 +156,7 @@ func Inherited(fd int) bool {
 // as SIGCONT is, or is withdrawn by a SIGSTOP.
 type Alarm struct {
 	fd     int
-	timers []int32
+	timers []timer
 }
 
 // afterAlarm is how long after the alarm the i-th timer goes off: every 20 ms at
@@ -176,17 +176,11 @@ func NewAlarm(times int) (*Alarm, error) {
 	if errno != 0 {
 		return nil, errno
 	}
-	event := struct {
-		value          uintptr
-		signal, notify int32
-		rest           [48]byte
-	}{signal: int32(syscall.SIGCONT), notify: signalEvent}
-	a := &Alarm{fd: int(fd), timers: make([]int32, times)}
+	a := &Alarm{fd: int(fd), timers: make([]timer, times)}
 	for i := range a.timers {
-		_, _, errno = syscall.RawSyscall(syscall.SYS_TIMER_CREATE, clockBoottime, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&a.timers[i])))
-		if errno != 0 {
+		if err := a.timers[i].create(syscall.SIGCONT); err != nil {
 			_ = syscall.Close(a.fd) // the timers end with the process
-			return nil, errno
+			return nil, err
 		}
 	}
 	return a, nil
@@ -195,12 +189,54 @@ func NewAlarm(times int) (*Alarm, error) {
 // Set moves the alarm to an instant of Now; one that has gone off is silent
 // again until then.
 func (a *Alarm) Set(at int64) {
-	spec := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(max(at, 1))}
+	spec := timerSpec(max(at, 1))
 	syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(a.fd), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
-	for i, timer := range a.timers {
-		spec.value = syscall.NsecToTimespec(max(at, 1) + afterAlarm(i))
-		syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(timer), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	for i, t := range a.timers {
+		t.set(max(at, 1) + afterAlarm(i))
 	}
+}
+
+// Deadline is when the kernel kills this process, whatever it does then.
+type Deadline struct{ timer timer }
+
+// NewDeadline returns one that is not set.
+func NewDeadline() (*Deadline, error) {
+	d := &Deadline{}
+	return d, d.timer.create(syscall.SIGKILL)
+}
+
+// Set moves it to an instant of Now.
+func (d *Deadline) Set(at int64) { d.timer.set(max(at, 1)) }
+
+// Clear lets the process live.
+func (d *Deadline) Clear() { d.timer.set(0) }
+
+// timer is one of the kernel's that sends this process a signal.
+type timer int32
+
+func (t *timer) create(sig syscall.Signal) error {
+	event := struct {
+		value          uintptr
+		signal, notify int32
+		rest           [48]byte
+	}{signal: int32(sig), notify: signalEvent}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_TIMER_CREATE, clockBoottime, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(t)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// set has it go off at an instant of Now, and never at 0.
+func (t timer) set(at int64) {
+	spec := timerSpec(at)
+	syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(t), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+}
+
+// timerSpec is a struct itimerspec of one instant.
+func timerSpec(at int64) (spec struct{ interval, value syscall.Timespec }) {
+	spec.value = syscall.NsecToTimespec(at)
+	return spec
 }
 
 // WatchWallClock returns a descriptor that becomes readable each time the wall clock is

@@ -90,6 +90,18 @@ func OpenChildren() (*Children, error) { return &Children{}, nil }
 // InheritedChildren knows none either.
 func InheritedChildren() ([]int, error) { return nil, nil }
 
+// Deadline does nothing: only on Linux the kernel kills a process at an instant.
+type Deadline struct{}
+
+// NewDeadline returns one.
+func NewDeadline() (*Deadline, error) { return &Deadline{}, nil }
+
+// Set does nothing.
+func (*Deadline) Set(int64) {}
+
+// Clear does nothing.
+func (*Deadline) Clear() {}
+
 // Alarm is an instant at which Poll returns.
 type Alarm struct{ at int64 }
 
