@@ -289,8 +289,13 @@ func Mute(fds ...int) {
 	if err != nil {
 		return
 	}
-	for _, fd := range fds {
-		_ = syscall.Dup3(null, fd, 0)
-	}
+	Redirect(null, fds...)
 	_ = syscall.Close(null)
+}
+
+// Redirect makes the file descriptors copies of another.
+func Redirect(to int, fds ...int) {
+	for _, fd := range fds {
+		_ = syscall.Dup3(to, fd, 0)
+	}
 }

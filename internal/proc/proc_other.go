@@ -139,8 +139,13 @@ func Mute(fds ...int) {
 	if err != nil {
 		return
 	}
-	for _, fd := range fds {
-		_ = unix.Dup2(null, fd)
-	}
+	Redirect(null, fds...)
 	_ = unix.Close(null)
+}
+
+// Redirect makes the file descriptors copies of another.
+func Redirect(to int, fds ...int) {
+	for _, fd := range fds {
+		_ = unix.Dup2(to, fd)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
@@ -38,14 +40,7 @@ func (h *helpers) has(pid int) bool { return slices.Contains(h.pids, pid) }
 // say how it ended.
 func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error {
 	_ = proc.AdoptOrphans() // of the helper, to know when a killed group is gone
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	stderr := uintptr(syscall.Stderr)
-	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), stderr, stderr}, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	pid, err := r.helpers.start(path, args, attr)
+	pid, refused, err := r.startHook(path, args, env)
 	if err != nil {
 		return err
 	}
@@ -60,7 +55,7 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 			if killed != nil {
 				r.helpers.awaitGroup(pid)
 			}
-			return cmp.Or(killed, failure(status))
+			return cmp.Or(killed, <-refused, failure(status))
 		case <-over.C:
 			if killed != nil { // it sleeps uninterruptibly
 				return killed
@@ -72,6 +67,60 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 		r.helpers.kill(pid)
 		over.Reset(time.Second)
 	}
+}
+
+// startHook has a process of this program execute the hook's: an exec may hang, and would
+// keep this process from renewing and killing. What refused brings, once that is decided, is
+// execError.
+func (r *Runner) startHook(path string, args, env []string) (pid int, refused <-chan error, err error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer null.Close()
+	theirOrders, orders, err := os.Pipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer theirOrders.Close()
+	reports, theirReports, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		return 0, nil, err
+	}
+	defer theirReports.Close()
+	none := null.Fd()
+	attr := &syscall.ProcAttr{
+		Env:   append([]string{guard.HookMarker + "=3"}, guard.Settings...),
+		Files: []uintptr{none, none, none, blocking(theirOrders), blocking(theirReports), uintptr(syscall.Stderr)},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	}
+	if pid, err = r.helpers.start(self(), []string{guard.Name}, attr); err != nil {
+		orders.Close()
+		reports.Close()
+		return 0, nil, err
+	}
+	answer := make(chan error, 1)
+	go func() {
+		_, _ = orders.Write(guard.EncodeOrder(guard.OrderStart, 0, &guard.Command{Path: path, Args: args, Env: env}))
+		orders.Close()
+		answer <- execError(reports)
+		reports.Close()
+	}()
+	return pid, answer, nil
+}
+
+// execError is the system's answer to the exec of a process that becomes a hook, and nil if
+// it has become one.
+func execError(reports io.Reader) error {
+	b := make([]byte, guard.ReportLen)
+	if _, err := io.ReadFull(reports, b); err != nil {
+		return errors.New("it died before its exec, perhaps for lack of a thread (ulimit -u)")
+	}
+	if _, err := io.ReadFull(reports, b); err != nil {
+		return nil
+	}
+	return syscall.Errno(guard.DecodeReport(b).Value)
 }
 
 // start holds h from before there is a child: nobody finds one that is not known.

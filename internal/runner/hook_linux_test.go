@@ -129,3 +129,36 @@ func TestOthersAreReaped(t *testing.T) {
 		t.Errorf("the own child was reaped: %v", status)
 	}
 }
+
+// A hook whose exec hangs, as on a file system that does not answer, keeps nobody from
+// killing a dead guard's tree, and is killed after its time.
+func TestHangingHookDelaysNoKill(t *testing.T) {
+	hook := filepath.Join(t.TempDir(), "hook")
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(hook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	// Who opens the file waits until this lease is given up, for 45 s at most.
+	const setLease = 1024
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, held.Fd(), setLease, syscall.F_WRLCK); errno != 0 {
+		t.Fatal(errno)
+	}
+	r, reports, pids := startTree(t, far())
+	cut := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() { ended <- r.RunHook(hook, []string{"hook"}, os.Environ(), time.Minute, cut) }()
+	await(t, func() bool { children, _ := proc.ChildrenOf(os.Getpid()); return len(children) > 1 }) // beside the guard
+	killGuard(r)
+	last(t, reports)
+	for _, pid := range pids {
+		dead(t, pid)
+	}
+	close(cut)
+	if got := endOf(t, ended); got != "killed, since leaderrun ends" {
+		t.Errorf("the hook ended with %q", got)
+	}
+}
