@@ -136,6 +136,9 @@ func (l *Line) hide() {
 	if l.shown {
 		l.shown = false
 		_, _ = io.WriteString(l.w, erase)
+		if w, ok := l.w.(*Writer); ok {
+			w.Flush() // or it would erase what the command has written meanwhile
+		}
 	}
 }
 

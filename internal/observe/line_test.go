@@ -81,3 +81,37 @@ func TestLine(t *testing.T) {
 		expect("leaderrun: trouble\nleaderrun: more\n")
 	})
 }
+
+// The line is erased before the command can write, however busy the terminal is; one that
+// takes nothing does not keep the command from its start.
+func TestLineIsErasedBeforeTheStart(t *testing.T) {
+	standby := campaign.Transition{Event: elect.Event{Err: &lease.HeldError{}}, To: elect.State{Phase: elect.Standby}}
+	starts := campaign.Transition{To: elect.State{Phase: elect.Starting}}
+	var term screen
+	slow := NewWriter(writerFunc(func(b []byte) (int, error) {
+		time.Sleep(20 * time.Millisecond)
+		return term.Write(b)
+	}))
+	defer slow.Close()
+	line := NewLine(slow, "nightly", true)
+	line.Observe(standby)
+	line.Observe(starts)
+	if got := term.text(); got != "" || term.lines == nil {
+		t.Errorf("at the start the terminal shows %q", got)
+	}
+	never := make(chan struct{})
+	stuck := NewWriter(writerFunc(func(b []byte) (int, error) { <-never; return len(b), nil }))
+	line = NewLine(stuck, "nightly", true)
+	line.Observe(standby)
+	begun := time.Now()
+	line.Observe(starts)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("a terminal that takes nothing held up the start for %s", took)
+	}
+	close(never)
+	stuck.Close()
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -118,14 +118,20 @@ func Printable(s string) string {
 type Writer struct {
 	w     io.Writer
 	first sync.Once
-	queue chan []byte
+	queue chan written
 	over  chan struct{}
 	done  chan struct{}
 }
 
+// written is one write, or what is closed once those before it are done.
+type written struct {
+	b    []byte
+	done chan struct{}
+}
+
 // NewWriter makes a Writer; Close ends it.
 func NewWriter(w io.Writer) *Writer {
-	return &Writer{w: w, queue: make(chan []byte, 256), over: make(chan struct{}), done: make(chan struct{})}
+	return &Writer{w: w, queue: make(chan written, 256), over: make(chan struct{}), done: make(chan struct{})}
 }
 
 func (q *Writer) drain() {
@@ -135,24 +141,48 @@ func (q *Writer) drain() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	for {
 		select {
-		case b := <-q.queue:
-			_, _ = q.w.Write(b)
+		case next := <-q.queue:
+			q.carryOut(next)
 		case <-q.over:
 			for len(q.queue) > 0 {
-				_, _ = q.w.Write(<-q.queue)
+				q.carryOut(<-q.queue)
 			}
 			return
 		}
 	}
 }
 
+func (q *Writer) carryOut(next written) {
+	if next.done != nil {
+		close(next.done)
+		return
+	}
+	_, _ = q.w.Write(next.b)
+}
+
 func (q *Writer) Write(b []byte) (int, error) {
 	q.first.Do(func() { go q.drain() })
 	select {
-	case q.queue <- append([]byte(nil), b...):
+	case q.queue <- written{b: append([]byte(nil), b...)}:
 	default:
 	}
 	return len(b), nil
+}
+
+// Flush waits until all is written, but no longer than a fifth of a second.
+func (q *Writer) Flush() {
+	const limit = time.Second / 5
+	q.first.Do(func() { go q.drain() })
+	done := make(chan struct{})
+	select {
+	case q.queue <- written{done: done}:
+	default:
+		return
+	}
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
 }
 
 // Close waits until all is written, but no longer than a second: a reader that
