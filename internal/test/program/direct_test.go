@@ -184,7 +184,7 @@ func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
-	if out, err := exec.Command(enter[0], append(enter[1:], "bash", "-c", "for i in $(seq 200); do (true &); done")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(enter[0], append(enter[1:], "bash", "-c", "for i in $(seq 1000); do (true &); done")...).CombinedOutput(); err != nil {
 		t.Fatalf("nsenter: %v\n%s", err, out)
 	}
 	eventually(t, "there is no child but another guard", func() bool {
