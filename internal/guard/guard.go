@@ -294,17 +294,15 @@ func (g *guard) reap() (gone bool) {
 // whether none is left.
 func (g *guard) collect() (died int, gone bool) {
 	died, gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
-		switch {
-		case pid != g.pid:
-		case status.Stopped(), status.Continued():
-			g.commandStopped, g.stops = status.Stopped(), g.stops+1
-			g.stopElector(status)
-		default:
-			g.ended, g.status = true, status
-			if g.electorStopped { // killed while it was stopped
-				_ = syscall.Kill(g.elector, syscall.SIGCONT)
-			}
+		if pid != g.pid {
+			return
 		}
+		if status.Stopped() || status.Continued() {
+			g.commandStopped, g.stops = status.Stopped(), g.stops+1
+		} else {
+			g.ended, g.status = true, status
+		}
+		g.stopElector(status)
 	})
 	if gone {
 		g.killGroup()
@@ -321,8 +319,8 @@ func (g *guard) collect() (died int, gone bool) {
 }
 
 // stopElector stops the elector with a command that its terminal has stopped, so
-// that the shell sees a stopped job, and continues it with the command. Nobody
-// renews meanwhile: unless the job goes on in time, the lease runs out.
+// that the shell sees a stopped job, and continues it when the command goes on or has
+// been killed. Nobody renews meanwhile: unless the job goes on in time, the lease runs out.
 func (g *guard) stopElector(status syscall.WaitStatus) {
 	stop := false
 	switch status.StopSignal() {
@@ -333,7 +331,7 @@ func (g *guard) stopElector(status syscall.WaitStatus) {
 	case syscall.Getppid() != g.elector: // it is dead
 	case stop:
 		_ = syscall.Kill(g.elector, syscall.SIGSTOP)
-	case g.electorStopped && status.Continued():
+	case g.electorStopped && !status.Stopped():
 		_ = syscall.Kill(g.elector, syscall.SIGCONT)
 	default:
 		return
