@@ -9,6 +9,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -24,6 +26,7 @@ import (
 // exit status. A verb is recognised only as the very first argument, so that
 // every command can be run, whatever its name.
 func Main(args []string) int {
+	log.SetOutput(io.Discard) // net/http writes there what a server says before it is asked
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
 		if isTerminal(os.Stderr) {

@@ -1,14 +1,19 @@
 package cmd
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
@@ -361,5 +366,38 @@ func TestOutcomeFileOfACommandThatIsNotThere(t *testing.T) {
 	}
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("written although the configuration was wrong: %v", err)
+	}
+}
+
+// What a server sends before it is asked is not on stderr: net/http logs it.
+func TestServerSpeaksUnasked(t *testing.T) {
+	settingstest.NoSettings(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := c.Read(make([]byte, 1<<10)); err == nil {
+					fmt.Fprint(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+					time.Sleep(50 * time.Millisecond) // so that it is not read with the answer
+					fmt.Fprint(c, "unasked")
+				}
+			}()
+		}
+	}()
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	// The next attempt comes after 0.1 s.
+	status, _, said := ran(t, "--store=etcd://"+listener.Addr().String(), "--key=k", "--ttl=6s", "true")
+	if status != exitUnavailable || logged.Len() > 0 || !strings.HasPrefix(said, "leaderrun: k: nothing ran: ") {
+		t.Errorf("status %d, logged %q, said %q", status, logged.String(), said)
 	}
 }
