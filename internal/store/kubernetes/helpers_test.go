@@ -75,6 +75,9 @@ func (b backend) ask(t *testing.T, method, name string, body any) (status int, a
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer admin")
+	if method == http.MethodGet && name == "" { // all of them, as kubectl asks for them
+		r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	}
 	r.Header.Set("Content-Type", "application/json")
 	if method == http.MethodPatch {
 		r.Header.Set("Content-Type", "application/merge-patch+json")

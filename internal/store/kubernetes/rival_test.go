@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,6 +151,36 @@ func TestRivalAfterHolder(t *testing.T) {
 	now.Advance(time.Second + time.Millisecond)
 	if l := grant(t, s, r); l.Token <= last.Token {
 		t.Errorf("token %d after %d", l.Token, last.Token)
+	}
+}
+
+// kubectl get lease prints what the API server makes of the object: name, holder, age.
+func TestListedByKubectl(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	printed := func() []any {
+		t.Helper()
+		_, table := b.ask(t, "GET", "", nil)
+		var columns []string
+		for _, c := range table["columnDefinitions"].([]any) {
+			columns = append(columns, c.(map[string]any)["name"].(string))
+		}
+		rows := table["rows"].([]any)
+		if !slices.Equal(columns, []string{"Name", "Holder", "Age"}) || len(rows) != 1 {
+			t.Fatalf("columns %q, %d rows", columns, len(rows))
+		}
+		return rows[0].(map[string]any)["cells"].([]any)
+	}
+	l := grant(t, s, request("k"))
+	if cells := printed(); cells[0] != "leaderrun.k" || cells[1] != string(l.Holder) || cells[2] == "<unknown>" {
+		t.Errorf("held: %q", cells)
+	}
+	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
+		t.Fatal(err)
+	}
+	if cells := printed(); cells[1] != "" {
+		t.Errorf("free: %q", cells)
 	}
 }
 

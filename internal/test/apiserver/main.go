@@ -2,8 +2,8 @@
 // library that kube-apiserver is made of, on an etcd. Tests ask it. With -rival it is a
 // candidate for a lease by client-go's leader election.
 //
-// It is unlike a real one in that namespaces need not exist, that who may do what is
-// fixed (see rights), and that kubectl is shown names only.
+// It is unlike a real one in that namespaces need not exist, and that who may do what is
+// fixed (see rights).
 package main
 
 import (

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	coordination "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 )
 
@@ -20,9 +23,40 @@ func newStore(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*regis
 		DefaultQualifiedResource:  coordination.Resource("leases"),
 		SingularQualifiedResource: coordination.Resource("lease"),
 		CreateStrategy:            s, UpdateStrategy: s, DeleteStrategy: s,
-		TableConvertor: rest.NewDefaultTableConvertor(coordination.Resource("leases")),
+		TableConvertor: columns{},
 	}
 	return store, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options})
+}
+
+// columns are what kubectl prints, as kube-apiserver has them
+// (pkg/printers/internalversion/printers.go, printLease).
+type columns struct{}
+
+func (columns) ConvertToTable(_ context.Context, o, _ runtime.Object) (*metav1.Table, error) {
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name"}, {Name: "Holder", Type: "string"}, {Name: "Age", Type: "string"},
+	}}
+	add := func(l *coordination.Lease) {
+		holder := ""
+		if l.Spec.HolderIdentity != nil {
+			holder = *l.Spec.HolderIdentity
+		}
+		age := duration.HumanDuration(time.Since(l.CreationTimestamp.Time))
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{l.Name, holder, age}, Object: runtime.RawExtension{Object: l}})
+	}
+	switch o := o.(type) {
+	case *coordination.Lease:
+		table.ResourceVersion = o.ResourceVersion
+		add(o)
+	case *coordination.LeaseList:
+		table.ListMeta = o.ListMeta
+		for i := range o.Items {
+			add(&o.Items[i])
+		}
+	default:
+		return nil, fmt.Errorf("%T is no lease", o)
+	}
+	return table, nil
 }
 
 // strategy is that of kube-apiserver (pkg/registry/coordination/lease), with the rules of
