@@ -17,6 +17,8 @@ import (
 const (
 	leases      = "/leases" // below the namespace
 	versionPath = "/version"
+	// listing is the one call that needs the right to list.
+	listing = "list"
 )
 
 func (s *Store) path(key string) string { return leases + "/" + objectName(s.prefix, key) }
@@ -125,7 +127,7 @@ func (s *Store) send(ctx context.Context, method, path string, body map[string]a
 	return s.http.Do(r)
 }
 
-// Keys implements [lease.Admin]. It needs the right to list.
+// Keys implements [lease.Admin].
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	for next := ""; ; {
@@ -139,7 +141,7 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 			err = errNoAnswer
 		}
 		if err != nil {
-			return nil, s.storeError(ctx, "list", err)
+			return nil, s.storeError(ctx, listing, err)
 		}
 		for _, o := range page.Items {
 			if key := s.keyOf(o); key != "" {

@@ -31,7 +31,8 @@ type serverError struct {
 func (e *serverError) Error() string { return e.text }
 
 const (
-	hintRights  = "it needs the verbs get, create, update and watch on leases of coordination.k8s.io, and list for the keys: deploy/kubernetes/lease has a role"
+	hintRights  = "it needs the verbs get, create, update and watch on leases of coordination.k8s.io: deploy/kubernetes/lease has a role"
+	hintList    = "to list the keys it needs the verb list on leases of coordination.k8s.io, too; status --key KEY does without"
 	hintLogin   = "see whether the token or the certificate is still valid, and whose it is: kubectl auth whoami"
 	hintOther   = "check what the address names, and what stands before it: kubectl get --raw /version"
 	hintDate    = "check what stands between this host and the API server, which sends one"
@@ -79,7 +80,11 @@ func (e *serverError) problem() (text string, permanent bool, hint string) {
 }
 
 func (s *Store) storeError(ctx context.Context, op string, err error) *lease.StoreError {
-	return words.StoreError(ctx, op, "Kubernetes"+s.at(), err, known(err), s.accepted.Load())
+	k := known(err)
+	if op == listing && k != nil && k.Hint == hintRights {
+		k.Hint = hintList
+	}
+	return words.StoreError(ctx, op, "Kubernetes"+s.at(), err, k, s.accepted.Load())
 }
 
 // known is what is known of an error that the API server has sent, or this package has

@@ -53,7 +53,7 @@ func TestServerRefuses(t *testing.T) {
 	}{
 		{name: "wrong password", user: "admin", permanent: true, says: "Access denied for user 'admin'@'127.0.0.1' (using password: YES) (1045)", hint: "password"},
 		{name: "no database", database: "other", permanent: true, says: "Unknown database 'other' (1049)", hint: "create that database"},
-		{name: "no right to the database", user: "cron", permanent: true, says: "(1044)", hint: "GRANT SELECT, INSERT, UPDATE"},
+		{name: "no right to the database", user: "cron", permanent: true, says: "(1044)", hint: "correct the name of the database"},
 		{name: "no right to create", user: "cron", prepare: "GRANT SELECT ON jobs.* TO cron", permanent: true, says: "the table leaderrun_leases is missing, and CREATE command denied", hint: "GRANT CREATE"},
 		{name: "no right to write", user: "cron", prepare: createTable + "; GRANT SELECT ON jobs.leaderrun_leases TO cron", permanent: true, says: "INSERT command denied", hint: "GRANT SELECT, INSERT, UPDATE"},
 		{name: "another's table", prepare: "CREATE TABLE leaderrun_leases (id int)", permanent: true, says: "is not leaderrun's: Unknown column", hint: "choose another database"},

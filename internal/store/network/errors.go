@@ -35,7 +35,6 @@ type Words struct {
 const (
 	HintNetwork = "check that it runs and that nothing on the way drops packets"
 	hintStart   = "start it, or name the store with --store"
-	hintName    = "check the host in the store's URL, and DNS on this host: /etc/resolv.conf"
 )
 
 // Known is what a store knows of an error that its server has sent or the store has found.
@@ -86,9 +85,9 @@ func (w Words) Problem(ctx context.Context, err error) (text string, refused boo
 	case ctx.Err() != nil:
 		return "no answer in time", false, HintNetwork
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "no such host", false, hintName
+		return "no such host", false, w.hintName()
 	case errors.As(err, &dns):
-		return "the name of the host cannot be looked up now", false, hintName
+		return "the name of the host cannot be looked up now", false, w.hintName()
 	case IsTimeout(err):
 		return "no answer in time", false, HintNetwork
 	case HungUp(err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
@@ -136,6 +135,10 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 		return "no TLS: " + strings.TrimPrefix(err.Error(), "tls: "), false, w.Other
 	}
 	return "", false, ""
+}
+
+func (w Words) hintName() string {
+	return "check the host" + w.in() + ", and DNS on this host: /etc/resolv.conf"
 }
 
 func (w Words) in() string { return " in " + cmp.Or(w.Place, "the store's URL") }

@@ -23,8 +23,8 @@ func TestProblem(t *testing.T) {
 		refused bool
 		hint    string
 	}{
-		{&net.DNSError{IsNotFound: true}, "no such host", false, hintName},
-		{&net.DNSError{IsTimeout: true}, "the name of the host cannot be looked up now", false, hintName},
+		{&net.DNSError{IsNotFound: true}, "no such host", false, words.hintName()},
+		{&net.DNSError{IsTimeout: true}, "the name of the host cannot be looked up now", false, words.hintName()},
 		{&net.OpError{Err: os.ErrDeadlineExceeded}, "no answer in time", false, HintNetwork},
 		{syscall.ECONNREFUSED, "connection refused", true, hintStart},
 		{syscall.ENOENT, "no such socket", true, hintStart},
