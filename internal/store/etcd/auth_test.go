@@ -131,6 +131,34 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// An etcd with users takes no client certificate with a common name through its gateway.
+func TestUsersAndCertificates(t *testing.T) {
+	t.Parallel()
+	certs := script.NewCertificates(t, t.TempDir())
+	b := script.StartEtcd(t, "--cert-file="+certs.File("server.pem"), "--key-file="+certs.File("server.key"), "--client-cert-auth", "--trusted-ca-file="+certs.File("ca.pem"))
+	opened := func(user, cert string) *Store {
+		return openWith(t, Options{URL: "etcds://" + user + b.Addr + "?ca=" + certs.File("ca.pem") + "&cert=" + certs.File(cert+".pem") + "&key=" + certs.File(cert+".key")})
+	}
+	before := opened("root:sesame@", "client")
+	l := grant(t, before, request("before"))
+	type m = map[string]any
+	for path, question := range map[string]m{"user/add": {"name": "root", "password": "sesame"}, "role/add": {"name": "root"}} {
+		if _, err := before.client.post(bounded(t), b.Addr, "/v3/auth/"+path, question, &m{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"user/grant", "enable"} {
+		if _, err := before.client.post(bounded(t), b.Addr, "/v3/auth/"+path, m{"user": "root", "role": "root"}, &m{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := opened("root:sesame@", "client").Acquire(bounded(t), request("k"))
+	networktest.WantError(t, err, true, "CommonName of client", "without a common name")
+	_, err = before.Renew(bounded(t), l)
+	networktest.WantError(t, err, false, "CommonName of client", "without a common name")
+	grant(t, opened("root:sesame@", "nameless"), request("k"))
+}
+
 // Servers that are no etcd, or an etcd that cannot be used.
 func TestNoEtcd(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,7 @@ var serverErrors = []struct {
 	{part: "authentication failed", permanent: true, hint: "correct the user or the password in the store's URL"},
 	{part: "user name is empty", permanent: true, hint: "give the store's URL a user: etcd://USER:PASSWORD@HOST; the gateway takes no user's name from a certificate"},
 	{part: "user name not found", permanent: true, hint: "correct the user in the store's URL"},
+	{part: "CommonName of client", permanent: true, hint: "give a client certificate without a common name (CN) with cert=FILE&key=FILE: an etcd with users takes no other through its gateway"},
 	{part: "invalid auth token", hint: "see that all members have the same --auth-token"},
 	{part: "permission denied", permanent: true, hint: hintRights},
 	{part: "database space exceeded", hint: "compact and defragment it, then etcdctl alarm disarm: its --auto-compaction-retention prevents that"},
@@ -136,7 +137,7 @@ func known(ctx context.Context, err error) *network.Known {
 // problem words the error.
 func (e *serverError) problem() *network.Known {
 	k := &network.Known{Text: strings.TrimPrefix(e.text, "etcdserver: "), Hint: hintOther}
-	k.Login = strings.Contains(k.Text, "authentication") || strings.Contains(k.Text, "user name")
+	k.Login = strings.Contains(k.Text, "authentication") || strings.Contains(k.Text, "user name") || strings.Contains(k.Text, "CommonName")
 	for _, a := range serverErrors {
 		if strings.Contains(e.text, a.part) {
 			k.Permanent, k.Hint = a.permanent, a.hint

@@ -42,7 +42,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 		all = append(all, f)
 	}
 	if answered > 0 {
-		all = append(all, quorum(members), alarms(members), clocks(members, time.Duration(s.Apart)*time.Millisecond))
+		all = append(all, durability(members), quorum(members), alarms(members), clocks(members, time.Duration(s.Apart)*time.Millisecond))
 	}
 	return all
 }
@@ -62,13 +62,36 @@ func (s *Store) examine(ctx context.Context, host string, left int) member {
 	return m
 }
 
+// durability says whether a member's version keeps what it has acknowledged.
+func durability(members []member) lease.Finding {
+	for _, m := range members {
+		if m.err == nil && forgets(m.status.Version) {
+			return lease.Finding{
+				Subject: "durability", Verdict: lease.Doubtful, Text: fmt.Sprintf("etcd %s at %s can lose in a crash what it has acknowledged (etcd issues 14370 and 13766)", lease.Readable(m.status.Version), m.host),
+				Hint: "upgrade it to 3.4.21, 3.5.5 or later",
+			}
+		}
+	}
+	return lease.Finding{Subject: "durability", Verdict: lease.Fine, Text: "what was acknowledged is on the disks of most members"}
+}
+
+// forgets reports whether a version has the faults of etcd issue 14370, of an etcd of one
+// member, or of 13766, of a member beside others: that one is of 3.5.0 to 3.5.2 alone.
+func forgets(version string) bool {
+	var minor, patch int
+	if _, err := fmt.Sscanf(version, "3.%d.%d", &minor, &patch); err != nil {
+		return false
+	}
+	return minor < 4 || minor == 4 && patch < 21 || minor == 5 && patch < 5
+}
+
 func quorum(members []member) lease.Finding {
 	for _, m := range members {
 		if m.err == nil && (m.status.Leader == "" || m.status.Leader == "0") {
 			return lease.Finding{Subject: "quorum", Verdict: lease.Bad, Text: m.host + " knows no leader: it grants nothing", Hint: hintQuorum}
 		}
 	}
-	return lease.Finding{Subject: "quorum", Verdict: lease.Fine, Text: "a leader is known; what was acknowledged is on the disks of most members"}
+	return lease.Finding{Subject: "quorum", Verdict: lease.Fine, Text: "a leader is known"}
 }
 
 func alarms(members []member) lease.Finding {

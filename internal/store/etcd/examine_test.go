@@ -30,7 +30,7 @@ func TestExamine(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if count["server"] != 3 || count["quorum"] != 1 || count["alarms"] != 1 || count["clocks"] != 1 {
+	if count["server"] != 3 || count["durability"] != 1 || count["quorum"] != 1 || count["alarms"] != 1 || count["clocks"] != 1 {
 		t.Errorf("%v", count)
 	}
 	members[2].Kill()
@@ -60,6 +60,18 @@ func TestClocksOfMembers(t *testing.T) {
 	} {
 		if f := clocks(c.members, 31*time.Second); f.Verdict != c.want || !strings.Contains(f.Text, c.says) || (f.Hint == "") != (c.want == lease.Fine) {
 			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+func TestVersionsThatForget(t *testing.T) {
+	for version, want := range map[string]lease.Verdict{
+		"3.4.20": lease.Doubtful, "3.4.21": lease.Fine, "3.4.23": lease.Fine, "3.5.0": lease.Doubtful, "3.5.4": lease.Doubtful, "3.5.5": lease.Fine,
+		"3.6.0": lease.Fine, "4.0.0": lease.Fine, "": lease.Fine,
+	} {
+		f := durability([]member{{status: statusAnswer{Version: "3.6.16"}}, {host: "b", status: statusAnswer{Version: version}}})
+		if f.Verdict != want || want == lease.Doubtful && (!strings.Contains(f.Text, version+" at b") || f.Hint == "") {
+			t.Errorf("%s: %+v", version, f)
 		}
 	}
 }

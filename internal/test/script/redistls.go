@@ -36,6 +36,7 @@ func NewCertificates(t testing.TB, dir string) Certificates {
 	c.sign(t, "ca", "expired", loopback, now.Add(-24*time.Hour))
 	c.sign(t, "ca", "elsewhere", x509.Certificate{DNSNames: []string{"redis.example"}}, now.Add(time.Hour))
 	c.sign(t, "ca", "client", x509.Certificate{}, now.Add(time.Hour))
+	c.sign(t, "ca", "nameless", x509.Certificate{Subject: pkix.Name{Organization: []string{"jobs"}}}, now.Add(time.Hour)) // a client
 	return c
 }
 
@@ -55,7 +56,9 @@ func (c Certificates) sign(t testing.TB, by, name string, cert x509.Certificate,
 	must(err)
 	cert.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62))
 	must(err)
-	cert.Subject = pkix.Name{CommonName: name}
+	if cert.Subject.String() == "" {
+		cert.Subject = pkix.Name{CommonName: name}
+	}
 	cert.NotBefore, cert.NotAfter = until.Add(-48*time.Hour), until
 	cert.BasicConstraintsValid = true
 	parent, parentKey := &cert, key
