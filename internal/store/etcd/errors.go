@@ -56,7 +56,7 @@ var serverErrors = []struct {
 }
 
 const (
-	hintRights  = "etcdctl role grant-permission ROLE --prefix readwrite PREFIX/"
+	hintRights  = "give a role of the user in the store's URL that right: etcdctl role grant-permission ROLE --prefix readwrite PREFIX/"
 	hintQuorum  = "see that most of its members run and reach each other: etcdctl endpoint status --cluster"
 	hintVersion = "name an etcd of version 3.4 or later, started with its gateway (--enable-grpc-gateway)"
 	hintTLS     = "write etcd:// instead of etcds://, or let it speak TLS (--cert-file, --key-file)"
