@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -154,11 +155,15 @@ func (s *servers) failure(ctx context.Context, what, addr string, err error) *le
 }
 
 // inScript is what servers wrap round the error of a command in a script:
-// before version 7 in front of it, since then behind it.
-var inScript = regexp.MustCompile(`^ERR Error running script \(call to \w+\): @user_script: ?\d+: | script: \w+, on @user_script:\d+\.?$`)
+// before version 7 in front of it, since then behind it. Most runs
+// meet no such error, so it is compiled when one does: each start pays for what
+// is compiled before.
+var inScript = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^ERR Error running script \(call to \w+\): @user_script: ?\d+: | script: \w+, on @user_script:\d+\.?$`)
+})
 
 func (s *servers) replyProblem(what string, err error) *network.Known {
-	text := inScript.ReplaceAllString(err.Error(), "")
+	text := inScript().ReplaceAllString(err.Error(), "")
 	text, _, _ = strings.Cut(text, ", with args beginning with") // the script, or the password
 	if strings.HasPrefix(text, "ERR Protocol error: unauthenticated") {
 		text = noAuth

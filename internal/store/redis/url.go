@@ -3,7 +3,6 @@ package redis
 import (
 	"crypto/tls"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,8 +161,11 @@ func parameters(f form, u *url.URL) (url.Values, error) {
 	return urls.Parameters(u, f.parameters)
 }
 
-// sentinelName is what Sentinel takes as a name.
-var sentinelName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+// nameSentinels reports whether Sentinel takes the text as a name.
+func nameSentinels(text string) bool {
+	const signs = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return text != "" && strings.TrimLeft(text, signs) == ""
+}
 
 // readDatabase reads the database number, and the name that stands before it.
 func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
@@ -173,7 +175,7 @@ func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
 		number = values.Get("db")
 	case sentinel:
 		t.name, number, _ = strings.Cut(number, "/")
-		if !sentinelName.MatchString(t.name) {
+		if !nameSentinels(t.name) {
 			return urls.Refusal("the URL does not say under which name the sentinels know the server", f.text)
 		}
 	case cluster:

@@ -104,6 +104,7 @@ func TestBadURL(t *testing.T) {
 		{"redis-sentinel://h", "under which name"},
 		{"redis-sentinel://h/", "under which name"},
 		{"redis-sentinel://h//0", "under which name"},
+		{"redis-sentinel://h/my%20master", "under which name"},
 		{"redis-sentinel://cron:1/sesame@h", "under which name"},
 		{"redis-sentinel://h/n/x", "database in the URL is not a number"},
 		{"redis-sentinel://h/n/0/1", "database in the URL is not a number"},
