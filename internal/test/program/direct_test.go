@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/leaderrun/leaderrun/internal/guard"
 )
 
 // direct runs leaderrun as a caller would and returns its output and status.
@@ -290,18 +288,4 @@ func TestNobodyReadsTheMessages(t *testing.T) {
 			t.Errorf("status %d, want the command's, 3", got)
 		}
 	})
-}
-
-// The guard runs before the packages are initialised that only the elector
-// needs. One import too many in proc, guard or early undoes that.
-func TestGuardStartsEarly(t *testing.T) {
-	t.Parallel()
-	cmd := exec.Command("leaderrun")
-	cmd.Env = append(os.Environ(), guard.Marker+"=1", "GODEBUG=inittrace=1")
-	trace, _ := cmd.CombinedOutput() // a guard without pipes refuses to work
-	const most = 14                  // 13 with Go 1.26, of more than a hundred
-	inits := strings.Count(string(trace), "init ")
-	if code := cmd.ProcessState.ExitCode(); inits == 0 || inits > most || code != 125 {
-		t.Errorf("%d packages were initialised before the guard ended with %d, want at most %d and 125:\n%s", inits, code, most, trace)
-	}
 }
