@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -42,16 +41,15 @@ func install(path string) error {
 	if err != nil {
 		return err
 	}
-	from, err := os.Open(self)
+	whole, err := os.ReadFile(self)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
 	to, err := os.CreateTemp(filepath.Dir(path), ".leaderrun-install-")
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, from)
+	_, err = to.Write(whole) // at once: the kernel then keeps it in large pieces, and it starts sooner
 	const executable = 0o755
 	err = errors.Join(err, to.Chmod(executable), to.Sync(), to.Close())
 	if err == nil {
