@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// checkCommand makes the verb by which COMMAND, or a process below it, asks whether
+// checkCommand is the verb with which COMMAND, or one of its descendants, asks whether
 // it still leads. It reads one file and prints nothing.
 func checkCommand() *cobra.Command {
 	command := &cobra.Command{
@@ -38,14 +38,14 @@ Exit status: 0 while it leads, 1 otherwise.`,
 	return command
 }
 
-// leads reports whether stop-by of the lease that the environment names is more
-// than left away. If variables of the lease are missing, the answer is right or no.
+// leads reports whether the lease named by the environment has more than left until
+// stop-by. Missing variables can turn a yes into a no, never a no into a yes.
 func leads(left time.Duration) bool {
 	l, err := leasefile.Read(os.Getenv(settings.LeaseFileVariable))
 	return err == nil && matches(settings.HolderVariable, l.Holder) && matches(settings.TokenVariable, strconv.FormatInt(l.Token, 10)) && runner.Now()+left < l.StopBy
 }
 
-// matches reports whether the variable, if there is one, says the same.
+// matches reports whether the variable is unset or has this value.
 func matches(variable, value string) bool {
 	have, ok := os.LookupEnv(variable)
 	return !ok || have == value

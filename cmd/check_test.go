@@ -9,8 +9,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// It leads while stop-by lies ahead, and the lease is the one that the
-// environment names.
+// It leads while stop-by is in the future and the lease is the one named by the
+// environment.
 func TestLeads(t *testing.T) {
 	const holder = "h/1/0123456789abcdef0123456789abcdef"
 	for _, tt := range []struct {

@@ -46,7 +46,7 @@ func answer(t *testing.T, ask func() error) (string, error) {
 	return out(), err
 }
 
-// harmless wants nothing in text that does more to a terminal than to be read.
+// harmless checks that text has no control characters, and is JSON if asked for.
 func harmless(t *testing.T, text string, output format) {
 	t.Helper()
 	for _, r := range text {
@@ -59,7 +59,7 @@ func harmless(t *testing.T, text string, output format) {
 	}
 }
 
-// loaded is what load finds with these arguments and default files.
+// loaded returns the settings read from these arguments and files.
 func loaded(t *testing.T, args []string, files ...string) (settings.Config, error) {
 	t.Helper()
 	flags := settings.NewFlags()
@@ -69,7 +69,7 @@ func loaded(t *testing.T, args []string, files ...string) (settings.Config, erro
 	return readSettings(flags, flags.Args(), files)
 }
 
-// ran runs Main and returns its status and what it wrote.
+// ran runs Main and returns its status and output.
 func ran(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	out, err := swap(t, &os.Stdout), swap(t, &os.Stderr)
@@ -77,8 +77,8 @@ func ran(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	return status, out(), err()
 }
 
-// swap sends what is written to f into a file, until the function it returns
-// puts f back and returns what was written.
+// swap redirects f to a temporary file. The function it returns restores f and
+// returns what was written.
 func swap(t *testing.T, f **os.File) func() string {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "written"))

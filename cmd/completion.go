@@ -10,10 +10,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// shells are those for which there is a completion.
+// shells are the shells with a completion script.
 var shells = []string{"bash", "zsh", "fish"}
 
-// completionCommand completes what program makes: the root command with all verbs.
+// completionCommand is the verb completion. program makes the command to complete: the
+// root with all verbs.
 func completionCommand(program func() *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),

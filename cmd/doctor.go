@@ -53,7 +53,7 @@ func findingRows(findings []lease.Finding) [][]string {
 	return rows
 }
 
-// broken is the finding of an error, with the hint that this package has for it.
+// broken turns an error into a finding, with its hint.
 func broken(subject string, err error) lease.Finding {
 	f := doctor.Broken(subject, err)
 	f.Hint = hintOf(err)
@@ -82,8 +82,8 @@ func examineStore(c settings.Config) []lease.Finding {
 	return append(doctor.Examine(ctx, store, run.NewHolder(), elect.NewTiming(c.TTL, c.Renew, c.KillAfter)), examineTick(ctx, store, c)...)
 }
 
-// examineTick says which tick a run would have that came now, by the store's clock. Of a
-// store that does not answer something is said already.
+// examineTick says which tick a run would have now, by the store's clock. It says nothing
+// if the store does not answer: examineStore has reported that.
 func examineTick(ctx context.Context, store lease.Admin, c settings.Config) []lease.Finding {
 	s, err := store.Inspect(ctx, doctor.Key)
 	if err != nil || !c.HasTicks() {
@@ -117,10 +117,10 @@ func examineEligible(c settings.Config) []lease.Finding {
 	return []lease.Finding{f}
 }
 
-// examineHost checks what a run needs of this host.
+// examineHost checks what a run needs from this host.
 func examineHost() []lease.Finding {
 	self, err := os.Executable()
-	if err != nil { // its name is found in /proc, which guards need, too
+	if err != nil { // it is read from /proc, which guards need, too
 		return []lease.Finding{broken("guard", runner.ErrNoProc)}
 	}
 	guard := doctor.Fine("guard", "it starts a command and sees its tree end")
@@ -130,7 +130,7 @@ func examineHost() []lease.Finding {
 	return slices.Concat([]lease.Finding{guard}, doctor.Tasks("/sys/fs/cgroup", "/proc/self/cgroup"), doctor.Children("/proc/thread-self/children"), doctor.Path(self))
 }
 
-// examineSettings lists the settings that were given, and where.
+// examineSettings lists the settings that were given and their sources.
 func examineSettings(c settings.Config, s *settings.Sources) []lease.Finding {
 	findings := []lease.Finding{doctor.Fine("settings", "no file of settings")}
 	if s.File != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// docs/durations.md shows what explain says: as a picture, and for some TTLs.
+// docs/durations.md shows the output of explain: as a picture, and for some TTLs.
 func TestDurationsPage(t *testing.T) {
 	for file, want := range map[string]func(string) string{
 		"../docs/durations.svg": func(string) string { return timelinePicture(report.TimelineOf(configured(t, ""))) },
@@ -51,7 +51,7 @@ func durationsRow(line report.Timeline, ttl string) string {
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", ttl, at["renew"], at["stop_by"], at["kill_by"], at["outage"], at["failover"])
 }
 
-// timelinePicture draws the points in time of a lease whose renewals are not answered.
+// timelinePicture draws the timeline of a lease whose renewals get no answer.
 func timelinePicture(line report.Timeline) string {
 	const left, axis, second, height = 30, 90, 28, 250
 	x := func(at time.Duration) int { return left + int(at.Seconds()*second) }

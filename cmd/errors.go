@@ -8,10 +8,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// errNo is returned by a verb that worked and whose answer is no: status 1.
+// errNo is returned by a verb that worked and answers no: status 1.
 var errNo = errors.New("no")
 
-// addressError is a store's address that cannot be used, and where it was given.
+// addressError is an error about a store's address. source says where it was given.
 type addressError struct {
 	source string
 	err    error
@@ -19,7 +19,7 @@ type addressError struct {
 
 func openError(c settings.Config, err error) error {
 	var failure *lease.StoreError
-	if errors.As(err, &failure) && !failure.Permanent { // the address is good, what it names is not there
+	if errors.As(err, &failure) && !failure.Permanent { // the address is good, the store is away
 		return err
 	}
 	return &addressError{cmp.Or(c.StoreSource, "the default store"), err}

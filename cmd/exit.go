@@ -12,10 +12,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// The statuses that are leaderrun's own. Everything else is the command's, the skip
-// code, or 128+n for signal n: [elect.Exit].
+// leaderrun's own statuses. Any other status is the command's, the skip code, or
+// 128+n for signal n: [elect.Exit].
 const (
-	exitNo            = 1   // of a verb: its answer is no
+	exitNo            = 1   // a verb's answer is no
 	exitUnavailable   = 69  // EX_UNAVAILABLE of sysexits.h: the store is away or refuses, nothing ran
 	exitWaitRanOut    = 75  // EX_TEMPFAIL: somebody else led for all of --wait, nothing ran
 	exitVoid          = 76  // EX_PROTOCOL: the lease was lost or expired, the command's result is void
@@ -25,7 +25,7 @@ const (
 	exitNotFound      = 127 // as a shell: COMMAND does not exist
 )
 
-// runStatus is the exit status of a run.
+// runStatus returns the exit status of a run.
 func runStatus(result campaign.Result, c settings.Config) int {
 	switch result.Outcome {
 	case elect.Lost, elect.Expired: // this always wins
@@ -33,7 +33,7 @@ func runStatus(result campaign.Result, c settings.Config) int {
 	case elect.Exited, elect.LeftBehind, elect.Detached:
 		return result.Exit.Status()
 	case elect.Ordered:
-		if !result.Ran { // what the signal would have done to leaderrun itself
+		if !result.Ran { // as if the signal had killed leaderrun
 			return elect.Exit{Signal: result.Signal}.Status()
 		}
 		return result.Exit.Status()
@@ -57,13 +57,13 @@ func runStatus(result campaign.Result, c settings.Config) int {
 }
 
 // ranOut reports whether --wait ran out and has a status of its own. With -E or
-// a tick it is a skip: somebody else runs the job.
+// a tick that is a skip: another host runs the job.
 func ranOut(result campaign.Result, c settings.Config) bool {
 	return (result.Outcome == elect.Denied || result.Outcome == elect.Ineligible) && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
 }
 
-// notStarted is the status of a command that could not be started: it is not there,
-// it cannot be executed, or the system cannot start anything.
+// notStarted returns the status for a command that could not be started: it was not
+// found, cannot be executed, or the system could not start a process.
 func notStarted(err error) int {
 	var errno syscall.Errno
 	switch {
@@ -77,7 +77,7 @@ func notStarted(err error) int {
 	return exitCannotExecute
 }
 
-// verbStatus is the exit status of a verb.
+// verbStatus returns the exit status of a verb.
 func verbStatus(err error) int {
 	var address *addressError
 	var store *lease.StoreError

@@ -126,7 +126,7 @@ func configured(t *testing.T, given string) settings.Config {
 	return c
 }
 
-// A new outcome needs rows here and in status.
+// A new outcome needs a row in exitTable and a case in runStatus.
 func TestEveryOutcomeHasAStatus(t *testing.T) {
 	for _, value := range constants(t, "../internal/elect/elect.go", func(spec *ast.ValueSpec) bool {
 		name, ok := spec.Type.(*ast.Ident)
@@ -148,7 +148,7 @@ func TestEveryOutcomeHasAStatus(t *testing.T) {
 	}
 }
 
-// The help lists every status that is leaderrun's own, and no other.
+// The help lists exactly leaderrun's own statuses.
 func TestHelpListsTheStatuses(t *testing.T) {
 	own := constants(t, "exit.go", func(spec *ast.ValueSpec) bool {
 		return strings.HasPrefix(spec.Names[0].Name, "exit")
@@ -167,7 +167,7 @@ func TestHelpListsTheStatuses(t *testing.T) {
 	}
 }
 
-// constants are the values of those constants of a source file that are meant.
+// constants returns the values of the constants in a source file for which meant is true.
 func constants(t *testing.T, file string, meant func(*ast.ValueSpec) bool) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

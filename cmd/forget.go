@@ -57,7 +57,7 @@ func forget(ctx context.Context, store lease.Admin, key string, token bool) erro
 	return answerLine(fmt.Sprintf("%s: forgotten, but for its token %d", key, s.Token), nil)
 }
 
-// remembered reports whether anything is known of a key.
+// remembered reports whether the store knows anything about a key.
 func remembered(s lease.Status) bool {
 	return !s.AtRest() || s.Token != 0 || s.Served != 0 || len(s.Runs) > 0 || len(s.Candidates) > 0
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
-// Whatever stands in the file, in a variable and on the command line: a
-// configuration that is taken is a valid one, and one that is not is refused with
-// what is wrong and what to do.
+// Whatever the file, a variable and the command line contain: a configuration that
+// is accepted is valid, and one that is refused comes with a problem and a hint.
 func FuzzConfiguration(f *testing.F) {
 	f.Add("key: nightly\nttl: 30s\nstore: redis://h\n", "WAIT", "forever", "kill-after", "5s")
 	f.Add("", "TTL", "1", "key", "a b")

@@ -22,7 +22,7 @@ Then see whether runs can work on the store that all hosts share:
 leaderrun --help lists the rest.
 `
 
-// help is written by hand but for the flags, and held against the statuses by tests.
+// help is the text of --help. The flags are generated, a test compares the statuses.
 func help() string {
 	return `leaderrun runs a command only while this host is the leader.
 

@@ -74,10 +74,10 @@ func TestFlagsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range append(whole().Commands(), whole()) {
+	for _, command := range append(fullRoot().Commands(), fullRoot()) {
 		command.InitDefaultHelpFlag()
 		command.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Name == settings.NowFlag { // -n, which --wait explains
+			if f.Name == settings.NowFlag { // -n: explained with --wait
 				return
 			}
 			if !regexp.MustCompile("[` ]--" + f.Name + "[` ]").Match(page) {

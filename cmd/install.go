@@ -1,10 +1,10 @@
 package cmd
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/settings"
@@ -32,7 +32,8 @@ image runs it from there.`,
 	}
 }
 
-// install replaces the file atomically: a process that runs the old one goes on.
+// install replaces the file atomically, so processes that run the old one are not
+// disturbed.
 func install(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "leaderrun")
@@ -45,18 +46,7 @@ func install(path string) error {
 	if err != nil {
 		return err
 	}
-	to, err := os.CreateTemp(filepath.Dir(path), ".leaderrun-install-")
-	if err != nil {
-		return err
-	}
-	_, err = to.Write(whole) // at once: the kernel then keeps it in large pieces, and it starts sooner
+	// In one write: the kernel then keeps the file in large pieces, and it starts sooner.
 	const executable = 0o755
-	err = errors.Join(err, to.Chmod(executable), to.Sync(), to.Close())
-	if err == nil {
-		err = os.Rename(to.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(to.Name()))
-	}
-	return nil
+	return renameio.WriteFile(path, whole, executable, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(executable))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/run"
 )
 
-// Where a command is found, and the status of one that is not.
+// Where a command is found, and the status if it is not.
 func TestLookup(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -33,7 +33,7 @@ func TestLookup(t *testing.T) {
 	tests := []struct {
 		name, path string
 		want       string // the file, or empty
-		status     int    // that stands for the error
+		status     int    // of the error
 	}{
 		{"both", "a:b", "b/both", 0},
 		{"both", dir + "/a:" + dir + "/b/", dir + "/b/both", 0},

@@ -15,10 +15,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
-// The manual pages say what the commands say of themselves.
+// The manual pages match the help of the commands.
 func TestManPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "0") // or each day has pages of its own
-	run := whole()
+	run := fullRoot()
 	run.InitDefaultHelpCmd()
 	run.ResetFlags() // the help lists them in order
 	run.Short = "run a command only while this host leads"
@@ -51,12 +51,12 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// verbatim is a text that is not to be filled.
+// verbatim marks a text as preformatted.
 func verbatim(text string) string {
 	return "\t" + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n\t") + "\n"
 }
 
-// A page says of which version it is.
+// A page names the version.
 func TestMan(t *testing.T) {
 	settingstest.NoSettings(t)
 	info, _ := debug.ReadBuildInfo()

@@ -23,12 +23,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-// Messages go to stderr, since stdout belongs to the command: one line that begins
-// with "leaderrun: ", in lower case and without a full stop, and a second line that
-// says what to do about it, if anything. A run that succeeds or is skipped prints
-// nothing, so that cron sends no mail.
+// Messages go to stderr, since stdout belongs to the command. The first line begins
+// with "leaderrun: ", in lower case and without a full stop; the second, if any, says
+// what to do. A run that succeeds or is skipped prints nothing, so cron sends no mail.
 
-// newLogger makes the log of a run. --quiet keeps errors only.
+// newLogger returns the log of a run. --quiet keeps errors only.
 func newLogger(w io.Writer, c settings.Config) *slog.Logger {
 	level := slog.LevelWarn
 	switch {
@@ -44,10 +43,10 @@ func fail(log *slog.Logger, err error) {
 	log.Error(err.Error(), about(observe.EventRefused, err)...)
 }
 
-// about is the attributes of a record about an error: its event, and a hint.
+// about returns the attributes of a record about an error: its event and its hint.
 func about(event slog.Attr, err error) []any { return append([]any{event}, hint(err)...) }
 
-// hint is the attribute with what to do about an error; none if that is unknown.
+// hint returns the attribute that says what to do about an error, if that is known.
 func hint(err error) []any {
 	if text := hintOf(err); text != "" {
 		return []any{observe.HintAttr, text}
@@ -75,8 +74,8 @@ func hintOf(err error) string {
 	return ""
 }
 
-// unknownOutcome is what to do about an operator's change of which nobody knows whether it was
-// made. A person who repeats it may hit the next leader.
+// unknownOutcome returns the hint for an operator's change that may or may not have been made.
+// Repeating it could hit the next leader.
 func unknownOutcome(err *lease.StoreError) string {
 	changes := []string{"hand over", "revoke", "pause", "resume", "forget"}
 	if err.Refused || err.Permanent || !slices.Contains(changes, err.Op) {
@@ -144,8 +143,8 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 	}
 }
 
-// skipLevel is the level of a skip: shown on a terminal, but not where cron would
-// send it by mail.
+// skipLevel is the log level of a skip: shown on a terminal, but not under cron, which
+// would send mail.
 func skipLevel() slog.Level {
 	if isTerminal(os.Stderr) {
 		return slog.LevelWarn
@@ -187,7 +186,7 @@ func notStartable(shown string, err error) string {
 	return fmt.Sprintf("cannot start %q: %s", shown, reason(err))
 }
 
-// shortages are what the system may lack when it cannot start a process.
+// shortages are resources that the system may lack when it cannot start a process.
 var shortages = []struct {
 	err  error
 	hint string
@@ -207,8 +206,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// whoLeads says why the key is not free. What it quotes comes from the store, so it
-// may be anything.
+// whoLeads says why the key is not free. Values from the store can be anything, so
+// they are quoted.
 func whoLeads(held *lease.HeldError) string {
 	if held == nil {
 		return "the key is taken"
@@ -225,13 +224,13 @@ func whoLeads(held *lease.HeldError) string {
 	return fmt.Sprintf("%q leads", held.Value)
 }
 
-// watched reports whether a standby's state is shown in a line that is rewritten: no
-// other messages were asked for, and stderr can do that.
+// watched reports whether a standby shows its state in one line that it rewrites: no
+// other output was asked for, and stderr is a terminal that can do it.
 func watched(c settings.Config) bool {
 	return !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
 }
 
-// rewrites reports whether what f shows can be written over.
+// rewrites reports whether a line on f can be overwritten.
 func rewrites(f *os.File) bool {
 	return isTerminal(f) && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
 }
@@ -243,10 +242,10 @@ func isTerminal(f *os.File) bool {
 }
 
 // flagError words pflag's errors. It shows no values: one of them may be an address
-// with a password. words are the verbs.
-func flagError(flags *pflag.FlagSet, err error, words []string) error {
+// with a password.
+func flagError(flags *pflag.FlagSet, err error, verbs []string) error {
 	hint := "leaderrun --help lists the flags; those of the command belong after it"
-	if slices.Contains(words, flags.Name()) {
+	if slices.Contains(verbs, flags.Name()) {
 		hint = "leaderrun " + flags.Name() + " --help lists its flags"
 	}
 	var unknown *pflag.NotExistError
@@ -267,7 +266,7 @@ func flagError(flags *pflag.FlagSet, err error, words []string) error {
 		if other := settings.Suggest(name, flagNames(flags)); other != "" {
 			e.Hint = "did you mean --" + other + "?"
 		}
-		if slices.Contains(words, name) { // other programs have --version
+		if slices.Contains(verbs, name) { // other programs have --version
 			e.Hint = "did you mean leaderrun " + name + "?"
 		}
 		return e

@@ -44,7 +44,7 @@ func (f *formatFlag) Set(value string) error {
 
 func (f *formatFlag) words() string { return strings.Join(f.formats, " or ") }
 
-// outputFlag gives command -o; more are formats beside table and json.
+// outputFlag adds -o to command, with table, json and more formats.
 func outputFlag(command *cobra.Command, more ...format) *format {
 	f := &formatFlag{asTable, []string{string(asTable), string(asJSON)}}
 	for _, format := range more {
@@ -55,25 +55,25 @@ func outputFlag(command *cobra.Command, more ...format) *format {
 	return &f.format
 }
 
-// text is v as JSON, or what people writes.
-func (f format) text(v any, people func(b *bytes.Buffer)) string {
+// text returns v as JSON, or what table writes.
+func (f format) text(v any, table func(b *bytes.Buffer)) string {
 	var b bytes.Buffer
 	if f == asJSON {
 		report.WriteJSON(&b, v)
 	} else {
-		people(&b)
+		table(&b)
 	}
 	return b.String()
 }
 
-// print writes that in one write.
-func (f format) print(v any, people func(b *bytes.Buffer)) error {
-	return writeAnswer(f.text(v, people))
+// print writes the same to stdout.
+func (f format) print(v any, table func(b *bytes.Buffer)) error {
+	return writeAnswer(f.text(v, table))
 }
 
-// writeAnswer writes what a verb answers to stdout, in one write.
+// writeAnswer writes a verb's answer to stdout, in one write.
 func writeAnswer(answer string) error {
-	if answer == "" { // some files refuse even that
+	if answer == "" { // some files refuse even an empty write
 		return nil
 	}
 	if _, err := os.Stdout.WriteString(answer); err != nil {
@@ -82,7 +82,7 @@ func writeAnswer(answer string) error {
 	return nil
 }
 
-// answerLine answers with one line and returns result.
+// answerLine writes one line and returns result.
 func answerLine(text string, result error) error {
 	if err := writeAnswer(observe.Printable(text) + "\n"); err != nil {
 		return err

@@ -53,7 +53,7 @@ Exit status: 0 the key is paused, 69 the store is away.`,
 	return command
 }
 
-// check finds what is wrong without the store.
+// check finds the errors that need no store.
 func (p pauseFlags) check() error {
 	const longest = 200
 	_, err := p.length(time.Now().UnixMilli()) //nolint:forbidigo // a first look; by the store's clock it is asked once more
@@ -68,7 +68,7 @@ func (p pauseFlags) check() error {
 	return err
 }
 
-// length is how long the pause lasts from now on, a time of the store.
+// length returns how long the pause lasts. now is the store's time.
 func (p pauseFlags) length(now int64) (time.Duration, error) {
 	name, value := "for", p.last
 	var d time.Duration
@@ -104,7 +104,7 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	if err != nil {
 		return err
 	}
-	d, err := p.length(before.Now) // it is the store's clock that ends the pause
+	d, err := p.length(before.Now) // the store's clock ends the pause
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	return answerLine(text, nil)
 }
 
-// author is who asks: user@host, the user before sudo.
+// author returns user@host of the caller, the user before sudo.
 func author() string {
 	name := strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {

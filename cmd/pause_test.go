@@ -37,7 +37,7 @@ func TestPause(t *testing.T) {
 	golden(t, "pause.table", b.String())
 }
 
-// The end of a pause is an instant of the store's clock.
+// The end of a pause is a time on the store's clock.
 func TestLengthOfAPause(t *testing.T) {
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC).UnixMilli()
 	for _, good := range []struct {

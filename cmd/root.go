@@ -1,8 +1,8 @@
-// Package cmd turns arguments into a run and its result into an exit status. Each
-// verb has a file of its own; verbs.go lists them. exit.go has all statuses,
-// messages.go the messages about a run, help.go the text of --help.
+// Package cmd is the command line: it turns arguments into a run, and the result of
+// the run into an exit status. Each verb has its own file; verbs.go lists them. exit.go
+// has all statuses, messages.go the messages about a run, help.go the text of --help.
 //
-// Nothing but package main imports it.
+// Only package main imports it.
 package cmd
 
 import (
@@ -22,9 +22,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// Main runs leaderrun with the arguments that follow its name and returns the
-// exit status. A verb is recognised only as the very first argument, so that
-// every command can be run, whatever its name.
+// Main runs leaderrun with these arguments, which do not include the program's name,
+// and returns the exit status. A verb is recognised only as the very first argument,
+// so that a command of any name can be run.
 func Main(args []string) int {
 	log.SetOutput(io.Discard) // net/http writes there what a server says before it is asked
 	if len(args) == 0 {
@@ -48,10 +48,10 @@ func Main(args []string) int {
 	return lead(flags, flags.Args())
 }
 
-// lead runs the command while leader. Everything that can be wrong without the
-// store is found before the store is asked.
+// lead runs the command while leader. Errors that can be found without the store are
+// reported before the store is asked.
 func lead(flags *pflag.FlagSet, command []string) int {
-	stderr := observe.NewWriter(os.Stderr) // a reader that is stuck must not hold up a renewal
+	stderr := observe.NewWriter(os.Stderr) // a blocked reader of stderr must not delay a renewal
 	defer stderr.Close()
 	c, err := readSettings(flags, command, settings.Files())
 	line := observe.NewLine(stderr, c.Key, watched(c))
@@ -78,7 +78,7 @@ func lead(flags *pflag.FlagSet, command []string) int {
 	return runStatus(result, c)
 }
 
-// readSettings finds the settings of a run and checks them.
+// readSettings reads and checks the settings of a run.
 func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Config, error) {
 	c, sources, err := settings.Read(flags, files)
 	c.Command = command

@@ -34,8 +34,8 @@ func TestWithoutArguments(t *testing.T) {
 	}
 }
 
-// A verb is one only as the first word: any command can be run after a flag, and
-// the first word that is no verb is a command, too.
+// A verb is recognised only as the first word: after a flag, its name is a command.
+// So is a first word that is no verb.
 func TestVerbsAreFirstWords(t *testing.T) {
 	settingstest.NoSettings(t)
 	t.Setenv("PATH", t.TempDir())
@@ -50,7 +50,7 @@ func TestVerbsAreFirstWords(t *testing.T) {
 	}
 }
 
-// What follows COMMAND is the command's, also what looks like a flag.
+// Everything after COMMAND belongs to the command, even what looks like a flag.
 func TestFlagParsingStopsAtTheCommand(t *testing.T) {
 	settingstest.NoSettings(t)
 	tests := []struct{ args, command []string }{
@@ -223,7 +223,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// checkForm checks that an error has the form of all: one line, and a hint.
+// checkForm checks that an error has the usual form: one line and a hint.
 func checkForm(t *testing.T, stderr string) {
 	t.Helper()
 	lines := strings.Split(stderr, "\n")
@@ -238,7 +238,7 @@ func checkForm(t *testing.T, stderr string) {
 	}
 }
 
-// No error shows a password, wherever an address was put, rightly or not.
+// No error shows a password, wherever the address was given.
 func TestNoErrorShowsAPassword(t *testing.T) {
 	const canary = "canary-7f3a"
 	const address = "redis://user:" + canary + "@127.0.0.1:1/0"
@@ -326,7 +326,7 @@ func TestQuietKeepsErrors(t *testing.T) {
 	}
 }
 
-// Cobra has hidden verbs; behind flags even their names are commands.
+// Cobra has hidden verbs; after a flag even their names are commands.
 func TestHiddenVerbsAreCommands(t *testing.T) {
 	settingstest.NoSettings(t)
 	for _, word := range []string{"__complete", "completion", "help", "version"} {
@@ -337,8 +337,8 @@ func TestHiddenVerbsAreCommands(t *testing.T) {
 	}
 }
 
-// fifo is a file that must not be replaced. A device would be lost to the whole
-// machine by a test that fails as root.
+// fifo returns a file that must not be replaced. A test that failed as root would
+// destroy a real device.
 func fifo(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "fifo")
@@ -348,8 +348,8 @@ func fifo(t *testing.T) string {
 	return file
 }
 
-// A run that got past its configuration writes the file, also when it could not
-// start the command.
+// A run with a valid configuration writes the outcome file even if the command could
+// not be started.
 func TestOutcomeFileOfACommandThatIsNotThere(t *testing.T) {
 	settingstest.NoSettings(t)
 	file := filepath.Join(t.TempDir(), "outcome")

@@ -47,7 +47,7 @@ unless the store is away. With --watch the first answer may end it with 69, and 
 	return command
 }
 
-// statusArguments refuses arguments, one of which may be an interval.
+// statusArguments refuses arguments. One may be meant as the interval of --watch.
 func statusArguments(command *cobra.Command, args []string) error {
 	if len(args) == 1 && command.Flags().Changed("watch") {
 		return &settings.Error{Problem: "status takes no arguments", Hint: "is it the interval? write --watch=" + settings.Redact(args[0])}
@@ -55,8 +55,8 @@ func statusArguments(command *cobra.Command, args []string) error {
 	return noArguments(command, args)
 }
 
-// statusText is the status of one key, or of all; empty without an answer. The error is
-// errNo if what was asked about is free.
+// statusText returns the status of one key or of all, "" if the store does not answer. The
+// error is errNo if the keys are free.
 func statusText(ctx context.Context, store lease.Admin, key string, output format) (string, error) {
 	switch {
 	case output == asMetrics:
@@ -67,7 +67,7 @@ func statusText(ctx context.Context, store lease.Admin, key string, output forma
 	return listText(ctx, store, output)
 }
 
-// metricsText is the metrics of one key, or of all.
+// metricsText returns the metrics of one key or of all.
 func metricsText(ctx context.Context, store lease.Admin, key string) (string, error) {
 	inspect := inspectKnown
 	if key != "" {
@@ -104,8 +104,8 @@ func listText(ctx context.Context, store lease.Admin, output format) (string, er
 	return output.text(views, func(b *bytes.Buffer) { report.WriteKeys(b, all) }), answered(damage, all...)
 }
 
-// inspectKnown inspects all keys of the prefix, but leaves out those that were forgotten
-// with their token.
+// inspectKnown inspects all keys of the prefix except those that were forgotten with
+// their token.
 func inspectKnown(ctx context.Context, store lease.Admin) (all []lease.Status, damage, err error) {
 	keys, err := store.Keys(ctx)
 	if err != nil {
@@ -115,8 +115,8 @@ func inspectKnown(ctx context.Context, store lease.Admin) (all []lease.Status, d
 	return slices.DeleteFunc(all, func(s lease.Status) bool { return !remembered(s) }), damage, err
 }
 
-// inspectAll inspects these keys. A damaged one must not hide the others: it is listed
-// as unreadable, and damage is the error of the first.
+// inspectAll inspects these keys. A damaged key does not hide the others: it is listed
+// as unreadable. damage is the error of the first damaged key.
 func inspectAll(ctx context.Context, store lease.Admin, keys []string) (all []lease.Status, damage, err error) {
 	for _, key := range keys {
 		s, err := store.Inspect(ctx, key)
@@ -135,7 +135,7 @@ func inspectAll(ctx context.Context, store lease.Admin, keys []string) (all []le
 	return all, damage, nil
 }
 
-// answered is err, or errNo if every key is free.
+// answered returns err, or errNo if every key is free.
 func answered(err error, all ...lease.Status) error {
 	if err != nil {
 		return err

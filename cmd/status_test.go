@@ -35,7 +35,7 @@ func TestStatusOfAllKeys(t *testing.T) {
 	}
 }
 
-// One key that is damaged does not hide the others.
+// A damaged key does not hide the others.
 func TestStatusOfADamagedKey(t *testing.T) {
 	damage := &lease.StoreError{Op: "status", Err: errors.New("WRONGTYPE"), Permanent: true}
 	for _, output := range []format{asTable, asJSON} {
@@ -49,7 +49,7 @@ func TestStatusOfADamagedKey(t *testing.T) {
 	}
 }
 
-// What a collector reads: every value, and texts of others in their place.
+// A collector gets every value; text from the store appears only inside label values.
 func TestMetricsOfAllKeys(t *testing.T) {
 	s := storeAtNight()
 	s.damaged = map[string]error{"gone": &lease.StoreError{Op: "status", Err: errors.New("WRONGTYPE"), Permanent: true}}
@@ -66,7 +66,7 @@ func TestMetricsOfAllKeys(t *testing.T) {
 	}
 }
 
-// A key of which nothing is known any more is not listed.
+// A key that was forgotten with its token is not listed.
 func TestForgottenKeysAreNotListed(t *testing.T) {
 	s := &fakeStore{keys: map[string]lease.Status{"old": {Now: 5}, "paused": {Now: 5, Pause: lease.Pause{Since: 4, Until: 6}}, "token": {Now: 5, Token: 3}}}
 	text, err := listText(t.Context(), listed{s}, asTable)

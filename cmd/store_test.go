@@ -11,7 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// fakeStore is a store that holds what it is given, and remembers what it was asked.
+// fakeStore is a store with fixed answers that records its calls.
 type fakeStore struct {
 	keys   map[string]lease.Status
 	asked  []string
@@ -65,7 +65,7 @@ func (s *fakeStore) Resume(ctx context.Context, key string) (lease.Status, error
 	return s.Inspect(ctx, key)
 }
 
-// storeAtNight is a store at three in the morning: keys in every state.
+// storeAtNight returns a store with keys in every state, at three in the morning.
 func storeAtNight() *fakeStore {
 	const db1, db2 = "db1/4711/0123456789abcdef0123456789abcdef", "db2/99/fedcba9876543210fedcba9876543210"
 	three := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC).UnixMilli()
@@ -106,7 +106,7 @@ func storeAtNight() *fakeStore {
 	}}
 }
 
-// listed is a store that lists the keys that it has.
+// listed is a fakeStore that lists its keys.
 type listed struct{ *fakeStore }
 
 func (s listed) Keys(context.Context) ([]string, error) { return slices.Sorted(maps.Keys(s.keys)), nil }

@@ -18,7 +18,7 @@ import (
 // verbFlags are the run flags that a verb accepts.
 type verbFlags struct{ flags *pflag.FlagSet }
 
-// addFlags gives command the flags of a run with these names.
+// addFlags adds the run flags with these names to command.
 func addFlags(command *cobra.Command, names ...string) verbFlags {
 	v := verbFlags{settings.NewFlags()}
 	for _, name := range names {
@@ -31,7 +31,7 @@ func addFlags(command *cobra.Command, names ...string) verbFlags {
 // storeFlags are the flags of every verb that asks the store.
 var storeFlags = []string{"store", "prefix", "config"}
 
-// read finds the settings of a verb.
+// read reads and checks the settings of a verb.
 func (v verbFlags) read() (settings.Config, *settings.Sources, error) {
 	c, s, err := settings.Read(v.flags, settings.Files())
 	if err == nil {
@@ -40,7 +40,7 @@ func (v verbFlags) read() (settings.Config, *settings.Sources, error) {
 	return c, s, err
 }
 
-// readStore finds the settings of a verb that asks the store.
+// readStore reads the settings of a verb that asks the store.
 func (v verbFlags) readStore() (settings.Config, error) {
 	c, _, err := v.read()
 	if err == nil {
@@ -49,7 +49,7 @@ func (v verbFlags) readStore() (settings.Config, error) {
 	return c, err
 }
 
-// ask opens the store and calls question with it. With keyed a key must be given.
+// ask opens the store and calls question with it. keyed makes --key required.
 func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings.Config, store lease.Admin) error) error {
 	c, err := v.readStore()
 	if err == nil && keyed && c.Key == "" {
@@ -75,13 +75,11 @@ func noArguments(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return &settings.Error{
-		Problem: command.Name() + " takes no arguments",
-		Hint:    "to run a command of that name: leaderrun --key NAME -- " + command.Name() + " ARG",
-	}
+	name := command.Name()
+	return &settings.Error{Problem: name + " takes no arguments", Hint: "to run a command of that name: leaderrun --key NAME -- " + name + " ARG"}
 }
 
-// complete registers the words that complete the values of flags: for --key, the
+// complete registers the completions of flag values: their choices, and for --key the
 // keys in the store.
 func (v verbFlags) complete(command *cobra.Command) {
 	command.Flags().VisitAll(func(f *pflag.Flag) {
@@ -96,8 +94,8 @@ func (v verbFlags) complete(command *cobra.Command) {
 	})
 }
 
-// keys are the keys in the store, if it answers within a second: somebody waits at
-// a prompt.
+// keys returns the keys in the store, none if it does not answer within a second:
+// somebody waits at a prompt.
 func (v verbFlags) keys() []string {
 	c, err := v.readStore()
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// verbs makes each verb, by its name.
+// verbs lists the constructors of all verbs.
 func verbs() map[string]func() *cobra.Command {
 	return map[string]func() *cobra.Command{
 		"check":      checkCommand,
-		"completion": func() *cobra.Command { return completionCommand(whole) },
+		"completion": func() *cobra.Command { return completionCommand(fullRoot) },
 		"config":     configCommand,
 		"doctor":     doctorCommand,
 		"explain":    explainCommand,
@@ -36,21 +36,21 @@ func verbs() map[string]func() *cobra.Command {
 
 func verbNames() []string { return slices.Sorted(maps.Keys(verbs())) }
 
-// verb makes the root command with the verb of that name; nil: there is none.
+// verb returns the root command with only the verb of that name; nil if there is none.
 func verb(name string) *cobra.Command {
 	switch name {
 	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd: // completion scripts call it
-		_ = os.Unsetenv("LEADERRUN_ACTIVE_HELP") // set by cobra's script for fish; it is no setting of ours
-		return whole()
+		_ = os.Unsetenv("LEADERRUN_ACTIVE_HELP") // set by cobra's script for fish; not one of our settings
+		return fullRoot()
 	}
 	if command := verbs()[name]; command != nil {
-		return tool(command())
+		return newRoot(command())
 	}
 	return nil
 }
 
-// tool makes cobra's root command with some verbs.
-func tool(commands ...*cobra.Command) *cobra.Command {
+// newRoot returns cobra's root command with these verbs.
+func newRoot(commands ...*cobra.Command) *cobra.Command {
 	p := &cobra.Command{Use: "leaderrun", SilenceErrors: true, SilenceUsage: true}
 	p.CompletionOptions.DisableDefaultCmd = true
 	p.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c.Flags(), err, verbNames()) })
@@ -58,8 +58,8 @@ func tool(commands ...*cobra.Command) *cobra.Command {
 	return p
 }
 
-// execute runs a verb by cobra. What cobra itself writes (help, completions) is
-// collected and written here, since cobra ignores errors of writing.
+// execute runs a verb with cobra. cobra ignores write errors, so its own output (help,
+// completions) is buffered and written here.
 func execute(t *cobra.Command, args []string) error {
 	var answer bytes.Buffer
 	t.SetOut(&answer)
@@ -78,21 +78,21 @@ func runVerb(t *cobra.Command, args []string) int {
 	return verbStatus(err)
 }
 
-// helpOf answers with the help of one verb.
+// helpOf prints the help of one verb.
 func helpOf(name string) error {
 	about := verbs()[name]
 	if about == nil {
 		return &settings.Error{Problem: "no such verb", Hint: "leaderrun help lists the verbs"}
 	}
-	return execute(tool(about()), []string{name, "--help"})
+	return execute(newRoot(about()), []string{name, "--help"})
 }
 
-// whole makes cobra's root command with all verbs and the flags of a run, for the
+// fullRoot returns the root command with all verbs and the flags of a run, for
 // completion and the manual.
-func whole() *cobra.Command {
-	t := tool()
+func fullRoot() *cobra.Command {
+	t := newRoot()
 	t.Use = "leaderrun [flags] [--] COMMAND [ARG...]"
-	t.Run = func(*cobra.Command, []string) {} // or its flags are not completed
+	t.Run = func(*cobra.Command, []string) {} // cobra completes the flags of a command only if it runs
 	flags := settings.NewFlags()
 	flags.Lookup(settings.NowFlag).Hidden = true
 	t.Flags().SetInterspersed(false)

@@ -29,7 +29,7 @@ func TestStoreFailsAVerb(t *testing.T) {
 	}
 }
 
-// Who repeats a change whose answer was lost may hit the next leader.
+// Repeating a change whose answer was lost may hit the next leader.
 func TestHintAboutALostAnswer(t *testing.T) {
 	const look = "look at leaderrun status before you repeat it"
 	for name, c := range map[string]struct {
@@ -66,7 +66,7 @@ func TestVerbsListTheirFlags(t *testing.T) {
 	}
 }
 
-// An answer that nobody gets is no success.
+// An answer that cannot be written is an error.
 func TestAnswerThatCannotBeWritten(t *testing.T) {
 	settingstest.NoSettings(t)
 	asked := []string{
@@ -76,7 +76,7 @@ func TestAnswerThatCannotBeWritten(t *testing.T) {
 	for name := range verbs() {
 		asked = append(asked, name+" --help")
 	}
-	unwritable, err := os.Open(os.DevNull) // for reading alone
+	unwritable, err := os.Open(os.DevNull) // read-only
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func buildInfo() *debug.BuildInfo {
 	return info
 }
 
-// versionText names the build: module version, source revision, Go, platform.
+// versionText describes the build: module version, source revision, Go, platform.
 func versionText(info *debug.BuildInfo) string {
 	revision, modified := "unknown revision", ""
 	for _, s := range info.Settings {

@@ -11,14 +11,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// watchFlag gives command --watch[=D].
+// watchFlag adds --watch[=D] to command.
 func watchFlag(command *cobra.Command) *string {
 	interval := command.Flags().String("watch", "", "ask again every D, until interrupted")
 	command.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return interval
 }
 
-// watchInterval reads the value of --watch; 0: ask once.
+// watchInterval parses the value of --watch; 0 means ask once.
 func watchInterval(value string, output format) (time.Duration, error) {
 	if value == "" {
 		return 0, nil
@@ -36,9 +36,9 @@ func watchInterval(value string, output format) (time.Duration, error) {
 	return every, nil
 }
 
-// watcher shows an answer again and again.
+// watcher shows an answer repeatedly.
 type watcher struct {
-	redraws bool // on a terminal the next answer takes the place of the one before
+	redraws bool // on a terminal, where an answer replaces the one before
 	write   func(string) error
 	warn    func(error)
 }
@@ -52,9 +52,9 @@ func newWatcher(c settings.Config) watcher {
 	}
 }
 
-// watch looks at once and then every so often, and returns only when nothing was seen
-// at first, nothing can be written, or ctx ends. A signal ends the process: there is
-// nothing to put back.
+// watch looks at once and then once per interval. It returns when the first look fails,
+// when nothing can be written, or when ctx ends. A signal simply ends the process: there
+// is nothing to clean up.
 func (w watcher) watch(ctx context.Context, every time.Duration, look func() (string, error)) error {
 	const clear = "\x1b[H\x1b[2J"
 	next := time.NewTicker(every)

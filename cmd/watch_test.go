@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// What is watched is asked about at once and then every so often. A store that is away
-// is the end at first, and a warning later.
+// --watch asks at once and then once per interval. A store that is away is an error the
+// first time and a warning later.
 func TestWatch(t *testing.T) {
 	away := errors.New("away")
 	for _, tt := range []struct {

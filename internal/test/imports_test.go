@@ -36,7 +36,7 @@ var rules = []rule{
 		why: "main turns arguments into an exit status and nothing else"},
 	{path: "cmd", only: []string{std, "internal/campaign", "internal/doctor", "internal/elect", "internal/lease", "internal/leasefile",
 		"internal/observe", "internal/report", "internal/run", "internal/runner", "internal/settings", "internal/store/location",
-		"github.com/spf13/cobra", "github.com/spf13/pflag"},
+		"github.com/google/renameio/v2", "github.com/spf13/cobra", "github.com/spf13/pflag"},
 		why: "cmd words questions and answers; what a run is made of is the business of run"},
 	{path: "internal/report", only: []string{std, "internal/elect", "internal/lease", "internal/observe", "internal/settings"},
 		why: "it says what a store knows, and asks nobody"},
