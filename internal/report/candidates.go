@@ -9,27 +9,27 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// apart is by how much at least a host comes later for another tick, as it is noted: of
-// a schedule only the distance from the newest tick is known, and notes are to the hour.
+// apart is the least time between a host's notes for two different ticks: of a schedule
+// only the distance from the newest tick is known, and notes are to the hour.
 func apart(period time.Duration) time.Duration {
 	return min(period/2, 12*time.Hour) + time.Hour
 }
 
-// returns reports whether a host has come for more than one tick: the name of a pod
-// may never come again.
+// returns reports whether a host has come for more than one tick. Others may be pods,
+// whose names never come again.
 func returns(c lease.Candidate, period time.Duration) bool {
 	return period > 0 && between(c.First, c.Last) >= apart(period)
 }
 
-// missing are the hosts that came for more than one tick, and not for the newest one,
-// although they have had the time.
+// missing returns the hosts that came for more than one tick but not for the newest,
+// although they have had time to.
 func missing(s lease.Status) (gone []lease.Candidate) {
 	tick := newestTick(s)
 	if between(tick, s.Now) <= min(s.Period/2, time.Hour) {
 		return nil
 	}
 	for _, c := range s.Candidates {
-		// The leader is busy.
+		// The leader is busy, not missing.
 		if returns(c, s.Period) && between(c.Last, tick) > apart(s.Period) && c.Host != s.Holder.Host() {
 			gone = append(gone, c)
 		}
@@ -37,7 +37,7 @@ func missing(s lease.Status) (gone []lease.Candidate) {
 	return gone
 }
 
-// newestTick is the newest tick for which something was started, or that was served.
+// newestTick returns the newest tick that was started or served.
 func newestTick(s lease.Status) int64 {
 	tick := max(s.Served, s.Tick)
 	for _, r := range s.Runs {
@@ -46,7 +46,7 @@ func newestTick(s lease.Status) int64 {
 	return tick
 }
 
-// missingText says which hosts are missing, and since when; "" for none.
+// missingText says which hosts are missing and since when; "" if none.
 func missingText(s lease.Status) string {
 	const named = 3
 	gone := missing(s)

@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Key is a status as JSON. Fields are only ever added.
+// Key is the JSON form of a status. Fields are only ever added.
 type Key struct {
 	Key       string     `json:"key"`
 	State     string     `json:"state"`
@@ -34,11 +34,11 @@ type Key struct {
 	StoreTime *time.Time `json:"store_time"`
 	Runs      []Run      `json:"runs"`
 	Pause     *Pause     `json:"pause"`
-	// Candidates are the hosts that came for ticks.
+	// Candidates are the hosts that have come for ticks.
 	Candidates []Candidate `json:"candidates"`
 }
 
-// Pause is a pause that goes on, as JSON.
+// Pause is the JSON form of a current pause.
 type Pause struct {
 	Since  *time.Time `json:"since"`
 	Until  *time.Time `json:"until"`
@@ -54,7 +54,7 @@ func pauseOf(s lease.Status) *Pause {
 	return &Pause{moment(s.Pause.Since), moment(s.Pause.Until), s.Pause.Left(s.Now).Milliseconds(), s.Pause.By, s.Pause.Reason}
 }
 
-// KeyOf is the status of a key as JSON.
+// KeyOf returns the JSON form of a status.
 func KeyOf(s lease.Status) Key {
 	v := Key{
 		Key: s.Key, State: state(s), Token: s.Token,
@@ -79,20 +79,20 @@ func KeyOf(s lease.Status) Key {
 	return v
 }
 
-// Run is a run as JSON. Fields are only ever added.
+// Run is the JSON form of a run. Fields are only ever added.
 type Run struct {
 	Token    int64      `json:"token"`
 	Tick     *time.Time `json:"tick"`
 	Start    *time.Time `json:"start"`
 	End      *time.Time `json:"end"`
-	Exit     *int       `json:"exit"` // null: it vanished
+	Exit     *int       `json:"exit"` // null: unknown
 	Vanished bool       `json:"vanished"`
 	Host     string     `json:"host"`
 	PID      int        `json:"pid"`
 	Holder   string     `json:"holder"`
 }
 
-// RunsOf is runs as JSON, in their order.
+// RunsOf returns the JSON form of runs, in the same order.
 func RunsOf(runs []lease.Run) []Run {
 	views := make([]Run, 0, len(runs))
 	for _, r := range runs {
@@ -108,7 +108,7 @@ func RunsOf(runs []lease.Run) []Run {
 	return views
 }
 
-// Candidate is a candidate as JSON. Fields are only ever added.
+// Candidate is the JSON form of a candidate. Fields are only ever added.
 type Candidate struct {
 	Host    string     `json:"host"`
 	First   *time.Time `json:"first"`
@@ -125,7 +125,7 @@ func candidatesOf(s lease.Status) []Candidate {
 	return views
 }
 
-// moment is a time of the store for JSON; nil: unknown.
+// moment converts a time of the store for JSON; nil if it is unknown.
 func moment(ms int64) *time.Time {
 	if !validTime(ms) {
 		return nil
@@ -134,14 +134,14 @@ func moment(ms int64) *time.Time {
 	return &t
 }
 
-// WriteJSON writes v for programs, and for people who look at it on a terminal:
-// what is not printable is escaped, too.
+// WriteJSON writes v as JSON. Unprintable characters are escaped, since it may be shown
+// on a terminal.
 func WriteJSON(b *bytes.Buffer, v any) {
 	var plain bytes.Buffer
 	e := json.NewEncoder(&plain)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	_ = e.Encode(v) // none of the types that are written here can fail
+	_ = e.Encode(v) // cannot fail for these types
 	for _, r := range plain.String() {
 		if r == '\n' || unicode.IsPrint(r) {
 			b.WriteRune(r)

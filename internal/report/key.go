@@ -12,11 +12,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// Unreadable is the state of a key of which the store has something that is not
-// leaderrun's.
+// Unreadable is the state of a key whose value in the store was not written by leaderrun.
 const Unreadable lease.HeldReason = "unreadable"
 
-// state is the state of a key in one word.
+// state returns the state of a key in one word.
 func state(s lease.Status) string {
 	switch {
 	case s.Why != "":
@@ -27,7 +26,7 @@ func state(s lease.Status) string {
 	return "free"
 }
 
-// listState is state, and whether the key is paused.
+// listState returns the state and whether the key is paused.
 func listState(s lease.Status) string {
 	switch {
 	case s.Pause == (lease.Pause{}):
@@ -38,7 +37,7 @@ func listState(s lease.Status) string {
 	return state(s) + ", paused"
 }
 
-// InWords is the state of a key in a clause.
+// InWords returns the state of a key as a clause.
 func InWords(s lease.Status) string {
 	switch {
 	case s.Why == lease.HeldLeader && s.HandOver:
@@ -59,7 +58,7 @@ func InWords(s lease.Status) string {
 	return "nobody leads"
 }
 
-// Paused describes a pause that goes on.
+// Paused describes a current pause.
 func Paused(s lease.Status) string {
 	text := fmt.Sprintf("paused until %s (%s left) by %s", Instant(s.Pause.Until), Span(s.Pause.Left(s.Now)), s.Pause.By)
 	if s.Pause.Reason != "" {
@@ -68,7 +67,7 @@ func Paused(s lease.Status) string {
 	return text
 }
 
-// WriteKey writes what is known of a key, for people.
+// WriteKey writes the status of a key as text.
 func WriteKey(b *bytes.Buffer, s lease.Status) {
 	const runs = 5
 	WriteTable(b, keyRows(s))
@@ -82,7 +81,7 @@ func WriteKey(b *bytes.Buffer, s lease.Status) {
 	}
 }
 
-// WriteKeys writes a line for each key, for people.
+// WriteKeys writes a table with a line for each key.
 func WriteKeys(b *bytes.Buffer, all []lease.Status) {
 	rows := [][]string{{"KEY", "STATE", "HOST", "PID", "TOKEN", "SINCE", "LEFT", "COMMAND", "LAST RUN"}}
 	for _, s := range all {
@@ -165,7 +164,7 @@ func listRow(s lease.Status) []string {
 	return row
 }
 
-// timeLeft is the time until a key that is taken becomes free by itself.
+// timeLeft returns the time until a taken key becomes free by itself.
 func timeLeft(s lease.Status) string {
 	if s.Why == lease.HeldForeign && s.Remaining <= 0 {
 		return "for ever"
@@ -173,7 +172,7 @@ func timeLeft(s lease.Status) string {
 	return Span(s.Remaining)
 }
 
-// commandOf is the command that the holder runs, as it says.
+// commandOf returns the holder's command, as the holder reported it.
 func commandOf(s lease.Status) string {
 	var meta struct {
 		Command string `json:"command"`
@@ -187,19 +186,19 @@ func commandOf(s lease.Status) string {
 func pid(h lease.Holder) int {
 	_, rest, _ := strings.Cut(string(h), "/")
 	text, _, _ := strings.Cut(rest, "/")
-	n, _ := strconv.Atoi(text) // an id in its form has one
+	n, _ := strconv.Atoi(text) // a valid id has one
 	return n
 }
 
-// Holder describes the holder of a lease, also of a released one.
+// Holder describes the holder of a lease, or the last holder of a released one.
 func Holder(s lease.Status) string {
-	id := s.Value[strings.LastIndexByte(s.Value, ':')+1:] // some stores write before it what it is
+	id := s.Value[strings.LastIndexByte(s.Value, ':')+1:] // some stores prefix it with a kind
 	holder := cmp.Or(s.Holder, lease.Holder(id))
 	if !holder.Valid() {
 		return fmt.Sprintf("%q", s.Value)
 	}
 	text := fmt.Sprintf("%s (pid %d", holder.Host(), pid(holder))
-	if s.Why != lease.HeldRevoked { // then it is no longer the holder's
+	if s.Why != lease.HeldRevoked { // a revoked lease is no longer the holder's
 		text += fmt.Sprintf(", token %d", s.Token)
 	}
 	if name := commandOf(s); name != "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// A holder can say anything about its command, and other tools that take a lease
-// say nothing about themselves.
+// A holder can report anything as its command, and a lease that another tool took has
+// no such report.
 func TestStatusOfAForeignValue(t *testing.T) {
 	const another = "db1/4711/0123456789abcdef0123456789abcdef"
 	meta := `{"command":"` + strings.Repeat("x", 4000) + `"}`

@@ -11,8 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/observe"
 )
 
-// keyMetrics are what status -o openmetrics shows of every key; ok is false where the
-// store does not know. The metrics of a key's runs have other names.
+// keyMetrics are the metrics of status -o openmetrics for each key; ok is false if the
+// store does not know the value. The metrics that runs export have other names.
 var keyMetrics = []struct {
 	name, help string
 	value      func(s lease.Status) (v float64, ok bool)
@@ -63,8 +63,8 @@ var keyMetrics = []struct {
 	}},
 }
 
-// unserved is when the first tick after the newest served one was due, or is: a run for it
-// may have failed, else it is a period later.
+// unserved returns when the first tick after the newest served one was or will be due:
+// that of a failed run, if there is one, else one period later.
 func unserved(s lease.Status) int64 {
 	due := int64(math.MaxInt64)
 	for _, r := range s.Runs {
@@ -89,7 +89,7 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// WriteMetrics writes what is known of all keys, for a collector.
+// WriteMetrics writes the metrics of all keys.
 func WriteMetrics(b *bytes.Buffer, all []lease.Status) {
 	for _, m := range keyMetrics {
 		var samples bytes.Buffer
@@ -111,8 +111,7 @@ func WriteMetrics(b *bytes.Buffer, all []lease.Status) {
 	b.WriteString("# EOF\n")
 }
 
-// writeCandidates writes when each host last came, but for names that may never come
-// again, for a collector.
+// writeCandidates writes when each host last came, except hosts that may never return.
 func writeCandidates(b *bytes.Buffer, all []lease.Status) {
 	var samples bytes.Buffer
 	for _, s := range all {
@@ -129,13 +128,13 @@ func writeFamily(b *bytes.Buffer, name, help string, samples []byte) {
 	fmt.Fprintf(b, "# HELP leaderrun_key_%s %s\n# TYPE leaderrun_key_%s gauge\n%s", name, help, name, samples)
 }
 
-// keyLabels are those of the metrics of runs. A key needs no escapes.
+// keyLabels are the labels that the metrics of runs have, too. A key needs no escapes.
 func keyLabels(key string) string {
 	class, _, _ := strings.Cut(key, ":")
 	return fmt.Sprintf(`key_class="%s",key="%s"`, class, key)
 }
 
-// label is a text of anybody's between quotes.
+// label quotes any text as a label value.
 func label(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(observe.Printable(text))
 }

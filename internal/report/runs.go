@@ -7,7 +7,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// WriteRuns writes runs for people, in their order.
+// WriteRuns writes a table of runs, in the same order.
 func WriteRuns(b *bytes.Buffer, runs []lease.Run) { WriteTable(b, runRows(runs)) }
 
 func runRows(runs []lease.Run) [][]string {

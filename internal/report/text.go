@@ -1,10 +1,10 @@
-// Package report words the answers of verbs that only look: what a store knows of its
-// keys, and what durations lead to. It writes sentences and tables for people, JSON and
-// metrics for programs. It is pure: it looks at a [lease.Status] or at settings alone,
-// and its instants are the store's.
+// Package report formats the answers of the verbs that only read: what a store knows
+// about its keys, and which times follow from the settings. It writes text and tables for
+// people, JSON and metrics for programs. It is pure: its input is a [lease.Status] or
+// settings, and all times are the store's.
 //
-// A store may hold anything: whatever comes from there is printable in tables and in JSON.
-// What a verb has done is said by the verb.
+// It guarantees that everything it writes is printable, whatever the store contains.
+// It does not report what a verb has changed: the verb does.
 package report
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// WriteTable writes rows in columns. A cell may come from the store, so it may hold
-// anything.
+// WriteTable writes rows in columns. Cells may come from the store, so they are made
+// printable.
 func WriteTable(b *bytes.Buffer, rows [][]string) {
 	w := tabwriter.NewWriter(b, 0, 8, 3, ' ', 0)
 	for _, row := range rows {
@@ -31,16 +31,16 @@ func WriteTable(b *bytes.Buffer, rows [][]string) {
 	_ = w.Flush() // into memory
 }
 
-// Nothing is a cell without a value.
+// Nothing is shown in a cell without a value.
 const Nothing = "-"
 
-// validTime reports whether a time of the store can be one: it may hold anything.
+// validTime reports whether a time from the store is plausible.
 func validTime(ms int64) bool {
 	const year9999 = 253402300799999
 	return ms > 0 && ms <= year9999
 }
 
-// Instant writes a time of the store in the local time zone.
+// Instant formats a time of the store in the local time zone.
 func Instant(ms int64) string {
 	if !validTime(ms) {
 		return Nothing
@@ -48,7 +48,7 @@ func Instant(ms int64) string {
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05 MST")
 }
 
-// between is the time from one instant of the store to another.
+// between returns the time from one instant of the store to another.
 func between(from, to int64) time.Duration {
 	if !validTime(from) || !validTime(to) || to < from {
 		return 0
@@ -56,7 +56,7 @@ func between(from, to int64) time.Duration {
 	return time.UnixMilli(to).Sub(time.UnixMilli(from))
 }
 
-// Span writes a duration, rounded for people.
+// Span formats a duration, rounded for people.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

@@ -9,22 +9,22 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// Timeline is what the durations of a run lead to.
+// Timeline lists the times that follow from the durations of a run.
 type Timeline []Entry
 
-// Entry is a duration, its name in JSON and in the table, and what it means.
+// Entry is a duration with its name, in JSON and in the table, and its meaning.
 type Entry struct {
 	At         time.Duration
 	Name, What string
 	Meaning    string
 }
 
-// Points is how many entries, the first ones, are points in time after the last renewal
-// that was answered. The others are durations.
+// Points is the number of entries, at the start, that are points in time after the last
+// answered renewal. The other entries are durations.
 const Points = 5
 
-// TimelineOf lists what happens if no renewal is answered after the one sent at 0, and
-// the durations that follow from it.
+// TimelineOf lists what happens when if no renewal is answered after the one sent at 0,
+// and the durations that follow.
 func TimelineOf(c settings.Config) Timeline {
 	t := elect.NewTiming(c.TTL, c.Renew, c.KillAfter)
 	return Timeline{
@@ -41,7 +41,7 @@ func TimelineOf(c settings.Config) Timeline {
 	}
 }
 
-// Write writes it for people.
+// Write writes it as a table.
 func (t Timeline) Write(b *bytes.Buffer) {
 	b.WriteString("after the last renewal that was answered\n")
 	WriteTable(b, t[:Points].rows())
@@ -57,7 +57,7 @@ func (t Timeline) rows() [][]string {
 	return rows
 }
 
-// Milliseconds is what a program reads of it.
+// Milliseconds returns it for JSON.
 func (t Timeline) Milliseconds() map[string]int64 {
 	ms := make(map[string]int64, len(t))
 	for _, e := range t {

@@ -9,20 +9,20 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// Diagnosis is what why says of a key, also as JSON. Fields are only ever added.
+// Diagnosis is the answer of why, also as JSON. Fields are only ever added.
 type Diagnosis struct {
 	Key    string `json:"key"`
 	Well   bool   `json:"well"`
 	Reason string `json:"reason"` // one word for programs
 	Text   string `json:"text"`
 	Next   string `json:"next"` // a command
-	// On is the host to type it on; "": any.
+	// On is the host to run it on; "" for any.
 	On string `json:"on"`
-	// Missing are hosts that used to come for ticks.
+	// Missing are hosts that used to come for ticks and do not any more.
 	Missing []string `json:"missing"`
 }
 
-// Command is the next command, and the host to type it on.
+// Command returns the next command and the host to run it on.
 func (d Diagnosis) Command() string {
 	if d.On == "" {
 		return d.Next
@@ -32,11 +32,11 @@ func (d Diagnosis) Command() string {
 
 const seeDoctor = "leaderrun doctor"
 
-// unreported is why a run may not have said how it ended.
+// unreported says why a run may not have reported how it ended.
 const unreported = "its host or leaderrun died, or the store was out of its reach"
 
-// Diagnose says what happened last under a key, or why nobody leads, from what the
-// store knows alone.
+// Diagnose says what happened last under a key, or why nobody leads. It knows only what
+// the store knows.
 func Diagnose(s lease.Status) Diagnosis {
 	d := diagnoseHeld(s)
 	if s.Why == "" {
@@ -58,7 +58,7 @@ func Diagnose(s lease.Status) Diagnosis {
 			d.Next, d.On = seeDoctor, d.Missing[0]
 		}
 	}
-	if d.Next != seeDoctor { // which looks at a host, not at a key
+	if d.Next != seeDoctor { // doctor is about a host, not about a key
 		d.Next += " --key " + s.Key
 	}
 	return d
@@ -92,8 +92,8 @@ func diagnoseHeld(s lease.Status) Diagnosis {
 	return d
 }
 
-// longestRun is how long the last runs that ended by themselves took at most; 0
-// where fewer than three did.
+// longestRun returns the duration of the longest recent run that ended by itself; 0 if
+// there are fewer than three.
 func longestRun(runs []lease.Run) (longest time.Duration) {
 	n := 0
 	for _, r := range runs {
@@ -133,8 +133,9 @@ func diagnoseFree(s lease.Status) Diagnosis {
 	return d
 }
 
-// longestBreak is for how long at most nobody led between the last runs of a service, which
-// is led for longer than not; 0 where it is none, or fewer than three breaks are known.
+// longestBreak returns the longest time without a leader between the recent runs of a
+// service, which is a key that is led most of the time; 0 if the key is not a service or
+// fewer than three breaks are known.
 func longestBreak(runs []lease.Run) (longest time.Duration) {
 	var led, free time.Duration
 	n := 0
@@ -151,7 +152,7 @@ func longestBreak(runs []lease.Run) (longest time.Duration) {
 	return max(longest, time.Millisecond)
 }
 
-// cameLast says when anybody came last for a key that is overdue; "" where that is not known.
+// cameLast says when any host last came for an overdue key; "" if that is unknown.
 func cameLast(s lease.Status) string {
 	if len(s.Candidates) == 0 {
 		return ""
@@ -163,12 +164,12 @@ func cameLast(s lease.Status) string {
 	return fmt.Sprintf("%s came at %s and ran nothing; ", last.Host, Instant(last.Last))
 }
 
-// lateness is by how much hosts may come late for their tick: a quarter of the period,
-// 15 minutes at most.
+// lateness is how late hosts may come for their tick: a quarter of the period, at most
+// 15 minutes.
 func lateness(period time.Duration) time.Duration { return min(period/4, 15*time.Minute) }
 
-// overdue is how long ago the next tick was due; 0 where it is not, within what
-// hosts may come late.
+// overdue returns how long ago the next tick was due; 0 if it is not overdue by more than
+// hosts may be late.
 func overdue(s lease.Status) time.Duration {
 	if s.Period == 0 {
 		return 0
@@ -180,8 +181,8 @@ func overdue(s lease.Status) time.Duration {
 	return late
 }
 
-// lastRun says how the newest run ended, with those before it that ended alike
-// for the same tick.
+// lastRun says how the newest run ended, and how often in a row runs for the same tick
+// ended like that.
 func lastRun(s lease.Status) Diagnosis {
 	r := s.Runs[0]
 	ended := max(r.Start, r.End)
@@ -197,7 +198,7 @@ func lastRun(s lease.Status) Diagnosis {
 		return d
 	}
 	times := 1
-	for ; times < min(s.Starts, len(s.Runs)); times++ { // the store counts what was started for one tick
+	for ; times < min(s.Starts, len(s.Runs)); times++ { // the store counts the starts for one tick
 		if before := s.Runs[times]; before.Vanished || before.Exit != r.Exit {
 			break
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Every sentence of why, and the command that it proposes.
+// Every sentence of why, and the command it proposes.
 func TestDiagnosis(t *testing.T) {
 	const db1, db2 = "db1/4711/0123456789abcdef0123456789abcdef", "db2/99/fedcba9876543210fedcba9876543210"
 	t.Setenv("TZ", "UTC")
@@ -43,7 +43,7 @@ func TestDiagnosis(t *testing.T) {
 	friday.Period = 3 * day
 	busy := held(2*day, nights...)
 	busy.Period, busy.Candidates = day, []lease.Candidate{came("db2", 0), came("db1", -2*day), came("db3", -2*day)}
-	// A service that was deployed every ten days, and nobody has led since.
+	// A service that was deployed every ten days and has no leader since.
 	service := []lease.Run{run(-10*day, 10*day-time.Hour, 0), run(-20*day, 10*day-minute, 143), run(-30*day, 10*day-2*minute, 143), run(-40*day, 10*day-minute, 143)}
 	jobs := []lease.Run{run(-time.Hour, minute, 0), run(-2*time.Hour, minute, 0), run(-3*time.Hour, minute, 0), run(-4*time.Hour, minute, 0)}
 	for _, row := range []struct {
@@ -94,7 +94,7 @@ func TestDiagnosis(t *testing.T) {
 		{lease.Status{Now: at(-55 * minute), Runs: service}, true, "succeeded | ran on db2 and succeeded at 2026-11-21 02:00:00 UTC (5m ago), it took 9d23h | leaderrun history"},
 		{lease.Status{Now: three, Runs: service[:3]}, true, "succeeded | ran on db2 and succeeded at 2026-11-21 02:00:00 UTC (1h ago), it took 9d23h | leaderrun history"},
 		{lease.Status{Now: at(5 * day), Runs: jobs}, true, "succeeded | ran on db2 and succeeded at 2026-11-21 02:01:00 UTC (5d ago), it took 1m | leaderrun history"},
-		// Hosts that used to come. One is late, busy, or a pod that is not expected again.
+		// Hosts that used to come. Not missing: one that may only be late, one that is busy, a pod.
 		{friday, true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-24 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h) | on db3: leaderrun doctor"},
 		{night(2*time.Hour, came("db2", 0), came("db3", -3*day), pod), true,
 			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-18 03:00:00 UTC (3d2h) | on db3: leaderrun doctor"},

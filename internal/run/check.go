@@ -11,7 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// CheckEligible finds out before anything runs whether the program of --eligible can.
+// CheckEligible checks, before anything runs, that the program of --eligible can be run.
 func CheckEligible(c *settings.Config) error {
 	if len(c.Eligible) == 0 {
 		return nil
@@ -25,15 +25,15 @@ func CheckEligible(c *settings.Config) error {
 	return nil
 }
 
-// Eligible runs the check of this host once.
+// Eligible runs the program of --eligible once.
 func Eligible(ctx context.Context, c settings.Config) error {
 	r := runner.New("", nil)
 	defer r.Close()
 	return newCheck(c, r)(ctx, hookLimit)
 }
 
-// newCheck makes the check of this host that --eligible names; nil: there is none. Its
-// program is run as a hook is.
+// newCheck returns the check that --eligible names, or nil. Its program is run like a
+// hook.
 func newCheck(c settings.Config, r *runner.Runner) func(context.Context, time.Duration) error {
 	if len(c.Eligible) == 0 {
 		return nil

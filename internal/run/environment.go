@@ -9,10 +9,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// environment is that of the command or of a hook: without leaderrun's own variables,
-// since a setting may hold the store's password, and with those of the lease.
-// leaseFile is empty where there is none. The socket of the service manager is taken
-// out: leaderrun itself notifies it.
+// environment returns the environment of the command or of a hook. leaderrun's own
+// variables are removed, since a setting may contain the store's password; those of the
+// lease are added. leaseFile may be empty. The socket of the service manager is removed:
+// leaderrun itself notifies it.
 func environment(environ []string, key string, l lease.Lease, leaseFile string) []string {
 	var env []string
 	for _, v := range environ {

@@ -8,8 +8,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// What is leaderrun's own is taken out of the command's environment, known or not:
-// a setting may hold the store's password.
+// All LEADERRUN_ variables, known or not, are removed from the command's environment:
+// a setting may contain the store's password.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LEADERRUN_HOLDER", "")
 	if err := os.Unsetenv("LEADERRUN_HOLDER"); err != nil {
@@ -36,8 +36,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Inside a leaderrun inside a leaderrun a command knows all their keys: none of them may
-// be asked for again.
+// Inside nested leaderruns a command knows all their keys: none of them may be asked for
+// again.
 func TestEnvironmentInsideOthers(t *testing.T) {
 	t.Setenv("LEADERRUN_HOLDER", "h/1/x")
 	t.Setenv("LEADERRUN_KEY", "outer")

@@ -16,8 +16,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// hookLimit is how long a hook may run, and how long all of them that are left when
-// the run is over: a service manager waits for leaderrun then.
+// hookLimit bounds one hook, and at the end of the run all remaining hooks together: a
+// service manager waits for leaderrun then.
 const hookLimit = 10 * time.Second
 
 // hooks runs the programs of --on-acquire, --on-lost, --on-end and --on-skip.
@@ -27,10 +27,10 @@ type hooks struct {
 	log      *slog.Logger
 	runner   *runner.Runner
 	programs map[string]program // by event
-	cut      chan struct{}      // closed to kill the one that runs, and to run no other
+	cut      chan struct{}      // closed to kill the running one and to start no other
 }
 
-// Status is the exit status that a result has.
+// Status chooses the exit status of a result.
 type Status func(campaign.Result, settings.Config) int
 
 type program struct {
@@ -38,7 +38,8 @@ type program struct {
 	argv []string
 }
 
-// newHooks finds the programs; nil: there are none. A missing one is only a warning.
+// newHooks looks up the programs, and returns nil if no hook is set. A missing program is
+// only a warning.
 func newHooks(c settings.Config, log *slog.Logger, r *runner.Runner, status Status) *hooks {
 	h := &hooks{key: c.Key, log: log, runner: r, programs: map[string]program{}, cut: make(chan struct{})}
 	h.find(observe.HookAcquire, c.OnAcquire)
@@ -65,7 +66,7 @@ func (h *hooks) find(event string, argv []string) {
 	h.programs[event] = program{path, argv}
 }
 
-// call runs the program of an event. How it ends changes nothing.
+// call runs the program of an event. Its exit status is only logged.
 func (h *hooks) call(hook observe.Hook) {
 	p, ok := h.programs[hook.Event]
 	if !ok {
@@ -90,8 +91,8 @@ func (h *hooks) call(hook observe.Hook) {
 	}
 }
 
-// finish waits for the hooks that are still to run, for hookLimit in all. One more
-// order to stop cuts that short.
+// finish waits for the remaining hooks, for hookLimit in all. A further order to stop
+// kills them.
 func (h *hooks) finish(signals <-chan campaign.Received) {
 	limit := time.NewTimer(hookLimit)
 	defer limit.Stop()

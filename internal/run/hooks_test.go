@@ -11,13 +11,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/observe"
 )
 
-// However many hooks are left when the run is over, all of them together have the
-// time of one.
+// All hooks that remain at the end of the run together get the time of one.
 func TestHooksAreBoundedInAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hooks{log: slog.New(slog.DiscardHandler), cut: make(chan struct{}), programs: map[string]program{observe.HookSkip: {}}}
 		ran := 0
-		h.Hooks = observe.NewHooks(func(observe.Hook) { // as call, with a program that hangs
+		h.Hooks = observe.NewHooks(func(observe.Hook) { // like call, with a program that hangs
 			select {
 			case <-h.cut:
 				return

@@ -11,18 +11,18 @@ import (
 	"github.com/leaderrun/leaderrun/internal/observe"
 )
 
-// leaseFile is the observer that keeps the file of LEADERRUN_LEASE_FILE. A run goes
-// on without it.
+// leaseFile is the observer that maintains the file LEADERRUN_LEASE_FILE. If the file
+// cannot be written, the run goes on without it.
 type leaseFile struct {
 	log    *slog.Logger
 	dirs   []string
-	file   *leasefile.File // of the last lease; nil: there is none
-	warned bool            // that it cannot be kept up
+	file   *leasefile.File // of the last lease, or nil
+	warned bool            // that the file cannot be updated
 }
 
-// Observe is called before the actions. So the file exists before the command starts,
-// and says that the lease is over before the command is signalled for it; nobody
-// waits for the disk.
+// Observe is called before the actions: the file exists before the command starts, and
+// says that the lease is over before the command gets its signal. Nothing waits for the
+// disk.
 func (l *leaseFile) Observe(t campaign.Transition) {
 	switch {
 	case !t.From.Tree && t.To.Tree:
@@ -47,9 +47,9 @@ func (l *leaseFile) create(s elect.State) {
 	}
 }
 
-// leadsUntil is the stop-by that the file shows. After an order to stop the command
-// still leads until its tree is gone. After a lost or expired lease it does not,
-// however much grace is left.
+// leadsUntil is the stop-by to write to the file. After an order to stop, the command
+// still leads until its tree is gone. After a lost or expired lease it does not, even
+// if grace is left.
 func leadsUntil(s elect.State) time.Duration {
 	if s.Outcome == elect.Lost || s.Outcome == elect.Expired {
 		return 0
@@ -57,7 +57,7 @@ func leadsUntil(s elect.State) time.Duration {
 	return s.StopBy
 }
 
-// path is what the command is given; "" where there is no file.
+// path is the value for the command's environment; "" if there is no file.
 func (l *leaseFile) path() string {
 	if l.file == nil {
 		return ""

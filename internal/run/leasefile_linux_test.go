@@ -15,7 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/observe"
 )
 
-// A lease file that cannot be written any more is spoken of once.
+// A lease file that cannot be updated is reported once.
 func TestLeaseFileCannotBeKeptUp(t *testing.T) {
 	var said bytes.Buffer
 	l := &leaseFile{log: observe.NewLogger(&said, slog.LevelWarn, observe.Form{}), dirs: []string{t.TempDir()}}
@@ -23,7 +23,7 @@ func TestLeaseFileCannotBeKeptUp(t *testing.T) {
 	l.Observe(campaign.Transition{To: leading(0)})
 	renew := func(n int) {
 		l.Observe(campaign.Transition{From: leading(time.Duration(n)), To: leading(time.Duration(n + 1))})
-		time.Sleep(time.Millisecond) // a write is made beside
+		time.Sleep(time.Millisecond) // writes happen in the background
 	}
 	for n := range 5 {
 		renew(n)

@@ -9,14 +9,13 @@ import (
 	"syscall"
 )
 
-// Lookup finds the file to execute as execvp(3) does: a name with a slash is
-// taken as it is; any other is looked for in PATH, whose empty elements mean the
-// working directory, and one that cannot be executed is passed over but
-// remembered. The error matches fs.ErrNotExist, or else says why the file cannot
-// be executed.
+// Lookup finds the file to execute as execvp(3) does: a name with a slash is used
+// unchanged; any other is searched in PATH, where an empty element means the working
+// directory. A file that cannot be executed is skipped, but if no other is found its
+// error is returned. Otherwise the error matches fs.ErrNotExist.
 //
-// os/exec's LookPath will not do: it refuses the working directory and forgets
-// a file that is there without being executable.
+// os/exec's LookPath does not do this: it refuses the working directory and does not
+// report a file that is not executable.
 func Lookup(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, executable(name)

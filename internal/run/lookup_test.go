@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A command is found as execvp(3) finds it, and what is wrong with one is said.
+// A command is found as execvp(3) finds it, or the error says why not.
 func TestLookup(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

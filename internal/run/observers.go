@@ -18,8 +18,7 @@ func (all observers) Observe(t campaign.Transition) {
 	}
 }
 
-// newObservers builds the run's observers; finish flushes them, or gives them up
-// after a while.
+// newObservers builds the run's observers. finish flushes them, within a time limit.
 func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *runner.Runner, signals <-chan campaign.Received, status Status) (all observers, finish func()) {
 	all = observers{observe.NewRun(log), line}
 	var last []func() // closed in this order: quick ones first

@@ -15,8 +15,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 )
 
-// leaderrun keeps neither end of the command's pipes: who reads its output sees its end.
-// A run that rejoins keeps them for the next command.
+// leaderrun keeps no end of the command's pipes open, so a reader of its output sees EOF.
+// A run with --rejoin keeps them for the next command.
 func TestOutputIsTheCommands(t *testing.T) {
 	for _, rejoin := range []bool{false, true} {
 		r := newTrial(t, `exec >&- 2>&-; echo closed >$DIR/closed; exec sleep 60`)
@@ -52,7 +52,7 @@ func TestOutputIsTheCommands(t *testing.T) {
 	}
 }
 
-// Each hook is run with what it has to know, when its event comes.
+// Each hook runs at its event, with the right environment.
 func TestHooks(t *testing.T) {
 	hook := func(name string) []string {
 		return []string{"sh", "-c", `env | grep ^LEADERRUN_ | grep -v TOKEN | sort >$DIR/` + name + `; exit 1`}
@@ -78,7 +78,7 @@ func TestHooks(t *testing.T) {
 	}
 
 	leader := newTrial(t, "echo leads >$DIR/leads; exec sleep 60")
-	leader.OnSkip = hook("skip") // it does not skip
+	leader.OnSkip = hook("skip") // not called: it does not skip
 	leader.start()
 	leader.await("leads", "leads")
 	skips := newTrial(t, "")
@@ -92,8 +92,8 @@ func TestHooks(t *testing.T) {
 	leader.end()
 }
 
-// A hook that does well is not spoken of.
-func TestHooksThatAreWell(t *testing.T) {
+// A hook that succeeds is not logged.
+func TestSuccessfulHooksAreSilent(t *testing.T) {
 	r := newTrial(t, "exit 0")
 	r.OnAcquire = []string{"sh", "-c", "echo ran >$DIR/ran"}
 	if r.want(r.run(), elect.Exited, 0, -1); r.stderr != "" || r.file("ran") != "ran\n" {
@@ -101,7 +101,7 @@ func TestHooksThatAreWell(t *testing.T) {
 	}
 }
 
-// One more order to stop ends a hook for which a run waits.
+// A further order to stop kills a hook that the run waits for.
 func TestOrderCutsHooks(t *testing.T) {
 	r := newTrial(t, "exit 0")
 	r.OnAcquire, r.OnEnd = []string{"sh", "-c", "echo waits >$DIR/hook; sleep 60"}, []string{"true"}
@@ -137,7 +137,7 @@ func TestOrderCutsHooks(t *testing.T) {
 	}
 }
 
-// Metrics are written and served, each if it is asked for.
+// Metrics are written and served, each if asked for.
 func TestMetrics(t *testing.T) {
 	file := newTrial(t, "exit 0")
 	file.MetricsTextfile = file.dir
@@ -178,7 +178,7 @@ func TestMetrics(t *testing.T) {
 	served.end()
 }
 
-// The service manager hears of a run, if there is one.
+// A service manager, if there is one, is notified of a run.
 func TestServiceManager(t *testing.T) {
 	r := newTrial(t, "exit 0")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(r.dir, "notify"), Net: "unixgram"})
@@ -195,8 +195,8 @@ func TestServiceManager(t *testing.T) {
 	}
 }
 
-// Where a terminal shows it, a standby says for whom it waits.
-func TestStandbyIsSeen(t *testing.T) {
+// On a terminal a standby shows whom it waits for.
+func TestStandbyLine(t *testing.T) {
 	leader := newTrial(t, "echo leads >$DIR/leads; exec sleep 60")
 	leader.start()
 	leader.await("leads", "leads")

@@ -15,9 +15,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// outcome is the content of the outcome file. What does not apply is null: token,
-// holder and held_ms without a lease; child_exit and child_signal without an end of
-// the command; otherwise one of these two. A void run has them as well.
+// outcome is the content of the outcome file. Fields that do not apply are null: token,
+// holder and held_ms without a lease; child_exit and child_signal unless the command
+// ended. Of these two, one is always null. A void run has them, too.
 type outcome struct {
 	Outcome     string  `json:"outcome"`
 	ChildExit   *int    `json:"child_exit"`
@@ -31,7 +31,7 @@ type outcome struct {
 func outcomeOf(c settings.Config, r campaign.Result) outcome {
 	o := outcome{Outcome: string(r.Outcome), Key: c.Key}
 	switch {
-	case !r.Ran || r.Outcome == elect.GuardDied: // none, or it is unknown how it ended
+	case !r.Ran || r.Outcome == elect.GuardDied: // no command, or its end is unknown
 	case r.Exit.Signal != 0:
 		o.ChildSignal = &r.Exit.Signal
 	default:
@@ -44,9 +44,9 @@ func outcomeOf(c settings.Config, r campaign.Result) outcome {
 	return o
 }
 
-// CheckOutcomeFile checks before anything runs whether the file can be written at the
-// end. Only a regular file is accepted: anything else, such as /dev/null, would be
-// replaced by one.
+// CheckOutcomeFile checks, before anything runs, that the file can be written at the end.
+// Only a regular file is accepted: anything else, such as /dev/null, would be replaced
+// by one.
 func CheckOutcomeFile(c *settings.Config) error {
 	file := c.OutcomeFile
 	if file == "" {
@@ -72,7 +72,7 @@ func CheckOutcomeFile(c *settings.Config) error {
 }
 
 // WriteOutcomeFile replaces the file atomically: a reader sees this outcome or the
-// one before.
+// previous one.
 func WriteOutcomeFile(c settings.Config, r campaign.Result) error {
 	if c.OutcomeFile == "" {
 		return nil
@@ -81,7 +81,7 @@ func WriteOutcomeFile(c settings.Config, r campaign.Result) error {
 	if err != nil {
 		return err
 	}
-	const readable = 0o644 // monitoring runs as somebody else; there are no secrets in it
+	const readable = 0o644 // monitoring runs as another user; the file has no secrets
 	return renameio.WriteFile(c.OutcomeFile, append(text, '\n'), readable,
 		renameio.WithStaticPermissions(readable), renameio.WithTempDir(filepath.Dir(c.OutcomeFile)))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// The outcome file needs a directory to which its user may write, and no more.
+// The outcome file needs only a directory that its user may write to.
 func TestOutcomeFileWithoutRights(t *testing.T) {
 	t.Chdir(t.TempDir())
 	want := map[string]bool{"writable": true, "unreadable": true, "read-only": false, "unsearchable": false}

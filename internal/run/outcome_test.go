@@ -90,7 +90,7 @@ func onlyFile(t *testing.T, file string) {
 	}
 }
 
-// A file that cannot be replaced any more at the end leaves nothing behind.
+// A failed replacement at the end leaves no temporary file.
 func TestOutcomeFileFails(t *testing.T) {
 	c := settings.Config{Key: "k"}
 	c.OutcomeFile = filepath.Join(t.TempDir(), "outcome")
@@ -130,8 +130,8 @@ func TestCheckOutcomeFile(t *testing.T) {
 	}
 }
 
-// fifo is a file that must not be replaced. A device would be lost to the whole
-// machine by a test that fails as root.
+// fifo returns a file that must not be replaced. A test that failed as root would
+// destroy a real device.
 func fifo(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "fifo")

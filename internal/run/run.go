@@ -1,10 +1,10 @@
-// Package run puts one run together: store, guard, signals, observers, hooks and the
-// lease file, and has package campaign run it. It promises that the observers are
-// finished before Run returns, and that one that hangs costs seconds and does not
-// change the result.
+// Package run builds one run from its settings (store, guard, signals, observers, hooks
+// and the lease file) and lets package campaign run it. It guarantees that the observers
+// are finished before Run returns, and that an observer that hangs delays the end by
+// seconds at most and does not change the result.
 //
-// It does not find the settings (package settings), nor word the result or choose the
-// exit status (package cmd). Only cmd may import it.
+// It does not read the settings (package settings), and it does not word the result or
+// choose the exit status (package cmd). Only cmd may import it.
 package run
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// Run runs the command while leader. An error means that the store's address cannot
+// Run runs the command while leader. It returns an error if the store's address cannot
 // be used.
 func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status) (campaign.Result, error) {
 	leases, err := open(c, log, false)
@@ -33,7 +33,7 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status)
 	defer func() { _ = leases.Close() }()
 	commands := runner.New(c.Path, c.Command)
 	defer commands.Close()
-	if c.Wait > 0 { // a candidate that does not stand by is likely to be skipped
+	if c.Wait > 0 { // a candidate that does not wait is likely to be skipped, and needs no guard
 		commands.Prepare() // first: the guard gets ready while the store is asked
 	}
 	signals := listen(runner.HasTerminal(), commands.Holds)
@@ -75,8 +75,8 @@ func electSettings(c settings.Config) elect.Settings {
 	}
 }
 
-// TickAt says which tick a run has that is first answered at that time of the store;
-// nil: that time itself.
+// TickAt returns the function from the store's time at a run's first answer to the run's
+// tick; nil if that time is the tick.
 func TickAt(c settings.Config) func(now int64) lease.Tick {
 	named := lease.Tick{At: c.Tick, Period: c.OncePer}
 	switch {
@@ -91,13 +91,13 @@ func TickAt(c settings.Config) func(now int64) lease.Tick {
 	return func(int64) lease.Tick { return named }
 }
 
-// NewHolder makes the id of a candidacy on this host.
+// NewHolder returns a new holder id for this host.
 func NewHolder() lease.Holder {
 	host, _ := os.Hostname() // the random part of the id tells hosts without a name apart
 	return lease.NewHolder(host, os.Getpid())
 }
 
-// meta is what the store shows of the command: not its arguments, which may hold
+// meta describes the command in the store, without its arguments, which may contain
 // secrets.
 func meta(c settings.Config) string {
 	text, err := json.Marshal(map[string]string{"command": c.Command[0]})
@@ -108,7 +108,7 @@ func meta(c settings.Config) string {
 	return string(text)
 }
 
-// process is the command as a campaign sees it.
+// process implements campaign.Process with a runner.
 type process struct {
 	*runner.Runner
 	config  settings.Config
@@ -122,7 +122,7 @@ func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func
 	p.Runner.Start(startBy, killBy, env, func(r runner.Report) { p.report(r, report) })
 }
 
-// report hands on what became of the command.
+// report translates the runner's reports into events.
 func (p process) report(r runner.Report, to func(elect.Event)) {
 	switch r.Kind {
 	case runner.Started:

@@ -21,7 +21,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// The command's end is the run's, whichever it is.
+// A run ends as its command ended.
 func TestRunEnds(t *testing.T) {
 	for _, tt := range []struct {
 		script       string
@@ -37,7 +37,7 @@ func TestRunEnds(t *testing.T) {
 	r.want(r.run(), elect.NotStarted, -1, -1)
 }
 
-// What the command leaves behind is stopped.
+// Descendants that outlive the command are stopped.
 func TestRunStopsLeftovers(t *testing.T) {
 	r := newTrial(t, "sleep 60 & exit 3")
 	r.want(r.run(), elect.LeftBehind, 3, -1)
@@ -46,7 +46,7 @@ func TestRunStopsLeftovers(t *testing.T) {
 	}
 }
 
-// A process that SIGKILL does not end is spoken of.
+// A process that SIGKILL does not end is reported.
 func TestUnkillable(t *testing.T) {
 	var said strings.Builder
 	p := process{file: &leaseFile{log: observe.NewLogger(&said, slog.LevelWarn, observe.Form{})}}
@@ -56,7 +56,7 @@ func TestUnkillable(t *testing.T) {
 	}
 }
 
-// A verb makes no store, and a run says what is wrong with its address.
+// A verb creates no store, and a run reports what is wrong with the address.
 func TestStoreOfARun(t *testing.T) {
 	c := settings.Default()
 	c.Store = "file:" + filepath.Join(t.TempDir(), "store")
@@ -69,7 +69,7 @@ func TestStoreOfARun(t *testing.T) {
 	}
 }
 
-// Signals reach the command, and an order stops it.
+// Signals reach the command, and an order to stop stops it.
 func TestSignals(t *testing.T) {
 	const script = `trap 'echo USR1 >>$DIR/got' USR1; trap 'echo HUP >>$DIR/got' HUP; trap 'echo QUIT >>$DIR/got' QUIT; trap 'echo TERM >>$DIR/got; exit 5' TERM
 echo ready >>$DIR/got; while :; do sleep 0.01; done`
@@ -127,7 +127,7 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-// A candidate that stands by has a guard ready, another one has none yet.
+// A candidate with --wait has a guard ready; one without has none yet.
 func TestGuardIsReady(t *testing.T) {
 	for _, wait := range []time.Duration{0, elect.Forever} {
 		r := newTrial(t, "exit 0")
@@ -144,7 +144,7 @@ func TestGuardIsReady(t *testing.T) {
 	}
 }
 
-// A run leaves no connection behind.
+// A run closes its connections.
 func TestRunClosesTheStore(t *testing.T) {
 	server := miniredis.RunT(t)
 	c := newTrial(t, "").Config
@@ -175,7 +175,7 @@ func TestRunClosesTheStore(t *testing.T) {
 	}
 }
 
-// The tick of a run: by name, by a schedule, by both, or the store's time.
+// The tick of a run: from --tick, from a schedule, from both, or the store's time.
 func TestTickAt(t *testing.T) {
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC).UnixMilli()
 	daily, err := schedule.Parse("CRON_TZ=UTC 0 12 * * *")
@@ -200,7 +200,7 @@ func TestTickAt(t *testing.T) {
 	}
 }
 
-// The store shows the command's name, unless it is too long for that.
+// The store shows the command's name, unless it is too long.
 func TestMeta(t *testing.T) {
 	const around = len(`{"command":""}`)
 	for n, want := range map[int]int{10: 10 + around, 4096 - around: 4096, 4096 - around + 1: len("{}")} {

@@ -9,13 +9,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/sender"
 )
 
-// meanings says what each signal that reaches leaderrun means. A terminal sends its signals
-// to the whole foreground process group, of which the command is then a part; the same
-// signal from a process was sent to leaderrun. They are caught one after the other, beside
-// the first request: those that people send to end a program come first, since one that is
-// not caught yet leaves a grant to expire. ABRT and those of faults, if a process sends
-// them, would end leaderrun with a stack and status 2, which reads as the command's; real
-// faults still do.
+// meanings lists the signals and what each means to leaderrun. A terminal sends its signals
+// to the whole foreground process group, to which the command belongs; the same signal
+// from a process is meant for leaderrun. They are caught one after the other while the
+// first request is under way. The usual stop signals come first, since one that arrives
+// before it is caught ends leaderrun, and a grant would have to expire. ABRT and the fault
+// signals are caught, too: sent by a process, they would end leaderrun with a stack trace
+// and status 2, which looks like the command's. Real faults still do that.
 var meanings = []struct {
 	signal syscall.Signal
 	campaign.Received
@@ -44,14 +44,14 @@ type listener struct {
 	holds    func(pid int) bool
 	caught   chan os.Signal
 	received chan campaign.Received
-	// ready is closed when all signals are caught. Until then they have their
-	// default action, which is the right one while nothing runs.
+	// ready is closed when all signals are caught. Until then they have their default
+	// action, which is right while no command runs.
 	ready chan struct{}
 }
 
-// listen begins to catch the signals. Without a terminal none comes from one. It
-// works in the background: the runtime takes half a millisecond, in which the store
-// can be asked.
+// listen starts to catch the signals. terminal reports whether there is a terminal that
+// may send them. It works in the background: the runtime needs half a millisecond, and
+// meanwhile the store can be asked.
 func listen(terminal bool, holds func(pid int) bool) *listener {
 	l := &listener{
 		terminal: terminal, holds: holds, caught: make(chan os.Signal, 16),
@@ -61,10 +61,10 @@ func listen(terminal bool, holds func(pid int) bool) *listener {
 	return l
 }
 
-// beforeStart returns when every signal is caught, or an order to stop would end
-// leaderrun and not the command. A terminal's SIGTSTP is caught only now: it stops a
-// candidate as any program, and the kernel knows whether there is a shell to let it
-// go on. Go cannot give it back, so a candidate that has led before drops it.
+// beforeStart waits until every signal is caught: before that, an order to stop would end
+// leaderrun and not the command. A terminal's SIGTSTP is caught only now, so that it
+// stops a candidate like any program, if the kernel finds a shell that can continue it.
+// Go cannot restore the default action, so a candidate that has led before ignores it.
 func (l *listener) beforeStart() {
 	<-l.ready
 	if l.terminal && !signal.Ignored(syscall.SIGTSTP) {
@@ -73,9 +73,9 @@ func (l *listener) beforeStart() {
 	}
 }
 
-// catch leaves alone what leaderrun's caller ignores: that is how nohup works.
-// The stop signals of background terminal access are caught and dropped, since a
-// stopped elector cannot renew.
+// catch does not catch signals that leaderrun's caller ignores, as nohup does. The stop
+// signals of background terminal access are caught and dropped, since a stopped elector
+// cannot renew.
 func (l *listener) catch() {
 	var signals []os.Signal
 	for _, m := range meanings {
@@ -96,9 +96,10 @@ func (l *listener) catch() {
 			if s == m.signal {
 				r := m.Received
 				_, process, pid := sender.Of(m.signal)
-				// The guard continues leaderrun with the command. A program that stops
-				// itself, as vi does, sends to its whole process group: passed on, the
-				// signal might come after the shell's fg, and stop it once more.
+				// The guard continues leaderrun together with the command. A program that
+				// stops itself, as vi does, signals its whole process group. If leaderrun
+				// passed that signal on, it might arrive after the shell's fg and stop the
+				// program again.
 				alone := process && !l.holds(pid)
 				r.Signal, r.FromTerminal = int(m.signal), r.FromTerminal && l.terminal && !alone
 				l.received <- r

@@ -16,7 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/runner"
 )
 
-// heard is what a listener says when this process gets a signal.
+// heard returns what a listener reports when this process gets a signal.
 func heard(t *testing.T, l *listener, sent syscall.Signal, fromTerminal bool) {
 	t.Helper()
 	if err := syscall.Kill(os.Getpid(), sent); err != nil {
@@ -39,11 +39,11 @@ func newListener(t *testing.T, terminal bool, holds bool) *listener {
 	return l
 }
 
-// A process that sends a signal to leaderrun alone is no terminal. What the command sends
-// to its process group, the command has received.
+// A signal that a process sends to leaderrun alone did not come from a terminal. One that
+// the command sends to its process group has reached the command already.
 func TestSignalsOfATerminal(t *testing.T) {
 	for _, tt := range []struct{ terminal, holds, want bool }{
-		{true, false, false}, // first: who has sent a signal is noted from here on
+		{true, false, false}, // first: senders are recorded from here on
 		{true, true, true},
 		{false, false, false},
 		{false, true, false},
@@ -69,8 +69,8 @@ func caught(t *testing.T, s syscall.Signal) bool {
 	return mask>>(s-1)&1 == 1
 }
 
-// A terminal stops a candidate as any program, but no leader: that could not renew. Each
-// case has a process of its own, since the runtime goes on catching what it has once.
+// A terminal stops a candidate like any program, but not a leader, which could not renew.
+// Each case needs its own process, since the runtime never stops catching a signal.
 func TestStopSignals(t *testing.T) {
 	const variable = "STOP_SIGNALS"
 	cases := map[string]func(){

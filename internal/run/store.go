@@ -9,12 +9,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-// OpenExisting makes the store for a verb: it creates nothing that is not there.
+// OpenExisting opens the store for a verb. It creates no table or directory.
 func OpenExisting(c settings.Config, log *slog.Logger) (location.Store, error) {
 	return open(c, log, true)
 }
 
-// open makes the store that the settings name. Nothing is asked yet.
+// open opens the store that the settings name. No request is sent yet.
 func open(c settings.Config, log *slog.Logger, mustExist bool) (location.Store, error) {
 	return store.Open(c.Store, location.Options{
 		Prefix: c.Prefix, MustExist: mustExist,

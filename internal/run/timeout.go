@@ -7,11 +7,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// StoreTimeout bounds one call of a store: as long as a run with the default TTL
+// StoreTimeout bounds one call to a store. It is as long as a run with the default TTL
 // tries before it gives up.
 const StoreTimeout = 5 * time.Second
 
-// WithTimeout bounds each call of a store by itself: to list many keys is many calls.
+// WithTimeout bounds each call to a store separately: listing many keys is many calls.
 func WithTimeout(s lease.Admin) lease.Admin { return timeoutStore{s} }
 
 type timeoutStore struct{ lease.Admin }

@@ -10,7 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// slow is a store whose every answer takes its time.
+// slow is a store that answers slowly.
 type slow struct {
 	lease.Admin
 	takes time.Duration
@@ -45,7 +45,7 @@ func (s slow) Resume(ctx context.Context, _ string) (lease.Status, error) {
 	return lease.Status{}, s.wait(ctx)
 }
 
-// A list of many keys may take long, each of its calls not.
+// A list of many keys may take longer than the limit of one call.
 func TestEveryCallIsBounded(t *testing.T) {
 	calls := map[string]func(context.Context, lease.Admin) error{
 		"inspect":   func(ctx context.Context, s lease.Admin) error { _, err := s.Inspect(ctx, "k"); return err },

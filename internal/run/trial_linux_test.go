@@ -19,14 +19,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// asLeaderrun has the program of these tests be a leaderrun with the settings that it
-// holds, without the command line.
+// asLeaderrun is a variable that makes the test binary a leaderrun with the settings that
+// the variable contains, without the command line.
 const asLeaderrun = "RUN_AS_LEADERRUN"
 
 func TestMain(m *testing.M) {
 	text := os.Getenv(asLeaderrun)
 	if text == "" {
-		_, _ = syscall.Setsid() // without a terminal; only the leader of a process group may not
+		_, _ = syscall.Setsid() // leave the terminal; fails only for the leader of a process group
 		os.Exit(m.Run())
 	}
 	var c settings.Config
@@ -48,20 +48,20 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// trial is a run in a process of its own, in a directory of its own.
+// trial is a run with its own process and directory.
 type trial struct {
 	*testing.T
 	settings.Config
 	dir    string
 	env    []string
-	stdout *os.File // nil: as stderr
+	stdout *os.File // nil: same as stderr
 	// through is a command that starts it.
 	through []string
 	cmd     *exec.Cmd
 	stderr  string
 }
 
-// newTrial is a run of a shell script with a file store. DIR is its directory.
+// newTrial prepares a run of a shell script with a file store. DIR is its directory.
 func newTrial(t *testing.T, script string) *trial {
 	t.Helper()
 	r := &trial{T: t, Config: settings.Default(), dir: t.TempDir()}
@@ -122,13 +122,13 @@ func (r *trial) run() outcome {
 	return r.end()
 }
 
-// file is what a file of the directory contains; "" if there is none.
+// file returns the content of a file in the directory; "" if there is none.
 func (r *trial) file(name string) string {
 	text, _ := os.ReadFile(filepath.Join(r.dir, name))
 	return string(text)
 }
 
-// await waits until a file says something.
+// await waits until a file contains want.
 func (r *trial) await(name, want string) {
 	r.Helper()
 	for late := time.Now().Add(20 * time.Second); !regexp.MustCompile(want).MatchString(r.file(name)); time.Sleep(5 * time.Millisecond) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Check validates the settings of a run, also against where it is started: inside
-// another leaderrun, or in Kubernetes.
+// Check validates the settings of a run, and whether they fit the place where it is
+// started: inside another leaderrun, or in Kubernetes.
 func (s *Sources) Check(c *Config) error {
 	if err := c.Validate(); err != nil {
 		return s.Locate(err)
@@ -28,7 +28,7 @@ func checkNesting(c *Config) error {
 	}
 }
 
-// CheckStore refuses the default store where it is certainly not meant.
+// CheckStore refuses the default store where it cannot be meant.
 func CheckStore(c *Config) error {
 	if c.StoreSource != "" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// strict is viper's decoder for the file. Viper's own would lower-case names, make
-// numbers of values and overlook what stands there twice.
+// strict is viper's decoder for the file. Viper's own decoder would lower-case names,
+// convert values to numbers and ignore duplicates.
 type strict struct{ file *string }
 
 // Decoder implements viper.DecoderRegistry.
@@ -29,9 +29,9 @@ func (d strict) Decode(text []byte, values map[string]any) error {
 	return err
 }
 
-// parseFile reads the text of a file of settings: one mapping of settings, by the
-// given names, to single values. A value is taken as it is written and not as
-// what YAML makes of it: the key 0123 is not 83. Errors begin with the file's path.
+// parseFile parses a settings file: one mapping from names to scalar values. Values
+// are kept as written, without YAML's conversions: the key 0123 is not 83. Errors
+// begin with the file's path.
 func parseFile(path string, text []byte, names []string) (map[string]string, error) {
 	root, err := parseDocument(path, text)
 	if err != nil || root.ShortTag() == nullTag {
@@ -71,7 +71,7 @@ func parseFile(path string, text []byte, names []string) (map[string]string, err
 
 const nullTag = "!!null"
 
-// parseDocument reads the one document of a file; null if it has only comments.
+// parseDocument parses the only document of a file; null if it has only comments.
 func parseDocument(path string, text []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, second yaml.Node
@@ -90,7 +90,7 @@ func parseDocument(path string, text []byte) (*yaml.Node, error) {
 	case !utf8.Valid(text):
 		return nil, &Error{Problem: path + ": is no text in UTF-8", Hint: "write it in UTF-8, comments too"}
 	}
-	// The parser's message may quote what it read, and that may be a password.
+	// The parser's message may quote a password.
 	return nil, &Error{Problem: path + ": is not valid YAML" + lineOf(err), Hint: oneSettingPerLine + ", at its very start, and a value with brackets or other signs in 'quotes'"}
 }
 
@@ -104,8 +104,8 @@ func unknownSetting(path, name string, names []string) error {
 	return e
 }
 
-// lineOf words the line number in a YAML parser's message. The parser names the line
-// before the error in some cases.
+// lineOf extracts the line number from a YAML parser's message. In some cases the
+// parser names the line before the error.
 func lineOf(err error) string {
 	_, rest, ok := strings.Cut(err.Error(), "line ")
 	var n int

@@ -11,8 +11,8 @@ import (
 // typed.
 const NowFlag = "-n"
 
-// NewFlags makes the flags of a run. Their values are kept as text and read by
-// [Config.Set], as those from other places are.
+// NewFlags returns the flags of a run. Their values are kept as text and parsed by
+// [Config.Set], like the values from other sources.
 func NewFlags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("leaderrun", pflag.ContinueOnError)
 	f.Usage = func() {}      // cmd writes the messages
@@ -67,8 +67,8 @@ func FlagHelp() string {
 	return b.String()
 }
 
-// text is what the help says of a setting.
+// text is the description of a setting in the help.
 func (s Setting) text() string { return cmp.Or(s.Help, s.Usage) }
 
-// tellsDefault reports whether the text says itself what the default is.
+// tellsDefault reports whether the description already names the default.
 func (s Setting) tellsDefault() bool { return strings.Contains(s.text(), "(default ") }

@@ -2,7 +2,7 @@ package settings
 
 import "testing"
 
-// loaded is what a run finds with these arguments and default files.
+// loaded returns the settings read from these arguments and files.
 func loaded(t *testing.T, args []string, files ...string) (Config, error) {
 	t.Helper()
 	flags := NewFlags()

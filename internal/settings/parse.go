@@ -11,15 +11,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/schedule"
 )
 
-// longest is the longest duration that makes sense, and short enough for sums
-// of several never to overflow.
+// longest is the longest duration that makes sense. Sums of several never overflow.
 const longest = 10 * 365 * 24 * time.Hour
 
-// longestName bounds keys and prefixes: together with what is put around them
-// they stay far below every store's limits.
+// longestName bounds keys and prefixes, so that the full name of a key stays far
+// below every store's limit.
 const longestName = 200
 
-// parseName reads a key or a prefix.
+// parseName parses a key or a prefix.
 func parseName(value string) (string, *Error) {
 	if _, e := parseText(value); e != nil {
 		return "", e
@@ -40,8 +39,8 @@ func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/-", r)
 }
 
-// parseText reads what may be any text but a flag: in `--key $KEY -- job` with
-// KEY unset the key would be "--", and the job would run under it.
+// parseText accepts any text but a flag: in `--outcome-file $FILE -- job` with FILE
+// unset the file would be "--".
 func parseText(value string) (string, *Error) {
 	if strings.HasPrefix(value, "-") {
 		return "", &Error{Problem: "begins like a flag", Hint: "is the value itself missing? a variable in front of it may be empty"}
@@ -49,8 +48,8 @@ func parseText(value string) (string, *Error) {
 	return value, nil
 }
 
-// parseAddress reads a store's address. A line break is what an editor or echo has
-// put at the end of a secret, and no store could say so without showing the rest.
+// parseAddress accepts a store's address. An editor or echo may have added a line
+// break to a secret: a store could not report it without showing the secret.
 func parseAddress(value string) (string, *Error) {
 	if strings.ContainsAny(value, "\r\n") {
 		return "", &Error{Problem: "has a line break in it", Hint: "remove it, probably at its end: printf makes a secret without one, echo does not"}
@@ -58,8 +57,8 @@ func parseAddress(value string) (string, *Error) {
 	return parseText(value)
 }
 
-// parseListen reads an address to listen at. Without a host it is loopback: who
-// wants to be asked from outside says so.
+// parseListen parses an address to listen on. The default host is loopback: other
+// interfaces must be named.
 func parseListen(value string) (string, *Error) {
 	host, port, err := net.SplitHostPort(value)
 	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || strconv.FormatUint(n, 10) != port {
@@ -71,8 +70,8 @@ func parseListen(value string) (string, *Error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// parseWords reads a program and its arguments, with blanks between them. What
-// only a shell would understand is refused, not passed on.
+// parseWords splits a program and its arguments at blanks. It refuses what only a
+// shell would understand.
 func parseWords(value string) ([]string, *Error) {
 	const hint = "put what needs a shell into a script, and name that"
 	if _, e := parseText(value); e != nil {
@@ -93,8 +92,8 @@ func parseWords(value string) ([]string, *Error) {
 	return words, nil
 }
 
-// parseDuration reads a duration with a unit, from 0 to ten years, in whole
-// milliseconds, which is what the stores count in. Only 0 needs no unit.
+// parseDuration parses a duration with a unit, from 0 to ten years, in whole
+// milliseconds, the unit of the stores. Only 0 needs no unit.
 func parseDuration(value string) (time.Duration, *Error) {
 	const hint = "write it like 500ms, 30s, 5m or 24h; a week is 168h"
 	d, err := time.ParseDuration(value)
@@ -115,8 +114,8 @@ func parseDuration(value string) (time.Duration, *Error) {
 	return d, nil
 }
 
-// Duration reads a duration that is no setting; name is that of its flag. The
-// error is an *Error.
+// Duration parses the duration of a flag that is not a setting. The error is an
+// *Error.
 func Duration(name, value string) (time.Duration, error) {
 	d, e := parseDuration(value)
 	if e != nil {
@@ -134,7 +133,7 @@ func parsePositive(value string) (time.Duration, *Error) {
 	return d, e
 }
 
-// parseOncePer reads the distance of ticks, or their schedule.
+// parseOncePer parses the period of ticks, or their schedule.
 func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
 	const hint = "write a duration like 1h or 24h, or a schedule in quotes, like '0 3 * * *' or 'CRON_TZ=Europe/Berlin @daily'"
 	if strings.ContainsAny(value, " \t*@=") {
@@ -151,9 +150,10 @@ func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
 	return d, nil, e
 }
 
-// parseTick reads a time and returns it in milliseconds since 1970. A bare number is of
-// microseconds, as systemd writes them. What is off by a factor of a thousand, or more
-// than a day ahead of this host, is not meant: the stores count no such tick as served.
+// parseTick parses a time and returns milliseconds since 1970. A bare number is
+// microseconds, as systemd writes them. A time that is off by a factor of a thousand, or
+// more than a day ahead of this host's clock, is refused as a mistake: the stores count
+// no such tick as served.
 func parseTick(value string) (int64, *Error) {
 	const hint = "write 2026-03-01T03:00:00Z, @1772334000, or microseconds since 1970"
 	var at time.Time
@@ -189,7 +189,7 @@ func parseWait(value string) (time.Duration, *Error) {
 	return d, e
 }
 
-// parseExitCode reads a status that a process can end with.
+// parseExitCode parses an exit status, 0 to 255.
 func parseExitCode(value string) (int, *Error) {
 	n, err := strconv.ParseUint(value, 10, 8)
 	if err != nil {
@@ -198,7 +198,7 @@ func parseExitCode(value string) (int, *Error) {
 	return int(n), nil
 }
 
-// parseTries reads how often a tick may be started.
+// parseTries parses how often a tick may be started.
 func parseTries(value string) (int, *Error) {
 	const most = 1000
 	n, err := strconv.ParseUint(value, 10, 32)
@@ -216,7 +216,7 @@ func parseBool(value string) (bool, *Error) {
 	return b, nil
 }
 
-// either reads one of two words and reports whether it is the second.
+// either returns a parser for two words that reports whether it read the second.
 func either(first, second string) func(string) (bool, *Error) {
 	return func(value string) (bool, *Error) {
 		if value != first && value != second {
@@ -226,10 +226,10 @@ func either(first, second string) func(string) (bool, *Error) {
 	}
 }
 
-// parseSignal reads a signal as kill(1) and timeout(1) do: TERM, SIGTERM, term
-// or 15. KILL is allowed and means no grace at all. Refused are 0, which sends
-// nothing, and the job control signals: a stopped command cannot end, and one
-// that is continued does not end, so that every stop would last until SIGKILL.
+// parseSignal parses a signal as kill(1) and timeout(1) do: TERM, SIGTERM, term
+// or 15. KILL is allowed and means no grace at all. 0, which sends nothing, is
+// refused, and so are the job control signals: they do not end a command, so every
+// stop would last until SIGKILL.
 func parseSignal(value string) (syscall.Signal, *Error) {
 	const highest = 64 // the last real-time signal of Linux
 	s, known := signalNamed(strings.TrimPrefix(strings.ToUpper(value), "SIG"))
@@ -268,7 +268,7 @@ func parseProfile(value string) (Profile, *Error) {
 	return "", &Error{Problem: "is not a profile", Hint: "use fast, normal or unreliable"}
 }
 
-// parseLeftovers reads what to do about descendants that outlive the command.
+// parseLeftovers parses what to do about descendants that outlive the command.
 func parseLeftovers(value string) (elect.Leftovers, *Error) {
 	l, ok := map[string]elect.Leftovers{
 		"stop":  elect.LeftoversStop,
@@ -281,7 +281,7 @@ func parseLeftovers(value string) (elect.Leftovers, *Error) {
 	return l, nil
 }
 
-// FormatDuration writes a duration as a person would: 5m, not 5m0s.
+// FormatDuration formats a duration without zero units: 5m, not 5m0s.
 func FormatDuration(d time.Duration) string {
 	if d == elect.Forever {
 		return "forever"

@@ -8,7 +8,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
-// One set is used, alone: no part of another set ever joins it.
+// One set is used, never a mix of several.
 func TestRedisSets(t *testing.T) {
 	const none = "redis://127.0.0.1:6379/0"
 	tests := []struct{ env, store, prefix, source string }{
@@ -23,7 +23,7 @@ func TestRedisSets(t *testing.T) {
 		{"MUTEX_REDIS_SENTINEL_HOST=s MUTEX_REDIS_SENTINEL_NAME=n", "redis-sentinel://s:26379/n/0", "leaderrun", "MUTEX_REDIS_SENTINEL_HOST"},
 		{"REDIS_SENTINEL_HOST=a,b:7,::1,[::2]:8 REDIS_SENTINEL_PORT=9 REDIS_SENTINEL_NAME=n REDIS_USERNAME=u REDIS_PASSWORD=p REDIS_DB=3 REDIS_PREFIX=x",
 			"redis-sentinel://u:p@a:9,b:7,[::1]:9,[::2]:8/n/3", "x", "REDIS_SENTINEL_HOST"},
-		// the sentinels say which server it is
+		// with sentinels, host and port of the server do not count
 		{"REDIS_HOST=r REDIS_PORT=7 REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis-sentinel://s:26379/n/0", "leaderrun", "REDIS_SENTINEL_HOST"},
 		{"REDIS_HOST=r REDIS_SENTINEL_HOST= REDIS_SENTINEL_NAME= REDIS_SENTINEL_PORT=26379", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
 		{"MUTEX_REDIS_HOST=m REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
@@ -35,7 +35,7 @@ func TestRedisSets(t *testing.T) {
 		{"MUTEX_REDIS_HOST=m REDIS_URL=redis://u REDIS_HOST=r REDIS_PORT=7 REDIS_PASSWORD=p REDIS_DB=3 REDIS_PREFIX=x", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
 		{"MUTEX_REDIS_HOST=m MUTEX_REDIS_PORT=8 MUTEX_REDIS_PREFIX=y REDIS_PASSWORD=p REDIS_SENTINEL_HOST=s", "redis://m:8/0", "y", "MUTEX_REDIS_HOST"},
 
-		// the application's, without a host: no set
+		// without a host they are the application's: no set
 		{"REDIS_PASSWORD=p REDIS_PORT=7 REDIS_DB=3 REDIS_PREFIX=x REDIS_TIMEOUT=5", none, "leaderrun", ""},
 		// what Kubernetes sets for services that are called redis and mutex-redis
 		{"REDIS_SERVICE_HOST=10.0.0.1 REDIS_SERVICE_PORT=6379 REDIS_PORT=tcp://10.0.0.1:6379 REDIS_PORT_6379_TCP_ADDR=10.0.0.1", none, "leaderrun", ""},
@@ -57,7 +57,7 @@ func TestRedisSets(t *testing.T) {
 	}
 }
 
-// A store that is named makes every set the application's, right or wrong.
+// If a store is named, the sets are ignored, even invalid ones.
 func TestNamedStoreIgnoresSets(t *testing.T) {
 	settingstest.NoSettings(t)
 	settingstest.SetVariables(t, "MUTEX_REDIS_SENTINEL_HOST=s", "REDIS_URL=", "REDIS_PORT=http")

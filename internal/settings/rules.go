@@ -8,8 +8,8 @@ import (
 )
 
 // Validate derives what was not given (the TTL from the profile, the renew
-// interval and the retry pause from the TTL) and checks the rules that one value
-// alone cannot break. The error is an *Error.
+// interval and the retry pause from the TTL) and checks the rules between several
+// settings. The error is an *Error.
 func (c *Config) Validate() error {
 	switch {
 	case c.Key == "":
@@ -22,8 +22,7 @@ func (c *Config) Validate() error {
 	return c.ValidateSettings()
 }
 
-// ValidateSettings is Validate for verbs, which run nothing: without key and
-// command.
+// ValidateSettings is Validate for verbs, which need no key and no command.
 func (c *Config) ValidateSettings() error {
 	if c.TTL == 0 {
 		c.TTL = c.Profile.ttl()
@@ -57,13 +56,13 @@ func (c *Config) ValidateSettings() error {
 }
 
 const (
-	// shortestPeriod leaves hosts half of it to differ in: clocks and cron daemons
-	// are seldom together to a second.
+	// shortestPeriod is 2 s because hosts may differ by half a period: their clocks
+	// and cron daemons seldom agree to better than a second.
 	shortestPeriod = 2 * time.Second
 	defaultTries   = 2
 )
 
-// validateTicks checks what --once-per and --tick go with.
+// validateTicks checks which settings --once-per and --tick can be combined with.
 func (c *Config) validateTicks() error {
 	if !c.HasTicks() {
 		if c.Tries != 0 {

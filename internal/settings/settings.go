@@ -1,9 +1,9 @@
-// Package settings holds the settings of a run: one table of all of them, where
-// their values come from, how one is read from text, and which rules hold between
-// several. It promises that a Config that passed [Config.Validate] can be used as it
-// is, and that no error shows a store's address, since that may hold a password.
+// Package settings reads and checks the settings of a run: one table of all settings,
+// their sources, their parsers, and the rules between them. It guarantees that a Config
+// that passed [Config.Validate] can be used as it is, and that no error shows a store's
+// address, which may contain a password.
 //
-// It does not know what a store's address means: that is the store's.
+// It does not interpret a store's address: the store does.
 package settings
 
 import (
@@ -16,81 +16,78 @@ import (
 	"github.com/leaderrun/leaderrun/internal/schedule"
 )
 
-// ShortTTL is the TTL below which the time to kill a tree (half a second at
-// least is set aside) eats into the grace and the retries of a renewal: allowed,
-// with a warning.
+// ShortTTL is the TTL below which the kill margin (at least half a second) leaves
+// little time for retries and grace: allowed, with a warning.
 const ShortTTL = 3 * time.Second
 
-// Config is all settings of a run, and its command. Start from [Default], add what is
-// given with [Config.Set], then call [Config.Validate].
+// Config has all settings of a run, and its command. Start from [Default], add the
+// given values with [Config.Set], then call [Config.Validate].
 type Config struct {
-	// Key names the lease; the same key excludes.
+	// Key names the lease. Only one run per key has it.
 	Key string
-	// Store is the address of the store, possibly with a password: never print
-	// it. StoreSource says where it was named, "LEADERRUN_STORE" say; it
-	// is empty while the address is only the default.
+	// Store is the address of the store. It may contain a password: never print it.
+	// StoreSource says where it was named, such as "LEADERRUN_STORE"; it is empty
+	// if the address is the default.
 	Store, StoreSource string
-	// Prefix starts the names of all keys in the store.
+	// Prefix is put before all keys in the store.
 	Prefix string
 
-	// TTL is the life of a lease without renewals, Renew the interval of the
-	// renewals, Retry the pause between attempts while the store cannot wake a
-	// standby. They are 0 until given or derived by Validate.
+	// TTL is the life of a lease without renewals, Renew the interval of renewals,
+	// Retry the pause between attempts while the store cannot wake a standby. They
+	// are 0 until they are given or derived by Validate.
 	TTL, Renew, Retry time.Duration
 	Profile           Profile
 	// Wait is how long a candidate stands by: 0 not at all, or elect.Forever.
 	Wait time.Duration
 
-	// Eligible is a program and its arguments: this host asks only while it succeeds;
-	// empty: always. Yield is for how long a candidate leaves a key that may be free to
-	// others.
+	// Eligible is a program and its arguments: this host asks only while it succeeds,
+	// always if empty. Yield is how long a candidate leaves a free key to others.
 	Eligible []string
 	Yield    time.Duration
 
-	// SkipExitCode is the status when somebody else leads. SkipExitCodeNamed:
-	// it was given, so it also stands for a wait that ran out.
+	// SkipExitCode is the status if somebody else leads. SkipExitCodeNamed reports
+	// that it was given: then it is also the status of a wait that ran out.
 	SkipExitCode      int
 	SkipExitCodeNamed bool
-	// Signal is the first signal of a stop. SignalNamed: it was given, so it
-	// also replaces the signal that leaderrun itself was sent.
+	// Signal is the first signal of a stop. SignalNamed reports that it was given:
+	// then it also replaces a signal that was sent to leaderrun.
 	Signal      syscall.Signal
 	SignalNamed bool
 	// KillAfter is the grace of an ordered stop, LostGrace of a lost lease.
 	KillAfter, LostGrace time.Duration
 	// StopOnRenewError gives up leadership at the first failed renewal.
 	StopOnRenewError bool
-	// Leftovers says what becomes of descendants that outlive the command, and
-	// MaxRuntime how long the command may run; 0: as long as it likes.
+	// Leftovers says what to do with descendants that outlive the command.
+	// MaxRuntime is how long the command may run; 0 means no limit.
 	Leftovers  elect.Leftovers
 	MaxRuntime time.Duration
 	// Rejoin stands by again after a lost or expired lease.
 	Rejoin bool
-	// MinHold keeps the lease at least that long, also when the command ends
-	// sooner.
+	// MinHold keeps the lease at least that long, even if the command ends sooner.
 	MinHold time.Duration
-	// OncePer is the period of ticks, or Schedule has them. Tick is the time that
-	// decides which one is this run's, in milliseconds since 1970; 0: the store's. Each
-	// tick gets one successful run and at most Tries starts, which is 0 until given or
-	// derived by Validate. Without any of the first three there are no ticks.
+	// OncePer is the period of ticks; Schedule is used instead for a cron expression.
+	// Tick is the time that decides which tick this run is for, in milliseconds since
+	// 1970; 0 means the store's time. Each tick gets one successful run and at most
+	// Tries starts; Tries is 0 until it is given or derived by Validate. If OncePer,
+	// Schedule and Tick are all unset there are no ticks.
 	OncePer  time.Duration
 	Schedule *schedule.Schedule
 	Tick     int64
 	Tries    int
 
-	// OutcomeFile is written at the end of the run; empty: none.
+	// OutcomeFile is written at the end of the run, if not empty.
 	OutcomeFile string
-	// MetricsTextfile is the directory of the metrics' file; empty: none.
+	// MetricsTextfile is the directory for the file of metrics, if not empty.
 	MetricsTextfile string
-	// MetricsListen is the address at which metrics are served; empty: nowhere.
+	// MetricsListen is the address where metrics are served, if not empty.
 	MetricsListen string
-	// OnAcquire, OnLost, OnEnd and OnSkip are programs and their arguments, to be run
-	// when that happens; empty: none.
+	// OnAcquire, OnLost, OnEnd and OnSkip are the hooks: programs and their arguments.
 	OnAcquire, OnLost, OnEnd, OnSkip []string
 
 	Verbose, Quiet bool
 	JSONLog        bool
 
-	// Command is COMMAND and its arguments as typed, Path the file to execute.
+	// Command is COMMAND and its arguments as typed; Path is the file to execute.
 	Command []string
 	Path    string
 }
@@ -98,10 +95,10 @@ type Config struct {
 // HasTicks reports whether runs are for ticks.
 func (c *Config) HasTicks() bool { return c.OncePer > 0 || c.Schedule != nil || c.Tick != 0 }
 
-// ExactTicks reports whether ticks have names, of which two are the same or not.
+// ExactTicks reports whether ticks are compared exactly and not by their distance.
 func (c *Config) ExactTicks() bool { return c.HasTicks() && c.OncePer == 0 }
 
-// Profile is a named TTL; its renew interval is a third of it, as always.
+// Profile is a named TTL. The renew interval is a third of it, as always.
 type Profile string
 
 const (
@@ -120,12 +117,12 @@ func (p Profile) ttl() time.Duration {
 	return 30 * time.Second
 }
 
-// Error is a setting that cannot be used, or a command line that cannot.
+// Error is an error in a setting or in the command line.
 type Error struct {
-	// Setting is the name of the flag without dashes; empty when the error is
-	// about none. Source says where the value was found, if it was not the flag.
+	// Setting is the name of the flag without dashes; empty if the error is about
+	// none. Source says where the value was found, if not in the flag.
 	Setting, Source string
-	// Value is what was given; empty when that must not or need not be shown.
+	// Value is the value given; empty if it must not or need not be shown.
 	Value string
 	// Problem says what is wrong, Hint what to do about it.
 	Problem, Hint string
@@ -145,8 +142,8 @@ func (e *Error) Error() string {
 	return where + ": " + e.Problem
 }
 
-// Redact returns a value as messages may show it: on one line of a terminal, and never
-// more of an address than its scheme, since the rest may hold a password.
+// Redact returns a value in a form that messages may show: printable, and only the
+// scheme of an address, since the rest may contain a password.
 func Redact(value string) string {
 	const most = 60
 	if scheme, _, isAddress := strings.Cut(value, "://"); isAddress {

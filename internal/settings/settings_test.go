@@ -225,7 +225,7 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// valid is a Config that only lacks what the test is about.
+// valid returns a valid Config with these settings changed.
 func valid(t *testing.T, given ...string) settings.Config {
 	t.Helper()
 	c := settings.Default()
@@ -330,7 +330,7 @@ func TestValidateRules(t *testing.T) {
 	}
 }
 
-// The hint for a renew interval that is too long has to be one.
+// The hint for a renew interval that is too long names an allowed one.
 func TestRenewHintIsAllowed(t *testing.T) {
 	for _, ttl := range []string{"1s", "1.001s", "10s", "29s", "1h", "87600h"} {
 		c := valid(t, "ttl="+ttl, "renew=87600h")
@@ -388,8 +388,8 @@ func TestFormatDuration(t *testing.T) {
 	}
 }
 
-// Whatever is taken as a duration lies in the promised range, and what it is
-// shown as reads back as the same.
+// An accepted duration is in the allowed range, and parses back from what
+// FormatDuration returns.
 func FuzzDuration(f *testing.F) {
 	for _, seed := range []string{"", "0", "30s", "-1s", "1h2m3.5s", "forever", "9223372036854775807ns", "87600h", "1e3s", "+5s", ".5s", "5µs"} {
 		f.Add(seed)
@@ -409,7 +409,7 @@ func FuzzDuration(f *testing.F) {
 	})
 }
 
-// A key is taken verbatim or not at all, and no taken key can be a flag.
+// A key is accepted unchanged or not at all, and no accepted key looks like a flag.
 func FuzzKey(f *testing.F) {
 	for _, seed := range []string{"", "a", "a b", "--", "ünï", "a\x00b", strings.Repeat("k", 201), "cron:nightly/1"} {
 		f.Add(seed)

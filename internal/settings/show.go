@@ -8,10 +8,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store"
 )
 
-// View is a setting as people may see it: without passwords.
+// View is a setting as it may be shown: without passwords.
 type View struct{ Name, Value, From string }
 
-// Views are all settings by name, their values and where these come from.
+// Views returns all settings in order of name, with their values and sources.
 func (s *Sources) Views(c Config) []View {
 	derived := map[string]string{"ttl": FormatDuration(c.TTL), "renew": FormatDuration(c.Renew), "retry": FormatDuration(c.Retry)}
 	views := make([]View, 0, len(all()))
@@ -43,7 +43,7 @@ func (s *Sources) Views(c Config) []View {
 	return views
 }
 
-// redactWords is a text, that of a hook say, without the passwords of its addresses.
+// redactWords returns a text, such as a hook, without the passwords of its addresses.
 func redactWords(text string) string {
 	words := strings.Split(text, " ")
 	for i, word := range words {

@@ -17,9 +17,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-// Files are the files of settings that are looked for when none is named: only the
-// first that exists is used. The working directory is never searched, since a job must
-// not depend on where it was started.
+// Files returns the default settings files. Only the first that exists is used. The
+// working directory is never searched: a job must not depend on where it was started.
 func Files() []string {
 	files := []string{"/etc/leaderrun/leaderrun.yaml"}
 	if dir, err := os.UserConfigDir(); err == nil {
@@ -28,11 +27,11 @@ func Files() []string {
 	return files
 }
 
-// Sources are the places where settings come from. The first that has one wins:
+// Sources are the places where settings come from. The first that has a setting wins:
 // flag, LEADERRUN_ variable, file, a set of variables that other programs use too,
-// the default.
+// default.
 type Sources struct {
-	// File is the path of the file of settings; empty: there is none.
+	// File is the path of the settings file; empty if there is none.
 	File string
 
 	flags  *pflag.FlagSet
@@ -40,8 +39,8 @@ type Sources struct {
 	found  location.Found // settings from variables of other programs
 }
 
-// Read reads every setting. With an error the Config holds what could be read, so
-// that the error can be logged in the format that was asked for.
+// Read reads all settings. After an error the Config has the settings that could be
+// read, so that the error can be logged in the format that was asked for.
 func Read(flags *pflag.FlagSet, files []string) (Config, *Sources, error) {
 	c := Default()
 	s := &Sources{flags: flags}
@@ -74,8 +73,8 @@ func (s *Sources) readNow(c *Config) error {
 	return nil
 }
 
-// read reads all places. The names in the file must be settings even where a flag or
-// a variable wins, but only the value that wins is checked.
+// read reads all sources. Every name in the file must be a setting, even if a flag or a
+// variable wins over it; but only the value that wins is checked.
 func (s *Sources) read(files []string) error {
 	s.values = viper.NewWithOptions(viper.WithDecoderRegistry(strict{&s.File}))
 	s.values.SetConfigType("yaml")
@@ -94,7 +93,7 @@ func (s *Sources) read(files []string) error {
 		return err
 	}
 	if err := s.values.ReadConfig(bytes.NewReader(text)); err != nil {
-		return errors.Unwrap(err) // viper only puts words in front
+		return errors.Unwrap(err) // without viper's words
 	}
 	if s.given("store") {
 		return nil // a set is used whole or not at all
@@ -140,15 +139,15 @@ func (s *Sources) openFile(files []string) ([]byte, error) {
 	return nil, nil
 }
 
-// absent reports whether there is no file, or none that this user can see: HOME may
-// still be another user's, or /dev/null. A symbolic link to nothing counts as a file:
-// somebody meant settings to be there.
+// absent reports whether the file does not exist or this user cannot see it: HOME may
+// still be another user's, or /dev/null. A dangling symbolic link counts as a file:
+// somebody wanted settings there.
 func absent(file string) bool {
 	_, err := os.Lstat(file)
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// A place is where a setting is given; the nearest is the least.
+// A place is where a setting is given. A smaller one wins.
 type place int
 
 const (
@@ -159,7 +158,7 @@ const (
 	nowhere
 )
 
-// origin returns the place whose value viper takes. Viper itself cannot say it.
+// origin returns the place of the value that viper uses, which viper cannot report.
 func (s *Sources) origin(setting string) place {
 	_, isVariable := os.LookupEnv(Variable(setting))
 	_, isFound := s.found.Values[setting]
@@ -178,7 +177,7 @@ func (s *Sources) origin(setting string) place {
 
 func (s *Sources) given(setting string) bool { return s.origin(setting) != nowhere }
 
-// name says where a setting was given, for messages; empty: nowhere.
+// name says in words where a setting was given; empty if it was not.
 func (s *Sources) name(setting string) string {
 	switch s.origin(setting) {
 	case onCommandLine:
@@ -191,18 +190,18 @@ func (s *Sources) name(setting string) string {
 	return s.found.Variables[setting]
 }
 
-// overruled reports whether a setting that means the same in other words is given in
-// a nearer place.
+// overruled reports whether a place with precedence gives a setting that contradicts
+// this one, as --quiet contradicts LEADERRUN_VERBOSE.
 func (s *Sources) overruled(setting string) bool {
 	other, ok := map[string]string{"ttl": "profile", "renew": "profile", "verbose": "quiet", "quiet": "verbose"}[setting]
 	if !ok {
 		return false
 	}
 	on, err := strconv.ParseBool(s.values.GetString(other))
-	return s.origin(other) < s.origin(setting) && (on || err != nil) // a profile is neither on nor off
+	return s.origin(other) < s.origin(setting) && (on || err != nil) // a profile is not a switch
 }
 
-// Locate adds to an error where its setting was given.
+// Locate adds the source of the setting to an error.
 func (s *Sources) Locate(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Setting != "" {
@@ -211,7 +210,7 @@ func (s *Sources) Locate(err error) error {
 	return err
 }
 
-// Cause is an error about a file without the file's name.
+// Cause returns an error about a file without the file's name.
 func Cause(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

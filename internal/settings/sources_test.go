@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 )
 
-// values are three different ones for every setting but config.
+// values has three different values for every setting but config.
 var values = map[string][3]string{
 	"key":              {"flag", "variable", "file"},
 	"store":            {"redis://flag", "redis://variable", "redis://file"},
@@ -48,9 +48,9 @@ var values = map[string][3]string{
 	"log-format":       {"json", "text", "json"},
 }
 
-// Every setting can be given in every place, and a flag wins over a variable,
-// that over the file, that over a set of Redis variables, that over the default,
-// whichever of them are there. The origin is where viper found the value.
+// Every setting can be given in every place, in every combination. A flag wins over a
+// variable, that over the file, that over a set of Redis variables, that over the
+// default. origin names the place where viper found the value.
 func TestPrecedence(t *testing.T) {
 	inSet := map[string]string{"store": "redis://set:6379/0", "prefix": "set"}
 	for _, name := range Names() {
@@ -122,8 +122,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// A word that says the same as another wins over it from a nearer place.
-func TestNearerWordWins(t *testing.T) {
+// Of two settings that contradict each other, the one from the place with precedence wins.
+func TestPrecedenceOfContradictions(t *testing.T) {
 	tests := []struct {
 		args, env, file string
 		ttl             time.Duration
@@ -213,7 +213,7 @@ func TestFileIsTheFirstThatExists(t *testing.T) {
 	}
 }
 
-// YAML would make 83, a truth value, a time and nothing of these.
+// YAML would read these as 83, a boolean, a time and null.
 func TestFileIsTakenAsWritten(t *testing.T) {
 	tests := []struct{ text, key string }{
 		{"key: 0123", "0123"},
@@ -240,7 +240,7 @@ func TestFileIsTakenAsWritten(t *testing.T) {
 	}
 }
 
-// Viper's own decoder would let all of these pass.
+// Viper's own decoder would accept all of these.
 func TestFileIsStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		"tll: 1s":                  "tll: no such setting",
@@ -278,8 +278,8 @@ func TestFileIsStrict(t *testing.T) {
 	}
 }
 
-// A default file that is there but cannot be read is an error: its settings were
-// meant to hold.
+// A default file that exists but cannot be read is an error: its settings would be
+// missing.
 func TestUnreadableDefaultFile(t *testing.T) {
 	settingstest.NoSettings(t)
 	dir := t.TempDir()
@@ -295,7 +295,7 @@ func TestUnreadableDefaultFile(t *testing.T) {
 	}
 }
 
-// A home that is no directory, as that of many a system user, holds no file.
+// A home that is not a directory, as for many system users, has no settings file.
 func TestHomeIsNoDirectory(t *testing.T) {
 	settingstest.NoSettings(t)
 	t.Setenv("HOME", "/dev/null")

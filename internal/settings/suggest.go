@@ -1,11 +1,11 @@
 package settings
 
-// Suggest returns the name that word was probably meant to be: at most two typing
-// errors away, and no more than half of its length. Empty: none.
+// Suggest returns the name that was probably meant by word: at most two typing errors
+// away, and at most half of its length. It returns "" if there is none.
 func Suggest(word string, names []string) string {
 	best, least := "", min(3, len(word)/2+1)
 	for _, name := range names {
-		if len(word) >= len(name)+least { // too long to be one: save the time
+		if len(word) >= len(name)+least { // cannot match: skip the work
 			continue
 		}
 		if d := distance(word, name); d < least {
@@ -15,8 +15,8 @@ func Suggest(word string, names []string) string {
 	return best
 }
 
-// distance counts the characters to insert, to delete, to replace or to swap with
-// the next one to get from a to b.
+// distance counts the insertions, deletions, replacements and swaps of neighbouring
+// characters that turn a into b.
 func distance(a, b string) int {
 	// at[i][j] is the count for the first i characters of a and the first j of b.
 	at := make([][]int, len(a)+1)

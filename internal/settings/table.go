@@ -8,31 +8,31 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store"
 )
 
-// Setting is one row of the table, [Groups]. A row makes the flag, the variable and
-// the name in the file, reads the value, and has the words of the help, the manual
-// pages, the completion and docs/settings.md. A new setting is one row and its use.
+// Setting is one row of the table, [Groups]. It defines the flag, the variable and the
+// name in the file, parses the value, and has the text for the help, the manual pages,
+// the completion and docs/settings.md. A new setting is one row and its use.
 type Setting struct {
-	// Name is that of the flag without dashes, Short its letter; "" none.
+	// Name is the name of the flag without dashes, Short its letter or "".
 	Name, Short string
-	// Value stands for the value in the help; "" of a switch.
+	// Value stands for the value in the help; "" for a switch.
 	Value string
-	// Default is the default as it is shown; the function Default has the values.
+	// Default is the default as shown; the function Default has the values.
 	Default string
-	// Usage says what it is for. Help is a longer text for leaderrun --help; "" the same.
+	// Usage describes the setting. Help, if not "", replaces it in leaderrun --help.
 	Usage, Help string
-	// Choices are words that the value can be, for completion.
+	// Choices are possible values, for completion.
 	Choices []string
 
 	set func(c *Config, value string) *Error
 }
 
-// Group is some settings under one heading of the help.
+// Group is a heading of the help with its settings.
 type Group struct {
 	Heading  string
 	Settings []Setting
 }
 
-// Groups are all settings of a run, as the help lists them.
+// Groups are all settings of a run, in the order of the help.
 var Groups = []Group{
 	{"The lease (D is a duration with a unit: 500ms, 30s, 24h)", []Setting{
 		{
@@ -198,10 +198,10 @@ var Groups = []Group{
 	}},
 }
 
-// fileSetting names the file of settings, so it cannot stand in it.
+// fileSetting names the settings file, so it cannot be set in that file.
 const fileSetting = "config"
 
-// into makes the function that reads a value into a field.
+// into returns a function that parses a value into a field.
 func into[T any](field func(*Config) *T, parse func(string) (T, *Error)) func(*Config, string) *Error {
 	return func(c *Config, value string) (e *Error) {
 		*field(c), e = parse(value)
@@ -218,7 +218,7 @@ func all() []Setting {
 	return list
 }
 
-// Find returns the setting of that name; nil: there is none.
+// Find returns the setting with that name, or nil.
 func Find(name string) *Setting {
 	for _, s := range all() {
 		if s.Name == name {
@@ -228,7 +228,7 @@ func Find(name string) *Setting {
 	return nil
 }
 
-// Names are those of all settings.
+// Names returns the names of all settings.
 func Names() []string {
 	var names []string
 	for _, s := range all() {
@@ -237,7 +237,7 @@ func Names() []string {
 	return names
 }
 
-// Default is a Config in which nothing is set.
+// Default returns a Config with all defaults.
 func Default() Config {
 	return Config{
 		Store:     store.Default,
@@ -249,9 +249,9 @@ func Default() Config {
 	}
 }
 
-// Set reads one setting from text; name is that of its flag without dashes. The
-// error is an *Error. An empty value is an error for every setting: a variable
-// that was meant to hold the key must not turn into no key.
+// Set parses one setting; name is the name of its flag without dashes. The error is
+// an *Error. An empty value is an error for every setting: an empty variable must not
+// silently become the default.
 func (c *Config) Set(name, value string) error {
 	problem := c.set(name, value)
 	if problem == nil {

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated part of docs/settings.md anew")
 
-// The defaults that the table shows are those of Default.
+// The defaults shown in the table are the values of Default.
 func TestDefaultsOfTheTable(t *testing.T) {
 	for _, s := range all() {
 		if s.Default == "" || slices.Contains([]string{"renew", "retry", "tries"}, s.Name) {
@@ -45,7 +45,7 @@ func TestDefaultsOfTheTable(t *testing.T) {
 	}
 }
 
-// The words that completion offers are values.
+// Every choice offered by completion is a valid value.
 func TestChoicesAreValues(t *testing.T) {
 	for _, s := range all() {
 		for _, choice := range s.Choices {
@@ -57,7 +57,7 @@ func TestChoicesAreValues(t *testing.T) {
 	}
 }
 
-// docs/settings.md has the table of all settings, as this package has it.
+// docs/settings.md has the same table of settings as this package.
 func TestDocumentHasTheTable(t *testing.T) {
 	const page, head = "../../docs/settings.md", "| flag | default | meaning |\n|---|---|---|\n"
 	var b strings.Builder

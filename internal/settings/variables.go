@@ -8,14 +8,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-// Variables that a command or a hook is given; a leaderrun inside that command
-// reads some of them. Only LEADERRUN_KEY is a setting, too.
+// Variables in the environment of a command or a hook. A leaderrun inside that command
+// reads some of them. Only LEADERRUN_KEY is also a setting.
 const (
 	KeyVariable       = "LEADERRUN_KEY"
 	HolderVariable    = "LEADERRUN_HOLDER"
 	TokenVariable     = "LEADERRUN_TOKEN"
-	LeaseFileVariable = "LEADERRUN_LEASE_FILE" // absent where none could be made
-	OuterKeysVariable = "LEADERRUN_OUTER_KEYS" // of the leaderruns around the nearest one, with commas between them
+	LeaseFileVariable = "LEADERRUN_LEASE_FILE" // absent if it could not be created
+	OuterKeysVariable = "LEADERRUN_OUTER_KEYS" // of all outer leaderruns but the innermost, separated by commas
 	EventVariable     = "LEADERRUN_EVENT"      // of a hook
 	OutcomeVariable   = "LEADERRUN_OUTCOME"    // of a hook
 	ExitVariable      = "LEADERRUN_EXIT"       // of the hook at the end, as the next two
@@ -23,8 +23,8 @@ const (
 	EndedVariable     = "LEADERRUN_ENDED"
 )
 
-// OuterKeys are the keys of all leaderruns that this one runs inside; nil: none.
-// LEADERRUN_KEY alone is a setting.
+// OuterKeys returns the keys of all leaderruns that this one runs inside.
+// LEADERRUN_KEY without LEADERRUN_HOLDER is only a setting.
 func OuterKeys() []string {
 	if _, nested := os.LookupEnv(HolderVariable); !nested {
 		return nil
@@ -33,13 +33,13 @@ func OuterKeys() []string {
 	return append(keys, os.Getenv(KeyVariable))
 }
 
-// Variable is the name of a setting in the environment.
+// Variable returns the environment variable of a setting.
 func Variable(setting string) string {
 	return "LEADERRUN_" + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
 }
 
-// checkVariables refuses a LEADERRUN_ variable that means nothing: a setting
-// that was misspelt must not turn into a default.
+// checkVariables refuses unknown LEADERRUN_ variables: a misspelt setting must not
+// silently become the default.
 func checkVariables(environ []string) error {
 	known := []string{HolderVariable, TokenVariable, OuterKeysVariable, LeaseFileVariable, EventVariable, OutcomeVariable,
 		ExitVariable, StartedVariable, EndedVariable}

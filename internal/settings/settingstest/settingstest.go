@@ -1,4 +1,4 @@
-// Package settingstest gives tests an environment and files of settings of their own.
+// Package settingstest isolates tests from the settings of the user and the machine.
 // Only tests may import it.
 package settingstest
 
@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// NoSettings leaves a test without any setting but those it makes itself, and
-// returns the user's configuration directory.
+// NoSettings hides all settings from a test and returns an empty configuration
+// directory of the user.
 func NoSettings(t *testing.T) string {
 	t.Helper()
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		for _, prefix := range []string{"LEADERRUN_", "MUTEX_REDIS_", "REDIS_", "KUBERNETES_"} {
 			if strings.HasPrefix(name, prefix) {
-				t.Setenv(name, "") // so that it is put back at the end
+				t.Setenv(name, "") // restores it at the end of the test
 				if err := os.Unsetenv(name); err != nil {
 					t.Fatal(err)
 				}
