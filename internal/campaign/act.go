@@ -10,43 +10,43 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// run is one Run under way. Its goroutine alone touches the fields; requests
-// run in goroutines of their own and come back as events.
+// run is one Run in progress. Only its goroutine touches the fields; requests run in
+// their own goroutines and their answers come back as events.
 type run struct {
 	set      Settings
 	store    lease.Store
 	process  Process
 	observer Observer
 
-	whole   context.Context // of the run, and of a wake-up that it passes on at its end
-	ctx     context.Context // of its other requests and what goes on beside them; ends with it
+	whole   context.Context // of the run, and of a wake-up passed on at its end
+	ctx     context.Context // of its other requests and of beside; ends with the run
 	state   elect.State
 	request lease.Request
 	held    *lease.HeldError
-	// seenUntil is when the lease request.Seen ends, by this host's clock.
+	// seenUntil is when the lease request.Seen ends, on this host's clock.
 	seenUntil time.Duration
 
 	// reported carries the reports of other goroutines, until over is closed.
 	reported chan report
 	over     chan struct{}
-	// requests numbers the requests to the store; cancel ends the last one.
+	// requests numbers the requests to the store; cancel cancels the last one.
 	requests int
 	cancel   context.CancelFunc
-	// unlisten ends the listening of the holder, uncheck the check of its host.
+	// unlisten stops listening, uncheck stops the check of this host.
 	unlisten, uncheck context.CancelFunc
-	// ending is what a run does not end without: a wake-up that is being passed on, a
+	// ending is what the run waits for at its end: a wake-up that is being passed on, a
 	// check that is being killed.
 	ending sync.WaitGroup
 }
 
-// report is an event and the request that it answers; 0 is none.
+// report is an event and the number of the request that it answers, 0 if none.
 type report struct {
 	request int
 	event   elect.Event
 }
 
-// errLateStart: an observer of the grant took too long, such as a slow disk on which
-// the lease file is made.
+// errLateStart is returned if an observer of the grant took too long, for example to
+// create the lease file on a slow disk.
 var errLateStart = errors.New("the command was not started: its lease had run out before")
 
 func (r *run) act(a elect.Action) {
@@ -75,7 +75,7 @@ func (r *run) act(a elect.Action) {
 			r.ask(a.Timeout+time.Second, check) // it ends by itself
 		}
 	case elect.Wait:
-		// The store is asked to return by itself; the limit is for one that hangs.
+		// The store returns by itself at the timeout. The limit is for one that hangs.
 		r.ask(a.Timeout+r.set.Attempt, func(ctx context.Context) elect.Event {
 			return waited(r.store.Wait(ctx, r.request.Key, a.Timeout))
 		})
@@ -114,8 +114,8 @@ func (r *run) act(a elect.Action) {
 	}
 }
 
-// choose gives the request the candidate's tick. As long as no store has answered it
-// is the one by this host's wall clock, which the store compares with its own.
+// choose sets the tick of the request. Until the store has answered, it is the tick by
+// this host's wall clock, which the store compares with its own clock.
 func (r *run) choose(tick int64) {
 	q := &r.request
 	q.Tick, q.TickFrom, q.TickUntil = tick, 0, 0
@@ -131,7 +131,8 @@ func (r *run) choose(tick int64) {
 	q.Tick, q.TickFrom, q.TickUntil, q.Period = t.At, t.From, t.Until, t.Period
 }
 
-// tickAt is the tick of a candidate that was first answered at that time of the store.
+// tickAt returns the tick of a candidate whose first answer came at this time of the
+// store.
 func (r *run) tickAt(now int64) int64 {
 	if r.set.TickAt == nil || now == 0 {
 		return now
@@ -139,8 +140,8 @@ func (r *run) tickAt(now int64) int64 {
 	return r.set.TickAt(now).At
 }
 
-// ask sends one request to the store. There is at most one at a time: a new one
-// cancels the one before, whose answer no longer counts.
+// ask sends a request to the store. There is at most one at a time: a new request cancels
+// the previous one, whose answer is then ignored.
 func (r *run) ask(timeout time.Duration, request func(context.Context) elect.Event) {
 	r.cancel()
 	ctx, cancel := context.WithTimeout(r.ctx, timeout)
@@ -149,14 +150,14 @@ func (r *run) ask(timeout time.Duration, request func(context.Context) elect.Eve
 	number := r.requests
 	go func() {
 		defer cancel()
-		sent := r.set.Now() // before it leaves: the store may act at any time after this
+		sent := r.set.Now() // before it is sent: the store may act at any time after this
 		e := request(ctx)
 		e.Sent = sent
 		r.report(report{request: number, event: e})
 	}()
 }
 
-// beside does work beside the requests, and reports what comes of it unless it was
+// beside runs work concurrently with the requests, and reports its result unless it was
 // cancelled.
 func (r *run) beside(work func(context.Context) elect.Event) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -169,7 +170,7 @@ func (r *run) beside(work func(context.Context) elect.Event) (cancel context.Can
 	return cancel
 }
 
-// report hands what happened to the loop, until the run is over.
+// report passes a report to the loop, until the run is over.
 func (r *run) report(t report) {
 	select {
 	case r.reported <- t:
@@ -177,8 +178,8 @@ func (r *run) report(t report) {
 	}
 }
 
-// pass hands the wake-up on. Standbys ask again without it, so a candidate that
-// leaves does not wait long for it.
+// pass hands the wake-up on. Standbys also ask again without one, so a candidate that ends
+// does not wait long for this.
 func (r *run) pass() {
 	ctx, cancel := context.WithTimeout(r.whole, min(r.set.Attempt, 500*time.Millisecond))
 	r.ending.Go(func() {
@@ -226,8 +227,8 @@ func waited(err error) elect.Event {
 	return elect.Event{Kind: elect.NoAnswer, Err: err}
 }
 
-// listens is how long a holder listens on one connection. What stands in between, a proxy
-// or one that translates addresses, may have lost the other half without a word.
+// listens is how long a holder listens on one connection. A proxy or NAT in between may
+// have dropped the connection without notice.
 const listens = time.Minute
 
 func listened(ctx context.Context, store lease.Store, key string) elect.Event {
@@ -248,7 +249,8 @@ func listened(ctx context.Context, store lease.Store, key string) elect.Event {
 	return elect.Event{Kind: elect.Broken, Err: err}
 }
 
-// listenOnce listens on one connection. Old: it has done so for long enough.
+// listenOnce listens on one connection. old reports that the connection has reached the
+// limit.
 func listenOnce(ctx context.Context, pinger lease.Pinger, key string) (old bool, err error) {
 	this, end := context.WithCancel(ctx)
 	defer end()

@@ -1,8 +1,8 @@
-// Package campaign carries out what package elect decides: it asks the store,
-// holds the command through a Process, keeps the time and informs an Observer. It
-// promises that every answer, signal and deadline reaches the state machine in
-// one order, one at a time, and that Run returns only when nothing of the run
-// is left to do. It decides nothing itself.
+// Package campaign carries out the decisions of package elect: it sends requests to the
+// store, controls the command through a Process, watches the clock and informs an
+// Observer. It guarantees that answers, signals and deadlines reach the state machine one
+// at a time, and that Run returns only when nothing is left to do. It does not decide
+// anything itself.
 package campaign
 
 import (
@@ -17,27 +17,27 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Settings are the rules of a run and its ties to the world.
+// Settings are the rules of a run and its connections to the world.
 type Settings struct {
 	elect.Settings
 	// Now is a clock that goes on while the machine sleeps.
 	Now func() time.Duration
-	// Request is what every attempt asks for; Run fills in the holder.
+	// Request is the request of every attempt; Run fills in the holder.
 	Request lease.Request
-	// TickAt says which tick a candidate has whose first answer was given at that time
-	// of the store, in milliseconds; nil: that time itself. A tick is its own. WallNow
-	// is this host's wall clock, and needed with it alone.
+	// TickAt returns the tick of a candidate whose first answer came at this time of the
+	// store, in milliseconds; if nil, the time is the tick. TickAt of a tick is the same
+	// tick. WallNow is this host's wall clock; it is needed only with TickAt.
 	TickAt  func(now int64) lease.Tick
 	WallNow func() time.Time
 	// Check returns an error while this host must not lead, within the limit or soon
-	// after its context ends. It is needed with elect.Settings.Checked alone.
+	// after its context ends. It is needed only with elect.Settings.Checked.
 	Check func(ctx context.Context, limit time.Duration) error
-	// NewHolder makes the id of the next candidacy.
+	// NewHolder returns the id of the next candidacy.
 	NewHolder func() lease.Holder
-	// Signals are those that reach leaderrun.
+	// Signals are the signals that reach leaderrun.
 	Signals <-chan Received
-	// ClockSet says that the wall clock was set or the machine has woken; nil where
-	// that is unknown.
+	// ClockSet reports that the wall clock was set or the machine woke up; nil if that
+	// cannot be known.
 	ClockSet <-chan struct{}
 }
 
@@ -46,31 +46,30 @@ type Settings struct {
 type Received struct {
 	Signal int
 	Order  bool
-	// FromTerminal: the command, once it runs, has received it as well.
+	// FromTerminal: a running command has received it, too.
 	FromTerminal bool
 }
 
-// Process holds the command and its whole tree. Its methods do not block.
+// Process controls the command and its whole tree. Its methods do not block.
 type Process interface {
-	// Start starts the command under the lease, by startBy or not at all, its tree
-	// to be dead by killBy, and reports what becomes of it: Started or StartFailed,
-	// CommandEnded when descendants outlive the command, TreeGone last. It is called
-	// again only after TreeGone or StartFailed.
+	// Start starts the command under the lease, by startBy or not at all; its tree must
+	// be dead by killBy. It reports Started or StartFailed, CommandEnded if descendants
+	// outlive the command, and TreeGone last. It is called again only after TreeGone or
+	// StartFailed.
 	Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event))
-	// Extend moves the instant by which the tree is dead.
+	// Extend moves the time by which the tree must be dead.
 	Extend(killBy time.Duration)
-	// Signal reaches the command, or what is left of its tree.
+	// Signal signals the command, or the rest of its tree if the command ended.
 	Signal(signal int)
-	// SignalRest repeats it for those that it did not reach: the command has ended.
+	// SignalRest signals the descendants that Signal has not reached: the command ended.
 	SignalRest(signal int)
-	// Kill sends SIGKILL to the whole tree, as often as it takes.
+	// Kill sends SIGKILL to the whole tree until it is dead.
 	Kill()
-	// Leave lets the rest of the tree live on unguarded.
+	// Leave leaves the rest of the tree alive, without a guard.
 	Leave()
 }
 
-// Observer sees every step, before its actions are carried out. Observe must not
-// block.
+// Observer sees every step before its actions are carried out. Observe must not block.
 type Observer interface {
 	Observe(Transition)
 }
@@ -83,18 +82,18 @@ type Transition struct {
 	Actions []elect.Action
 }
 
-// Result is the end of a run.
+// Result says how a run ended.
 type Result struct {
 	elect.State
-	// Holder is what stood in the way at last, when the outcome is Denied.
+	// Holder is the last reason for a denial, if the outcome is Denied.
 	Holder *lease.HeldError
 	// Led is the time from the grant to the end of the release, if there was a grant.
 	Led time.Duration
 }
 
-// Run campaigns, and leads while the command runs. It returns when the state
-// machine is done. Cancelling ctx cuts requests to the store short and nothing
-// else: a run is ended by a signal.
+// Run campaigns for the lease and runs the command while it leads. It returns when the
+// state machine is done. Cancelling ctx only cancels requests to the store: to end a run,
+// send a signal.
 func Run(ctx context.Context, set Settings, store lease.Store, process Process, observer Observer) Result {
 	set.Request.Holder = set.NewHolder()
 	set.Jitter = jitter(set.Request.Holder)
@@ -115,14 +114,14 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 	return Result{State: r.state, Holder: r.held, Led: set.Now() - r.state.AcquiredAt}
 }
 
-// jitter is a number from -1 to 1 that is a candidate's own.
+// jitter derives a number from -1 to 1 from the candidate's id.
 func jitter(h lease.Holder) float64 {
 	sum := fnv.New32a()
-	_, _ = io.WriteString(sum, string(h)) // a hash takes everything
+	_, _ = io.WriteString(sum, string(h)) // a hash never fails
 	return 2*float64(sum.Sum32())/math.MaxUint32 - 1
 }
 
-// next is the next thing that happens.
+// next waits for the next event.
 func (r *run) next() elect.Event {
 	var due <-chan time.Time
 	if at, ok := r.state.Wake(); ok {
@@ -162,9 +161,9 @@ func (r *run) step(e elect.Event) {
 	}
 }
 
-// learn keeps what a denial says: who holds the key, and until when by this
-// clock. Of the same lease the first word counts: the store's clock may have been
-// set since. A lease of its own is over before it asks for another.
+// learn records what a denial says: who holds the key, and until when on this clock. For
+// the same lease the first denial counts: the store's clock may have been set since. An
+// own lease is over before the candidate asks again.
 func (r *run) learn(e elect.Event) {
 	seen := &r.request.Seen
 	if e.Kind == elect.Granted {

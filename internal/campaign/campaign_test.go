@@ -45,8 +45,8 @@ func TestBlackHole(t *testing.T) {
 	})
 }
 
-// When the wall clock is set the machine may have stood still: the holder asks whether
-// it still is one.
+// When the wall clock is set, the machine may have stood still: the holder renews, to
+// find out whether it still leads.
 func TestClockSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -78,7 +78,7 @@ func TestShortOutageCostsNothing(t *testing.T) {
 	})
 }
 
-// A holder is called: it renews at once, and listens on until it releases.
+// A holder that is called renews at once, and keeps listening until it releases.
 func TestCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -98,8 +98,8 @@ func TestCalled(t *testing.T) {
 	})
 }
 
-// The connection on which a holder listens breaks: it renews at once, and where
-// connections never last it makes them ever more rarely.
+// If the connection on which a holder listens is lost, it renews at once. Where connections
+// never last, it connects less and less often.
 func TestCallerGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -120,8 +120,8 @@ func TestCallerGone(t *testing.T) {
 	})
 }
 
-// What stands between a holder and its store may lose the connection without a word: the
-// holder does not listen on it for ever, nor is that a reason to renew.
+// A proxy may drop the connection without notice, so a holder replaces it regularly. That
+// is no reason to renew.
 func TestListensAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -180,7 +180,7 @@ func TestTickStays(t *testing.T) {
 }
 
 // With a schedule the candidate chooses its tick by its own clock, and says when that
-// is right. The store's clock decides, and once it is known no other is asked.
+// tick is right. The store's clock decides, and the tick it gives is kept.
 func TestTickOfSchedule(t *testing.T) {
 	for name, test := range map[string]struct {
 		host int64 // what the host's clock shows; the store's shows 4200
@@ -230,7 +230,7 @@ func TestTickOfSchedule(t *testing.T) {
 	}
 }
 
-// A store that does not keep the contract is asked no more often than any other.
+// A store that violates the contract is not asked more often than any other.
 func TestClockDiffersForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -244,7 +244,7 @@ func TestClockDiffersForEver(t *testing.T) {
 	})
 }
 
-// The lease counts from before the request, however late the answer is.
+// The lease counts from before the request, however late the answer comes.
 func TestSlowAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -313,7 +313,7 @@ func TestOrderWhileLeading(t *testing.T) {
 	})
 }
 
-// The machine sleeps past kill-by: the tree is killed before anything is asked.
+// After a sleep past kill-by, the tree is killed before the store is asked.
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -334,7 +334,7 @@ func TestSleep(t *testing.T) {
 	})
 }
 
-// slow is a sink that takes its time with a grant: a lease file on a slow disk.
+// slow is an observer that is slow at a grant, like a lease file on a slow disk.
 type slow struct{ took time.Duration }
 
 func (s slow) Observe(t Transition) {
@@ -343,8 +343,8 @@ func (s slow) Observe(t Transition) {
 	}
 }
 
-// What happens between the grant and the start counts: from stop-by on nothing is
-// started, also if kill-by lies ahead.
+// Time between the grant and the start counts: after stop-by nothing is started, even
+// before kill-by.
 func TestSlowStart(t *testing.T) {
 	const stopBy = 21195 * time.Millisecond
 	for took, want := range map[time.Duration]elect.Outcome{stopBy - 1: elect.Exited, stopBy: elect.Expired} {

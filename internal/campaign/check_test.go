@@ -13,8 +13,7 @@ import (
 
 var errUnfit = errors.New("unfit")
 
-// A host that is not eligible asks the store nothing, and is asked again itself every
-// --retry.
+// A host that is not eligible does not ask the store, and is checked again every --retry.
 func TestIneligibleHostDoesNotAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -53,7 +52,7 @@ func TestIneligibleEnds(t *testing.T) {
 	}
 }
 
-// A wake-up that an ineligible host was given is another standby's.
+// An ineligible standby passes a wake-up on.
 func TestIneligibleStandbyPassesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -74,7 +73,7 @@ func TestIneligibleStandbyPassesOn(t *testing.T) {
 	})
 }
 
-// A check may take all the time that it has.
+// A check may use all of its time.
 func TestSlowCheckIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -94,7 +93,7 @@ func TestSlowCheckIsAnswered(t *testing.T) {
 	})
 }
 
-// A run that is ordered to stop during a check does not end before the check has.
+// A run that is ordered to stop during a check ends only after the check.
 func TestCheckIsCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -135,9 +134,9 @@ func TestYieldingCandidate(t *testing.T) {
 	})
 }
 
-// A leader's host is checked beside the renewals, which a slow check does not hold up.
-// Once it has failed for a TTL the lease is offered, and the run ends as an operator's
-// hand-over does.
+// A leader's host is checked concurrently with renewals, so a slow check does not delay
+// them. Once checks have failed for a TTL, the lease is offered, and the run ends as with
+// an operator's hand-over.
 func TestIneligibleLeaderHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -169,7 +168,7 @@ func TestIneligibleLeaderHandsOver(t *testing.T) {
 	})
 }
 
-// A check that is still under way when the command ends is cut short.
+// A check that still runs when the command ends is cancelled.
 func TestCheckOfALeaderEndsWithTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -26,8 +26,8 @@ func minHold(hold, wait time.Duration) func(*Settings) {
 
 const ms = time.Millisecond
 
-// One of four hosts, whose clocks differ, runs the job of a tick; the others skip,
-// during the run and after it. The next tick has its own run.
+// Of four hosts with different clocks one runs the job of a tick; the others skip, during
+// the run and after it. The next tick has its own run.
 func TestOneRunPerTick(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"no wait": 0, "wait": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -122,9 +122,9 @@ func TestHostDiesInATick(t *testing.T) {
 	})
 }
 
-// The job of the first tick takes longer than the period. A candidate of the second
-// tick skips, or waits and runs; the third tick comes when it would have come anyway: a
-// tick is when the candidate asked first, not when it ran.
+// The job of the first tick takes longer than the period. A candidate of the second tick
+// skips, or waits and runs. The third tick is not delayed: a tick is the time of a
+// candidate's first request, not of its run.
 func TestJobLongerThanItsPeriod(t *testing.T) {
 	on(t, func(t *testing.T, h *hosts) {
 		h.job = func(ctx context.Context, n int) (elect.Exit, bool) {
@@ -139,8 +139,8 @@ func TestJobLongerThanItsPeriod(t *testing.T) {
 	})
 }
 
-// A candidate of an old tick, standing by for a run that failed in the end, stood
-// still while a newer tick was served: it skips, although nobody served its own.
+// A candidate of an old tick stands by for a run that fails, and is stopped while a newer
+// tick is served: it skips, although its own tick was not served.
 func TestOldTickIsSkipped(t *testing.T) {
 	on(t, func(t *testing.T, h *hosts) {
 		h.job = func(ctx context.Context, n int) (elect.Exit, bool) {
@@ -161,8 +161,8 @@ func TestOldTickIsSkipped(t *testing.T) {
 	})
 }
 
-// A job of 10 ms on ten hosts that are up to 3 s apart: one runs it, and its run is
-// not longer for that. A standby gets its turn when the hold is over, and not before.
+// A job of 10 ms on ten hosts that are up to 3 s apart: one runs it, and does not wait for
+// the hold. A standby gets its turn when the hold is over, and not before.
 func TestMinimumHold(t *testing.T) {
 	on(t, func(t *testing.T, h *hosts) {
 		h.job = ends(10*ms, 0)
@@ -179,7 +179,7 @@ func TestMinimumHold(t *testing.T) {
 	})
 }
 
-// It is a minimum: a job that takes longer is held for as long as it takes.
+// It is a minimum: a longer job keeps the lease until its end.
 func TestMinimumHoldIsShorterThanTheJob(t *testing.T) {
 	on(t, func(t *testing.T, h *hosts) {
 		h.job = ends(500*ms, 0)
@@ -189,8 +189,8 @@ func TestMinimumHoldIsShorterThanTheJob(t *testing.T) {
 	})
 }
 
-// The host that has the lease dies, right after the start or after some renewals: the
-// minimum hold keeps the others out all the same, long after the TTL.
+// The holder's host dies, right after the start or after some renewals: the minimum hold
+// still keeps the others out, long after the TTL.
 func TestMinimumHoldOutlivesItsHost(t *testing.T) {
 	for _, life := range []time.Duration{0, 1500 * ms} {
 		on(t, func(t *testing.T, h *hosts) {
@@ -208,8 +208,8 @@ func TestMinimumHoldOutlivesItsHost(t *testing.T) {
 	}
 }
 
-// A limit of standing by is exact to half a second: whatever --retry says, however
-// often the leader renews, and when it dies in between.
+// The limit of --wait is exact to half a second, for any --retry, however often the leader
+// renews, and also if it dies meanwhile.
 func TestWaitIsExact(t *testing.T) {
 	const limit, exact = 2 * time.Second, 500 * ms
 	for name, set := range map[string]func(leader, standby *Settings){
@@ -245,9 +245,9 @@ func TestWaitIsExact(t *testing.T) {
 	}
 }
 
-// The store is away for a part of the wait, and back with a leader that is still there:
-// the limit counts from the beginning, and the last answer was a denial. Where it is
-// away at the end nobody knows whether the key is taken.
+// The store is away for a part of the wait and the leader survives: the limit counts from
+// the beginning, and the last answer is a denial. If the store is away at the end, the
+// outcome is Unavailable.
 func TestWaitOutlastsAnOutage(t *testing.T) {
 	for _, test := range []struct {
 		wait, goes, back time.Duration

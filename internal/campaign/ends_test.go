@@ -13,7 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// A tree that survives a kill is killed again, also when nothing else happens.
+// A tree that survives a kill is killed again, even if nothing else happens.
 func TestKillIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -25,8 +25,8 @@ func TestKillIsRepeated(t *testing.T) {
 	})
 }
 
-// A lease that turns out to be another's when it is released is not released again,
-// and the run ends as it did: the command ran under its own lease.
+// If the release finds that the lease is lost, it is not repeated, and the outcome stays:
+// the command ran under its own lease.
 func TestReleaseOfALostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -40,7 +40,7 @@ func TestReleaseOfALostLease(t *testing.T) {
 	})
 }
 
-// A standby that leaves may have got the wake-up that another waits for: it hands one
+// A standby that ends may have received the wake-up that another waits for: it passes one
 // on before it ends, and does not wait long for that.
 func TestStandbyPassesOn(t *testing.T) {
 	for _, test := range []struct {
@@ -72,7 +72,7 @@ func TestStandbyPassesOn(t *testing.T) {
 	}
 }
 
-// What is left of a tree that is being stopped gets the signal as well.
+// The rest of a tree that is being stopped gets the signal, too.
 func TestRestIsSignalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -86,7 +86,7 @@ func TestRestIsSignalled(t *testing.T) {
 	})
 }
 
-// Leftovers that are to be left live on without a guard, and without the lease.
+// With --leftovers leave, leftovers live on without a guard and without the lease.
 func TestLeftoversAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -101,7 +101,7 @@ func TestLeftoversAreLeft(t *testing.T) {
 	})
 }
 
-// A holder that releases needs the connection on which it listened, and no check of its host.
+// At a release, listening and the check of the host are ended first.
 func TestReleaseEndsWhatIsBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

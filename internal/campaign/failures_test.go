@@ -15,11 +15,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// kept is a store in memory that keeps the rules.
+// kept is a store in memory that follows the contract.
 type kept struct {
 	mu    sync.Mutex
 	state leasestate.State
-	freed chan struct{} // closed when the key may be free, and made anew
+	freed chan struct{} // closed when the key may be free, and replaced
 }
 
 func newKept() *kept { return &kept{state: leasestate.New("k"), freed: make(chan struct{})} }
@@ -29,7 +29,7 @@ func instant() leasestate.Instant {
 	return leasestate.Instant{Boot: "b", Up: wall, Wall: wall}
 }
 
-// do applies one verb and wakes who waits if it freed the key.
+// do applies one verb, and wakes the waiting candidates if it freed the key.
 func (k *kept) do(verb func(*leasestate.State, leasestate.Instant) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,7 +59,7 @@ func (k *kept) leads(h lease.Holder) bool {
 	return g != nil && g.Holder == h && !g.Cooldown && !g.Revoked && instant().Up < g.Expires
 }
 
-// once lets the n-th call of a store fail in one way.
+// once makes the n-th call to a store fail in one way.
 type once struct {
 	how string
 	n   int
@@ -68,8 +68,8 @@ type once struct {
 	calls []string
 }
 
-// ways are how a call may fail. It may have happened all the same, or happen when
-// nobody waits for it any more.
+// ways are the ways a call may fail. With "done" it has an effect all the same, maybe
+// after the caller has given up.
 var ways = []string{"unknown", "unknown, done", "refused", "permanent", "hangs", "hangs, done"}
 
 func (fault *once) call(ctx context.Context, op string, do func() error) error {
@@ -97,7 +97,7 @@ func (fault *once) call(ctx context.Context, op string, do func() error) error {
 	return unknown
 }
 
-// life is a run, and how it goes without a failure.
+// life is a run and its outcome without a failure.
 type life struct {
 	name    string
 	set     func(*Settings)
@@ -119,10 +119,10 @@ var lives = []life{
 	{"lost, and once more", func(s *Settings) { s.Rejoin = true }, 0, 0, 7 * time.Second, elect.Exited, 2},
 }
 
-// Every call to the store fails once, in every way. No command starts without the
-// lease, none twice, none beside another's; the outcome is that of a run without
-// the failure, unless waiting does not help or the candidate does not wait; and
-// the lease is released.
+// Every call to the store fails once, in every way. No command starts without the lease,
+// none starts twice, and no two run at once. The outcome is the same as without the
+// failure, unless waiting does not help or the candidate does not wait. The lease is
+// released.
 func TestEveryCallFailsOnce(t *testing.T) {
 	runs := 0
 	for _, life := range lives {

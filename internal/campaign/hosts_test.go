@@ -19,10 +19,10 @@ import (
 type hosts struct {
 	t     *testing.T
 	start time.Time
-	// job is the command's life on its n-th start, from 1 on; crashed says that the
-	// host dies with it.
+	// job is what the command does at its n-th start, counted from 1; crashed means that
+	// its host dies with it.
 	job func(ctx context.Context, n int) (exit elect.Exit, crashed bool)
-	// The store refuses connections from goes on, until it is back.
+	// The store refuses connections from goes to back.
 	goes, back time.Duration
 
 	mu      sync.Mutex
@@ -90,8 +90,8 @@ func (h *hosts) runOn(host *host, set func(*Settings)) Result {
 	return Run(h.t.Context(), s, host, host, host)
 }
 
-// line runs the command line on n hosts, each of which begins some time after the one
-// before, as clocks differ, and returns their results in that order.
+// line runs the command line on n hosts, each some time after the previous one, since
+// clocks differ, and returns their results in that order.
 func (h *hosts) line(n int, apart time.Duration, set func(*Settings)) []Result {
 	results := make([]Result, n)
 	var all sync.WaitGroup
@@ -109,11 +109,11 @@ type host struct {
 	mu      sync.Mutex
 	crashed bool
 	end     context.CancelFunc
-	// stopped: its first wait ends only then, as if its process stood still.
+	// stopped delays the end of its first wait until then, as if its process were stopped.
 	stopped time.Duration
 }
 
-// reaches returns an error once the host has died: nothing of it reaches the store.
+// reaches returns an error once the host has died.
 func (h *host) reaches(op string) error {
 	if err := h.away(op); err != nil {
 		return err
@@ -204,8 +204,8 @@ func (h *host) Kill()                { h.end() }
 func (h *host) Leave()               {}
 func (h *host) Observe(Transition)   {}
 
-// count wants so many of the results to have an outcome, with a status where the
-// command ended by itself: "2 exited 9".
+// count checks how many results have each outcome, with the status if the command ended by
+// itself: "2 exited 9".
 func (h *hosts) count(results []Result, want map[string]int) {
 	h.t.Helper()
 	got := map[string]int{}
@@ -221,8 +221,8 @@ func (h *hosts) count(results []Result, want map[string]int) {
 	}
 }
 
-// started wants the starts at these times, or less than 10 ms later, with a larger
-// token each.
+// started checks that the starts came at these times, less than 10 ms late, with growing
+// tokens.
 func (h *hosts) started(want ...time.Duration) {
 	h.t.Helper()
 	var at []time.Duration

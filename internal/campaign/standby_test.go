@@ -46,8 +46,8 @@ func TestStandby(t *testing.T) {
 	})
 }
 
-// A wait that is cut off by the candidate's own timer must not count as the
-// answer to the request that follows it.
+// A wait that is cancelled by the candidate's own timer must not count as the answer to
+// the next request.
 func TestOwnTimerAtExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -151,8 +151,7 @@ func TestRejoin(t *testing.T) {
 	})
 }
 
-// A store that comes back without a lease of this candidate's own must not grant its token
-// once more.
+// A store that comes back without this candidate's lease must not grant its token again.
 func TestRejoinKnowsItsOwnToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -163,7 +162,7 @@ func TestRejoinKnowsItsOwnToken(t *testing.T) {
 		}
 		var knew []lease.Seen
 		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
-			if r.Seen.Token != 0 { // of none nothing is left
+			if r.Seen.Token != 0 { // without one there is no time left
 				r.Seen.Left = 0
 			}
 			knew = append(knew, r.Seen)
@@ -187,8 +186,8 @@ func TestRejoinKnowsItsOwnToken(t *testing.T) {
 	})
 }
 
-// What a candidate knows of a lease is what the first denial has said of it, until it
-// has been renewed: the store's clock may be set in between. And it says that it stands by.
+// A candidate keeps what the first denial said about a lease until the lease is renewed:
+// the store's clock may be set meanwhile. Its requests say that it stands by.
 func TestKnownLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -229,7 +228,7 @@ func TestKnownLease(t *testing.T) {
 	})
 }
 
-// A request that a newer one follows is given up: it would keep a connection.
+// A new request cancels the previous one, which would keep a connection.
 func TestWaitEndsWithTheNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -255,7 +254,7 @@ func TestWaitEndsWithTheNextAttempt(t *testing.T) {
 	})
 }
 
-// Candidates that start together do not ask a store together that has failed.
+// Candidates that start together do not ask a failed store at the same times.
 func TestPausesAreACandidatesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := map[time.Duration]bool{}

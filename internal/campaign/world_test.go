@@ -11,8 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// world is a store, a command and a sink in memory, for one campaign in a
-// synctest bubble. The func fields replace what it does by default.
+// world is a store, a command and an observer in memory, for one campaign in a synctest
+// bubble. The func fields replace the default behaviour.
 type world struct {
 	t     *testing.T
 	start time.Time
@@ -23,12 +23,12 @@ type world struct {
 	wait    func(context.Context) error
 	listen  func(context.Context) error
 	pass    func(context.Context) error
-	// command is the command's life: it returns how it ended, or is cut short by
-	// a signal (stubborn: only by a kill, and survives so many of those).
+	// command runs the command and returns how it ended. A signal cancels ctx; with
+	// stubborn only a kill does, after surviving so many kills.
 	command  func(ctx context.Context) elect.Exit
 	stubborn bool
 	survives int
-	// left is for how long something of the command's tree outlives it.
+	// left is how long the rest of the tree outlives the command.
 	left time.Duration
 
 	mu       sync.Mutex
@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) now() time.Duration { return time.Since(w.start) + time.Hour }
 
-// note writes down what happened, with the seconds since the start.
+// note records what happened, with the seconds since the start.
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,17 +127,17 @@ func (w *world) settings() Settings {
 	}
 }
 
-// expect fails the test unless exactly this happened.
+// expect checks that exactly this happened.
 func (w *world) expect(want ...string) {
 	w.t.Helper()
-	w.mu.Lock() // a command that was left lives on
+	w.mu.Lock() // leftovers live on and may write
 	defer w.mu.Unlock()
 	if got := fmt.Sprintf("%q", w.log); got != fmt.Sprintf("%q", want) {
 		w.t.Errorf("happened\n%s\nwant\n%q", got, want)
 	}
 }
 
-// silent is a store in a black hole: it says nothing until the caller gives up.
+// silent is a store that does not answer until the caller gives up.
 func silent(ctx context.Context) error {
 	<-ctx.Done()
 	return &lease.StoreError{Op: "test", Err: ctx.Err()}

@@ -1,7 +1,6 @@
 package elect
 
-// attempt asks the store, after the time for which others come first, and only if
-// this host may lead.
+// attempt asks the store, but only after --yield is over and if this host may lead.
 func (m *machine) attempt() {
 	switch {
 	case m.set.Yield > 0 && !m.Yielded:
@@ -13,8 +12,8 @@ func (m *machine) attempt() {
 	}
 }
 
-// yield leaves the key to others for a while, in which no wake-up is taken. A
-// candidate that could not ask any more after it ends.
+// yield leaves the key to others for a while and takes no wake-ups meanwhile. If the
+// candidate could not ask any more after that, it ends.
 func (m *machine) yield() {
 	m.passOn()
 	m.Phase, m.Yielded, m.WakeAt = Yielding, true, after(m.now, m.set.Yield)
@@ -32,8 +31,8 @@ func (m *machine) yielding(e Event) {
 	}
 }
 
-// check finds out whether this host may ask: of a candidate that stands by within
-// that time, since its limit is exact.
+// check finds out whether this host may ask. A candidate that stands by has at most its
+// remaining time for it, since the limit of --wait is exact.
 func (m *machine) check() {
 	timeout := checkLimit
 	if m.WaitUntil > m.Began && m.WaitUntil != Forever {
@@ -59,14 +58,14 @@ func (m *machine) checking(e Event) {
 	}
 }
 
-// checkAgain finds out whether a leader's host still may lead.
+// checkAgain finds out whether the leader's host may still lead.
 func (m *machine) checkAgain() {
 	m.CheckAt = 0
 	m.do(Action{Kind: Check, Timeout: checkLimit, Beside: true})
 }
 
-// checkedAgain has the lease offered once the checks have failed for a TTL, and until
-// one succeeds.
+// checkedAgain starts to offer the lease once the checks have failed for a TTL, and stops
+// when one succeeds.
 func (m *machine) checkedAgain(fit bool) {
 	m.CheckAt = m.now + m.set.Renew
 	switch {
@@ -78,7 +77,7 @@ func (m *machine) checkedAgain(fit bool) {
 	m.Offering = !fit && m.now-m.UnfitSince >= m.set.TTL
 }
 
-// passOn hands on a wake-up that this candidate has taken and does not use now.
+// passOn hands on a wake-up that this candidate has received but does not use now.
 func (m *machine) passOn() {
 	if m.Woken {
 		m.Woken = false

@@ -40,7 +40,7 @@ func TestIneligibleLeaderOffers(t *testing.T) {
 	}
 }
 
-// Only an attempt after which a candidate stands by may have a leader hand over.
+// Only an attempt after which the candidate stands by may make a leader hand over.
 func TestLastAttemptDoesNotWait(t *testing.T) {
 	for _, wait := range []float64{0, 5, 60} {
 		set := settings()

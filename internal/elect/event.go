@@ -8,59 +8,60 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// EventKind says what happened.
+// EventKind is the kind of an event. The comments name the fields it uses.
 type EventKind int
 
 const (
 	Begin         EventKind = iota // the candidacy begins
-	Timer                          // time has passed: nothing else happened
+	Timer                          // time has passed, nothing else
 	Granted                        // Sent, Lease
 	Held                           // Remaining: somebody else has the key
-	Settling                       // Remaining: a holder may live of whom the store cannot know, and is called
-	ClockDiffers                   // Tick: that of the request was chosen for another time than the store's
-	TickDone                       // Tick, if it is known: that of the candidate is served
+	Settling                       // Remaining: a holder unknown to the store may be alive, and is called
+	ClockDiffers                   // Tick: the request's tick does not fit the store's time
+	TickDone                       // Tick, if known: the candidate's tick is served
 	KeyPaused                      // Remaining: nobody is granted the key
 	MayLead                        // the check of this host succeeded
 	MayNotLead                     // Err: it failed
-	NoAnswer                       // Err: acquire, renewal or wait without an answer that counts
+	NoAnswer                       // Err: no usable answer to acquire, renewal or wait
 	Woke                           // the key may be free
-	CannotWake                     // the store has no wake-ups, or nothing to listen to
+	CannotWake                     // the store has no wake-ups, or cannot call the holder
 	Started                        // the command runs
-	StartFailed                    // Err: the command could not be started, nothing runs
+	StartFailed                    // Err: the command could not be started
 	Renewed                        // Sent, Lease
 	LeaseLost                      // Err: the store says that the lease is not ours
-	Pinged                         // the store wants a sign of life from its holder
-	Broken                         // Err: the connection on which the holder listens is gone
-	ClockSet                       // the wall clock was set, or the machine has slept: it may have stood still before
+	Pinged                         // the store asks the holder for a sign of life
+	Broken                         // Err: the connection on which the holder listens was lost
+	ClockSet                       // the wall clock was set or the machine slept: this process may have stood still
 	Order                          // Signal: leaderrun is ordered to stop
-	PassOn                         // Signal: for the command
-	CommandEnded                   // Exit, Left: the command is over, descendants live
-	TreeGone                       // Exit, or Err when the guard died: nothing lives
-	Released                       // the lease is released, or was not ours any more
+	PassOn                         // Signal: to pass on to the command
+	CommandEnded                   // Exit, Left: the command ended, descendants are alive
+	TreeGone                       // Exit, or Err if the guard died: the whole tree is dead
+	Released                       // the lease was released, or was no longer ours
 	ReleaseFailed                  // Err
 )
 
 // Event is something that happened, and when it was reported.
 type Event struct {
 	Kind EventKind
-	// At is when the event was reported. It never goes back.
+	// At is when the event was reported. It never goes backwards.
 	At time.Duration
-	// Sent is when the request that was answered left, read before it left.
+	// Sent is the time just before the answered request was sent.
 	Sent      time.Duration
 	Lease     lease.Lease
 	Remaining time.Duration
-	// Tick is the candidate's by the store's time of the answer.
+	// Tick is the candidate's tick at the store's time of the answer.
 	Tick   int64
 	Signal int
-	// FromTerminal: the command, once it runs, has received the signal as well.
+	// FromTerminal: a running command has received the signal, too.
 	FromTerminal bool
 	Exit         Exit
-	// Left names one of the descendants that live, for people.
+	// Left names a living descendant, for messages.
 	Left string
 	Err  error
 }
 
-// ActionKind says what is to be done.
+// ActionKind is the kind of an action. The comments name the fields it uses and the
+// events that answer it.
 type ActionKind int
 
 const (
@@ -71,15 +72,15 @@ const (
 	Start                        // StartBy, KillBy: start the command under Lease; answers Started or StartFailed
 	Extend                       // KillBy: for the guard
 	Renew                        // Timeout; answers Renewed, LeaseLost or NoAnswer
-	Listen                       // wait until the store wants a sign of life; answers Pinged, Broken or CannotWake
+	Listen                       // wait until the store asks for a sign of life; answers Pinged, Broken or CannotWake
 	Signal                       // Signal: to the command, or to what is left of its tree
-	SignalRest                   // Signal: the same once more, to what is left and has not had it: the command has ended
+	SignalRest                   // Signal: send it to the descendants that have not received it: the command has ended
 	Kill                         // SIGKILL to the tree; repeated kills do no harm
-	Leave                        // let the leftovers be and end the guard
+	Leave                        // leave the leftovers alive and end the guard
 	Release                      // Timeout, Result; answers Released or ReleaseFailed
 )
 
-// Action is something to be done. The order of actions matters.
+// Action is something to do. The order of actions matters.
 type Action struct {
 	Kind    ActionKind
 	Timeout time.Duration
@@ -87,9 +88,9 @@ type Action struct {
 	Fresh, Waits bool
 	// Beside checks while requests go on.
 	Beside bool
-	// Tick is the candidate's own; 0 while it has none.
+	// Tick is the candidate's tick; 0 while it has none.
 	Tick int64
-	// StartBy is when a start comes too late.
+	// StartBy is the latest time for a start.
 	StartBy, KillBy time.Duration
 	Lease           lease.Lease
 	Signal          int
@@ -105,7 +106,7 @@ var (
 
 func (p Phase) String() string { return phaseNames[p] }
 
-// String is the phase, with the outcome where there is one: Stopping(lost).
+// String returns the phase, with the outcome if there is one: Stopping(lost).
 func (s State) String() string {
 	if s.Outcome == "" {
 		return s.Phase.String()
@@ -140,8 +141,8 @@ func (a Action) String() string {
 	return name
 }
 
-// Line is one step in the form of this package's tests and of docs/state-machine.md:
-// from | event | to | actions.
+// Line formats a step like docs/state-machine.md and the tests: from | event | to |
+// actions.
 func Line(from State, e Event, to State, actions []Action) string {
 	words := make([]string, len(actions))
 	for i, a := range actions {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// holding decides while a tree may be alive.
+// holding handles events while a tree may be alive.
 func (m *machine) holding(e Event) {
 	switch e.Kind {
 	case Started:
@@ -18,7 +18,7 @@ func (m *machine) holding(e Event) {
 		}
 	case StartFailed:
 		m.Tree, m.Err = false, e.Err
-		if m.Outcome == Ordered && m.Orders == 0 { // a hand-over ended nothing: no signal makes the status
+		if m.Outcome == Ordered && m.Orders == 0 { // ended by a hand-over: there is no signal that could make the status
 			m.Outcome = NotStarted
 		}
 		m.release(m.orElse(NotStarted))
@@ -31,12 +31,12 @@ func (m *machine) holding(e Event) {
 		asked := m.InFlight
 		m.Listening, m.ListenAt = false, m.now
 		m.signOfLife()
-		if !asked { // else with the answer: until then the store may call again and again
+		if !asked { // otherwise listen again when answered: until then the store may keep calling
 			m.listenAgain()
 		}
 	case Broken:
 		m.broken()
-	case ClockSet: // a paused machine does not know how long it stood still, the store does
+	case ClockSet: // this process may have stood still: ask the store
 		m.signOfLife()
 	case CannotWake:
 		m.Listening, m.NoCalls = false, true
@@ -87,7 +87,7 @@ func (m *machine) renewed(e Event) {
 	if !m.keeping() {
 		return
 	}
-	if m.Outcome == Expired { // too late for the command: it only keeps others out until the tree is gone
+	if m.Outcome == Expired { // too late for the command, but it keeps others out until the tree is gone
 		m.RenewAt = e.Sent + m.set.Renew
 		return
 	}
@@ -119,15 +119,15 @@ func (m *machine) unanswered(err error) {
 		m.stop(Expired, m.set.Grace)
 		return
 	}
-	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer does not call either
-	if m.Phase == Leading {                    // perhaps nothing but the connection has died
+	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer cannot call
+	if m.Phase == Leading {                    // perhaps only the connection was lost
 		m.Phase = Doubtful
 		m.renew()
 	}
 }
 
-// signOfLife renews at once. The answer to a renewal that is on its way may be older than
-// what calls for this one, which then follows it.
+// signOfLife renews at once. The answer to a renewal that is under way may be older than
+// the call, so another renewal follows it.
 func (m *machine) signOfLife() {
 	switch {
 	case !m.keeping():
@@ -138,8 +138,8 @@ func (m *machine) signOfLife() {
 	}
 }
 
-// listen waits for the answer to a renewal that is on its way: the second
-// connection must not be the one that is missing.
+// listen starts to listen, but only after the answer to a renewal that is under way: if
+// connections are scarce, renewals come first.
 func (m *machine) listen() {
 	if !m.Listening && !m.InFlight {
 		m.listenAgain()
@@ -153,9 +153,8 @@ func (m *machine) listenAgain() {
 	}
 }
 
-// broken renews at once: the store may have died, and may be back already
-// without any memory of the lease. Where connections never last it listens ever
-// more rarely.
+// broken renews at once: the store may have restarted and lost the lease. Where
+// connections never last, it listens less and less often.
 func (m *machine) broken() {
 	m.ListenPause = min(2*m.ListenPause, m.set.Renew)
 	if m.now-m.ListenedAt > listenLasts {
@@ -165,10 +164,9 @@ func (m *machine) broken() {
 	m.signOfLife()
 }
 
-// signalled stops the command when that is what the signal means, and passes it
-// on otherwise. A second order ends the grace. What the command has received
-// from the terminal is its own affair, as if it had been run directly. It may have
-// received it before its start is reported: so nothing is passed on then.
+// signalled stops the command if the signal is an order to stop, and otherwise passes it
+// on. A second order ends the grace. A signal from the terminal is not passed on, since
+// the command has received it, too, maybe even before its start was reported.
 func (m *machine) signalled(e Event) {
 	if e.FromTerminal && !m.Ended && (m.Ran || e.Kind == PassOn) {
 		return
@@ -188,14 +186,14 @@ func (m *machine) signalled(e Event) {
 	}
 }
 
-// stop signals the tree once and starts the grace. A reason that voids the
-// result wins over one that does not; a grace is never lengthened.
+// stop signals the tree once and starts the grace. A reason that voids the result wins
+// over one that does not. The grace is never extended.
 func (m *machine) stop(why Outcome, grace time.Duration) {
 	if m.Outcome == "" || why.voids() && !m.Outcome.voids() {
 		m.Outcome = why
 	}
 	killAt := after(m.now, grace)
-	if why.voids() { // no renewal moves it any more
+	if why.voids() { // renewals no longer extend it
 		killAt = min(killAt, m.KillBy)
 	}
 	if m.running() {
@@ -212,8 +210,8 @@ func (m *machine) stop(why Outcome, grace time.Duration) {
 	}
 }
 
-// killAgain is when a kill is repeated: the tree may have been stopped, or
-// forked in between.
+// killAgain is the pause before a kill is repeated: the tree may have been stopped, or
+// may have forked meanwhile.
 const killAgain = time.Second
 
 func (m *machine) kill() {
@@ -238,7 +236,7 @@ func (m *machine) commandEnded(e Event) {
 	}
 }
 
-// stopSignal is the signal that the present stop sends.
+// stopSignal returns the signal of the current stop.
 func (m *machine) stopSignal() int {
 	if m.Outcome == Ordered && !m.set.StopSignalNamed && m.Signal != 0 {
 		return m.Signal
@@ -246,8 +244,8 @@ func (m *machine) stopSignal() int {
 	return m.set.StopSignal
 }
 
-// treeGone releases. When the guard died nobody saw the command end: it was
-// killed, unless its end had been reported before.
+// treeGone releases the lease. If the guard died, nobody saw the command end: it was
+// killed, unless its end was reported before.
 func (m *machine) treeGone(e Event) {
 	m.Tree = false
 	why, exit := Exited, e.Exit
@@ -265,7 +263,7 @@ func (m *machine) treeGone(e Event) {
 	m.release(m.orElse(why))
 }
 
-// orElse is the reason there is already, or else why.
+// orElse returns the outcome if it is set, else why.
 func (m *machine) orElse(why Outcome) Outcome {
 	if m.Outcome != "" {
 		return m.Outcome

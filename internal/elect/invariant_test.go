@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// watch steps a state machine and checks after every step what must always hold.
+// watch steps a state machine and checks the invariants after every step.
 type watch struct {
 	t      testing.TB
 	set    Settings
@@ -22,9 +22,9 @@ type watch struct {
 	tree   bool // between a start and the end of its tree
 	voided Outcome
 
-	// asked is when the last request left. The deadlines follow from the last one
-	// that was granted or renewed, by the rules in the documentation and not by
-	// those of Timing; guard is the one that the guard knows.
+	// asked is when the last request was sent. The deadlines follow from the last
+	// granted or renewed one, computed by the documented rules and not with Timing.
+	// guard is the guard's deadline.
 	asked, stopBy, killBy, validUntil, guard time.Duration
 	// graceEnds is when SIGKILL is due after the first signal.
 	graceEnds time.Duration
@@ -32,7 +32,7 @@ type watch struct {
 
 func newWatch(t testing.TB, set Settings) *watch { return &watch{t: t, set: set, state: New(set)} }
 
-// answered computes the deadlines of a lease whose request left at sent.
+// answered computes the deadlines of a lease whose request was sent at sent.
 func (w *watch) answered(sent time.Duration) {
 	ttl := w.set.TTL
 	w.validUntil = sent + ttl - ttl/100 - 5*time.Millisecond
@@ -95,7 +95,7 @@ func (w *watch) step(e Event) string {
 	return line
 }
 
-// alive checks a step at the end of which a tree may be alive.
+// alive checks a step after which a tree may be alive.
 func (w *watch) alive(e Event, from, to State, actions []Action) {
 	w.require(to.Tree && to.Phase != Done && to.Phase != Releasing, "a tree is never forgotten")
 	w.require(to.StopBy == w.stopBy && to.KillBy == w.killBy && to.ValidUntil == w.validUntil, "the deadlines count from the request")
@@ -167,8 +167,8 @@ func (w *watch) require(ok bool, rule string) {
 	}
 }
 
-// live plays a history: a world that answers what the machine asks, in any way
-// and at any time, until the machine is done or the steps are used up.
+// live plays a history: the world answers the machine's requests in any way and at any
+// time, until the machine is done or the steps are used up.
 func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch {
 	w := newWatch(t, set)
 	now := time.Duration(0)
@@ -216,7 +216,7 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 	return w
 }
 
-// plausible keeps the world to answers of questions that were asked.
+// plausible reports whether an event answers a request that was made.
 func plausible(s State, kind EventKind) bool {
 	switch kind {
 	case Granted, Held, Settling, ClockDiffers, TickDone:
@@ -310,7 +310,7 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// The inequalities of Timing for every TTL that is allowed.
+// The inequalities of Timing hold for every allowed TTL.
 func TestTiming(t *testing.T) {
 	check := func(ttl, renew, killAfter time.Duration) {
 		x := NewTiming(ttl, renew, killAfter)
@@ -325,7 +325,7 @@ func TestTiming(t *testing.T) {
 			t.Errorf("ttl %s: stop-by %s kill-by %s valid-until %s", ttl, stopBy, killBy, validUntil)
 		}
 	}
-	for _, jitter := range []float64{-1, -0.3, 0, 0.3, 1} { // of those who have a lease no pause is longer
+	for _, jitter := range []float64{-1, -0.3, 0, 0.3, 1} { // a holder's pauses are never longer
 		set := Settings{Jitter: jitter}
 		for _, pause := range []time.Duration{1, time.Millisecond, time.Hour} {
 			if varied, shorter := set.varied(pause), set.shorter(pause); shorter > pause || shorter < pause-pause/4 || varied < pause-pause/4 || varied > pause+pause/4 {

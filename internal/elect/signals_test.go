@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// What every signal does in every state: while nothing runs those end the
-// candidate that would end any program; a command gets them all, but not once
-// more what its terminal has sent it; and no signal shortens what keeps the lease.
+// Every signal in every state. While nothing runs, signals that end any program end the
+// candidate. A command gets all signals, except those its terminal has already sent it.
+// No signal shortens the time for which the lease is kept.
 func TestSignalsAtEveryState(t *testing.T) {
 	signals := []Event{
 		{Kind: Order, Signal: 15},
@@ -21,7 +21,7 @@ func TestSignalsAtEveryState(t *testing.T) {
 	for _, state := range []struct {
 		name  string
 		given []Event
-		then  Event // shows what a signal has changed
+		then  Event // shows the effect of the signal
 		want  [5]string
 	}{
 		{"campaigning", leading[:1], event(Held, 0.1).remaining(20), [5]string{

@@ -6,91 +6,88 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// State is one candidate. States are values: Step returns a new one. The zero
-// State is of no use: see New. Instants are on the campaign's clock; 0 means
-// never.
+// State is the state of one candidate. It is a value: Step returns a new one. Use New
+// to make the first. Instants are on the campaign's clock; 0 means never.
 type State struct {
 	set *Settings
 
 	Phase Phase
-	// Outcome is why a standby would end now, why a tree is being stopped, or
-	// why the run is over.
+	// Outcome is why a standby would end now, why a tree is being stopped, or why
+	// the run ended.
 	Outcome Outcome
 	// Err is the last cause of Unavailable, Skipped, Paused, Ineligible, NotStarted, Lost, Expired or
 	// GuardDied.
 	Err error
 
-	// InFlight: a request to the store is unanswered. Asked: one was made
-	// before; only the first pays for dialling. Retired: the holder id is used
-	// up, the next attempt takes a new one. Dated: the request that is unanswered
-	// left before the machine may have stood still.
+	// InFlight: a request to the store is unanswered. Asked: this is not the first
+	// request, so it need not dial. Retired: the holder id is used up, the next
+	// attempt takes a new one. Dated: the unanswered request was sent before this
+	// process may have stood still.
 	InFlight, Asked, Retired, Dated bool
 
-	// Began is when the candidacy began and WaitUntil when standing by ends.
-	// WakeAt is when a standby asks again by itself.
+	// Began is when the candidacy began. WaitUntil is when standing by ends. WakeAt
+	// is when a standby asks again without a wake-up.
 	Began, WaitUntil, WakeAt time.Duration
-	// Yielded: others had their time to come first. Woken: the store woke this
-	// candidate, which has not asked since.
+	// Yielded: the time of --yield is over. Woken: the store woke this candidate,
+	// which has not asked since.
 	Yielded, Woken bool
-	// SettleUntil is how long the candidate follows a settling store.
+	// SettleUntil is how long the candidate waits for a key to settle.
 	SettleUntil time.Duration
-	// Tick is the candidate's own once a store that serves ticks has answered; it
-	// stays the same however long the candidate stands by.
+	// Tick is the candidate's tick, known from the store's first answer on. It stays
+	// the same however long the candidate stands by.
 	Tick int64
 	// Refused counts refused connections in a row.
 	Refused int
 	// Backoff is the pause before a rejoin.
 	Backoff time.Duration
 
-	// Taken: the store says that the lease is not ours any more.
+	// Taken: the store said that the lease is no longer ours.
 	Taken bool
-	// Lease is what the store last said; the instants count from when that was
-	// asked. AcquiredAt is when the grant arrived, RenewAt when to renew.
+	// Lease is the store's last answer; its instants count from when the request was
+	// sent. AcquiredAt is when the grant arrived, RenewAt when to renew.
 	Lease                                           lease.Lease
 	AcquiredAt, RenewAt, StopBy, KillBy, ValidUntil time.Duration
 
-	// Listening: the store can call on the holder, since ListenedAt. Otherwise it
-	// is tried again at ListenAt, ListenPause after the last time, or once a
-	// renewal is answered. NoCalls: this store cannot call.
+	// Listening: the store can call the holder, since ListenedAt. Otherwise the holder
+	// tries again at ListenAt, ListenPause after the last try, or when a renewal is
+	// answered. NoCalls: this store cannot call.
 	Listening, NoCalls                bool
 	ListenedAt, ListenAt, ListenPause time.Duration
 
-	// Tree: a start was ordered and its tree is not known to be gone. Ran: the
-	// command was running. Ended: it is over, Exit says how and Left who
-	// outlived it.
+	// Tree: a start was ordered, and its tree is not known to be gone. Ran: the
+	// command was started. Ended: it ended, as Exit says, and Left outlived it.
 	Tree, Ran, Ended bool
 	Exit             Exit
 	Left             string
-	// MaxAt ends the maximum runtime, LeftoversAt makes survivors leftovers,
+	// MaxAt ends the maximum runtime. At LeftoversAt survivors become leftovers.
 	// KillAt ends the grace period.
 	MaxAt, LeftoversAt, KillAt time.Duration
 
-	// CheckAt is when this host is checked while it leads, UnfitSince since when the
-	// checks fail. Offering: others may have the lease.
+	// CheckAt is the next check of a leader's host. UnfitSince is since when its checks
+	// fail. Offering: others may take the lease.
 	CheckAt, UnfitSince time.Duration
 	Offering            bool
 
-	// HandedOver: another leader is wanted. It is no order: the first of
-	// those leaves the command its grace.
+	// HandedOver: an operator wants another leader. It does not count as an order to
+	// stop: a first order after it leaves the command its grace.
 	HandedOver bool
 
-	// Orders counts orders to stop, the last of which came at OrderedAt; Signal is
-	// the first one's. QuitAt ends the patience with an unanswered request after it.
+	// Orders counts the orders to stop. The last one came at OrderedAt; Signal is the
+	// signal of the first. QuitAt is how long to wait for an unanswered request then.
 	Orders, Signal    int
 	OrderedAt, QuitAt time.Duration
 
-	// Releases counts attempts to release; RetryAt is when to try once more, and
-	// GiveUpAt when one that is not answered at all has failed.
+	// Releases counts the attempts to release. RetryAt is the time of the next, and
+	// GiveUpAt is when an unanswered one has failed.
 	Releases          int
 	RetryAt, GiveUpAt time.Duration
 }
 
-// New returns a candidate that has asked for nothing yet; its first event is
-// Begin.
+// New returns a new candidate. Its first event must be Begin.
 func New(set Settings) State { return State{set: &set} }
 
-// Wake is when the candidate wants a Timer event at the latest; ok is false
-// when it waits for something else. Earlier and later events do no harm.
+// Wake returns when the candidate needs a Timer event; ok is false if it needs none.
+// Earlier and later Timer events do no harm.
 func (s State) Wake() (at time.Duration, ok bool) {
 	at = Forever
 	consider := func(ts ...time.Duration) {
@@ -131,17 +128,17 @@ func (s State) Wake() (at time.Duration, ok bool) {
 	return at, at != Forever
 }
 
-// Waiting reports whether this is a candidate that may still be granted the key.
+// Waiting reports whether the candidate may still be granted the key.
 func (s State) Waiting() bool {
 	return s.Phase == Campaigning || s.Phase == Standby || s.Phase == Yielding || s.Phase == Checking
 }
 
-// keeping reports whether the lease is still ours to renew: a tree needs it. When
-// it has expired, too: a store that lost it grants it to others while the tree is
-// being stopped, unless it hears of the holder.
+// keeping reports whether the lease must be renewed: there is a tree, and the store has
+// not said that the lease is lost. Even an expired lease is renewed: otherwise a store
+// that lost its data would grant it to others while the tree is being stopped.
 func (s State) keeping() bool { return s.Tree && !s.Taken }
 
-// running reports whether the command runs and nobody is stopping it.
+// running reports whether the command runs and is not being stopped.
 func (s State) running() bool {
 	return s.Phase == Starting || s.Phase == Leading || s.Phase == Doubtful
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Step decides what one event means. What the clock says counts before what
-// anybody says: a machine that slept kills an expired tree before it listens.
-// Only the end of the tree goes first while kill-by lies ahead, since the
-// command then ended under the lease.
+// Step handles one event. The clock counts first: after a sleep, an expired tree is
+// killed before the event is handled. The only exception is the end of the tree before
+// kill-by, since the command then ended under the lease.
 func Step(s State, e Event) (State, []Action) {
 	m := machine{State: s, now: e.At}
 	if e.Kind != TreeGone || e.At >= s.KillBy {
@@ -35,7 +34,7 @@ func Step(s State, e Event) (State, []Action) {
 
 var errAsleep = errors.New("leaderrun itself was stopped, starved, or asleep with the machine")
 
-// machine is one step under way.
+// machine is one step in progress.
 type machine struct {
 	State
 	now     time.Duration
@@ -44,10 +43,10 @@ type machine struct {
 
 func (m *machine) do(a Action) { m.actions = append(m.actions, a) }
 
-// over reports whether the instant t, if any, has come.
+// over reports whether t is set and has come.
 func (m *machine) over(t time.Duration) bool { return t != 0 && m.now >= t }
 
-// deadlines acts on the clock alone.
+// deadlines handles everything that depends only on the clock.
 func (m *machine) deadlines() {
 	if !m.Tree {
 		return
@@ -109,8 +108,8 @@ func (m *machine) campaigning(e Event) {
 	}
 }
 
-// granted starts the command, unless the grant came too late or the candidate
-// has been ordered to stop.
+// granted starts the command, unless the grant came too late or the candidate was ordered
+// to stop.
 func (m *machine) granted(e Event) {
 	m.InFlight, m.Err = false, nil
 	m.hold(e)
@@ -120,7 +119,7 @@ func (m *machine) granted(e Event) {
 	case m.now >= m.StopBy:
 		m.Err = errors.New("the lease was granted too late to be used")
 		m.release(Unavailable)
-	case m.Tick != 0 && m.Tick != e.Lease.Tick: // by a late duplicate of a request without a tick
+	case m.Tick != 0 && m.Tick != e.Lease.Tick: // granted to a late duplicate of a request without a tick
 		m.Err = errors.New("the lease was granted for another tick")
 		m.release(Unavailable)
 	default:
@@ -135,7 +134,7 @@ func (m *machine) granted(e Event) {
 	}
 }
 
-// hold takes over what a positive answer says. Every instant counts from before
+// hold takes over the lease from a positive answer. Every instant counts from just before
 // the request was sent.
 func (m *machine) hold(e Event) {
 	m.Lease = e.Lease
@@ -146,15 +145,15 @@ func (m *machine) hold(e Event) {
 	}
 }
 
-// learnTick makes the tick of the first answer the candidate's.
+// learnTick makes the tick of the first answer the candidate's tick.
 func (m *machine) learnTick(tick int64) {
 	if m.set.OncePer && m.Tick == 0 {
 		m.Tick = tick
 	}
 }
 
-// clockDiffers asks at once for the tick of the store's time. That one is not chosen by
-// any clock, so a store cannot say this twice.
+// clockDiffers asks again at once, with the tick of the store's time. A store cannot give
+// this answer twice, since that tick does not depend on this host's clock.
 func (m *machine) clockDiffers(e Event) {
 	chosen := m.Tick
 	m.learnTick(e.Tick)
@@ -169,9 +168,9 @@ func (m *machine) clockDiffers(e Event) {
 	}
 }
 
-// untilNext is the pause of a standby that knows how long the lease still lasts: to
-// a moment before its end, when the holder is called, and then to its end. The store
-// rounds down. One that yields does not ask before the end.
+// untilNext returns the pause of a standby that knows how long the lease still lasts: to
+// callAhead before its end, when the holder is called, and then to its end. The store
+// rounds down. A standby with --yield does not ask before the end.
 func (m *machine) untilNext(remaining time.Duration) time.Duration {
 	if remaining > callAhead && m.set.Yield == 0 {
 		return remaining - callAhead
@@ -179,8 +178,8 @@ func (m *machine) untilNext(remaining time.Duration) time.Duration {
 	return after(remaining, time.Millisecond)
 }
 
-// settling follows a store that waits for a living holder, for a moment even
-// when the candidate does not stand by. A longer settling counts as held.
+// settling waits while the store waits for a living holder, for a moment even without
+// --wait. A longer settling counts as held.
 func (m *machine) settling(remaining time.Duration) {
 	m.Refused = 0
 	if m.SettleUntil == 0 {
@@ -194,8 +193,8 @@ func (m *machine) settling(remaining time.Duration) {
 	m.standBy(Denied, max(m.WaitUntil, m.SettleUntil), remaining)
 }
 
-// paused stands by until the pause is over or somebody ends it. The store may lose
-// that wake-up, so the candidate asks again after a TTL.
+// paused stands by until the pause ends or is ended by an operator. That wake-up may get
+// lost, so the candidate asks again after a TTL.
 func (m *machine) paused(e Event) {
 	m.Err = e.Err
 	m.learnTick(e.Tick)
@@ -203,8 +202,8 @@ func (m *machine) paused(e Event) {
 	m.awaitWakeup()
 }
 
-// unavailable tries again for as long as the candidate stands by, and for a
-// moment when it does not.
+// unavailable tries again as long as the candidate stands by, and for a moment without
+// --wait.
 func (m *machine) unavailable(err error) {
 	m.Err = err
 	if errors.Is(err, lease.ErrReleased) {
@@ -231,8 +230,8 @@ func (m *machine) unavailable(err error) {
 	}
 }
 
-// patience is how long the candidate asks a store that does not answer: as long
-// as it stands by, or for a moment when it does not.
+// patience returns how long the candidate asks a store that does not answer: as long as
+// it stands by, or for a moment without --wait.
 func (m *machine) patience() time.Duration {
 	if m.WaitUntil > m.Began {
 		return m.WaitUntil
@@ -240,7 +239,7 @@ func (m *machine) patience() time.Duration {
 	return m.Began + m.set.FirstAttempt
 }
 
-// standBy waits at most for pause, and asks a last time when the limit comes.
+// standBy waits for at most pause, and makes the last attempt at the limit of --wait.
 func (m *machine) standBy(why Outcome, until, pause time.Duration) {
 	m.InFlight, m.Outcome = false, why
 	switch {
@@ -264,10 +263,10 @@ func (m *machine) awaitWakeup() {
 func (m *machine) standby(e Event) {
 	switch e.Kind {
 	case Woke:
-		m.Woken = m.now < m.WakeAt // or else the time to wait was over
+		m.Woken = m.now < m.WakeAt // otherwise the pause was over anyway
 		m.attempt()
 	case ClockSet:
-		if m.set.Yield == 0 { // it goes on waiting, or a wake-up would find it yielding
+		if m.set.Yield == 0 { // a yielding candidate goes on waiting: it takes no wake-ups
 			m.attempt()
 		}
 	case CannotWake, NoAnswer:
@@ -284,8 +283,8 @@ func (m *machine) standby(e Event) {
 	}
 }
 
-// ordered notes an order to stop. While nothing runs there is nothing to pass a
-// signal on to, and those that end a program by default end this one.
+// ordered handles signals while nothing runs. There is no command to pass a signal on to,
+// and a signal that ends a program by default is an order to stop.
 func (m *machine) ordered(e Event) bool {
 	const hangup, quit = 1, 3
 	if e.Kind == PassOn && e.Signal != hangup && e.Signal != quit {
@@ -318,7 +317,7 @@ func (m *machine) acquire() {
 	m.Retired = false
 }
 
-// releasing waits for the release; nothing that it brings changes the outcome.
+// releasing waits for the release. Its answer does not change the outcome.
 func (m *machine) releasing(e Event) {
 	switch e.Kind {
 	case Released:
@@ -347,7 +346,7 @@ func (m *machine) releasing(e Event) {
 
 func (m *machine) releaseFailed() {
 	m.InFlight = false
-	// The record of a served tick is worth the whole rest of the lease.
+	// To record a served tick it may take the whole rest of the lease.
 	worth := m.set.OncePer && m.result().Success && m.now+m.set.Pause < m.ValidUntil
 	if m.Releases < releaseAttempts || worth {
 		m.RetryAt = m.now + m.set.shorter(m.set.Pause)
@@ -356,7 +355,7 @@ func (m *machine) releaseFailed() {
 	m.settle()
 }
 
-// release orders an attempt to release: the tree is gone, or was never there.
+// release makes an attempt to release: the tree is gone, or never existed.
 func (m *machine) release(why Outcome) {
 	m.Phase, m.Outcome = Releasing, why
 	m.Releases++
@@ -372,7 +371,7 @@ func (m *machine) result() lease.Result {
 	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == Exit{}, Exit: m.Exit.Status()}
 }
 
-// settle ends the run after the release, or begins again where it may.
+// settle ends the run after the release, or begins again with --rejoin.
 func (m *machine) settle() {
 	again := m.set.Rejoin && m.Outcome.voids() && m.Orders == 0 && !m.HandedOver
 	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders == 0
@@ -385,7 +384,7 @@ func (m *machine) settle() {
 	if again {
 		next.Began, next.WaitUntil = m.now, Forever
 		next.Backoff = min(max(m.set.Retry, 2*m.Backoff), m.set.TTL)
-		if m.now-m.AcquiredAt > 2*m.set.TTL { // it led for a while: a new trouble, not the same
+		if m.now-m.AcquiredAt > 2*m.set.TTL { // it led for a while: this is a new problem
 			next.Backoff = m.set.Retry
 		}
 		pause = next.Backoff
@@ -396,7 +395,7 @@ func (m *machine) settle() {
 
 func (m *machine) finish(why Outcome) { m.Phase, m.Outcome, m.InFlight = Done, why, false }
 
-// after adds without overflow: Forever stays Forever.
+// after adds without overflow; Forever stays Forever.
 func after(t, d time.Duration) time.Duration {
 	if d >= Forever-t {
 		return Forever

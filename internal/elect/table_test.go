@@ -53,10 +53,10 @@ var (
 	rights   = &lease.StoreError{Op: "acquire", Err: errors.New("NOPERM"), Permanent: true}
 )
 
-// handedOver is a holder that was asked for it, and whose command still runs.
+// handedOver is a holder that was asked to hand over and whose command still runs.
 var handedOver = append(slices.Clip(leading), event(Timer, 10), handOver)
 
-// refusedTwice is a candidate that asks for the third time.
+// refusedTwice is a candidate at its third attempt.
 var refusedTwice = []Event{event(Begin, 0), event(NoAnswer, 0.01).because(refused), event(Timer, 0.51), event(NoAnswer, 0.52).because(refused), event(Timer, 1.02)}
 
 func waits(d time.Duration) func(*Settings) { return func(s *Settings) { s.Wait = d } }
@@ -82,8 +82,8 @@ var (
 
 func maxRuntime(s *Settings) { s.MaxRuntime = at(3) }
 
-// table is the state machine row by row: given these events, the next one means
-// what the line says. docs/state-machine.md shows the lines.
+// table is the state machine row by row: after these events, the next event has the
+// effect that the line says. docs/state-machine.md shows the lines.
 var table = []struct {
 	set   func(*Settings)
 	given []Event
@@ -183,7 +183,7 @@ var table = []struct {
 	{nil, append(slices.Clip(leading), event(Timer, 10)), event(NoAnswer, 12), "Leading | no answer | Doubtful | renew"},
 	{nil, leading[:3], event(Timer, 0.11), "Leading | timer | Leading | listen"},
 	{nil, leading, event(Pinged, 5), "Leading | pinged | Leading | renew, listen"},
-	// The answer may be older than the call: a renewal follows it.
+	// The answer may be older than the call, so a renewal follows.
 	{nil, append(slices.Clip(leading), event(Timer, 10)), event(Pinged, 10.1), "Leading | pinged | Leading | "},
 	{nil, append(slices.Clip(leading), event(Timer, 10), event(Pinged, 10.1)), event(Renewed, 10.2).sent(10), "Leading | renewed | Leading | extend, listen"},
 	{nil, append(slices.Clip(leading), event(Timer, 10), event(Pinged, 10.1), event(Renewed, 10.2).sent(10)), event(Timer, 10.2), "Leading | timer | Leading | renew"},
@@ -292,7 +292,7 @@ func TestTable(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the table of docs/state-machine.md anew")
 
-// docs/state-machine.md has each row of the table once.
+// docs/state-machine.md has each row of the table exactly once.
 func TestDocumentedTable(t *testing.T) {
 	const name, fence = "../../docs/state-machine.md", "```"
 	page, err := os.ReadFile(name)
@@ -322,7 +322,7 @@ func TestDocumentedTable(t *testing.T) {
 	}
 }
 
-// A guard that dies while the command is being stopped leaves open how the command
+// If the guard dies while the command is being stopped, nobody knows how the command
 // ended: that must not look like a success.
 func TestGuardDeathIsNoSuccess(t *testing.T) {
 	w := newWatch(t, settings())

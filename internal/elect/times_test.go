@@ -11,7 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// courses are longer than the table's, in which what came before counts.
+// courses are longer histories, in which earlier events matter.
 var courses = []struct {
 	name   string
 	set    func(*Settings)
@@ -101,13 +101,13 @@ var courses = []struct {
 }
 
 func TestOutage(t *testing.T) {
-	if got, want := settings().Outage(), at(8.695); got != want { // from 10 to the attempt at 19.195, less a pause
+	if got, want := settings().Outage(), at(8.695); got != want { // from 10 to the attempt at 19.195, minus a pause
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-// The table says what is done, testdata/times.txt when, for how long and with what:
-// the courses, and each row of the table with what follows if nothing but time comes.
+// The table has the actions; testdata/times.txt has their times, durations and arguments,
+// for the courses, and for each row of the table until the end if only time passes.
 func TestTimes(t *testing.T) {
 	const name = "testdata/times.txt"
 	var got strings.Builder
@@ -173,7 +173,7 @@ func lineOf(lines []string, i int) string {
 	return ""
 }
 
-// inFull shows what the actions are done with, and of the state what others see.
+// inFull shows the actions with their arguments, and the visible part of the state.
 func inFull(s State, actions []Action) string {
 	var b strings.Builder
 	show := func(name string, value, zero any) {
@@ -211,7 +211,7 @@ func inFull(s State, actions []Action) string {
 	return b.String()
 }
 
-// The tick that was served is told with the skip.
+// A skip reports the tick that was served.
 func TestTickOfASkip(t *testing.T) {
 	set := settings()
 	ticks(&set)
@@ -221,7 +221,7 @@ func TestTickOfASkip(t *testing.T) {
 	}
 }
 
-// A candidate waits until it is granted the key, or ends.
+// A candidate is waiting until it is granted the key or ends.
 func TestWaiting(t *testing.T) {
 	for phase := Campaigning; phase <= Done; phase++ {
 		want := slices.Contains([]Phase{Campaigning, Standby, Yielding, Checking}, phase)
