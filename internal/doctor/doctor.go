@@ -1,6 +1,6 @@
-// Package doctor finds out whether runs can work: it leads for a moment as a run
-// does, and runs a command that does nothing. It promises to leave nothing behind
-// but what a store remembers of one key, and to run nothing else.
+// Package doctor finds out whether runs can work: it leads for a moment like a run, and
+// runs a command that does nothing. It guarantees to leave nothing behind except the
+// store's record of one key, and to run nothing else.
 //
 // It returns findings and prints nothing. Only package cmd imports it.
 package doctor
@@ -18,18 +18,18 @@ import (
 	"github.com/leaderrun/leaderrun/internal/runner"
 )
 
-// Store is what is examined.
+// Store is the store to examine.
 type Store interface {
 	lease.Store
 	lease.Admin
 }
 
-// Key is the one under which the doctor leads. It is always the same, since a
-// store may remember it for weeks.
+// Key is the key under which the doctor leads. It is always the same, since a store may
+// remember it for weeks.
 const Key = "leaderrun-doctor"
 
-// Examine leads for a moment as holder, with every verb that a run needs, and has
-// the store say how its servers are set up.
+// Examine leads for a moment as holder, tries every verb that a run needs, and asks the
+// store how its servers are set up.
 func Examine(ctx context.Context, store Store, holder lease.Holder, t elect.Timing) []lease.Finding {
 	l, err := acquire(ctx, store, lease.Request{Key: Key, Holder: holder, TTL: t.TTL, Meta: `{"command":"leaderrun doctor"}`})
 	var held *lease.HeldError
@@ -64,7 +64,7 @@ func acquire(ctx context.Context, store Store, r lease.Request) (lease.Lease, er
 	}
 }
 
-// verbs tries the verbs of a run that come after acquire: each may need a right of its own.
+// verbs tries the verbs that a run calls after acquire: each may need its own right.
 func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []lease.Finding {
 	took, renewErr := renewals(ctx, store, l, renewalSpan)
 	listening, unlisten := context.WithCancel(ctx)
@@ -95,12 +95,12 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	}
 }
 
-// renewalSpan leaves most of the doctor's time to the rest, also where a renewal
-// takes so long that this is the finding.
+// renewalSpan bounds the measured renewals, so that a slow store leaves time for the
+// other checks.
 const renewalSpan = time.Second
 
-// renewals returns how long renewals take, the shortest first: 20 of them, or as many as
-// begin within the span.
+// renewals returns how long renewals take, in ascending order: 20 of them, or as many as
+// start within span.
 func renewals(ctx context.Context, store Store, l lease.Lease, span time.Duration) ([]time.Duration, error) {
 	const most = 20
 	var took []time.Duration
@@ -115,9 +115,9 @@ func renewals(ctx context.Context, store Store, l lease.Lease, span time.Duratio
 	return took, nil
 }
 
-// drift is how many milliseconds, at least, the store's clock gains on this host's in
-// elapsed: the store may have read its clock at any instant of a request, and this doubt
-// is subtracted. Whole seconds add half of one to the doubt.
+// drift returns how many milliseconds the store's clock gains on this host's clock in
+// elapsed, at least: the store may have read its clock at any time during a request, and
+// this uncertainty is subtracted. A clock of whole seconds adds half a second to it.
 func drift(ctx context.Context, store Store) (gained float64, elapsed time.Duration, err error) {
 	began := runner.Now()
 	var ahead [2]float64
@@ -143,8 +143,8 @@ func drift(ctx context.Context, store Store) (gained float64, elapsed time.Durat
 	return math.Copysign(certain, gained), runner.Now() - began, nil
 }
 
-// listen reports whether the store calls the holder before ctx ends. It is true for one
-// that cannot.
+// listen reports whether the store calls the holder before ctx ends. It is true for a store
+// that cannot call.
 func listen(ctx context.Context, store Store) <-chan bool {
 	heard := make(chan bool, 1)
 	pinger, ok := store.(lease.Pinger)
@@ -156,7 +156,7 @@ func listen(ctx context.Context, store Store) <-chan bool {
 	return heard
 }
 
-// hintRights is for what runs can do without: no error says that a right is missing.
+// hintRights is the hint for optional calls: their errors do not name the missing right.
 const hintRights = "grant this user all the rights that docs/stores.md lists"
 
 func wakeups(heard bool) lease.Finding {
@@ -169,7 +169,7 @@ func wakeups(heard bool) lease.Finding {
 	}
 }
 
-// history checks that the store has filed the run of the lease.
+// history checks that the store has recorded the run of the lease.
 func history(ctx context.Context, store Store, l lease.Lease) lease.Finding {
 	s, err := store.Inspect(ctx, Key)
 	if err != nil {
@@ -185,7 +185,7 @@ func listing(ctx context.Context, store lease.Admin) lease.Finding {
 	keys, err := store.Keys(ctx)
 	if err != nil {
 		f := Broken("listing", err)
-		f.Verdict = lease.Doubtful // of use to people only
+		f.Verdict = lease.Doubtful // only people use the history
 		return f
 	}
 	return Fine("listing", fmt.Sprintf("%d keys", len(keys)))
@@ -202,11 +202,11 @@ func latency(median, worst time.Duration, t elect.Timing) lease.Finding {
 	return f
 }
 
-// clockSpan is how long the two clocks are compared: the millisecond in which stores give
-// the time is a tenth of a percent of it, and no less than one percent is allowed.
+// clockSpan is how long the two clocks are compared. Stores give the time in milliseconds,
+// a tenth of a percent of clockSpan; at least one percent is allowed.
 const clockSpan = time.Second
 
-// clock judges the rates of the two clocks. The times that they show do not matter.
+// clock judges the rates of the two clocks. Their absolute times do not matter.
 func clock(drift float64, elapsed time.Duration, t elect.Timing) lease.Finding {
 	percent := 100 * math.Max(0, math.Abs(drift)-2) / float64(elapsed.Milliseconds()) // each reading is off by a millisecond
 	allowed := 100 * t.Margin.Seconds() / t.TTL.Seconds()
@@ -218,7 +218,7 @@ func clock(drift float64, elapsed time.Duration, t elect.Timing) lease.Finding {
 	return f
 }
 
-// Broken is a finding of what does not work.
+// Broken returns a finding about something that does not work.
 func Broken(subject string, err error) lease.Finding {
 	f := lease.Finding{Subject: subject, Verdict: lease.Bad, Text: err.Error()}
 	var failure *lease.StoreError
@@ -228,7 +228,7 @@ func Broken(subject string, err error) lease.Finding {
 	return f
 }
 
-// Fine is a finding of what works.
+// Fine returns a finding about something that works.
 func Fine(subject, text string) lease.Finding {
 	return lease.Finding{Subject: subject, Verdict: lease.Fine, Text: text}
 }

@@ -88,7 +88,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// slow is a store that takes a time of its own for each answer.
+// slow is a store that takes a given time for each answer.
 type slow struct {
 	Store
 	after []time.Duration
@@ -101,7 +101,7 @@ func (s *slow) Inspect(context.Context, string) (lease.Status, error) {
 	return lease.Status{Now: now}, nil
 }
 
-// An answer that is late does not make the store's clock wrong.
+// A late answer does not make the store's clock look wrong.
 func TestDriftOfASlowStore(t *testing.T) {
 	gained, elapsed, err := drift(t.Context(), &slow{after: []time.Duration{0, 100 * time.Millisecond}})
 	if f := clock(gained, elapsed, elect.NewTiming(30*time.Second, 10*time.Second, 0)); err != nil || f.Verdict != lease.Fine {
@@ -109,8 +109,8 @@ func TestDriftOfASlowStore(t *testing.T) {
 	}
 }
 
-// seconds is a store that shows whole seconds. Each answer is two later than the one
-// before.
+// seconds is a store that shows whole seconds. Each answer is two seconds later than the
+// previous one.
 type seconds struct {
 	Store
 	now int64
@@ -137,7 +137,7 @@ func (s *slow) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	}
 }
 
-// A slow store is reported as slow, not as one that gave no answer in the end.
+// A slow store is reported as slow, not as one that does not answer.
 func TestRenewalsOfASlowStore(t *testing.T) {
 	const each, all = 30 * time.Millisecond, 400 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), all)

@@ -13,14 +13,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/runner"
 )
 
-// tasksNeeded is room for the threads of elector and guard, ten each were seen,
-// and a small command.
+// tasksNeeded is enough for the threads of elector and guard, of which ten each were
+// observed, and a small command.
 const tasksNeeded = 32
 
-// Tasks checks that the control group has room for the processes of a run. Mounted is
-// where the groups of version 2 are, as a rule /sys/fs/cgroup, and membership the file
-// that names this process's, /proc/self/cgroup. It has no finding of other versions, or
-// where there is no limit.
+// Tasks checks that the control group has room for the processes of a run. mounted is the
+// mount point of cgroup v2, usually /sys/fs/cgroup; membership is /proc/self/cgroup. It
+// returns nothing for cgroup v1 or if there is no limit.
 func Tasks(mounted, membership string) []lease.Finding {
 	text, _ := os.ReadFile(membership)
 	group, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "0::")
@@ -29,7 +28,7 @@ func Tasks(mounted, membership string) []lease.Finding {
 	}
 	most, errMost := numberIn(filepath.Join(mounted, group, "pids.max"))
 	now, errNow := numberIn(filepath.Join(mounted, group, "pids.current"))
-	if errMost != nil || errNow != nil { // "max" is no number: there is no limit
+	if errMost != nil || errNow != nil { // "max" is not a number: no limit
 		return nil
 	}
 	f := Fine("cgroup", fmt.Sprintf("%d of %d tasks in use", now, most))
@@ -47,8 +46,8 @@ func numberIn(file string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// Guard runs the program at path, which must end soon and do nothing, under a
-// guard as a run does. The errors are the runner's.
+// Guard runs the program at path, which must do nothing and end soon, under a guard like
+// a run. The errors are the runner's.
 func Guard(path string, argv ...string) error {
 	const limit = 5 * time.Second
 	commands := runner.New(path, append([]string{path}, argv...))

@@ -7,46 +7,46 @@ import (
 )
 
 var (
-	// ErrLost is definite: the store says that the lease is not the caller's.
+	// ErrLost is definite: the store said that the lease is not the caller's.
 	ErrLost = errors.New("the lease is not ours any more")
 	// ErrRevoked is an ErrLost: an operator took the lease away.
 	ErrRevoked = fmt.Errorf("%w: it was revoked", ErrLost)
-	// ErrDone says that the candidate's tick needs no run any more; the error is a
+	// ErrDone means that the candidate's tick needs no run any more. The error is a
 	// *DoneError.
 	ErrDone = errors.New("the tick needs no run any more")
-	// ErrReleased says that this holder id has released already; it will never
-	// be granted anything again.
+	// ErrReleased means that this holder id has released its lease. It will never be
+	// granted anything again.
 	ErrReleased = errors.New("this holder id has released its lease already")
-	// ErrNoWakeups says that the store cannot wake a standby now: poll instead.
+	// ErrNoWakeups means that the store cannot wake a standby now: poll instead.
 	ErrNoWakeups = errors.New("the store has no wake-ups")
 )
 
-// HeldError denies an acquire: somebody else has the key.
+// HeldError is a denial: somebody else has the key.
 type HeldError struct {
-	// Value is what stands at the key, cut to 256 bytes: a holder id in the
-	// usual case, anything at all when Why is HeldForeign. Treat it as hostile.
+	// Value is the value of the key, cut to 256 bytes: usually a holder id, but it can
+	// be anything if Why is HeldForeign. Treat it as hostile.
 	Value string
 	Why   HeldReason
 	Token int64
-	// Remaining is the time until the key expires if nobody renews it, TTL the
-	// holder's own.
+	// Remaining is the time until the key expires if nobody renews it. TTL is the
+	// holder's.
 	Remaining, TTL time.Duration
-	// Since is how long the holder has had the key, 0 when nobody knows.
+	// Since is how long the holder has had the key, 0 if unknown.
 	Since time.Duration
-	// Expires is when the lease runs out as the store has it, in its milliseconds, 0
-	// where it does not know: it says whether the lease has been renewed since.
+	// Expires is the end of the lease in the store's milliseconds, 0 if unknown. A change
+	// shows that the lease was renewed.
 	Expires int64
 	// Tick is the store's time of this answer, as in Request.Tick.
 	Tick int64
 }
 
-// HeldReason says in which way a key is taken.
+// HeldReason says how a key is taken.
 type HeldReason string
 
 const (
 	HeldLeader   HeldReason = "held"     // a leader runs
-	HeldCooldown HeldReason = "cooldown" // the run is over, its minimum hold is not
-	HeldRevoked  HeldReason = "revoked"  // taken from its holder by an operator, still to stop
+	HeldCooldown HeldReason = "cooldown" // the run ended, but its minimum hold has not
+	HeldRevoked  HeldReason = "revoked"  // taken by an operator from a holder that has yet to stop
 	HeldForeign  HeldReason = "foreign"  // not written by leaderrun
 )
 
@@ -54,10 +54,10 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("held by %q (%s) for at most %s", e.Value, e.Why, e.Remaining)
 }
 
-// PausedError denies an acquire: an operator wants nobody to be granted the key.
+// PausedError is a denial: an operator paused the key.
 type PausedError struct {
 	Pause
-	// Remaining is what is left of it.
+	// Remaining is the rest of the pause.
 	Remaining time.Duration
 	// Tick is the store's time of this answer, as in Request.Tick.
 	Tick int64
@@ -73,10 +73,10 @@ func (e *PausedError) Error() string {
 
 // DoneError is an ErrDone with what the store knows about the tick.
 type DoneError struct {
-	// Ago is how long ago the tick was that has been served or given up.
+	// Ago is how long ago the served or given-up tick was.
 	Ago time.Duration
-	// GivenUp: after as many starts as Request.Tries allows, or for a newer tick
-	// that has been started.
+	// GivenUp: the tick was not served, but has had Request.Tries starts, or a newer
+	// tick was started.
 	GivenUp bool
 }
 
@@ -90,9 +90,9 @@ func (e *DoneError) Error() string {
 
 func (e *DoneError) Unwrap() error { return ErrDone }
 
-// SettlingError denies an acquire for a moment: there may be a holder that the
-// store does not know of, or whose lease is over by the store's clock alone. If it
-// is alive it gets time to renew, which puts its lease back.
+// SettlingError is a denial for a moment: there may be a living holder that the store does
+// not know, or whose lease is over only by the store's clock. It gets time to renew, which
+// restores its lease.
 type SettlingError struct {
 	Remaining time.Duration
 	Why       SettleReason
@@ -100,8 +100,8 @@ type SettlingError struct {
 	Tick int64
 }
 
-// ClockError denies an acquire: the tick was chosen for another time than the store's.
-// Ask again with the one for Tick, the store's time of this answer in milliseconds.
+// ClockError is a denial: the request's tick does not fit the store's time. Ask again with
+// the tick for Tick, the store's time of this answer in milliseconds.
 type ClockError struct{ Tick int64 }
 
 func (e *ClockError) Error() string {
@@ -116,8 +116,7 @@ const (
 	SettleRollback SettleReason = "rollback" // the counter is behind a token seen earlier
 	SettleVanished SettleReason = "vanished" // the key is gone before its recorded end
 	SettleExpired  SettleReason = "expired"  // nobody released it
-	// SettleRestarted: the server is another one than the one that granted, and may
-	// know less.
+	// SettleRestarted: this is not the server that granted, and it may have lost data.
 	SettleRestarted SettleReason = "restarted"
 )
 
@@ -125,21 +124,21 @@ func (e *SettlingError) Error() string {
 	return fmt.Sprintf("the key settles for %s (%s)", e.Remaining, e.Why)
 }
 
-// StoreError is an answer that was none: the operation may or may not have
+// StoreError means that there was no usable answer: the operation may or may not have
 // happened.
 type StoreError struct {
-	// Op is what was asked: acquire, renew, release, wait, pass, listen; status,
-	// list, hand over, revoke, pause, resume, forget;
-	// or "redis store" and the like, of an address.
+	// Op is the operation: acquire, renew, release, wait, pass, listen; status, list,
+	// hand over, revoke, pause, resume, forget; or for an address, "redis store" and
+	// the like.
 	Op  string
 	Err error
-	// Refused says that nothing listens at the address: asking more than a few
-	// times in a row is pointless.
+	// Refused means that nothing listens at the address: more than a few attempts in a
+	// row are pointless.
 	Refused bool
-	// Permanent says that waiting does not help: rights, password, wrong type.
+	// Permanent means that waiting does not help: rights, password, wrong type.
 	Permanent bool
-	// Hint is what a person can do about it, a short imperative sentence
-	// without a full stop; empty when the error says all.
+	// Hint says what to do about it: a short imperative sentence without a full stop,
+	// or empty.
 	Hint string
 }
 

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// Holder is the id of one candidacy: host/pid/32 hex digits. The random part is
-// new for every candidacy, so two containers with the same host name and pid
-// differ, and comparing it stands for comparing the token.
+// Holder is the id of one candidacy: host/pid/32 hex digits. The random part is new for
+// every candidacy, so two containers with the same host name and pid differ. No two grants
+// have the same holder, so comparing holders is as good as comparing tokens.
 type Holder string
 
-// NewHolder makes the id of a new candidacy. Characters of host that are not
-// allowed in an id become '-', what is longer than 63 bytes is cut, and an empty
-// host becomes "unknown".
+// NewHolder returns the id of a new candidacy. Characters of host that are not allowed in
+// an id become '-', host is cut to 63 bytes, and an empty host becomes "unknown".
 func NewHolder(host string, pid int) Holder {
 	host = strings.Map(func(r rune) rune {
 		if !inHost(r) {
@@ -47,12 +46,12 @@ func (h Holder) Valid() bool {
 		made(parts[0], inHost, 1, maxHost) && made(parts[1], inDigits, 1, 10) && made(parts[2], inHex, 32, 32)
 }
 
-// made reports whether s has between least and most characters, all of a kind.
+// made reports whether s has between least and most characters, all of them of a kind.
 func made(s string, of func(rune) bool, least, most int) bool {
 	return len(s) >= least && len(s) <= most && strings.IndexFunc(s, func(r rune) bool { return !of(r) }) < 0
 }
 
-// Host returns the host's part of the id.
+// Host returns the host in the id.
 func (h Holder) Host() string {
 	host, _, _ := strings.Cut(string(h), "/")
 	return host

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Only what was written is read: every other text is no lease.
+// Read accepts only lines that were written by a File.
 func FuzzLine(f *testing.F) {
 	const boot = "0f0e0d0c-0000-4000-8000-000000000000"
 	f.Add(line(Lease{Token: 1700000000000, Holder: "host/1/" + "00112233445566778899aabbccddeeff", StopBy: time.Hour}, boot))

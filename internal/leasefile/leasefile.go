@@ -1,18 +1,18 @@
-// Package leasefile is the file by which a command sees, without the network,
-// that it still leads. The elector creates it before the command starts, renews
-// its stop-by with every renewal of the lease, and removes it at the end.
+// Package leasefile implements the file that tells a command, without the network, whether
+// it still leads. The elector creates it before the command starts, updates its stop-by
+// with every renewal of the lease, and removes it at the end.
 //
-// It promises that what Read returns was written as a whole, by an elector of
-// this boot and of this user. It does not promise that the elector lives: a stop-by that nobody
-// moves passes by itself.
+// It guarantees that what Read returns was written as a whole, by an elector of this boot
+// and of this user. It does not guarantee that the elector is alive: if it dies, the
+// stop-by in the file passes.
 //
 // The file is one line of fixed length, rewritten in place:
 //
 //	TOKEN HOLDER STOP-BY BOOT-ID CHECKSUM
 //
-// STOP-BY is in nanoseconds of CLOCK_BOOTTIME and counts in this boot alone.
-// A reader may get parts of the old and of the new line while it is being rewritten;
-// the checksum, a CRC-32 of what stands before it, shows that.
+// STOP-BY is in nanoseconds of CLOCK_BOOTTIME and is valid only in this boot.
+// A reader may get parts of the old and the new line during a rewrite; the checksum, a
+// CRC-32 of the rest of the line, detects that.
 package leasefile
 
 import (
@@ -35,12 +35,12 @@ import (
 type Lease struct {
 	Token  int64
 	Holder string
-	// StopBy is on the clock of proc.Now; 0: the lease is over.
+	// StopBy is on the clock of proc.Now; 0 means that the lease is over.
 	StopBy time.Duration
 }
 
-// File is the file of one lease, from the elector's side. Only Create and Close
-// wait for the disk: one that hangs must not hold up a renewal.
+// File is the file of one lease, on the elector's side. Only Create and Close wait for the
+// disk: a disk that hangs must not delay a renewal.
 type File struct {
 	path string
 	file interface {
@@ -54,24 +54,24 @@ type File struct {
 	ended  bool
 	failed error
 
-	first   sync.Once // a new goroutine costs the start of the command more than the file does
+	first   sync.Once // a new goroutine would delay the start of the command more than the file
 	changed chan struct{}
-	removed chan struct{} // closed when the file is, or cannot be
+	removed chan struct{} // closed when the file is removed or cannot be
 }
 
-// hostDir is the directory for services and cron jobs of root, which have no
-// login of their own.
+// hostDir is the directory for services and cron jobs of root, which have no login
+// session.
 const hostDir = "/run/leaderrun"
 
-// Dirs are the directories in which a file may be: that of the login, which is removed
-// when the login ends, hostDir, and that of temporary files.
+// Dirs returns the directories for lease files: that of the login session, which is
+// removed when the session ends, hostDir, and that of temporary files.
 func Dirs() []string {
 	return []string{os.Getenv("XDG_RUNTIME_DIR"), hostDir, os.TempDir()}
 }
 
-// Create makes the file in the first of the directories in which it can, for
-// this user alone; those of other users but root do not count. Only absolute ones count:
-// the command may change directory.
+// Create creates the file, readable by this user only, in the first directory where that
+// is possible. It skips directories of other users except root, and relative ones: the
+// command may change directory.
 func Create(dirs []string, l Lease) (*File, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -86,7 +86,7 @@ func Create(dirs []string, l Lease) (*File, error) {
 			continue
 		}
 		if dir == hostDir {
-			_ = os.Mkdir(dir, 0o755) // by root; where it cannot be made, the file cannot either
+			_ = os.Mkdir(dir, 0o755) // works only for root; if it fails, so does creating the file
 		}
 		err := trusted(dir)
 		if err == nil {
@@ -101,8 +101,8 @@ func Create(dirs []string, l Lease) (*File, error) {
 	return nil, errors.New(strings.Join(why, "; "))
 }
 
-// trusted returns an error for a directory of another user (sudo -E), who could
-// take the file away at any time, unless that is root.
+// trusted returns an error for a directory of another user than root (sudo -E), who could
+// remove the file at any time.
 func trusted(dir string) error {
 	var st syscall.Stat_t
 	if err := syscall.Stat(dir, &st); err != nil {
@@ -114,8 +114,8 @@ func trusted(dir string) error {
 	return nil
 }
 
-// owned returns an error for a file of another user: in a directory that others may
-// write to, one of them could have put it there.
+// owned returns an error for a file of another user, who could have put it into a
+// directory that others may write to.
 func owned(fd int) error {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(fd, &st); err != nil {
@@ -134,7 +134,7 @@ func (f *File) create(path string) error {
 		return err
 	}
 	f.path, f.file = path, disk(fd)
-	_ = syscall.Fchmod(fd, mine) // whatever the umask is; a file system that cannot has modes of its own
+	_ = syscall.Fchmod(fd, mine) // whatever the umask is; may fail on a file system without modes
 	err = owned(fd)
 	if err == nil {
 		err = f.write(f.lease)
@@ -145,7 +145,7 @@ func (f *File) create(path string) error {
 	return nil
 }
 
-// disk is a file descriptor. Opening an os.File costs a call of the poller at every start.
+// disk is a file descriptor: an os.File would cost a call to the poller at every start.
 type disk int
 
 func (d disk) WriteAt(b []byte, at int64) (int, error) {
@@ -158,7 +158,7 @@ func (d disk) WriteAt(b []byte, at int64) (int, error) {
 
 func (d disk) Close() error { return syscall.Close(int(d)) }
 
-// cause is the reason in an error about a file whose directory is named already.
+// cause returns an error without the path, whose directory the message already names.
 func cause(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -167,11 +167,11 @@ func cause(err error) error {
 	return err
 }
 
-// Path is where the file is.
+// Path returns the path of the file.
 func (f *File) Path() string { return f.path }
 
-// Update moves stop-by; 0 ends the lease. It returns the error of an earlier
-// write: what is in the file may be older than that.
+// Update sets stop-by; 0 ends the lease. It returns the error of an earlier write, after
+// which the file may be out of date.
 func (f *File) Update(stopBy time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,7 +188,7 @@ func (f *File) Remove() {
 	f.wake()
 }
 
-// Close waits until Remove has been carried out, but no longer than a second.
+// Close waits for Remove to be carried out, for at most a second.
 func (f *File) Close() {
 	select {
 	case <-f.removed:
@@ -204,8 +204,8 @@ func (f *File) wake() {
 	}
 }
 
-// keep writes the newest lease after each change, until the file is removed. Changes while
-// the disk is busy become one write.
+// keep writes the newest lease after each change, until the file is removed. Changes during
+// a write are combined into one.
 func (f *File) keep() {
 	defer close(f.removed)
 	for range f.changed {
@@ -236,17 +236,17 @@ func line(l Lease, boot string) string {
 
 func checksum(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(text))) }
 
-// tornTries is how often Read reads a line whose checksum is wrong: a rewrite takes less
-// than a microsecond, unless its writer loses the processor.
+// tornTries is how often Read tries again if the checksum is wrong: a rewrite takes less
+// than a microsecond, unless the writer is preempted.
 const tornTries = 5
 
-// Read returns the lease in the file. A file of an earlier boot has none.
+// Read returns the lease in the file. A file of an earlier boot is an error.
 func Read(path string) (Lease, error) {
 	boot, err := bootID()
 	if err != nil {
 		return Lease{}, err
 	}
-	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0) // never waits for a pipe's writer
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0) // does not wait for a writer if it is a pipe
 	if err != nil {
 		return Lease{}, &os.PathError{Op: "open", Path: path, Err: err}
 	}

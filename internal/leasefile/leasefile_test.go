@@ -26,8 +26,8 @@ func create(t *testing.T) *File {
 	return f
 }
 
-// The program that reads the file may be older or newer than the one that writes it:
-// docs/compatibility.md promises this line.
+// The reader may be an older or newer program than the writer: docs/compatibility.md
+// promises this form of the line.
 func TestLine(t *testing.T) {
 	const boot = "46639c47-0f99-42b1-8c93-dcb308c34223"
 	const want = "1795241090012 web1/812/0123456789abcdef0123456789abcdef         21000000000 " + boot + " 9413c6f1\n"
@@ -39,7 +39,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// awaitStopBy waits for what another goroutine writes.
+// awaitStopBy waits until another goroutine has written want.
 func awaitStopBy(t *testing.T, path string, want time.Duration) {
 	t.Helper()
 	var l Lease
@@ -117,7 +117,7 @@ func TestFirstUsableDirectory(t *testing.T) {
 	if filepath.Dir(f.Path()) != good {
 		t.Errorf("it is %s, want it in %s", f.Path(), good)
 	}
-	_, err = Create([]string{"", missing, good}, some) // the same name: somebody else's
+	_, err = Create([]string{"", missing, good}, some) // the name is taken
 	if err == nil || !strings.Contains(err.Error(), missing+": no such file or directory; "+good+": file exists") {
 		t.Errorf("where nothing can be made: %v", err)
 	}
@@ -128,7 +128,7 @@ func TestFirstUsableDirectory(t *testing.T) {
 	}
 }
 
-// stuck is a disk each of whose writes waits for goOn, and then fails.
+// stuck is a disk whose writes wait for goOn and then fail.
 type stuck struct{ writing, goOn chan struct{} }
 
 func (s stuck) WriteAt(b []byte, _ int64) (int, error) {
@@ -219,7 +219,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A reader beside a writer sees one of the lines, or none: never parts of two.
+// A concurrent reader sees one of the lines or none, never parts of two.
 func TestNoTornRead(t *testing.T) {
 	f := create(t)
 	values := []time.Duration{1_999_999_999_999_999, 2_000_000_000_000_000}
@@ -254,7 +254,7 @@ func TestNoTornRead(t *testing.T) {
 }
 
 // Another user's directory (sudo -E) is not used, and another user's file is not read: it
-// could say that this command leads.
+// could claim that this command leads.
 func TestOtherUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -2,8 +2,8 @@ package observe
 
 import "log/slog"
 
-// Events say what a log record is about, as its attribute event. Machines rely on
-// these words, people read the messages; docs/settings.md explains each.
+// Events are the values of the attribute event of log records. Programs rely on them,
+// people read the messages. docs/settings.md explains each.
 var (
 	EventStep          = event("step")
 	EventStandingBy    = event("standing-by")
@@ -47,7 +47,7 @@ var (
 	EventManager     = event("notify-failed")
 )
 
-// events are the names of all of them.
+// events are all names of events.
 var events []string
 
 func event(name string) slog.Attr {

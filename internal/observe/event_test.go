@@ -17,7 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 )
 
-// docs/settings.md explains every event and no other.
+// docs/settings.md explains exactly these events.
 func TestEventsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/settings.md")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestRecordsHaveEvents(t *testing.T) {
 	}
 }
 
-// message is the index of a log call's message; -1: it is none.
+// message returns the index of the message in a log call, or -1 if it is no log call.
 func message(call *ast.CallExpr) int {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -95,7 +95,7 @@ func message(call *ast.CallExpr) int {
 	return -1
 }
 
-// aboutEvent reports whether an argument is an event, or begins with one: EventLost,
+// aboutEvent reports whether an argument is an event or starts with one: EventLost,
 // observe.EventLost, about(observe.EventLost, err), attrs.
 func aboutEvent(arg ast.Expr) bool {
 	switch x := arg.(type) {
@@ -109,7 +109,7 @@ func aboutEvent(arg ast.Expr) bool {
 	return false
 }
 
-// The events that whole runs log, in their order.
+// The events that whole runs log, in order.
 func TestEventsOfRuns(t *testing.T) {
 	answer := elect.Event{Kind: elect.NoAnswer}
 	at := func(e elect.Event, second int) elect.Event {

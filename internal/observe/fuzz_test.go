@@ -2,8 +2,7 @@ package observe
 
 import "testing"
 
-// A file of metrics that anybody may have written is refused, or reads back as
-// the same once it is written anew.
+// Any file of metrics is refused, or is the same after reading and writing it.
 func FuzzTextfile(f *testing.F) {
 	const labels = `{key_class="a",key="a:b"}`
 	var all values

@@ -9,45 +9,44 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// The events for which a program can be named.
+// The events that have hooks.
 const (
 	HookAcquire = "acquire" // the command has started under the lease
 	HookLost    = "lost"    // the lease was lost or has expired
-	HookEnd     = "end"     // the run is over and its lease released, or given up
-	HookSkip    = "skip"    // nothing ran, and nothing had to
+	HookEnd     = "end"     // the run ended, and its lease was released or given up
+	HookSkip    = "skip"    // nothing ran, and nothing needed to
 )
 
 // Hook is one such event.
 type Hook struct {
 	Event string
-	// Holder and Token are those of the lease; for HookSkip those of the
-	// leader, if it is known.
+	// Holder and Token belong to the lease; for HookSkip to the leader, if known.
 	Holder lease.Holder
 	Token  int64
 	// Outcome is why the lease was lost, the run ended or nothing ran; empty for
 	// HookAcquire.
 	Outcome elect.Outcome
-	// Of HookEnd: leaderrun's exit status for it, when the start of the command was
-	// ordered, and when its tree was gone.
+	// For HookEnd: leaderrun's exit status, when the start of the command was ordered,
+	// and when its tree was gone.
 	Status         int
 	Started, Ended time.Time
 }
 
-// Hooks is a campaign.Observer that calls a function for each event, in their order, one
-// at a time, from a goroutine of its own.
+// Hooks is a campaign.Observer that calls a function for each event, in order and one at a
+// time, from its own goroutine.
 type Hooks struct {
 	queue  chan Hook
 	done   chan struct{}
 	held   *lease.HeldError
 	status func(elect.State) int
-	// started and ended are those of the newest run.
+	// started and ended are the times of the newest run.
 	started, ended time.Time
 }
 
-// NewHooks passes the events to call until End. The exit status of a run that ended in a
-// state is what status returns.
+// NewHooks passes the events to call until End. status returns the exit status of a run
+// that ended in a state.
 func NewHooks(call func(Hook), status func(elect.State) int) *Hooks {
-	const most = 16 // wait while hooks hang and the lease is lost again and again; others are dropped
+	const most = 16 // events can wait while a hook hangs; more are dropped
 	h := &Hooks{queue: make(chan Hook, most), done: make(chan struct{}), status: status}
 	go func() {
 		defer close(h.done)
@@ -58,14 +57,14 @@ func NewHooks(call func(Hook), status func(elect.State) int) *Hooks {
 	return h
 }
 
-// End says that nothing more will be observed. The channel is closed when the
-// last call has returned.
+// End says that nothing more will be observed. The channel is closed when the last call
+// returns.
 func (h *Hooks) End() <-chan struct{} {
 	close(h.queue)
 	return h.done
 }
 
-// Observe queues the event that a step is, if it is one.
+// Observe queues the event of a step, if there is one.
 func (h *Hooks) Observe(t campaign.Transition) {
 	errors.As(t.Event.Err, &h.held)
 	h.note(t)
@@ -76,7 +75,7 @@ func (h *Hooks) Observe(t campaign.Transition) {
 	case t.From.Tree && void(t.To.Outcome) && !void(t.From.Outcome):
 		h.put(Hook{Event: HookLost, Holder: lease.Holder, Token: lease.Token, Outcome: t.To.Outcome})
 	case over(t):
-		from := t.From // To may be that of the next run
+		from := t.From // To may belong to the next run
 		h.put(Hook{Event: HookEnd, Holder: from.Lease.Holder, Token: from.Lease.Token, Outcome: from.Outcome,
 			Status: h.status(from), Started: h.started, Ended: h.ended})
 	case skipped(t):
@@ -84,7 +83,7 @@ func (h *Hooks) Observe(t campaign.Transition) {
 	}
 }
 
-// note notes when the run started and ended.
+// note records when the run started and ended.
 func (h *Hooks) note(t campaign.Transition) {
 	if !t.From.Tree && t.To.Tree {
 		h.started = time.Now()
@@ -94,12 +93,12 @@ func (h *Hooks) note(t campaign.Transition) {
 	}
 }
 
-// over reports whether a run for which a start was ordered has ended.
+// over reports whether a run whose start was ordered has ended.
 func over(t campaign.Transition) bool {
 	return t.From.Phase == elect.Releasing && t.To.Phase != elect.Releasing && t.From.AcquiredAt != 0
 }
 
-// skip is the event of a skipped run, with the leader if the store has named it.
+// skip returns the event of a skipped run, with the leader if the store named it.
 func (h *Hooks) skip(why elect.Outcome) Hook {
 	hook := Hook{Event: HookSkip, Outcome: why}
 	if why == elect.Denied && h.held != nil && h.held.Why == lease.HeldLeader && lease.Holder(h.held.Value).Valid() {
@@ -115,7 +114,7 @@ func (h *Hooks) put(hook Hook) {
 	}
 }
 
-// skipped reports whether the run ends with this step because nothing had to run.
+// skipped reports whether the run ends with this step because nothing needed to run.
 func skipped(t campaign.Transition) bool {
 	why := t.To.Outcome
 	return t.From.Phase != elect.Done && t.To.Phase == elect.Done && (why == elect.Denied || why == elect.Skipped || why == elect.Paused || why == elect.Ineligible)

@@ -57,7 +57,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// A call that does not return holds up neither the run nor other observers.
+// A call that does not return delays neither the run nor other observers.
 func TestHooksDoNotBlock(t *testing.T) {
 	stuck := make(chan struct{})
 	calls := 0

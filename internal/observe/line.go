@@ -13,9 +13,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Line is a campaign.Observer that shows on a terminal what a standby waits for: one
-// line, rewritten every second and erased when the wait ends. It is a writer, too: what
-// it gets, such as log records, stands above the line.
+// Line is a campaign.Observer that shows on a terminal what a standby waits for, in one
+// line that is rewritten every second and erased when the wait ends. It is also a writer:
+// what is written to it, such as log records, appears above the line.
 type Line struct {
 	key string
 	on  bool
@@ -30,13 +30,13 @@ type Line struct {
 	shown bool
 }
 
-// NewLine shows the standby's line for the key on the terminal w; if on is false
-// it only writes.
+// NewLine shows the standby's line for the key on the terminal w. If on is false it only
+// writes.
 func NewLine(w io.Writer, key string, on bool) *Line { return &Line{w: w, key: key, on: on} }
 
 const (
 	erase = "\r\x1b[K"
-	// The rest of a line that is too long would stand in the next one, which is not erased.
+	// Without this a long line would continue in the next one, which is not erased.
 	noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// screen is what a terminal shows of what was written to it.
+// screen emulates a terminal.
 type screen struct {
 	mu    sync.Mutex
 	lines []string
@@ -77,7 +77,7 @@ func TestLine(t *testing.T) {
 		step(elect.Starting, nil)
 		expect("leaderrun: trouble\n")
 		log.Warn("more")
-		time.Sleep(5 * time.Second) // the line is not drawn again, or the bubble would not end
+		time.Sleep(5 * time.Second) // the line is no longer redrawn, else the bubble would not end
 		expect("leaderrun: trouble\nleaderrun: more\n")
 	})
 }

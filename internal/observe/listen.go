@@ -16,8 +16,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 )
 
-// Server reports the state of the run over HTTP. Clients cannot hold the run up:
-// connections are few and short.
+// Server reports the state of the run over HTTP. Clients cannot delay the run: the number
+// and the duration of connections are limited.
 type Server struct {
 	metrics *Metrics
 	http    http.Server
@@ -25,8 +25,7 @@ type Server struct {
 	done    chan struct{}
 }
 
-// Serve answers at the address, from a goroutine of its own, until Close. Errors are
-// logged.
+// Serve serves at the address, from its own goroutine, until Close. Errors are logged.
 func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 	const patience = 5 * time.Second
 	s := &Server{metrics: m, done: make(chan struct{})}
@@ -37,7 +36,7 @@ func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 	mux.HandleFunc("GET /leader", s.serveLeader)
 	s.http = http.Server{
 		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 8 << 10,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of clients' mistakes
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // errors of clients
 	}
 	s.http.SetKeepAlivesEnabled(false)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +72,7 @@ func listenHint(err error) string {
 	return "choose an address of this host, or give the port alone: --metrics-listen :9090"
 }
 
-// cause is the error without the address, which the message has already.
+// cause returns the error without the address, which the message already has.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -82,12 +81,12 @@ func cause(err error) error {
 	return err
 }
 
-// Close ends the serving at once.
+// Close stops serving at once.
 func (s *Server) Close() {
 	s.cancel()
 	select {
 	case <-s.done:
-	case <-time.After(time.Second): // the name of the host is still being looked up
+	case <-time.After(time.Second): // still resolving the host name
 	}
 }
 

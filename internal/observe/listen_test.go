@@ -14,7 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// lines gets what is logged.
+// lines receives log output.
 type lines chan string
 
 func (l lines) Write(b []byte) (int, error) { l <- string(b); return len(b), nil }
@@ -105,8 +105,8 @@ func TestServerNamesTheHolder(t *testing.T) {
 	}
 }
 
-// A client that does not finish its request keeps neither other clients from an answer nor
-// the run from ending.
+// A client that does not finish its request delays neither other clients nor the end of
+// the run.
 func TestServerIsNotHeldUp(t *testing.T) {
 	m := NewMetrics("k", func() time.Duration { return 0 })
 	url := served(t, m)
@@ -118,7 +118,7 @@ func TestServerIsNotHeldUp(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
-	for range 20 { // more than are served at once: these have to be given up first
+	for range 20 { // more than are served at once: the server must give these up first
 		_, _ = io.WriteString(dial(), "GET /livez HT")
 	}
 	if status, _ := get(t, url+"/livez"); status != 200 {

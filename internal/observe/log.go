@@ -1,7 +1,6 @@
-// Package observe reports to people and machines what a run does: log records and a
-// standby's line on standard error, metrics, hooks, the service manager. It
-// promises never to hold a run up: what nobody reads is dropped. It decides
-// nothing and imports no store.
+// Package observe reports what a run does: log records and a standby's line on standard
+// error, metrics, hooks, the service manager. It guarantees never to block a run: what
+// nobody reads is dropped. It makes no decisions and imports no store.
 package observe
 
 import (
@@ -20,22 +19,21 @@ import (
 
 // Keys of attributes that the text form shows; JSON shows all.
 const (
-	KeyAttr  = "key"  // of the lease: stands before the message
-	HintAttr = "hint" // what to do about it: a line of its own
+	KeyAttr  = "key"  // of the lease; shown before the message
+	HintAttr = "hint" // what to do about it; shown on a second line
 )
 
-// Form is how records are written; the zero Form is text.
+// Form is the format of records; the zero Form is text.
 type Form struct {
 	JSON bool
-	// Journal begins each line of text with the priority, as systemd's journal
-	// reads it.
+	// Journal starts each line of text with the priority, in the form that systemd's
+	// journal reads.
 	Journal bool
 }
 
-// NewLogger writes records of at least the level to w: in text
-// "leaderrun: key: message" with the hint on a second line, or JSON. Records
-// below warnings carry a time of day in text, since those who ask for them look
-// for delays.
+// NewLogger writes records of at least the level to w: as text, "leaderrun: key: message"
+// with the hint on a second line, or as JSON. In text, records below warnings have the
+// time of day, since they are used to look for delays.
 func NewLogger(w io.Writer, level slog.Level, form Form) *slog.Logger {
 	if form.JSON {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
@@ -43,7 +41,7 @@ func NewLogger(w io.Writer, level slog.Level, form Form) *slog.Logger {
 	return slog.New(&textHandler{w: w, level: level, journal: form.Journal})
 }
 
-// priority is the prefix of a line in the journal, see sd-daemon(3).
+// priority returns the prefix of a line for the journal, see sd-daemon(3).
 func (h *textHandler) priority(level slog.Level) string {
 	switch {
 	case !h.journal:
@@ -101,8 +99,8 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// Printable keeps what a store or a network said from moving the cursor, turning
-// the direction of writing or starting a line of its own.
+// Printable escapes characters in text from a store or a network that would move the
+// cursor, change the direction of writing or start a new line.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -112,9 +110,9 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Writer passes writes on to w from a goroutine of its own. It never blocks: while w
-// does, writes beyond a number are dropped. The goroutine starts with the first write,
-// which most runs do not make.
+// Writer passes writes on to w from its own goroutine. It never blocks: while w blocks, a
+// limited number of writes is queued and the rest is dropped. The goroutine starts with
+// the first write, since most runs write nothing.
 type Writer struct {
 	w     io.Writer
 	first sync.Once
@@ -129,14 +127,14 @@ type written struct {
 	done chan struct{}
 }
 
-// NewWriter makes a Writer; Close ends it.
+// NewWriter returns a Writer; Close ends it.
 func NewWriter(w io.Writer) *Writer {
 	return &Writer{w: w, queue: make(chan written, 256), over: make(chan struct{}), done: make(chan struct{})}
 }
 
 func (q *Writer) drain() {
 	defer close(q.done)
-	// Without this a write to stdout or stderr whose reader is gone ends the program: see
+	// Without this a write to stdout or stderr whose reader is gone would end the program: see
 	// os/signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	for {
@@ -169,7 +167,7 @@ func (q *Writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush waits until all is written, but no longer than a fifth of a second.
+// Flush waits until everything is written, for at most a fifth of a second.
 func (q *Writer) Flush() {
 	const limit = time.Second / 5
 	q.first.Do(func() { go q.drain() })
@@ -185,9 +183,9 @@ func (q *Writer) Flush() {
 	}
 }
 
-// Close waits until all is written, but no longer than a second: a reader that
-// is stuck must not keep the program from ending. Later writes, of observers that did
-// not end in time, are dropped.
+// Close waits until everything is written, for at most a second: a blocked reader must not
+// keep the program from ending. Later writes, from observers that did not end in time, are
+// dropped.
 func (q *Writer) Close() {
 	close(q.over)
 	q.first.Do(func() { close(q.done) })

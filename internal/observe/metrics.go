@@ -51,7 +51,7 @@ var metrics = [metricCount]struct{ name, kind, help string }{
 	killDuration:    {"leaderrun_last_kill_duration_seconds", "gauge", "Time from the first signal of the last stop to the end of the whole tree."},
 }
 
-// values are those of the metrics, as far as they are known.
+// values are the known values of the metrics.
 type values [metricCount]struct {
 	value float64
 	known bool
@@ -71,15 +71,15 @@ type Metrics struct {
 	mu     sync.Mutex
 	values values
 	state  elect.State
-	// seen is the largest token that a denial has shown.
+	// seen is the largest token in a denial so far.
 	seen int64
-	// started and signalled are when the command started and got its first signal; 0: it
-	// has not.
+	// started and signalled are when the command started and got its first signal; 0 if
+	// it has not.
 	started, signalled time.Duration
 }
 
-// NewMetrics makes the metrics of a key, whose counters are known from the start. Now is
-// the campaign's clock.
+// NewMetrics returns the metrics of a key, with counters starting at 0. now is the
+// campaign's clock.
 func NewMetrics(key string, now func() time.Duration) *Metrics {
 	class, _, _ := strings.Cut(key, ":")
 	m := &Metrics{labels: fmt.Sprintf("{key_class=%q,key=%q}", class, key), now: now}
@@ -165,8 +165,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// snapshot returns the values that change with events alone, and the largest token that a
-// denial has shown.
+// snapshot returns the values that change only with events, and the largest token in a
+// denial so far.
 func (m *Metrics) snapshot() (v values, seen int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,15 +174,15 @@ func (m *Metrics) snapshot() (v values, seen int64) {
 }
 
 // standing returns the state, and whether the lease is held now. It looks at the clock
-// itself: a leaderrun that was stopped (SIGSTOP) past the lease's end may answer before its
-// campaign has done so.
+// itself: after a SIGSTOP past the lease's end it may be called before the campaign has
+// looked.
 func (m *Metrics) standing() (s elect.State, held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state, holds(m.state) && m.now() < m.state.ValidUntil
 }
 
-// live returns all values, also those that change with time.
+// live returns all values, including those that change with time.
 func (m *Metrics) live() values {
 	v, _ := m.snapshot()
 	state, held := m.standing()
@@ -194,8 +194,8 @@ func (m *Metrics) live() values {
 	return v
 }
 
-// format writes the values in Prometheus' text format. The libraries for it cost too much
-// at every start: docs/performance.md has the figures.
+// format writes the values in Prometheus' text format. The libraries for it would cost too
+// much at every start: docs/performance.md has the figures.
 func format(v values, labels string) []byte {
 	var b bytes.Buffer
 	for i, m := range metrics {
@@ -207,11 +207,10 @@ func format(v values, labels string) []byte {
 	return b.Bytes()
 }
 
-// mostCounted is the largest count: beyond it a float64 does not grow by 1.
+// mostCounted is the largest count: adding 1 to a larger float64 may not change it.
 const mostCounted = 1 << 53
 
-// parse reads what format wrote, perhaps that of another version. Any other text is an
-// error.
+// parse reads the output of format, also of another version. Any other text is an error.
 func parse(text []byte, labels string) (values, error) {
 	var v values
 	for i, line := range strings.Split(string(text), "\n") {

@@ -17,7 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// observe passes the observer what the state machine makes of the events.
+// observe passes the state machine's steps for these events to the observer.
 func observe(sink campaign.Observer, set elect.Settings, events ...elect.Event) {
 	state := elect.New(set)
 	for _, e := range events {
@@ -129,7 +129,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// docs/settings.md has a row for every metric and for nothing else.
+// docs/settings.md has a row for exactly these metrics.
 func TestMetricsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/settings.md")
 	if err != nil {
@@ -161,8 +161,8 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// textfile observes one run of the key k whose file is in dir, and returns the
-// file and what was said.
+// textfile observes one run of the key k whose file is in dir, and returns the file and
+// the log.
 func textfile(t *testing.T, dir string, events ...elect.Event) (text, said string) {
 	t.Helper()
 	var out strings.Builder
@@ -201,7 +201,7 @@ func TestTextfileCarriesOver(t *testing.T) {
 	if !strings.Contains(text, "last_success") {
 		t.Errorf("the last success is forgotten:\n%s", text)
 	}
-	// The file of one that was killed says that it leads.
+	// The file of a run that was killed says that it leads.
 	text, _ = textfile(t, dir, led()...)
 	has(t, text, "leader_acquired_total 3", "leaderrun_is_leader 1", "leaderrun_token 7")
 	met := func(token int64) []elect.Event {
@@ -234,7 +234,7 @@ func TestTextfileDuringRuns(t *testing.T) {
 	}
 }
 
-// textfileGets wants a line in the file before Close.
+// textfileGets checks that the file gets a line before Close.
 func textfileGets(t *testing.T, set elect.Settings, want string, events ...elect.Event) {
 	dir := t.TempDir()
 	m := NewMetrics("k", nil)
@@ -299,7 +299,7 @@ func TestTextfileInTrouble(t *testing.T) {
 	}
 }
 
-// A link with a slash at its end is one, too.
+// A link with a trailing slash is a link, too.
 func TestTextfileFollowsNoLink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(t.TempDir(), link); err != nil {
@@ -313,7 +313,7 @@ func TestTextfileFollowsNoLink(t *testing.T) {
 	}
 }
 
-// Another process that keeps the directory locked does not keep a run from ending.
+// A directory that another process keeps locked does not delay the end of a run.
 func TestTextfileOfALockedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	held, err := os.Open(dir)

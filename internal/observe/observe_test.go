@@ -52,7 +52,7 @@ func TestJSONForm(t *testing.T) {
 	}
 }
 
-// A reader of stderr that is stuck stops neither the run nor its end.
+// A blocked reader of stderr delays neither the run nor its end.
 func TestStuckReader(t *testing.T) {
 	r, w := io.Pipe() // nobody reads
 	defer r.Close()
@@ -85,7 +85,7 @@ func TestWriterKeepsOrderAndFlushes(t *testing.T) {
 	}
 }
 
-// At the default level a run logs trouble and nothing else.
+// At the default level a run logs only problems.
 func TestRun(t *testing.T) {
 	set := elect.Settings{Timing: elect.NewTiming(30*time.Second, 10*time.Second, 10*time.Second), Retry: 5 * time.Second, KillAfter: 10 * time.Second, StopSignal: 15}
 	timeout := &lease.StoreError{Op: "renew", Err: errors.New("no answer in time"), Hint: "look at the network"}
@@ -94,7 +94,7 @@ func TestRun(t *testing.T) {
 		{Kind: elect.Renewed, At: 10 * time.Second, Sent: 10 * time.Second}, {Kind: elect.TreeGone, At: 11 * time.Second}, {Kind: elect.Released, At: 11 * time.Second},
 	}
 	leading := quiet[:4:4]
-	// ending is a run that ends after 22 s; its release fails twice and is given up.
+	// ending is a run that ends after 22 s. Its release fails twice and is given up.
 	ending := func(granted lease.Lease, exit int, givenUp time.Duration, why ...elect.Event) []elect.Event {
 		failure := &lease.StoreError{Op: "release", Err: errors.New("connection refused"), Hint: "start it"}
 		events := append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted, Lease: granted}, {Kind: elect.Started}}, why...)

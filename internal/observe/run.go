@@ -12,11 +12,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Run is a campaign.Observer that logs the course of a run: trouble as warnings, stages as
-// info, every step at debug level. The caller logs how the run ended.
+// Run is a campaign.Observer that logs a run: problems as warnings, stages as info, every
+// step at debug level. The caller logs how the run ended.
 type Run struct {
 	log *slog.Logger
-	// away: the last that was logged of the store is that a standby cannot use it.
+	// away: the last log record about the store said that a standby cannot use it.
 	away bool
 	// result is what the last release records in the store.
 	result lease.Result
@@ -85,7 +85,7 @@ func (r *Run) renewed(t campaign.Transition) {
 }
 
 // released warns if another holder was granted the lease before this run ended. Only the
-// first attempt shows that: a later one may find that the first has released the lease.
+// first attempt to release shows that: a later one may find that the first succeeded.
 func (r *Run) released(t campaign.Transition) {
 	reported := t.From.Outcome == elect.Lost || t.From.Outcome == elect.Expired
 	if errors.Is(t.Event.Err, lease.ErrLost) && t.From.Releases == 1 && t.From.Ran && !reported {
@@ -95,7 +95,7 @@ func (r *Run) released(t campaign.Transition) {
 	r.log.Info("the lease is released", EventReleased)
 }
 
-// LostHint names what takes a lease away from a holder that renews it.
+// LostHint names the possible causes of a lost lease.
 const LostHint = "find out what took it: leaderrun release --force --now, the clock of the store's host that was set, a restart of the store without its data, a person, or a clean-up"
 
 func (r *Run) unanswered(t campaign.Transition) {
@@ -105,7 +105,7 @@ func (r *Run) unanswered(t campaign.Transition) {
 		r.warn(EventRenewalFailed, fmt.Sprintf("renewal failed, the command is stopped in %s unless one succeeds", left), t.Event.Err)
 	case t.From.Tree && t.Event.Kind == elect.NoAnswer:
 		r.log.Info(because("renewal failed", t.Event.Err), EventRenewalFailed)
-	// A proxy in front of the store may cut a connection on which a standby only waits.
+	// A proxy in front of the store may close the idle connection of a waiting standby.
 	// The next attempt shows whether the store can be used.
 	case t.From.Phase == elect.Standby:
 		r.log.Info(because("standing by, without a wake-up until the next attempt", t.Event.Err), EventStandingBy)
@@ -149,8 +149,8 @@ func (r *Run) stopping(t campaign.Transition) {
 	}
 }
 
-// notReleased logs what a failed release costs others. For a lease that is lost or has
-// expired nobody has to wait.
+// notReleased logs that others have to wait because of a failed release. For a lost or
+// expired lease they need not.
 func (r *Run) notReleased(t campaign.Transition) {
 	s := t.From
 	switch {

@@ -18,11 +18,11 @@ import (
 )
 
 // NotifySocket is the variable that names the service manager's socket. Only the process
-// that the manager has started reports there.
+// that the manager started reports there.
 const NotifySocket = "NOTIFY_SOCKET"
 
-// Managed reports whether this process should report to a service manager. A leaderrun
-// that is started by a service's process must not report for that service.
+// Managed reports whether this process should notify a service manager. A leaderrun that
+// was started by a process of a service must not speak for that service.
 func Managed() bool {
 	started, named := os.LookupEnv("SYSTEMD_EXEC_PID")
 	return os.Getenv(NotifySocket) != "" && (!named || started == strconv.Itoa(os.Getpid()))
@@ -34,9 +34,9 @@ func ToJournal() bool {
 	return ok && err == nil
 }
 
-// Service is a campaign.Observer that notifies the service manager: ready when the
-// command has started, stopping when the run ends, and a status line. It sends from a
-// goroutine of its own.
+// Service is a campaign.Observer that notifies the service manager: ready when the command
+// has started, stopping when the run ends, and a status line. It sends from its own
+// goroutine.
 type Service struct {
 	rejoins  bool
 	log      *slog.Logger
@@ -47,7 +47,7 @@ type Service struct {
 	stopping bool
 }
 
-// NewService notifies the manager until Close. Rejoins: a run goes on after a lost lease.
+// NewService notifies the manager until Close. rejoins: a run goes on after a lost lease.
 func NewService(rejoins bool, log *slog.Logger) *Service {
 	const most = 64
 	s := &Service{rejoins: rejoins, log: log, queue: make(chan string, most), done: make(chan struct{})}
@@ -66,7 +66,7 @@ func (s *Service) send() {
 	}
 }
 
-// Close returns when all is sent, after a second at the latest.
+// Close waits until everything is sent, for at most a second.
 func (s *Service) Close() {
 	close(s.queue)
 	select {
@@ -75,7 +75,7 @@ func (s *Service) Close() {
 	}
 }
 
-// Observe sends what the manager does not know yet.
+// Observe sends what has changed.
 func (s *Service) Observe(t campaign.Transition) {
 	errors.As(t.Event.Err, &s.held)
 	var news []string
@@ -110,7 +110,7 @@ func (s *Service) ends(to elect.State) bool {
 	return to.Phase == elect.Done
 }
 
-// status is the status line; empty: it stays as it is.
+// status returns the status line; empty if it does not change.
 func (s *Service) status(t campaign.Transition) string {
 	switch t.To.Phase {
 	case elect.Standby, elect.Campaigning, elect.Yielding, elect.Checking:

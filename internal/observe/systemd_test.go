@@ -15,8 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// manager listens at NOTIFY_SOCKET. Heard returns the messages that came since its last
-// call.
+// manager listens on NOTIFY_SOCKET. heard returns the messages since its last call.
 func manager(t *testing.T) (heard func() []string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -85,8 +84,7 @@ func TestService(t *testing.T) {
 	}
 }
 
-// A manager that does not read does not hold the run up; of one that is gone there is one
-// warning.
+// A manager that does not read does not delay the run. A missing one causes one warning.
 func TestServiceWithoutManager(t *testing.T) {
 	manager(t)
 	s := NewService(false, slog.New(slog.DiscardHandler))

@@ -19,10 +19,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 )
 
-// Textfile is a campaign.Observer that keeps the metrics of a key in a file of a
-// directory from which node_exporter reads. The file is replaced as a whole when
-// the command has started and when a run ends, from a goroutine of its own: a disk
-// that hangs holds nothing up.
+// Textfile is a campaign.Observer that writes the metrics of a key to a file, in a
+// directory that node_exporter reads. The file is replaced atomically when the command has
+// started and when a run ends, from its own goroutine: a disk that hangs delays nothing.
 type Textfile struct {
 	dir, name string
 	metrics   *Metrics
@@ -32,10 +31,10 @@ type Textfile struct {
 	changed chan struct{}
 	over    chan struct{}
 	done    chan struct{}
-	counted values // this process's counters as they were last added to the file's
+	counted values // this process's counters when they were last added to the file's
 }
 
-// NewTextfile keeps the file of the key in dir; Close ends it. Only the first error is
+// NewTextfile writes the file of the key in dir until Close. Only the first error is
 // logged.
 func NewTextfile(dir, key string, m *Metrics, log *slog.Logger) *Textfile {
 	f := &Textfile{
@@ -46,8 +45,8 @@ func NewTextfile(dir, key string, m *Metrics, log *slog.Logger) *Textfile {
 	return f
 }
 
-// fileName is a name for the key that no other key has, and short enough for
-// every file system. PathEscape writes a % only before two digits, so no other name has %-.
+// fileName returns a file name that is unique to the key and short enough for every file
+// system. PathEscape writes a % only before two digits, so no other name has %-.
 func fileName(key string) string {
 	const most = 200
 	name := url.PathEscape(key)
@@ -58,8 +57,8 @@ func fileName(key string) string {
 	return name
 }
 
-// Observe has the file written once the command has started, and not at the grant: its
-// start needs the processor then. The end of the last run is followed by Close.
+// Observe requests a write when the command has started. A write at the grant would compete
+// with its start for the processor. The last run ends with Close.
 func (f *Textfile) Observe(t campaign.Transition) {
 	rejoins := t.From.Phase == elect.Releasing && t.To.Phase == elect.Standby
 	if t.Event.Kind != elect.Started && !rejoins {
@@ -71,7 +70,7 @@ func (f *Textfile) Observe(t campaign.Transition) {
 	}
 }
 
-// Close writes the file a last time, but takes no longer than a second.
+// Close writes the file a last time, in at most a second.
 func (f *Textfile) Close() {
 	close(f.over)
 	select {
@@ -118,8 +117,8 @@ func textfileHint(err error) string {
 	return "name a directory on a local disk"
 }
 
-// write replaces the file: this process's counters are added to what the file
-// has, so that several processes can write it in turn.
+// write replaces the file. It adds this process's counters to those in the file, so that
+// several processes can write it in turn.
 func (f *Textfile) write() error {
 	dir, err := openDir(f.dir)
 	if err != nil {
@@ -145,9 +144,9 @@ func (f *Textfile) write() error {
 	return nil
 }
 
-// merge adds what was counted since the last write to the values before, and replaces
-// those that were measured here. Where the file says that an earlier process leads, and a
-// denial has shown a newer token, that process was killed: it leads no more.
+// merge adds the counts since the last write to the values before, and replaces the
+// measured values. If the file says that an earlier process leads, but a denial showed a
+// newer token, that process was killed and does not lead any more.
 func merge(before, now, counted values, seen int64) values {
 	merged := before
 	for i, m := range metrics {
@@ -164,10 +163,10 @@ func merge(before, now, counted values, seen int64) values {
 	return merged
 }
 
-// openDir opens a directory that is no symbolic link: a user who can replace the link
-// could choose where root writes.
+// openDir opens a directory, but not through a symbolic link: a user who can replace the
+// link could choose where root writes.
 func openDir(dir string) (*os.Root, error) {
-	dir = filepath.Clean(dir) // a slash at its end would follow a link
+	dir = filepath.Clean(dir) // a trailing slash would follow a link
 	named, err := os.Lstat(dir)
 	if err != nil {
 		return nil, reasonOf(err)
@@ -183,8 +182,8 @@ func openDir(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// takeTurn keeps other leaderruns from writing into the directory. It waits half a second:
-// no leaderrun keeps it longer.
+// takeTurn locks the directory against other leaderruns. It waits for half a second: no
+// leaderrun keeps the lock longer.
 func takeTurn(dir *os.Root) (release func(), err error) {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -204,7 +203,7 @@ func takeTurn(dir *os.Root) (release func(), err error) {
 	return nil, fmt.Errorf("somebody keeps it from being written: flock: %w", err)
 }
 
-// read returns the values in the file, which may be missing or have any content.
+// read returns the values in the file, which may be missing or damaged.
 func (f *Textfile) read(dir *os.Root) (values, error) {
 	file, err := dir.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -228,7 +227,7 @@ func (f *Textfile) read(dir *os.Root) (values, error) {
 	return parse(text, f.metrics.labels)
 }
 
-// replace puts a file with the text in the place of name.
+// replace replaces the file with a new one.
 func replace(dir *os.Root, name string, text []byte) error {
 	temporary := "." + name + ".new"
 	_ = dir.Remove(temporary) // left by a leaderrun that was killed
@@ -237,7 +236,7 @@ func replace(dir *os.Root, name string, text []byte) error {
 		return reasonOf(err)
 	}
 	_, err = io.Copy(f, bytes.NewReader(text))
-	const readable = 0o644 // node_exporter runs as somebody else
+	const readable = 0o644 // node_exporter runs as another user
 	err = errors.Join(err, f.Chmod(readable), f.Close())
 	if err == nil {
 		err = dir.Rename(temporary, name)
@@ -249,7 +248,7 @@ func replace(dir *os.Root, name string, text []byte) error {
 	return nil
 }
 
-// reasonOf is the error without the path, which the message has already.
+// reasonOf returns the error without the path, which the message already has.
 func reasonOf(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
