@@ -5,110 +5,107 @@ import (
 	"time"
 )
 
-// Admin is what people do with keys under which they run nothing: look at
-// them, and end other people's leases. Every store is one. All that it returns may
-// have been written by anybody: treat texts as hostile.
+// Admin is the part of a store for operators: to inspect keys, pause them, and end other
+// holders' leases. Every store implements it. What it returns may have been written by
+// anybody: treat texts as hostile.
 type Admin interface {
-	// Inspect returns what the store knows of key, and changes nothing. A key that
-	// it has never heard of is free. Errors: *StoreError.
+	// Inspect returns what the store knows about key, and changes nothing. An unknown key
+	// is free. Errors: *StoreError.
 	Inspect(ctx context.Context, key string) (Status, error)
 
-	// Keys lists the keys of this prefix that the store has any memory of, in
-	// order. Errors: *StoreError, permanent where the rights do not allow it.
+	// Keys lists the keys of this prefix that the store knows, in order. Errors:
+	// *StoreError, permanent if rights are missing.
 	Keys(ctx context.Context) ([]string, error)
 
-	// HandOver asks the leader to stop its command and to release, and returns
-	// the status with that: HandOver is false when there is no leader to ask.
-	// Repeating it is no error. Errors: *StoreError.
+	// HandOver asks the leader to stop its command and to release, and returns the status
+	// after that; its HandOver is false if there is no leader. Repeating it is no error.
+	// Errors: *StoreError.
 	HandOver(ctx context.Context, key string) (Status, error)
 
-	// Revoke takes the lease from its holder and returns the status before. The
-	// holder learns of it at its next renewal, which Revoke brings about where
-	// the store is a [Pinger], stops its tree and frees the key; a holder that is
-	// dead costs at most its TTL. A minimum hold ends at once; a foreign value
-	// stays. With now the key is free at once, whatever stands there and whether
-	// a tree still runs or not. The token moves on, so that a sink that knows it
-	// refuses the old holder. Errors: *StoreError.
+	// Revoke takes the lease from its holder and returns the status before. The holder
+	// learns of it at its next renewal, which comes at once if the store is a [Pinger],
+	// stops its tree and frees the key. If the holder is dead, the key is free after its
+	// TTL at most. A minimum hold ends at once. A foreign value stays. With now the key
+	// is free at once, whatever its value and even if a tree still runs. The token
+	// grows, so that a sink that has seen it refuses the old holder. Errors: *StoreError.
 	Revoke(ctx context.Context, key string, now bool) (Status, error)
 
-	// Pause has nobody granted the key for d, in whole milliseconds and at most
-	// MaxPause, and returns the status with that. A pause that goes on is replaced.
-	// The holder keeps its lease, which it may renew and bring back. By is who wants
-	// it, reason why. Errors: *StoreError.
+	// Pause lets nobody be granted the key for d, in whole milliseconds and at most
+	// MaxPause, and returns the status after that. It replaces a current pause. The
+	// holder keeps its lease, and may renew and restore it. by and reason say who paused
+	// the key and why. Errors: *StoreError.
 	Pause(ctx context.Context, key string, d time.Duration, by, reason string) (Status, error)
 
 	// Resume ends a pause, wakes a standby and returns the status before. Repeating
 	// it is no error. Errors: *StoreError.
 	Resume(ctx context.Context, key string) (Status, error)
 
-	// Forget removes what is known of a key that is at rest, see [Status.AtRest], and
-	// its token only if that is asked for, and returns the status before. Of any other
-	// key it changes nothing. Who has released the key is never granted it again all the
-	// same. Errors: *StoreError.
+	// Forget removes what is known about a key that is at rest, see [Status.AtRest], its
+	// token only if token is set, and returns the status before. It does not change other
+	// keys. Holders that have released the key still are never granted it again. Errors:
+	// *StoreError.
 	Forget(ctx context.Context, key string, token bool) (Status, error)
 }
 
-// Status is what a store knows of a key at one instant. Times are the store's,
-// in milliseconds since its epoch; 0 means that it does not know.
+// Status is what a store knows about a key at one instant. Times are the store's, in
+// milliseconds since its epoch; 0 means unknown.
 type Status struct {
 	Key string
-	Why HeldReason // "" when the key is free
-	// Value is what stands at the key, cut to 256 bytes: anything at all when
-	// Why is HeldForeign.
+	Why HeldReason // "" if the key is free
+	// Value is the value of the key, cut to 256 bytes. It can be anything if Why is
+	// HeldForeign.
 	Value string
-	// Holder is that of the newest grant, "" when it has been released. A free
-	// key with a holder was left by one that vanished. Of a revoked key it is the
-	// one that is still to stop.
+	// Holder is the holder of the newest grant, "" if it was released. A free key with a
+	// holder has not been released. The holder of a revoked key has yet to stop.
 	Holder Holder
-	// Token is that of the newest grant, or what Revoke made of it; nothing older
-	// may write to a sink.
+	// Token is the token of the newest grant, or the larger one of Revoke. A sink must
+	// refuse anything older.
 	Token int64
-	// Remaining is the time until the key expires if nobody renews it, 0 where it
-	// never does; TTL the holder's own.
+	// Remaining is the time until the key expires if nobody renews it, 0 if it never
+	// does. TTL is the holder's.
 	Remaining, TTL time.Duration
-	// Now is the time of this answer, Since that of the grant, MinHold the end
-	// of its minimum hold. Of a grant that has been released only the token
-	// is known, unless it cools down; so it is with TTL, Tick and Meta.
+	// Now is the time of this answer, Since the time of the grant, and MinHold the end of
+	// its minimum hold. After a release Since, MinHold, TTL, Tick and Meta are unknown,
+	// unless the minimum hold goes on.
 	Now, Since, MinHold int64
-	// Tick is that of the newest grant, Served the last one that needs no run any
-	// more, and Starts how many runs were started for the newest tick.
+	// Tick is the tick of the newest grant, Served the last tick that needs no run any
+	// more, and Starts the number of starts for the newest tick.
 	Tick, Served int64
 	Starts       int
-	// Period is that of the newest grant with ticks, 0 if there was none. Tries is the
-	// most starts that it allowed its tick; 0 is any number, or unknown.
+	// Period is the period of the newest grant with ticks, 0 if there was none. Tries is
+	// its limit of starts per tick; 0 means no limit, or unknown.
 	Period time.Duration
 	Tries  int
-	// HandOver says that the holder has been asked to hand over.
+	// HandOver: the holder has been asked to hand over.
 	HandOver bool
-	// Meta is what Request.Meta was.
+	// Meta is the Request.Meta of the grant.
 	Meta string
 	// Runs are the last ones, newest token first, at most 20.
 	Runs []Run
-	// Pause goes on; zero is none.
+	// Pause is the current pause; zero if there is none.
 	Pause Pause
 	// Candidates are the hosts that have asked for the key with ticks, at most 64.
 	Candidates []Candidate
 }
 
-// AtRest reports whether nobody has the key, whoever had it has released it or had it
-// taken away, and no pause goes on.
+// AtRest reports whether the key is free, was released or revoked, and is not paused.
 func (s Status) AtRest() bool { return s.Why == "" && s.Holder == "" && s.Pause == (Pause{}) }
 
-// MaxPause is how long a pause lasts at most, as somebody may forget to end it.
+// MaxPause limits a pause, since somebody may forget to end it.
 const MaxPause = 90 * 24 * time.Hour
 
-// Pause is a time for which nobody is granted a key, in the form in which stores
-// keep it. Times are the store's, in milliseconds since its epoch.
+// Pause is a time in which nobody is granted a key, in the form that stores keep. Times
+// are the store's, in milliseconds since its epoch.
 type Pause struct {
 	Since int64 `json:"since"`
 	Until int64 `json:"until"`
-	// By is who wants it, user@host, and Reason why: one line each.
+	// By is who paused the key, user@host, and Reason is why: one line each.
 	By     string `json:"by"`
 	Reason string `json:"reason"`
 }
 
-// Left is how much of the pause is left at the store's time now: never more than
-// all of it, if the clock has gone back, and nothing of one that cannot be.
+// Left returns the rest of the pause at the store's time now: never more than its length,
+// if the clock has gone back, and 0 if its times are invalid.
 func (p Pause) Left(now int64) time.Duration {
 	all := p.Until - p.Since
 	if p.Since <= 0 || all <= 0 || all > MaxPause.Milliseconds() {
@@ -117,8 +114,7 @@ func (p Pause) Left(now int64) time.Duration {
 	return time.Duration(max(0, min(p.Until-now, all))) * time.Millisecond
 }
 
-// Going is the pause while it goes on, fit for a terminal, and zero before and
-// after.
+// Going returns the pause, safe to print, if it is current, else zero.
 func (p Pause) Going(now int64) Pause {
 	if p.Left(now) == 0 {
 		return Pause{}
@@ -127,26 +123,26 @@ func (p Pause) Going(now int64) Pause {
 	return p
 }
 
-// Candidate is a host that asks for a key with ticks, in the form in which stores
-// keep it. Times are the store's, in milliseconds since its epoch.
+// Candidate is a host that asks for a key with ticks, in the form that stores keep. Times
+// are the store's, in milliseconds since its epoch.
 type Candidate struct {
 	Host string `json:"host"`
-	// First is when it came first since it is known, Last when it came last: to the
+	// First is when it first came, as far as known, and Last when it last came: to the
 	// hour, if it was not granted the key then.
 	First int64 `json:"first"`
 	Last  int64 `json:"last"`
 }
 
-// Run is what a store files about one run, in the form in which it does. Times
-// are the store's, in milliseconds since its epoch.
+// Run is a store's record of one run, in the form that stores keep. Times are the store's,
+// in milliseconds since its epoch.
 type Run struct {
 	Token int64 `json:"token"`
 	Tick  int64 `json:"tick"`
 	Start int64 `json:"start"`
-	// End is 0, or when the lease ran out, for a run that vanished.
+	// End is 0, or the end of the lease, for a run that vanished.
 	End  int64 `json:"end"`
 	Exit int   `json:"exit"`
-	// Vanished: its holder never said how it ended.
+	// Vanished: its holder never reported how it ended.
 	Vanished bool   `json:"vanished,omitempty"`
 	Host     string `json:"host"`
 	Holder   Holder `json:"holder"`

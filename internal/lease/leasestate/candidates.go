@@ -6,20 +6,20 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// noteEvery is how old, in ms, a host's note is when another answer than a grant renews
-// it: such an answer writes nothing else.
+// noteEvery is how old a host's record must be, in ms, before a denial updates it: a denial
+// writes nothing else.
 const noteEvery = 3_600_000
 
-// Unnoted reports whether the host of r, which got this answer, is still to be noted: it
-// has ticks and was turned away, and its last note is old. A grant has noted it, and
-// any other answer has it ask again at once.
+// Unnoted reports whether the host of r, which got this answer, has yet to be recorded: it
+// has ticks, was denied, and its last record is old. A grant has recorded it, and after any
+// other answer it asks again at once.
 func (st *State) Unnoted(r lease.Request, answer error, now Instant) bool {
 	switch answer.(type) { //nolint:errorlint // Acquire wraps none
 	case *lease.HeldError, *lease.DoneError, *lease.PausedError:
 	default:
 		return false
 	}
-	if lease.Round(r.Period, r.Exact) == 0 || st.Grant != nil && st.Grant.Foreign { // nothing is kept beside what is another program's
+	if lease.Round(r.Period, r.Exact) == 0 || st.Grant != nil && st.Grant.Foreign { // no state is kept for another program's lease
 		return false
 	}
 	host := r.Holder.Host()
@@ -28,8 +28,8 @@ func (st *State) Unnoted(r lease.Request, answer error, now Instant) bool {
 	})
 }
 
-// Note notes that the host of r has come, if it has ticks, and forgets those that have
-// not come for as long as a state is kept.
+// Note records that the host of r came, if it has ticks, and forgets the hosts that have not
+// come for as long as a state is kept.
 func (st *State) Note(r lease.Request, now Instant) {
 	if lease.Round(r.Period, r.Exact) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 
 func (g *Grant) lives(now Instant) bool { return g.left(now) > 0 }
 
-// left is for how long, in ms, the key stays taken if nobody renews the grant.
+// left returns how long, in ms, the key stays taken if nobody renews the grant.
 func (g *Grant) left(now Instant) int64 {
 	switch {
 	case g == nil || g.Boot != now.Boot:
@@ -16,21 +16,21 @@ func (g *Grant) left(now Instant) int64 {
 	case now.Apart == 0 || g.Cooldown:
 		return g.Expires - now.Up
 	}
-	// The caller has seen a renewal no earlier than its holder asked for it.
+	// The caller saw a renewal after its holder asked for it, never before.
 	return max(g.rest(now), min(g.Expires+now.Apart-now.Up, g.TTL-now.Unrenewed))
 }
 
-// leads says whether g is a lease that its holder has and has not given up.
+// leads reports whether g is a living lease.
 func (g *Grant) leads(now Instant) bool { return g.lives(now) && g.isLease() }
 
-// isLease says whether g is one that leaderrun granted, and that neither its holder nor
-// an operator has ended.
+// isLease reports whether g was granted by leaderrun and ended neither by its holder nor by
+// an operator.
 func (g *Grant) isLease() bool { return g != nil && !g.Cooldown && !g.Revoked && !g.Foreign }
 
 func (g *Grant) extend(now Instant) { g.Expires = now.Up + max(g.TTL, g.rest(now)) }
 
-// rest is how much of the minimum hold is left: never more than all of it, if the
-// clock has gone back.
+// rest returns the rest of the minimum hold: never more than its length, if the clock has
+// gone back.
 func (g *Grant) rest(now Instant) int64 {
 	return max(0, min(g.MinHold-now.Up, g.MinHold-g.Acquired))
 }
@@ -51,7 +51,7 @@ func (st *State) grant(token int64, g *Grant, period time.Duration, exact bool, 
 	}
 }
 
-// lease is the living grant as its holder gets it.
+// lease returns the living grant in the form for its holder.
 func (st *State) lease(period time.Duration, exact bool) lease.Lease {
 	g := st.Grant
 	return lease.Lease{
@@ -61,8 +61,8 @@ func (st *State) lease(period time.Duration, exact bool) lease.Lease {
 	}
 }
 
-// denial says who has the key, and for how long at most: a clock that has gone
-// back must not make that longer than any lease lasts.
+// denial says who has the key, and for how long at most: never longer than a lease lasts,
+// even if the clock has gone back.
 func (st *State) denial(now Instant) *lease.HeldError {
 	g := st.Grant
 	g.Expires = min(g.Expires, now.Up+max(g.TTL, g.rest(now))+now.Apart)
@@ -71,7 +71,7 @@ func (st *State) denial(now Instant) *lease.HeldError {
 		Since: milliseconds(max(0, now.Up-g.Acquired)), Expires: g.Expires, Tick: now.Wall}
 }
 
-// why says in which way a grant that lives takes the key.
+// why says how a living grant takes the key.
 func (g *Grant) why() lease.HeldReason {
 	switch {
 	case g.Cooldown:

@@ -1,11 +1,10 @@
-// Package leasestate holds the contract of package lease as rules for stores that
-// only keep what they are given: a state per key, read as a whole and replaced as
-// a whole while nobody else can change it. Stores that run scripts of their own
-// have these rules in their scripts; the contract suite judges both.
+// Package leasestate implements the contract of package lease as rules on a state, for
+// stores that keep one state per key, and read and replace it as a whole. Redis has these
+// rules in its scripts; the contract suite tests both.
 //
-// It promises to grant no key twice, on the store's time as its caller gives it, and
-// to see neither a file, a network nor a clock. It does not promise anything when
-// two changes of one state overlap: that is the store's part.
+// It guarantees that no key is granted twice at a time, on the store's time as given by the
+// caller. It uses no file, network or clock. It does not handle concurrent changes of one
+// state: the store must prevent them.
 package leasestate
 
 import (
@@ -16,44 +15,44 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// State is all that a store knows about one key; see New. Its methods change it
-// even where they return an error: it is to be kept all the same.
+// State is everything that a store knows about one key; see New. Its methods may change it
+// even if they return an error: the state must be kept all the same.
 type State struct {
 	Version int    `json:"version"`
 	Key     string `json:"key"`
 	Token   int64  `json:"token"` // the largest ever granted
-	// Grant is the newest one, from then on until it is released and its
-	// minimum hold is over. Whether it still lives is a matter of time.
+	// Grant is the newest grant, until it is released and its minimum hold is over. It may
+	// have expired.
 	Grant *Grant `json:"grant,omitempty"`
-	// Released holders, newest first, are never granted again: a duplicate of
-	// their request may still arrive.
+	// Released holders, newest first, are never granted again: a duplicate of their
+	// request may still arrive.
 	Released []lease.Holder `json:"released,omitempty"`
-	// Served is the tick of the last success, Anchor the first tick of those
-	// whose starts are counted together.
+	// Served is the tick of the last success. Anchor is the first of the ticks whose
+	// starts are counted together.
 	Served int64 `json:"served,omitempty"`
 	Anchor int64 `json:"anchor,omitempty"`
 	Starts int   `json:"starts,omitempty"`
-	// Period is that of the newest grant with ticks, in ms, and Tries the most starts
-	// that it allowed its tick; 0 is any number.
+	// Period is the period of the newest grant with ticks, in ms, and Tries its limit of
+	// starts per tick; 0 means no limit.
 	Period int64 `json:"period_ms,omitempty"`
 	Tries  int   `json:"tries,omitempty"`
-	// Settling is under way: a holder that may be alive has been called.
+	// Settling is the current settling: a holder that may be alive has been called.
 	Settling *Settling `json:"settling,omitempty"`
-	// Server made the last grant or renewal; "" is unknown.
+	// Server made the last grant or renewal; "" if unknown.
 	Server string `json:"server,omitempty"`
-	// Keep is for how many milliseconds after its last change the state must be
-	// kept; see Idle.
+	// Keep is how many milliseconds the state must be kept after its last change; see
+	// Idle.
 	Keep int64 `json:"keep_ms,omitempty"`
-	// Paused is the last pause, which may be over.
+	// Paused is the last pause. It may be over.
 	Paused *lease.Pause `json:"pause,omitempty"`
-	// Candidates are noted with each grant, and with other answers once an hour, the
-	// newest note first.
+	// Candidates are recorded with each grant, and with denials once an hour, the newest
+	// record first.
 	Candidates []lease.Candidate `json:"candidates,omitempty"`
 	// Runs are sorted by token, newest first.
 	Runs []lease.Run `json:"runs,omitempty"`
 }
 
-// Grant is a lease as the store has it.
+// Grant is a lease in the store's form.
 type Grant struct {
 	Holder   lease.Holder `json:"holder"`
 	TTL      int64        `json:"ttl_ms"`
@@ -63,60 +62,59 @@ type Grant struct {
 	Expires  int64        `json:"expires"`             // never before MinHold
 	Started  int64        `json:"started"`             // wall time, ms
 	Tick     int64        `json:"tick"`                // wall time, ms
-	Cooldown bool         `json:"cooldown"`            // released, only its minimum hold is left
-	Revoked  bool         `json:"revoked,omitempty"`   // taken from its holder, who is still to release it
+	Cooldown bool         `json:"cooldown"`            // released, its minimum hold goes on
+	Revoked  bool         `json:"revoked,omitempty"`   // taken from its holder, which has yet to release it
 	HandOver bool         `json:"hand_over,omitempty"` // its holder is asked to release it
 	Offered  bool         `json:"offered,omitempty"`   // its holder would release it to a standby
-	// Foreign is set where another program has the lease in the place where it keeps
-	// its own, and leaderrun's, too. It is read from there and never kept in a state.
+	// Foreign: another program has the lease, in a place that leaderrun uses, too. It is
+	// read from there and never kept in a state.
 	Foreign bool   `json:"-"`
 	Meta    string `json:"meta,omitempty"`
 }
 
-// Settling is a time for which nobody is granted the key.
+// Settling is a time in which nobody is granted the key.
 type Settling struct {
 	Boot  string `json:"boot"`
 	Since int64  `json:"since"` // ms of that boot
 	Due   int64  `json:"due"`   // ms of that boot: it ends
-	// Server is where it began: it does not count on another one.
+	// Server is where it began: on another server it does not count.
 	Server string `json:"server,omitempty"`
 }
 
-// Instant is the store's time now, in milliseconds. Leases run on Up, which means
-// nothing in another Boot; ticks, tokens and the history on Wall.
+// Instant is the store's current time, in milliseconds. Leases run on Up, which is valid
+// only in the same Boot; ticks, tokens and the history use Wall.
 type Instant struct {
 	Boot string
 	Up   int64
 	Wall int64
-	// Settle is how long a key settles where a holder may be alive of which this
-	// store cannot know: 0 if its clock cannot be set and it loses nothing.
+	// Settle is how long a key settles if a holder that this store does not know may be
+	// alive: 0 if its clock cannot be set and it loses no data.
 	Settle int64
-	// Server names the store's server, "" where there is none or it is unknown.
-	// Another one may know less than was acknowledged. Serving is for how long
-	// this one has kept all that it acknowledged.
+	// Server names the store's server, "" if there is none or it is unknown. Another
+	// server may have lost acknowledged writes. Serving is how long this one has lost
+	// none.
 	Server  string
 	Serving int64
-	// Apart is by how much the clocks may differ that give instants, 0 if there is one
-	// clock. Then a lease that nobody has released is over so much later, but for a
-	// caller whose own clock says that it was not renewed for its TTL; and what settles
-	// does so by the caller's own clock alone. Unrenewed is for how long the caller has
-	// seen the newest grant as it is, Settled that the key settles, 0 if it did not.
+	// Apart is how much the clocks that give instants may differ, 0 if there is only one.
+	// A lease that was not released ends that much later, except for a caller on whose
+	// own clock it was not renewed for its TTL; and settling is measured on the caller's
+	// own clock only. Unrenewed is how long the caller has seen the newest grant
+	// unchanged, and Settled how long it has seen the key settle, 0 if not at all.
 	Apart, Unrenewed, Settled int64
 }
 
-// Version is that of the form in which a State is kept.
+// Version is the version of the format of a State.
 const Version = 1
 
-// New is the state of a key that nobody has asked for.
+// New returns the state of a key that nobody has asked for yet.
 func New(key string) State {
 	return State{Version: Version, Key: key, Keep: MinKeep.Milliseconds()}
 }
 
-// errNewer is why a state of a newer form is refused: this program could drop what
-// must not be lost.
+// errNewer refuses a state of a newer version: this program could lose parts of it.
 var errNewer = errors.New("it was written by a newer leaderrun")
 
-// Hint is what to do about an error of Check: otherwise, but for a newer state.
+// Hint returns the hint for an error of Check: otherwise, unless the state is newer.
 func Hint(err error, otherwise string) string {
 	if errors.Is(err, errNewer) {
 		return "update leaderrun on this host"
@@ -124,7 +122,7 @@ func Hint(err error, otherwise string) string {
 	return otherwise
 }
 
-// Check refuses what these rules never leave behind.
+// Check refuses states that these rules never produce.
 func (st *State) Check(key string) error {
 	const maxToken = 1 << 53
 	g := st.Grant

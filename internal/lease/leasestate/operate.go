@@ -9,13 +9,13 @@ import (
 // longestPeriod is ten years, in ms: sums of it stay in range.
 const longestPeriod = 10 * 365 * 86_400_000
 
-// Free reports whether somebody who waits may be granted the key. While it
-// settles that is a matter of time, which the candidate knows.
+// Free reports whether a waiting candidate may be granted the key. While it settles, the
+// candidate knows how long to wait.
 func (st *State) Free(now Instant) bool {
 	return !st.Grant.lives(now) && st.Settling == nil && st.pause(now) == lease.Pause{}
 }
 
-// pause is the one that goes on, or zero.
+// pause returns the current pause, or zero.
 func (st *State) pause(now Instant) lease.Pause {
 	if st.Paused == nil {
 		return lease.Pause{}
@@ -23,14 +23,14 @@ func (st *State) pause(now Instant) lease.Pause {
 	return st.Paused.Going(now.Wall)
 }
 
-// HandOver is [lease.Admin]'s.
+// HandOver implements [lease.Admin].
 func (st *State) HandOver(now Instant) {
 	if st.Grant.leads(now) {
 		st.Grant.HandOver = true
 	}
 }
 
-// Revoke is [lease.Admin]'s.
+// Revoke implements [lease.Admin].
 func (st *State) Revoke(atOnce bool, now Instant) {
 	g := st.Grant
 	if !atOnce && (!g.lives(now) || g.Revoked || g.Foreign) {
@@ -49,7 +49,7 @@ func (st *State) Revoke(atOnce bool, now Instant) {
 	g.Revoked, g.HandOver = true, false
 }
 
-// Pause is [lease.Admin]'s. A clock before 1970 begins none.
+// Pause implements [lease.Admin]. It does nothing if the clock is before 1970.
 func (st *State) Pause(d time.Duration, by, reason string, now Instant) {
 	p := lease.Pause{Since: now.Wall, Until: now.Wall + min(d, lease.MaxPause).Milliseconds(), By: by, Reason: reason}.Going(now.Wall)
 	if p != (lease.Pause{}) {
@@ -58,10 +58,11 @@ func (st *State) Pause(d time.Duration, by, reason string, now Instant) {
 	}
 }
 
-// Resume is [lease.Admin]'s.
+// Resume implements [lease.Admin].
 func (st *State) Resume() { st.Paused = nil }
 
-// Forget is [lease.Admin]'s. Who has released it stays known, and what has a grant wait.
+// Forget implements [lease.Admin]. It keeps the released holders, and whatever makes a
+// grant wait.
 func (st *State) Forget(token bool, now Instant) {
 	if !st.Status(now).AtRest() {
 		return
@@ -74,7 +75,7 @@ func (st *State) Forget(token bool, now Instant) {
 	*st = kept
 }
 
-// Status is [lease.Admin]'s.
+// Status implements [lease.Admin].
 func (st *State) Status(now Instant) lease.Status {
 	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Tries: st.Tries, Period: milliseconds(min(st.Period, longestPeriod)), Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now), Candidates: lease.ValidCandidates(st.Candidates)}
 	g := st.Grant

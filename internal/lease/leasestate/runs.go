@@ -9,15 +9,14 @@ import (
 // remembered is how many released holders a state keeps.
 const remembered = 20
 
-// vanish files the run of the newest grant, if it is one of which nobody has said
-// how it ended.
+// vanish records the run of the newest grant as vanished, if its end was not reported.
 func (st *State) vanish() {
 	if g := st.Grant; g.isLease() {
 		st.note(lease.Run{Token: st.Token, Tick: g.Tick, Start: g.Started, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
 	}
 }
 
-// retire remembers a holder that is never granted anything again.
+// retire records a holder that must never be granted anything again.
 func (st *State) retire(holder lease.Holder) {
 	if !slices.Contains(st.Released, holder) {
 		st.Released = slices.Insert(st.Released, 0, holder)
@@ -25,7 +24,7 @@ func (st *State) retire(holder lease.Holder) {
 	}
 }
 
-// note keeps one entry per token; what a holder says replaces that it vanished.
+// note keeps one entry per token; a holder's report replaces that it vanished.
 func (st *State) note(r lease.Run) {
 	i := slices.IndexFunc(st.Runs, func(old lease.Run) bool { return old.Token <= r.Token })
 	switch {

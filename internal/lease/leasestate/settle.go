@@ -6,9 +6,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// doubt says how long the key has to settle before r is granted anything, and
-// why: a holder may be alive of which this store cannot know, or whose lease is
-// over by the store's clock alone.
+// doubt returns how long the key has to settle before it is granted to r, and why: there
+// may be a living holder that this store does not know, or whose lease is over only by the
+// store's clock.
 func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.SettleReason) {
 	wait := func(ms int64, reason lease.SettleReason) {
 		if ms > need {
@@ -33,22 +33,22 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 		return need, why
 	}
 	wait(now.Settle, lease.SettleExpired)
-	if r.Seen.Token == st.Token && r.Seen.Expires == g.Expires { // its own clock may know better
+	if r.Seen.Token == st.Token && r.Seen.Expires == g.Expires { // its own clock may ask for longer
 		wait(min((r.Seen.Left+time.Millisecond-1).Milliseconds(), g.TTL), lease.SettleExpired)
 	}
 	return need, why
 }
 
-// serving is how long, in ms, a server must have kept all that it acknowledged
-// until a key that it does not know is one that nobody has asked for: longer than
-// any lease that could have been lost, see also two TTLs.
+// serving is how long, in ms, a server must have lost no acknowledged writes before a key
+// that it does not know counts as new: longer than any lease that could have been lost. Two
+// TTLs count, too.
 const serving = 90_000
 
-// settle begins a settling or goes on with the one that is under way, and returns
-// how long it still lasts.
+// settle starts a settling or continues the current one, and returns how long it still
+// lasts.
 func (st *State) settle(need int64, now Instant) (left int64) {
 	const (
-		asked   = 60_000     // all who waited for a settling have asked again by then
+		asked   = 60_000     // by then every candidate that waited has asked again
 		longest = 86_400_000 // no settling lasts longer
 	)
 	s := st.Settling

@@ -8,11 +8,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// early is the first time, in ms, that a clock can show which is right: that of a
-// host without one begins in 1970.
+// early is the earliest plausible time of a clock, in ms: the clock of a host without a
+// hardware clock starts in 1970.
 const early = 978_307_200_000
 
-// Acquire is [lease.Store]'s.
+// Acquire implements [lease.Store].
 func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	g := st.Grant
 	if g.isLease() && g.Holder == r.Holder && g.Boot == now.Boot { // asked again
@@ -41,8 +41,8 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		if r.Waits && g.Offered && st.pause(now) == (lease.Pause{}) {
 			st.HandOver(now)
 		}
-		// It ends soon, and nobody has renewed it for long: the holder is called now, so
-		// that a standby need not settle then.
+		// It ends soon and was not renewed for long: the holder is called now, so that
+		// the key has settled when the lease ends.
 		if now.Settle > 0 && g.isLease() && g.left(now) <= now.Settle+100 {
 			st.settle(now.Settle, now)
 		}
@@ -56,7 +56,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 			return lease.Lease{}, &lease.SettlingError{Remaining: milliseconds(left), Why: why, Tick: now.Wall}
 		}
 	}
-	// A tick is not run after a newer one, whatever became of that.
+	// A tick is not run after a newer one, whatever the outcome of that.
 	triedOut := r.Tries > 0 && st.Starts >= r.Tries
 	if covers(st.Anchor, tick, round, now.Wall+reach) && (triedOut || !sameRound(tick, st.Anchor, round)) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.Anchor, now), GivenUp: true}
@@ -76,10 +76,10 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	return st.lease(r.Period, r.Exact), nil
 }
 
-// Renew is [lease.Store]'s. A lease that is over by the store's clock comes back
-// as long as it was neither released nor followed by another grant: the holder
-// renews only while it is valid by its own clock. A renewal that arrives late, of
-// a holder that has died, keeps others waiting for a TTL and does no other harm.
+// Renew implements [lease.Store]. It restores a lease that is over by the store's clock,
+// unless it was released or another grant followed: the holder renews only while the lease
+// is valid on its own clock. A late renewal from a holder that has died makes others wait
+// for a TTL and does no other harm.
 func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 	g := st.Grant
 	switch {
@@ -89,8 +89,8 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 		l.Reasserted = !g.lives(now)
 		g.extend(now)
 		g.Offered = l.Offered
-	// A state that is behind the lease has been lost. What it still says of this holder is
-	// no obstacle.
+	// A state that is older than the lease lost data. What it says about this holder does
+	// not matter.
 	case g.lives(now) && g.Holder != l.Holder && !st.remembered(now) || st.Token >= l.Token || slices.Contains(st.Released, l.Holder):
 		return lease.Lease{}, lease.ErrLost
 	default:
@@ -107,21 +107,20 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 	return renewed, nil
 }
 
-// remembered says that nobody was granted the key, or renewed it, since this server
-// started: the state was written by another server, or before the restart. A grant with a
-// smaller token than a living holder's came back with that older state. It had ended
-// before that holder was granted the key.
+// remembered reports whether the grant is older than this server's start: nobody was
+// granted the key or renewed it since. If it has a smaller token than a living holder's
+// lease, it came back with older data: it ended before that holder was granted the key.
 func (st *State) remembered(now Instant) bool {
 	return st.Server != "" && now.Server != "" && st.Server != now.Server
 }
 
-// Release is [lease.Store]'s. It may be called again after a lost reply, and after a loss: whatever of
-// it has been done is not done twice.
+// Release implements [lease.Store]. It may be called again after a lost reply, and after a
+// loss. What has been done is not done twice.
 func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 	st.retire(l.Holder)
 	own := st.owns(l)
 	if own && !st.Grant.Cooldown {
-		st.Settling = nil // its holder has been heard of
+		st.Settling = nil // its holder has answered
 		st.end(l, r, now)
 	}
 	if r.Success && lease.Round(l.Period, l.Exact) > 0 && (l.Tick > st.Served || st.Served > now.Wall+lease.Reach(l.Period, l.Exact)) {
@@ -150,7 +149,7 @@ func (st *State) end(l lease.Lease, r lease.Result, now Instant) {
 	}
 }
 
-// owns says whether the newest grant is l. Revoking one moves the token on.
+// owns reports whether the newest grant is l. Revoking a grant changes its token.
 func (st *State) owns(l lease.Lease) bool {
 	return st.Grant != nil && st.Grant.Holder == l.Holder && (st.Token == l.Token || st.Grant.Revoked)
 }
