@@ -40,8 +40,8 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 }
 
 // serving is how long, in ms, a server must have lost no acknowledged writes before a key
-// that it does not know counts as new: longer than any lease that could have been lost. Two
-// TTLs count, too.
+// that it does not know counts as new: longer than any lease that could have been lost. With
+// a TTL above 45 s it is two TTLs.
 const serving = 90_000
 
 // settle starts a settling or continues the current one, and returns how long it still
