@@ -7,7 +7,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// candidateTests: who asks for a key with ticks is noted.
+// candidateTests: a host that asks for a key with ticks is recorded.
 func candidateTests(h Harness) []test {
 	tests := []test{
 		{"candidates with ticks are noted, whatever they are answered", candidatesNoted},
@@ -21,14 +21,13 @@ func candidateTests(h Harness) []test {
 	return tests
 }
 
-// from is another candidacy of r, of a certain host.
+// from returns r as another candidacy, from the given host.
 func from(host string, r lease.Request) lease.Request {
 	r.Holder = lease.NewHolder(host, 1)
 	return r
 }
 
-// came wants these hosts to be noted, the one that came last first, and returns the
-// notes.
+// came checks that these hosts are recorded, the newest first, and returns the records.
 func came(t *testing.T, s lease.Admin, key string, hosts ...string) []lease.Candidate {
 	t.Helper()
 	status := inspect(t, s, key)
@@ -49,7 +48,7 @@ func candidatesNoted(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.ticking()
 	l := h.Grant(t, s, from("web-1", r))
 	came(t, s, r.Key, "web-1")
-	h.pass(h.Unit) // one note is older than the next
+	h.pass(h.Unit) // the records have different times
 	held(t, s, from("web-2", r), lease.HeldLeader)
 	came(t, s, r.Key, "web-2", "web-1")
 	renew(t, s, l)
@@ -75,7 +74,7 @@ func candidatesWithoutTicks(t *testing.T, h Harness) {
 	came(t, s, r.Key)
 }
 
-// Denials are noted once an hour, grants always.
+// Denials are recorded once an hour, grants always.
 func candidatesOnce(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.ticking()
 	l := h.Grant(t, s, from("web-1", r))

@@ -7,19 +7,19 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// expiryTests: a lease that nobody has released is over by the store's clock,
-// which may have been set.
+// expiryTests: a lease that was not released is over by the store's clock, which may have
+// been set.
 var expiryTests = []test{
 	{"a holder that was called before the end of its lease is followed at its end", expiryForeseen},
 	{"any other one has time to renew", expiryDoubted},
 }
 
-// expired is a lease that is over by the store's clock, and what a standby has seen
-// of it.
+// expired returns a lease that is over by the store's clock, and what a standby has seen of
+// it.
 func expired(t *testing.T, h Harness) (s lease.Store, l lease.Lease, seen lease.Seen) {
 	t.Helper()
 	s, r := h.Open(t), h.request()
-	r.TTL = max(h.Unit, time.Second) // long enough for a denial that calls nobody
+	r.TTL = max(h.Unit, time.Second) // long enough for a denial that does not call the holder
 	l = h.Grant(t, s, r)
 	denied := held(t, s, rival(r), lease.HeldLeader)
 	h.pass(2 * r.TTL)
@@ -35,13 +35,13 @@ func expiryForeseen(t *testing.T, h Harness) {
 	}
 }
 
-// foreseen reports whether the standby asked at the times that it meant to.
+// foreseen reports whether the standby asked at the intended times.
 func foreseen(t *testing.T, h Harness) bool {
 	s, r := h.Open(t), h.request()
 	r.TTL = max(h.Unit, time.Second)
 	l := h.Grant(t, s, r)
 	standby := rival(r)
-	const ahead, settling = 350 * time.Millisecond, 300 * time.Millisecond // a standby asks once more so long before the end
+	const ahead, settling = 350 * time.Millisecond, 300 * time.Millisecond // a standby asks again that long before the end
 	denied := held(t, s, standby, lease.HeldLeader)
 	begun := time.Now()
 	h.pass(denied.Remaining - ahead)

@@ -6,7 +6,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// forgetTests: what is known of a key is removed.
+// forgetTests: everything known about a key is removed.
 func forgetTests(h Harness) []test {
 	tests := []test{
 		{"a forgotten key keeps its token alone", forgetKeepsToken},
@@ -33,7 +33,7 @@ func forget(t *testing.T, s lease.Admin, key string, token bool) lease.Status {
 	return before
 }
 
-// forgotten wants nothing to be known of a key but its token.
+// forgotten checks that nothing is known about a key except its token.
 func forgotten(t *testing.T, s lease.Admin, key string, token int64) {
 	t.Helper()
 	status := inspect(t, s, key)
@@ -43,7 +43,7 @@ func forgotten(t *testing.T, s lease.Admin, key string, token int64) {
 	}
 }
 
-// spared wants a key to be as it was.
+// spared checks that a key has not changed.
 func spared(t *testing.T, s lease.Admin, key string) {
 	t.Helper()
 	for _, token := range []bool{false, true} {
@@ -109,7 +109,7 @@ func forgetSparesPause(t *testing.T, h Harness) {
 	paused(t, s, rival(r))
 }
 
-// It may be alive, whatever the store's clock says, and has to be called first.
+// The holder may be alive, whatever the store's clock says, and must be called first.
 func forgetSparesVanished(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	r.TTL = h.Unit

@@ -20,10 +20,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Random histories of clients that do what they like with one key at the same
-// time. A checker judges whether there is an order of their calls, each at an instant between
-// its begin and its end, in which a store that does one call at a time would
-// have given the same answers. In hurried histories leases run out.
+// Random histories of concurrent clients of one key. A linearizability checker looks for an
+// order of their calls, each at a time between its start and its end, in which a store that
+// handles one call at a time would have given the same answers. In hurried histories leases
+// expire.
 
 var (
 	// Of the broken stores of TestHistoriesOfBrokenStores each is found within 60; .ci/run plays 100.
@@ -34,13 +34,13 @@ var (
 const (
 	// sideBySide histories are played at a time, to fill each other's waits.
 	sideBySide = 4
-	// crowd is the most clients of a history, deeds how many things each does. Each
-	// may be another candidacy.
+	// crowd is the maximum number of clients in a history, deeds the number of actions of
+	// each. Each action may be a new candidacy.
 	crowd, deeds = 4, 4
 	// hurriedDeeds is what a client does in a hurried history, every hurriedSeed-th one.
 	// They mostly wait: so many of them are played at a time for each other one.
 	hurriedDeeds, hurriedSeed, hurriedAtATime = 8, 3, 4
-	// briefly is the TTL there.
+	// briefly is the TTL in hurried histories.
 	briefly = 150 * time.Millisecond
 )
 
@@ -57,7 +57,7 @@ func Histories(t *testing.T, h Harness) {
 	}
 	t.Logf("%d histories: %d calls, %d beside another one, %d without an answer, in hurried ones %d calls, %d leases that came back, in %s",
 		r.histories, r.calls, r.overlapped, r.unknown, r.hurried, r.late, time.Since(began).Round(10*time.Millisecond))
-	// Calls that come one after the other show nothing.
+	// Calls that do not overlap prove nothing.
 	if r.overlapped < r.calls/2 {
 		t.Errorf("%d of %d calls were beside another one, want half of them", r.overlapped, r.calls)
 	}
@@ -69,7 +69,7 @@ func Histories(t *testing.T, h Harness) {
 	}
 }
 
-// report is what has been played.
+// report counts what was played.
 type report struct {
 	mu                                    sync.Mutex
 	histories, calls, overlapped, unknown int
@@ -113,7 +113,7 @@ func (r *report) enough(most int) bool {
 	return len(r.wrong) >= most
 }
 
-// history is one that is being played.
+// history is a history in progress.
 type history struct {
 	t       *testing.T
 	h       Harness
@@ -134,7 +134,7 @@ func newHistory(t *testing.T, h Harness, seed int64, stores []lease.Store) *hist
 	}
 	y.hold = 2 * y.ttl
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	// In some histories keys cool down or have ticks: they soon come to an end.
+	// In some histories there are minimum holds or ticks: little happens in them.
 	holds, ticks := r.IntN(8) == 0, r.IntN(4) == 0
 	if y.hurried && y.apart { // whose minimum holds are counted in seconds
 		holds = false
@@ -223,14 +223,14 @@ type client struct {
 	lease.Store
 	number int
 	line   line
-	at     int // the candidacy it is in, of its own
+	at     int // its current candidacy
 	lease  *lease.Lease
-	ending *call // the release that has been sent, perhaps in vain
+	ending *call // the release that was sent, perhaps without effect
 	past   []past
 	done   []porcupine.Operation
 }
 
-// past is a lease that has been released.
+// past is a released lease.
 type past struct {
 	lease lease.Lease
 	call  call
@@ -246,7 +246,7 @@ func (c *client) pause() time.Duration {
 	return []time.Duration{0, ttl / 3, ttl * 9 / 10, ttl + time.Millisecond}[c.IntN(4)]
 }
 
-// act does what comes next, or something odd.
+// act takes the next usual step, or does something unusual.
 func (c *client) act() {
 	who := c.number*hurriedDeeds + c.at
 	switch odd := c.IntN(22); {
@@ -275,7 +275,7 @@ func (c *client) act() {
 	}
 }
 
-// end releases the lease, once more where there was no answer.
+// end releases the lease, again if there was no answer.
 func (c *client) end() {
 	if c.release(*c.lease, *c.ending).what != unknown {
 		c.past = append(c.past, past{*c.lease, *c.ending})
@@ -283,7 +283,7 @@ func (c *client) end() {
 	}
 }
 
-// leave ends the candidacy: the next one has another holder id.
+// leave ends the candidacy: the next one has a new holder id.
 func (c *client) leave() {
 	c.lease, c.ending = nil, nil
 	c.at++
@@ -330,7 +330,7 @@ func (c *client) acquired(l lease.Lease, err error) answer {
 	return c.plain(err)
 }
 
-// meddle is what operators do.
+// meddle does what operators do.
 func (c *client) meddle() {
 	switch c.IntN(4) {
 	case 0:
@@ -355,7 +355,7 @@ func (c *client) operate(verb string, do func(context.Context, lease.Admin) (lea
 	})
 }
 
-// comeBack is a message of a candidacy that is over.
+// comeBack sends a message of an ended candidacy.
 func (c *client) comeBack(p past) {
 	switch c.IntN(3) {
 	case 0:
@@ -369,7 +369,7 @@ func (c *client) comeBack(p past) {
 	}
 }
 
-// forge shows the token without the holder, or the holder without the token.
+// forge uses the right token with a wrong holder, or the other way round.
 func (c *client) forge(who int) {
 	l := *c.lease
 	if c.IntN(2) == 0 {
@@ -405,7 +405,7 @@ func (c *client) release(l lease.Lease, this call) answer {
 	})
 }
 
-// plain is an answer that says no more than whether it was done.
+// plain is an answer that only says whether it was done.
 func (c *client) plain(err error) answer {
 	var failed *lease.StoreError
 	switch {
@@ -416,10 +416,10 @@ func (c *client) plain(err error) answer {
 	case errors.As(err, &failed) && !failed.Permanent:
 		return answer{what: unknown}
 	}
-	return answer{what: err.Error()} // which nothing explains
+	return answer{what: err.Error()} // which no order explains
 }
 
-// note makes a call and writes it down. Some calls are cut off.
+// note makes a call and records it. Some calls are cancelled.
 func (c *client) note(this call, do func(context.Context) answer) answer {
 	limit := patience
 	if c.IntN(50) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// inMemory keeps the rules for one process. With a fault it breaks one of them.
+// inMemory is a store in memory. With a fault it breaks one rule.
 type inMemory struct {
 	fault   string
 	settles bool
@@ -49,7 +49,7 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*leasestate.Stat
 		now.Settle = 300
 	}
 	l, answer := verb(st, now)
-	runtime.Gosched() // so that others come meanwhile
+	runtime.Gosched() // lets other clients in
 	if err := ctx.Err(); err != nil {
 		return lease.Lease{}, &lease.StoreError{Err: err}
 	}
@@ -204,7 +204,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// The checker sees whatever is wrong.
+// The checker finds every fault.
 func TestHistoriesOfBrokenStores(t *testing.T) {
 	eachFault(t, false, 0,
 		"two calls overlap",

@@ -79,7 +79,7 @@ func nothingRanNothingHeld(t *testing.T, h Harness) {
 	h.Grant(t, s, rival(r))
 }
 
-// The key may settle by then, for a holder of whom the repeated release says nothing.
+// The key may be settling by then, for a holder that the repeated release does not concern.
 func repeatedAfterHold(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	r.MinHold = h.Unit

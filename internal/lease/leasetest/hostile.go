@@ -8,7 +8,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// wipeTests: the store loses everything.
+// wipeTests: the store loses all data.
 var wipeTests = []test{
 	{"after a wipe the living holder keeps its lease", wipeKeepsHolder},
 	{"after a wipe a candidate waits for the living holder", wipeSettles},
@@ -19,7 +19,7 @@ var wipeTests = []test{
 	{"after a wipe a holder is revoked at once", revokeOfAForgottenHolder},
 }
 
-// hostileTests: somebody else writes into the store.
+// hostileTests: another program writes into the store.
 func hostileTests(h Harness) []test {
 	var tests []test
 	if h.Forget != nil {
@@ -52,8 +52,7 @@ func wipeKeepsHolder(t *testing.T, h Harness) {
 	refused(t, s, r, lease.ErrReleased)
 }
 
-// reasserted wants the next renewal to put the key back, and only that one to
-// say so.
+// reasserted checks that the next renewal restores the key, and that only this one says so.
 func reasserted(t *testing.T, s lease.Store, l lease.Lease) {
 	t.Helper()
 	renewed := renew(t, s, l)
@@ -246,7 +245,7 @@ func damaged(t *testing.T, h Harness, d Damage) {
 	operateDamaged(t, h, r.Key)
 }
 
-// What is damaged may be no part of the status; nothing is written, though.
+// The damaged part may not belong to the status; but nothing must be written.
 func operateDamaged(t *testing.T, h Harness, key string) {
 	s := operate(t, h)
 	if _, err := s.Inspect(bounded(t), key); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Invocation measures what one invocation of leaderrun asks of a store: open,
-// acquire, release, close, over and over for one key.
+// Invocation measures the calls of one invocation of leaderrun, repeatedly for one key:
+// open, acquire, release, close.
 func Invocation(b *testing.B, open func() (lease.Store, error)) {
 	r := lease.Request{Key: "benchmark", TTL: 30 * time.Second}
 	invoke := func() {
@@ -33,7 +33,7 @@ func Invocation(b *testing.B, open func() (lease.Store, error)) {
 			b.Fatal(err)
 		}
 	}
-	invoke() // the first one of a key is another matter
+	invoke() // the first one for a key is different
 	for b.Loop() {
 		invoke()
 	}

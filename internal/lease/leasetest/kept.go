@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/kept/1 anew: only until the form has been released")
 
-// Backing is what a store keeps of a key, as text.
+// Backing gives access to the stored form of a key, as text.
 type Backing struct {
 	Open func(t *testing.T) lease.Store
 	// Dump returns what is kept of key; Load puts it in the place of what is there,
@@ -81,9 +81,9 @@ func Kept(t *testing.T, b Backing) {
 	}
 }
 
-// eventful has a key go through most of what leaves something behind, and returns
-// its status: a tick is served, the next one failed, and the holder of its second
-// start is asked to hand over while the key is paused.
+// eventful takes a key through most things that are stored, and returns its status: a tick
+// is served, the next one failed, and the holder of its second start is asked to hand over
+// while the key is paused.
 func eventful(t *testing.T, s operated) lease.Status {
 	t.Helper()
 	r := lease.Request{
@@ -108,7 +108,7 @@ func eventful(t *testing.T, s operated) lease.Status {
 	return lasting(inspect(t, s, keptKey))
 }
 
-// lasting is what a status says as long as its key is left alone.
+// lasting returns the part of a status that does not change with time.
 func lasting(s lease.Status) lease.Status {
 	return lease.Status{
 		Key: s.Key, Holder: s.Holder, Token: s.Token, TTL: s.TTL, Since: s.Since, Tick: s.Tick, Served: s.Served,
@@ -116,7 +116,7 @@ func lasting(s lease.Status) lease.Status {
 	}
 }
 
-// form is text without what differs from run to run.
+// form returns text without the parts that differ from run to run.
 func form(text string) string {
 	text = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`).ReplaceAllString(text, `"TIME"`)
 	text = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32,}`).ReplaceAllString(text, "HEX")
@@ -124,8 +124,7 @@ func form(text string) string {
 	return regexp.MustCompile(`\d+`).ReplaceAllString(text, "0")
 }
 
-// understood wants a store to go on with what it has been given, whose status was
-// once want.
+// understood checks that a store can use a stored form, whose status was want.
 func understood(t *testing.T, s operated, want lease.Status) {
 	if got := lasting(inspect(t, s, keptKey)); !reflect.DeepEqual(got, want) {
 		t.Errorf("status\n%+v\nwant\n%+v", got, want)

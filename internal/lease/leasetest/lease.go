@@ -92,7 +92,7 @@ func neverTwoHolders(t *testing.T, h Harness) {
 	}
 }
 
-// standBy asks until it is granted, however many others come first.
+// standBy asks until it is granted, even if many others come first.
 func standBy(t *testing.T, s lease.Store, r lease.Request) (lease.Lease, bool) {
 	for {
 		ctx := bounded(t)
@@ -118,7 +118,7 @@ func clients(t *testing.T, h Harness, n int) []lease.Store {
 	return stores
 }
 
-// atOnce runs f with each of the stores at the same time and waits for all.
+// atOnce runs f concurrently with each of the stores and waits for all.
 func atOnce(t *testing.T, stores []lease.Store, f func(lease.Store)) {
 	t.Helper()
 	start := make(chan struct{})
@@ -335,8 +335,8 @@ func releaseCompares(t *testing.T, h Harness) {
 	renew(t, s, l)
 }
 
-// A release is repeated when its reply got lost: that is success, as long as
-// nobody else holds the key.
+// A release is repeated if its reply got lost. It succeeds as long as nobody else holds the
+// key.
 func releaseRepeats(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)

@@ -1,11 +1,10 @@
-// Package leasetest is the contract of [lease.Store] and [lease.Admin] as
-// tests: [Run] goes through it sentence by sentence, [Histories] lets clients do
-// what they like, also with leases that run out. Every store runs both from its own tests; it is done when it
-// passes. Only tests may import this package, and it knows no store: what differs
-// between them is a field of [Harness].
+// Package leasetest has the contract of [lease.Store] and [lease.Admin] as tests: [Run] checks
+// each sentence of it, and [Histories] plays random calls of concurrent clients. Every store
+// runs both from its own tests. Only tests may import this package. It knows no store: the
+// differences between stores are fields of [Harness].
 //
-// It does not cover what only one technology has: how it connects, which of its
-// errors are permanent, what a failover does.
+// It does not cover what is special to one technology: connections, which errors are
+// permanent, failover.
 package leasetest
 
 import (
@@ -19,15 +18,15 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Harness is how the suite reaches one store, and what can be done to it.
-// The functions are called from the goroutine of a subtest and may end it.
+// Harness gives the suite access to a store and says what can be done to it. Its functions
+// are called from the goroutine of a subtest and may end it.
 type Harness struct {
-	// Open returns one more client of the same backing data, and closes it at
-	// the end of t. Several clients live at a time, one per candidate.
+	// Open returns another client of the same data, and closes it at the end of t. There
+	// are several clients at a time, one per candidate.
 	Open func(t *testing.T) lease.Store
 
-	// Unit is the shortest TTL in use. In real time it is the slack that a busy
-	// machine gets (200 ms is fine); in simulated time it may be anything.
+	// Unit is the shortest TTL in use. In real time it is also the tolerance for a busy
+	// machine (200 ms is fine); in simulated time it may be anything.
 	Unit time.Duration
 
 	// Advance lets the store's time pass. Nil means that the store runs in real
@@ -38,8 +37,8 @@ type Harness struct {
 	// the store's clocks may differ.
 	Apart time.Duration
 
-	// Before says that a call goes by the time at which it has read the key, which may be
-	// before the one at which it changes it.
+	// Before says that a call uses the time at which it read the key, which may be before
+	// the time at which it changes it.
 	Before bool
 
 	// Wakes says that the store has wake-ups. Without it Wait must answer
@@ -50,31 +49,30 @@ type Harness struct {
 	// and a candidate that will not use its wake-up passes it on.
 	WakesAll bool
 
-	// Listens reports whether the store has heard that a holder listens for key.
-	// Nil means that a call waits until one does, or that nobody can be called.
+	// Listens reports whether the store knows that a holder listens for key. Nil means
+	// that a call waits until one does, or that the store cannot call.
 	Listens func(t *testing.T, key string) bool
 
-	// Settles says that a store without any memory of a key lets it settle
-	// before it grants it.
+	// Settles says that a key that the store does not know settles before it is granted.
 	Settles bool
 
-	// The rest damages the backing data. A nil field is a notion that the store
-	// does not have, and its subtests do not exist.
+	// The rest damages the data. If a field is nil, the store has nothing like it, and the
+	// subtests for it are left out.
 
-	// Forget deletes what says who holds key, but not the store's memory of it. It
-	// is called from any goroutine.
+	// Forget deletes the lease of key, but not what else the store knows about it. It may
+	// be called from any goroutine.
 	Forget func(t *testing.T, key string)
 
 	// Wipe deletes everything, of all keys.
 	Wipe func(t *testing.T)
 
-	// Put writes value, without an expiry, where key's holder stands, as a
-	// program that is not leaderrun would. Get reads it.
+	// Put writes value in the place of key's holder, without an expiry, as another program
+	// would. Get reads it.
 	Put func(t *testing.T, key, value string)
 	Get func(t *testing.T, key string) string
 
-	// Damage makes key unusable, each entry in its own way. The store must
-	// answer a permanent *lease.StoreError with a hint until it is repaired.
+	// Damage makes key unusable, each entry in its own way. Until it is repaired, the
+	// store must return a permanent *lease.StoreError with a hint.
 	Damage []Damage
 
 	// Stall makes the store stop answering for key until resume is called.
@@ -92,10 +90,10 @@ type test struct {
 	run  func(t *testing.T, h Harness)
 }
 
-// Run runs the whole contract against the store of h. Every subtest has fresh
-// keys, so one backing store may serve all of them, also over many runs.
+// Run checks the whole contract against the store of h. Every subtest has new keys, so one
+// server can serve all of them, even over many runs.
 func Run(t *testing.T, h Harness) {
-	if h.Wipe != nil { // a wipe hits the keys of others: before the parallel ones
+	if h.Wipe != nil { // a wipe deletes the keys of others, so it comes before the parallel tests
 		run(t, h, wipeTests, false)
 	}
 	parallel := h.Advance == nil
@@ -157,18 +155,18 @@ func (h Harness) pass(d time.Duration) {
 // long is a TTL that no subtest outlives.
 func (h Harness) long() time.Duration { return max(300*h.Unit, time.Minute) }
 
-// request is the first attempt of a new candidacy on a new key.
+// request returns the first attempt of a new candidacy on a new key.
 func (h Harness) request() lease.Request {
 	return rival(lease.Request{Key: "test:" + rand.Text(), TTL: h.long()})
 }
 
-// rival is what r would be as another candidacy.
+// rival returns r as another candidacy.
 func rival(r lease.Request) lease.Request {
 	r.Holder = lease.NewHolder("leasetest", os.Getpid())
 	return r
 }
 
-// patience is how long a call may take on a machine that has other things to do.
+// patience is how long a call may take on a busy machine.
 const patience = 10 * time.Second
 
 func bounded(t testing.TB) context.Context {
@@ -200,7 +198,7 @@ func release(t *testing.T, s lease.Store, l lease.Lease, r lease.Result) {
 	}
 }
 
-// refused wants the acquire to fail with exactly this error.
+// refused checks that the acquire fails with exactly this error.
 func refused(t *testing.T, s lease.Store, r lease.Request, want error) {
 	t.Helper()
 	if l, err := s.Acquire(bounded(t), r); !errors.Is(err, want) {
@@ -208,7 +206,7 @@ func refused(t *testing.T, s lease.Store, r lease.Request, want error) {
 	}
 }
 
-// refusedLater wants the error once the key has settled.
+// refusedLater checks for the error once the key has settled.
 func (h Harness) refusedLater(t *testing.T, s lease.Store, r lease.Request, want error) {
 	t.Helper()
 	_, err := s.Acquire(bounded(t), r)
@@ -219,7 +217,7 @@ func (h Harness) refusedLater(t *testing.T, s lease.Store, r lease.Request, want
 	refused(t, s, r, want)
 }
 
-// held wants the acquire to be denied for why.
+// held checks that the acquire is denied for this reason.
 func held(t *testing.T, s lease.Store, r lease.Request, why lease.HeldReason) *lease.HeldError {
 	t.Helper()
 	l, err := s.Acquire(bounded(t), r)
@@ -230,7 +228,7 @@ func held(t *testing.T, s lease.Store, r lease.Request, why lease.HeldReason) *l
 	return denied
 }
 
-// settles wants the acquire to be put off.
+// settles checks that the acquire is denied because the key settles.
 func settles(t *testing.T, s lease.Store, r lease.Request) *lease.SettlingError {
 	t.Helper()
 	l, err := s.Acquire(bounded(t), r)
@@ -241,7 +239,7 @@ func settles(t *testing.T, s lease.Store, r lease.Request) *lease.SettlingError 
 	return settling
 }
 
-// done wants the tick to need no run any more.
+// done checks that the tick needs no run any more.
 func done(t *testing.T, s lease.Store, r lease.Request) *lease.DoneError {
 	t.Helper()
 	l, err := s.Acquire(bounded(t), r)
@@ -252,7 +250,7 @@ func done(t *testing.T, s lease.Store, r lease.Request) *lease.DoneError {
 	return done
 }
 
-// lost wants a renewal to be refused for good.
+// lost checks that a renewal returns ErrLost.
 func lost(t *testing.T, s lease.Store, l lease.Lease) {
 	t.Helper()
 	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {

@@ -6,7 +6,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// offerTests: a holder that would hand over to a candidate that stands by.
+// offerTests: a holder offers to hand over to a standby.
 func offerTests() []test {
 	return []test{
 		{"an offer is taken up by a candidate that stands by", offerIsTaken},
@@ -16,7 +16,7 @@ func offerTests() []test {
 	}
 }
 
-// offers renews and wants the holder to be asked to hand over, or not.
+// offers renews, and checks whether the holder is asked to hand over.
 func offers(t *testing.T, s lease.Store, l lease.Lease, offered, asked bool) {
 	t.Helper()
 	l.Offered = offered
@@ -26,7 +26,7 @@ func offers(t *testing.T, s lease.Store, l lease.Lease, offered, asked bool) {
 	}
 }
 
-// waiting is another candidate that stands by.
+// waiting returns r as another candidate that stands by.
 func waiting(r lease.Request) lease.Request {
 	r = rival(r)
 	r.Waits = true
@@ -61,7 +61,7 @@ func offerIsWithdrawn(t *testing.T, h Harness) {
 	offers(t, s, l, false, false)
 }
 
-// Nobody could follow.
+// Nobody could follow the leader.
 func offerInAPause(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	l := h.Grant(t, s, r)

@@ -10,7 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// operateTests: what people do with keys under which they run nothing.
+// operateTests: what operators do.
 func operateTests(h Harness) []test {
 	tests := []test{
 		{"a key that nobody knows is free", unknownIsFree},
@@ -49,7 +49,7 @@ func operateTests(h Harness) []test {
 	return tests
 }
 
-// operated is a store as both sides see it.
+// operated is a store for candidates and operators.
 type operated interface {
 	lease.Store
 	lease.Admin
@@ -76,7 +76,7 @@ func inspect(t *testing.T, s lease.Admin, key string) lease.Status {
 	return status
 }
 
-// is wants a key's status to be this in what does not move with time.
+// is checks the parts of a key's status that do not change with time.
 func is(t *testing.T, got lease.Status, why lease.HeldReason, holder lease.Holder) {
 	t.Helper()
 	if got.Why != why || got.Holder != holder {
@@ -186,7 +186,7 @@ func statusAfterRelease(t *testing.T, h Harness) {
 	filed(t, status, l, false, 0)
 }
 
-// filed wants the newest run to be that of l.
+// filed checks that the newest run is that of l.
 func filed(t *testing.T, status lease.Status, l lease.Lease, vanished bool, exit int) {
 	t.Helper()
 	if len(status.Runs) == 0 {
@@ -308,8 +308,8 @@ func handOverAsks(t *testing.T, h Harness) {
 	}
 }
 
-// listen begins to listen for the holder, if the store can call it, and returns
-// a function that wants a call to have come.
+// listen starts to listen for the holder, if the store can call it, and returns a function
+// that checks that a call came.
 func (h Harness) listen(t *testing.T, s lease.Store, key string) (heard func()) {
 	t.Helper()
 	caller, ok := s.(lease.Pinger)

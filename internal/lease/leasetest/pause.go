@@ -10,7 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// pauseTests: a key that nobody is granted for a while.
+// pauseTests: nobody is granted the key for a while.
 func pauseTests(h Harness) []test {
 	tests := []test{
 		{"a paused key is granted to nobody", pauseDenies},
@@ -53,7 +53,7 @@ func resume(t *testing.T, s lease.Admin, key string) lease.Status {
 	return before
 }
 
-// paused wants the acquire to be denied by a pause.
+// paused checks that the acquire is denied by a pause.
 func paused(t *testing.T, s lease.Store, r lease.Request) *lease.PausedError {
 	t.Helper()
 	l, err := s.Acquire(bounded(t), r)
@@ -96,8 +96,8 @@ func pauseEnds(t *testing.T, h Harness) {
 	h.Grant(t, s, r)
 }
 
-// The holder has its lease renewed, prolonged by a repeated request and brought
-// back; others hear of it and not of the pause.
+// The holder can renew its lease, extend it by a repeated request and restore it. Others are
+// told of the holder and not of the pause.
 func pauseSparesHolder(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	r.TTL = 4 * h.Unit

@@ -65,8 +65,8 @@ func revokeOfADeadHolder(t *testing.T, h Harness) {
 	filed(t, inspect(t, s, r.Key), l, false, failed.Exit)
 }
 
-// Nothing ran, so the start does not count, however late its holder says so, unless somebody
-// else has been granted the key.
+// Nothing ran, so the start does not count, however late its holder reports it, unless
+// somebody else has been granted the key.
 func revokedStartTakenBack(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.ticking()
 	r.TTL, r.Tries = 10*h.Unit, 1

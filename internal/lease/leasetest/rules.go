@@ -16,33 +16,33 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// The answers of a store compared with those of package leasestate, call by call, in
-// random histories of one key. A seed gives a history; of one that fails what it does
-// not need is left out, and the rest is shown.
+// The answers of a store are compared with those of package leasestate, call by call, in
+// random histories of one key. A seed gives a history. One that fails is reduced to the
+// steps that are needed and shown.
 
 var (
 	ruleHistories = flag.Int64("rule-histories", 0, "compare so many random histories with the rules; 0 is as many as each store can afford")
 	ruleHistory   = flag.Int64("rule-history", -1, "compare the one of this seed")
 )
 
-// Ruled is how [Rules] reaches a store whose clock it sets.
+// Ruled gives [Rules] access to a store whose clock it sets.
 type Ruled struct {
 	// Store is a [lease.Admin], too, and the only client of its keys.
 	Store lease.Store
 	// SetTime sets its clock, in ms since 1970. It never goes back within a history.
 	SetTime func(ms int64)
-	// Instant is what the rules get with each call, but for the times,
-	// and what its client has seen.
+	// Instant is what the rules get with each call, except the times and what its client
+	// has seen.
 	Instant leasestate.Instant
-	// Unit is what the store's clock counts, in ms; but its client sees milliseconds.
+	// Unit is the resolution of the store's clock, in ms. Its client sees milliseconds.
 	Unit int64
-	// Reset, if it is not nil, has the store lose its memory before each history. It then
-	// counts from its first grant for how long it has kept what it acknowledged.
+	// Reset, if not nil, deletes all data before each history. The store then counts from
+	// its first grant how long it has lost no data.
 	Reset func(t *testing.T)
 	// Histories is how many are compared.
 	Histories int64
-	// Terse says that the store says less than the rules of why a lease is lost, and
-	// of holders for whose end nobody needs to wait.
+	// Terse says that the store says less than the rules about why a lease is lost, and
+	// about holders whose end nobody needs to wait for.
 	Terse bool
 }
 
@@ -95,7 +95,7 @@ func Rules(t *testing.T, r Ruled) {
 	}
 }
 
-// shrunk is what is left of a history that fails once whatever can be is left out.
+// shrunk reduces a failing history to the steps that are needed.
 func shrunk(steps []step, fails func([]step) bool) []step {
 	for size := len(steps) / 2; size > 0; {
 		smaller := false
@@ -124,7 +124,7 @@ func waited(steps []step) (all int64) {
 	return all
 }
 
-// comparison is a store beside the rules.
+// comparison compares a store with the rules.
 type comparison struct {
 	Ruled
 	keys int
@@ -147,7 +147,7 @@ func (c *comparison) begin(key string) *ruled {
 	return &ruled{Ruled: &c.Ruled, key: key, state: leasestate.New(key), now: began}
 }
 
-// difference plays a history on a new key and returns the first difference.
+// difference plays a history on a new key and returns the first difference in the answers.
 func (c *comparison) difference(t *testing.T, steps []step) string {
 	t.Helper()
 	if c.Reset != nil {
@@ -214,7 +214,7 @@ func (r *ruled) do(s step) (answer string, l lease.Lease, err error) {
 	return answer, l, err
 }
 
-// both is a store as candidates and operators see it.
+// both is a store for candidates and operators.
 type both interface {
 	Acquire(context.Context, lease.Request) (lease.Lease, error)
 	Renew(context.Context, lease.Lease) (lease.Lease, error)
@@ -226,7 +226,7 @@ type both interface {
 	Forget(ctx context.Context, key string, token bool) (lease.Status, error)
 }
 
-// ruledStore is a state as a store, at one instant.
+// ruledStore makes a state a store, at one instant.
 type ruledStore struct {
 	*leasestate.State
 	now leasestate.Instant
@@ -342,8 +342,8 @@ func describeError(err error, terse bool) string {
 	return err.Error()
 }
 
-// describeStatus leaves out which hosts have come: a store may give up a note of that
-// when 300 ms of the machine's time have passed.
+// describeStatus leaves out the recorded hosts: a store may give up recording one after
+// 300 ms of real time.
 func describeStatus(s lease.Status) string {
 	text := fmt.Sprintf("%s: token %d, %s left of %s, holder %q, since %d, hold until %d, tick %d, served %d, starts %d of %d, period %s, hand over %t, pause %v, meta %q",
 		cmp.Or(string(s.Why), "free"), s.Token, s.Remaining, s.TTL, s.Holder, s.Since, s.MinHold, s.Tick, s.Served, s.Starts, s.Tries, s.Period, s.HandOver, s.Pause, s.Meta)

@@ -10,8 +10,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Random histories of one key for [Rules]. Candidates behave as leaderrun does, but
-// their messages may come late or twice, and operators do what they like.
+// Random histories of one key for [Rules]. Candidates behave like leaderrun, but their
+// messages may come late or twice; operators do anything.
 
 // step is one call of a candidate or an operator.
 type step struct {
@@ -41,7 +41,7 @@ func (s step) String() string {
 	return text
 }
 
-// began is when histories begin, in ms. It is a whole number of periods.
+// began is the start of all histories, in ms. It is a whole number of periods.
 const began = 1_900_022_400_000
 
 const (
@@ -51,14 +51,14 @@ const (
 	day    = 24 * hour
 )
 
-// candidate is what somebody would say next.
+// candidate is a candidate and its next messages.
 type candidate struct {
 	request lease.Request
 	lease   *lease.Lease
 	until   int64 // its lease is valid, by its own clock
 }
 
-// writer writes a history, and plays it by the rules to know what comes of it.
+// writer makes a history. It plays the steps by the rules to know their answers.
 type writer struct {
 	*rand.Rand
 	*ruled
@@ -70,7 +70,7 @@ type writer struct {
 	exact       bool // candidates name their ticks
 }
 
-// history is the one of a seed.
+// history returns the history of a seed.
 func (c *comparison) history(seed int64) []step {
 	const (
 		length   = 40
@@ -97,7 +97,7 @@ func (c *comparison) history(seed int64) []step {
 			w.act(s)
 		}
 	}
-	// At last it is forgotten, and begins anew.
+	// At the end the key is forgotten, and starts again.
 	w.add(step{verb: "revoke", flag: true})
 	w.add(step{verb: "resume"})
 	w.add(step{verb: "forget", flag: seed%2 == 0})
@@ -117,7 +117,7 @@ func (w *writer) add(s step) (lease.Lease, error) {
 	return l, err
 }
 
-// pause often ends where a rule changes its mind.
+// pause returns a pause that often ends where a rule changes its answer.
 func (w *writer) pause() int64 {
 	st := &w.state
 	edges := []int64{st.Served + w.period/2, st.Anchor + w.period/2, st.Served - w.period, st.Anchor - w.period, w.born + 90*second, w.born + 2*w.ttl}
@@ -147,7 +147,7 @@ func (w *writer) pause() int64 {
 	return w.Int64N(5)
 }
 
-// arrive is a new candidate.
+// arrive makes a new candidate.
 func (w *writer) arrive() *candidate {
 	w.holders++
 	r := lease.Request{
@@ -170,7 +170,7 @@ func (w *writer) arrive() *candidate {
 	return c
 }
 
-// led says whether somebody leads.
+// led reports whether somebody leads.
 func (w *writer) led() bool {
 	return slices.ContainsFunc(w.candidates, func(c *candidate) bool { return c.lease != nil && w.now < c.until })
 }
@@ -179,7 +179,7 @@ func (w *writer) leave(c *candidate) {
 	w.candidates = slices.DeleteFunc(w.candidates, func(other *candidate) bool { return c == other })
 }
 
-// operate is what people do.
+// operate adds a step of an operator.
 func (w *writer) operate(s step) {
 	s.verb = []string{"handover", "revoke", "pause", "pause", "resume", "forget"}[w.IntN(6)]
 	s.flag = w.IntN(3) == 0
@@ -187,7 +187,7 @@ func (w *writer) operate(s step) {
 	w.add(s)
 }
 
-// act lets a candidate, most often the leader, do what it may do next, or die.
+// act lets a candidate, most often the leader, do a next step or die.
 func (w *writer) act(s step) {
 	c := w.candidates[w.IntN(len(w.candidates))]
 	if i := slices.IndexFunc(w.candidates, func(c *candidate) bool { return c.lease != nil }); i >= 0 && w.IntN(4) > 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// What a store would do if it did one call at a time, each at some instant between its
-// begin and its end: the lease with time, for histories in which all ticks are of one
-// round. Instants and times are nanoseconds of this process's clock.
+// The sequential model for the checker: a store that handles one call at a time, each at some
+// instant between its start and its end. All ticks are of one round. Times are nanoseconds
+// of this process's clock.
 
 // call is one call of a client.
 type call struct {
@@ -23,17 +23,17 @@ type call struct {
 	result // of the run
 }
 
-// span is when something happens: neither before from nor after to.
+// span is the time in which something happens: not before from, not after to.
 type span struct{ from, to int64 }
 
 func (s span) later(d int64) span { return span{s.from + d, s.to + d} }
 
 const (
 	never = int64(1) << 60
-	// grain is by how much a store that counts in milliseconds may be wrong.
+	// grain is the error of a store that counts in milliseconds.
 	grain = int64(2 * time.Millisecond)
-	// settlingTime is for how long a key settles; punctual by how much the recorded end of
-	// a lease that has vanished may be early.
+	// settlingTime is how long a key settles; punctual is how much too early the recorded
+	// end of a vanished lease may be.
 	settlingTime, punctual = int64(300 * time.Millisecond), int64(20 * time.Millisecond)
 	// promptly is the longest TTL of which so little is left at once that a denial calls the holder.
 	promptly = 300 * time.Millisecond
@@ -42,7 +42,7 @@ const (
 // terms hold for all leases of a history.
 type terms struct {
 	ttl, hold int64
-	// settles: who has released nothing is called, and has time to renew.
+	// settles: a holder that has not released is called and gets time to renew.
 	settles bool
 	// before: a call goes by the time at which it has read the key, which may be before that
 	// at which others have seen what it changes.
@@ -51,7 +51,7 @@ type terms struct {
 	apart bool
 }
 
-// line is what a candidacy asks for.
+// line is the kind of request of all candidacies.
 type line struct {
 	holds bool // a minimum hold
 	ticks bool
@@ -138,7 +138,7 @@ const (
 // statuses are what an operator is shown.
 var statuses = map[phase]string{free: noLease, led: denied, cooling: cools, gone: noLease, lapsed: noLease, revoked: stops, stopping: noLease}
 
-// memory is all that a store knows of a key.
+// memory is everything that a store knows about a key.
 type memory struct {
 	*terms
 	now   int64 // the last call was no earlier
@@ -160,9 +160,9 @@ type memory struct {
 	starts   int
 }
 
-// model is a store as the checker wants it. An unknown answer excludes nothing;
-// since such a call never returns, the checker may put it after all others, where
-// it has not happened.
+// model returns the model in the checker's form. An unknown answer excludes nothing: since
+// such a call never returns, the checker may put it after all others, as if it had not
+// happened.
 func (t *terms) model() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{memory{terms: t, who: nobody}} },
@@ -226,10 +226,10 @@ func (m memory) views(c call) (found []memory) {
 	return found
 }
 
-// instant is when the call happens.
+// instant returns when the call may happen.
 func (m memory) instant(c call) span { return span{max(m.now, c.at.from), c.at.to} }
 
-// settled are m before and after it has settled.
+// settled returns m before and after the key has settled.
 func (m memory) settled(c call) (found []memory) {
 	ready := m
 	ready.ready = true
@@ -291,7 +291,7 @@ func (m memory) do(c call, got *answer) (answer, memory) {
 	return answer{what: yes}, m
 }
 
-// extend has the lease last for its TTL from this call on, and the minimum hold at least.
+// extend extends the lease to its TTL from this call, and at least to the minimum hold.
 func (m memory) extend(c call) memory {
 	m.phase, m.ends, m.due, m.seen = led, m.instant(c).later(m.ttl), span{}, [crowd]int64{}
 	m.ends = span{max(m.ends.from, m.held.from), max(m.ends.to, m.held.to)}
@@ -299,7 +299,7 @@ func (m memory) extend(c call) memory {
 	return m
 }
 
-// call has the holder called, unless it has been.
+// call calls the holder, unless it has been called.
 func (m memory) call(c call) memory {
 	if m.settles && m.due == (span{}) {
 		m.due = m.instant(c).later(settlingTime)
@@ -310,7 +310,7 @@ func (m memory) call(c call) memory {
 	return m
 }
 
-// status is an answer with the token and without the holder.
+// status returns an answer with the token and without the holder.
 func (m memory) status(what string, got *answer) (answer, memory) {
 	a, m := m.answer(what, got)
 	a.who = 0
