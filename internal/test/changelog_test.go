@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A version takes what is unreleased, once, and its changes can be shown. Candidates
-// have the forms that all kinds of packages have a form of.
+// A version takes the unreleased changes, once, and its changes can be shown. Names of release
+// candidates must be valid for all kinds of packages.
 func TestChangelog(t *testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile("scripts/changelog")

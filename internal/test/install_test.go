@@ -8,8 +8,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// TestInstall looks for what `go install …@latest` refuses: a file whose name another
-// system does not take, and a module that replaces another one.
+// TestInstall looks for what `go install …@latest` refuses: file names that are invalid on
+// other systems, and replaced modules.
 func TestInstall(t *testing.T) {
 	files, err := zip.CheckDir(".")
 	if err == nil {

@@ -38,7 +38,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// documents are the texts of all pages by their names.
+// documents returns the texts of all pages by name.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("docs/*.md")
@@ -56,7 +56,7 @@ func documents(t *testing.T) map[string]string {
 	return texts
 }
 
-// anchors are the names that GitHub gives to the headings of a page.
+// anchors returns the anchors that GitHub gives to the headings of a page.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -1,5 +1,5 @@
-// Package test holds the module against its own rules: what imports what, and
-// whether the mutants still apply.
+// Package test checks the rules of this module: what each package may import, whether links
+// and patches of mutants are valid, how releases are made.
 package test
 
 import (

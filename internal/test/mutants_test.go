@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// The patches of scripts/mutants apply, each names a test that exists, and
-// docs/mutants.md lists them. Whether the tests turn red takes minutes: the script
-// checks that.
+// The patches of scripts/mutants apply, each names an existing test, and docs/mutants.md
+// lists them. The script checks that the tests fail, which takes minutes.
 func TestMutantsApply(t *testing.T) {
 	patches, err := filepath.Glob("scripts/mutants.d/*.patch")
 	if err != nil || len(patches) < 20 {

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// project is a repository with one commit and these files below project/, and a
-// machine whose programs below bin/ come before its own. It returns what runs a
-// program there.
+// project makes a repository with one commit of the files below project/, and puts the
+// programs below bin/ first in the PATH. run runs a program there.
 func project(t *testing.T, files map[string]string) (dir string, run func(name string, args ...string) (string, error)) {
 	t.Helper()
 	dir = t.TempDir()
@@ -49,11 +48,11 @@ func content(t *testing.T, name string) string {
 	return string(text)
 }
 
-// A release is built anew if that makes it better, and only then: as a version of its
-// own, for nothing takes other files under a version that it has.
+// A release is rebuilt only if that fixes something, and as a new version, since nobody
+// accepts other files for an existing version.
 func TestRebuild(t *testing.T) {
-	// The forge, the registry and the scanner: the release's program is "old", and what
-	// the scanner finds is in the file that is named as the program is.
+	// Stubs of the forge, the registry and the scanner. The release's program is "old".
+	// The scanner's findings for a program are in the file of the same name.
 	dir, run := project(t, map[string]string{
 		"project/scripts/rebuild": content(t, "scripts/rebuild"),
 		"bin/gh": `#!/bin/sh

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// In these packages a file uses only files below it, so there is an order in which
-// they can be read: no two of them use each other, not even by a detour.
+// In these packages the references between files have no cycles, so the files can be read in
+// order.
 func TestFilesOfAPackageHaveAnOrder(t *testing.T) {
 	for _, dir := range []string{"cmd", "internal/settings", "internal/run"} {
 		uses := references(t, dir)
@@ -39,7 +39,7 @@ func TestFilesOfAPackageHaveAnOrder(t *testing.T) {
 	}
 }
 
-// references are the files of a package that each of them uses.
+// references returns, for each file of a package, the files it uses.
 func references(t *testing.T, dir string) map[string]map[string]bool {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -56,7 +56,7 @@ func references(t *testing.T, dir string) map[string]map[string]bool {
 		}
 		files = append(files, file)
 	}
-	// What is imported stays unknown: only references within the package count.
+	// Imported packages are empty: only references within the package count.
 	config := types.Config{Importer: empty{}, Error: func(error) {}}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	pkg, _ := config.Check(dir, set, files, info)

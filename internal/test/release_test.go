@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// The files of a release are named by its tag, in letters that GitHub takes as they
-// are, and each kind of package has a version that it sorts as the tag's.
+// The files of a release are named after its tag, with characters that GitHub does not
+// change, and the version in each kind of package sorts like the tag.
 func TestRelease(t *testing.T) {
-	// In place of Go: each program that it builds prints its arguments, and of each
-	// package there is but the name.
+	// A stub of go: each program that it builds prints its arguments, and packages are
+	// empty files.
 	dir, run := project(t, map[string]string{
 		"project/scripts/release":       content(t, "scripts/release"),
 		"project/cmd/man/leaderrun.1":   "",

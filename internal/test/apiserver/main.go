@@ -1,9 +1,9 @@
-// Command apiserver is a Kubernetes API server that has Leases and nothing else, of the
-// library that kube-apiserver is made of, on an etcd. Tests ask it. With -rival it is a
-// candidate for a lease by client-go's leader election.
+// Command apiserver is a Kubernetes API server for tests that has only Leases, built with
+// the library of kube-apiserver, on an etcd. With -rival it is a candidate for a lease with
+// client-go's leader election.
 //
-// It is unlike a real one in that namespaces need not exist, and that who may do what is
-// fixed (see rights).
+// It differs from a real one: namespaces need not exist, and the rights of users are fixed
+// (see rights).
 package main
 
 import (
@@ -129,7 +129,7 @@ func serve(c *server.Config, addr, cert, key string) error {
 	return secure.ApplyTo(&c.SecureServing, &c.LoopbackClientConfig)
 }
 
-// know says who the users are: each has his name as his token, or a certificate.
+// know configures the users: each has its name as its token, or a certificate.
 func know(c *server.Config, ca string) error {
 	users := map[string]*user.DefaultInfo{}
 	for name := range rights {
@@ -152,7 +152,7 @@ func know(c *server.Config, ca string) error {
 	return nil
 }
 
-// rights are what users may do with leases.
+// rights are the users' rights on leases.
 var rights = map[string][]string{
 	"admin":     {"get", "create", "update", "watch", "list", "patch", "delete", "deletecollection"},
 	"leaderrun": {"get", "create", "update", "watch"}, // as deploy/kubernetes has it

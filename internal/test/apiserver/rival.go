@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// campaign leads or wants to lead until ctx ends, as controllers do, and says so.
+// campaign takes part in the leader election until ctx ends, like a controller, and prints
+// what happens.
 func campaign(ctx context.Context, kubeconfig, name string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package fakeclock gives a program a wall clock of its own, which can be changed
-// while the program runs. It needs the program faketime.
+// Package fakeclock gives a program its own wall clock, which can be changed while it runs.
+// It needs the program faketime.
 package fakeclock
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Set writes a clock to a file, in the words of faketime(1), such as "-1h". All who
-// may enter its folder may read it. A program that looks never finds half a line.
+// Set writes a clock to a file, in the form of faketime(1), such as "-1h". The file is
+// readable by all users and replaced atomically.
 func Set(file, clock string) error {
 	half := file + ".new"
 	if err := os.WriteFile(half, []byte(clock+"\n"), 0o644); err != nil { //nolint:gosec // the server may be another user
@@ -19,9 +19,9 @@ func Set(file, clock string) error {
 	return os.Rename(half, file)
 }
 
-// Env returns what makes a process take its wall clock from a file. The program
-// faketime does the same, but it stands between the caller and the process: a
-// signal would hit the wrong one.
+// Env returns the environment that makes a process take its wall clock from a file. The
+// program faketime does the same, but it would be the parent of the process and get its
+// signals.
 func Env(file string) []string {
 	const preload = "LD_PRELOAD="
 	env, _ := exec.Command("faketime", "-m", "-f", "+0", "env").Output() // an error shows as a clock that is not set
@@ -42,8 +42,8 @@ func Env(file string) []string {
 	}
 }
 
-// Forget removes what libfaketime leaves behind in a process that is killed. It
-// would stop the next one with the same process id.
+// Forget removes what libfaketime leaves behind if its process is killed. It would block
+// the next process with the same id.
 func Forget(pid int) {
 	_ = os.Remove(fmt.Sprintf("/dev/shm/faketime_shm_%d", pid))
 	_ = os.Remove(fmt.Sprintf("/dev/shm/sem.faketime_sem_%d", pid))

@@ -1,12 +1,12 @@
-// Package faultnet makes TCP connections fail on purpose: a proxy on loopback that
-// forwards to a target and can be set, while connections live, to lose bytes, to be
-// slow, to refuse and to reset.
+// Package faultnet makes TCP connections fail on purpose. It is a proxy on loopback that
+// forwards to a target and can, also during connections, lose bytes, be slow, refuse and
+// reset.
 //
-// It works on a byte stream: it can lose everything from some point on, but not
-// single packets, and a connection that has lost a byte never carries another
-// one, since what follows would be nonsense to both ends.
+// It works on byte streams: it can lose everything from some point on, but not single
+// packets. A connection that has lost a byte transfers nothing after it, since that would
+// make no sense to either end.
 //
-// Only tests and the programs in scripts/ may import it.
+// Only tests and tools may import it.
 package faultnet
 
 import (
@@ -23,12 +23,12 @@ type Mode string
 const (
 	// Pass forwards everything.
 	Pass Mode = "pass"
-	// Swallow is a black hole: connections stay open, new ones are accepted,
-	// nothing comes out at either end, not even the end of a stream.
+	// Swallow is a black hole: connections stay open and new ones are accepted, but
+	// nothing arrives at either end, not even the end of a stream.
 	Swallow Mode = "swallow"
-	// DropReplies forwards requests and loses every answer to them.
+	// DropReplies forwards requests and drops the answers.
 	DropReplies Mode = "drop-replies"
-	// Refuse closes the listener and all connections, as a stopped server does.
+	// Refuse closes the listener and all connections, like a stopped server.
 	Refuse Mode = "refuse"
 	// Reset answers every connection, old and new, with a RST.
 	Reset Mode = "reset"
@@ -65,11 +65,11 @@ func ListenOn(host, target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens; it stays the same for the proxy's life.
+// Addr is the address where the proxy listens. It never changes.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Set changes the mode, for bytes that arrive from now on. It fails on an
-// unknown mode, and when after Refuse somebody else has taken the port.
+// Set changes the mode, for bytes that arrive from now on. It fails for an unknown mode, and
+// if after Refuse another process has taken the port.
 func (p *Proxy) Set(m Mode) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +98,8 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.delay = d
 }
 
-// Close ends the listener and all connections, and returns when no goroutine of
-// the proxy is left. It may be called again.
+// Close closes the listener and all connections, and waits for the proxy's goroutines. It
+// may be called again.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -146,8 +146,8 @@ func (p *Proxy) accept(l net.Listener) {
 	}
 }
 
-// admit registers a new connection, so that cut finds it. A proxy that was set to
-// cut since the connection was made cuts it here.
+// admit registers a new connection, so that cut finds it. If the mode has changed to one
+// that cuts, it cuts the connection.
 func (p *Proxy) admit(client *net.TCPConn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,9 +180,8 @@ func (p *Proxy) serve(l *link) {
 	up.Wait()
 }
 
-// pump copies from src to dst until src ends or the link is closed. Once data
-// arrives in one of the losing modes, all that follows is lost as well; without
-// a dst everything is.
+// pump copies from src to dst until src ends or the link is closed. Once data arrives in
+// one of the losing modes, everything after it is lost, too; without a dst everything is.
 func (p *Proxy) pump(l *link, src, dst *net.TCPConn, losing ...Mode) {
 	lost := dst == nil
 	buf := make([]byte, 32<<10)

@@ -16,7 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// patience bounds what must happen, silence how long nothing must happen.
+// patience is how long to wait for something, silence how long nothing must happen.
 const (
 	patience = 10 * time.Second
 	silence  = 100 * time.Millisecond
@@ -140,7 +140,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// echo answers every line with itself.
+// echo is a server that returns every line.
 type echo struct {
 	net.Listener
 	lines atomic.Int64
@@ -238,8 +238,8 @@ func (c *client) ends(t *testing.T, want error) {
 	}
 }
 
-// resets asserts that a new connection is reset, which a fast peer can do
-// before dial has returned.
+// resets asserts that a new connection is reset. A fast peer can do that before dial
+// returns.
 func resets(t *testing.T, p *faultnet.Proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())

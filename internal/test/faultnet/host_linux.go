@@ -11,12 +11,11 @@ import (
 	"syscall"
 )
 
-// Host is a network namespace, for which it takes root, or, as the zero value, that
-// of this process.
+// Host is a network namespace, which needs root. The zero value is that of this process.
 type Host struct{ namespace *os.File }
 
-// NewHost makes one with no network but its loopback. It is gone once it is closed
-// and its processes have ended.
+// NewHost makes a namespace with only a loopback device. It disappears after Close when its
+// processes have ended.
 func NewHost() (*Host, error) {
 	var h Host
 	var err error
@@ -35,12 +34,12 @@ func NewHost() (*Host, error) {
 	return &h, h.IP("link", "set", "lo", "up")
 }
 
-// Close gives the namespace up.
+// Close releases the namespace.
 func (h *Host) Close() { h.namespace.Close() }
 
 func (h *Host) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.namespace.Fd()) }
 
-// Command is one that runs on the host. Its process id is the program's own.
+// Command returns a command that runs on the host. Its process id is that of the program.
 func (h *Host) Command(name string, args ...string) *exec.Cmd {
 	if h.namespace == nil {
 		return exec.Command(name, args...)
@@ -67,17 +66,17 @@ type CableEnd struct {
 	Addr   netip.Addr
 }
 
-// hardware is an address that no other end of this program has.
+// hardware returns a hardware address that is unique in this program.
 func (e CableEnd) hardware() string {
 	a := e.Addr.As4()
 	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", a[0], a[1], a[2], a[3])
 }
 
-// nowhere is the hardware address of nobody.
+// nowhere is a hardware address that no device has.
 const nowhere = "02:00:ff:ff:ff:ff"
 
-// Connect joins two hosts, whose addresses are of the same four. The second one is
-// not that of this process.
+// Connect joins two hosts, whose addresses are in the same /30 network. b must not be this
+// process's namespace.
 func Connect(a, b CableEnd) (*Cable, error) {
 	steps := []struct {
 		host *Host
@@ -98,8 +97,8 @@ func Connect(a, b CableEnd) (*Cable, error) {
 	return c, c.SetDark(false)
 }
 
-// SetDark lets all packets vanish, in both directions, or none: those to a hardware
-// address that nobody has are taken by nobody.
+// SetDark drops all packets, in both directions, or none: it sends them to a hardware
+// address that no device has.
 func (c *Cable) SetDark(dark bool) error {
 	for i, e := range c.ends {
 		other := c.ends[1-i]

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// link is one client and, once dialled, its connection to the target.
+// link is one client and, once dialled, the connection to the target.
 type link struct {
 	mu             sync.Mutex
 	client, server *net.TCPConn
@@ -14,8 +14,8 @@ type link struct {
 	done           chan struct{}
 }
 
-// attach adds the target's end. It reports false, with that end closed, when
-// the link has been closed in the meantime.
+// attach adds the target's end. If the link has been closed meanwhile, it closes that end
+// and returns false.
 func (l *link) attach(server *net.TCPConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +47,7 @@ func (l *link) close(reset bool) {
 	}
 }
 
-// pause waits for d and reports whether the link still lives.
+// pause waits for d and reports whether the link is still open.
 func (l *link) pause(d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -29,7 +29,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// What status writes for a collector is what one reads.
+// A collector can read the metrics of status.
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	text, err := os.Open("cmd/testdata/golden/status.openmetrics")
@@ -44,8 +44,7 @@ func TestKeyMetrics(t *testing.T) {
 	}
 }
 
-// The dashboard's queries are ones, and every metric of theirs and of the alerts'
-// is one of ours.
+// The dashboard's queries are valid, and the dashboard and the alerts use only our metrics.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("deploy/grafana/leaderrun.json")
@@ -97,7 +96,7 @@ func TestPackagedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As it is, and with every example of it in force.
+	// As it is, and with every example uncommented.
 	for _, text := range []string{string(settings), strings.NewReplacer("\n#store", "\nstore", "\n#prefix", "\nprefix", "\n#ttl", "\nttl", "\n#kill", "\nkill").Replace(string(settings))} {
 		file := filepath.Join(t.TempDir(), "leaderrun.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -118,9 +117,9 @@ func TestPackagedFiles(t *testing.T) {
 	}
 }
 
-// What systemd makes of the unit's start and end (scripts/try-systemd asks it). One that was stopped has not failed,
-// whether its command catches TERM or dies of it; and one whose lease an operator
-// had released comes back, to stand by.
+// How systemd sees the unit's start and end (scripts/try-systemd uses a real one). A stopped
+// unit has not failed, whether its command catches TERM or dies of it. A unit whose lease
+// was released by an operator restarts and stands by.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("deploy/systemd/leaderrun@.service")

@@ -32,7 +32,7 @@ func direct(t *testing.T, through []string, command ...string) (string, int) {
 	return out.String(), code
 }
 
-// inBatches runs f for 0 … n-1, some at a time.
+// inBatches runs f for 0 … n-1, several at a time.
 func inBatches(n int, f func(i int)) {
 	var all sync.WaitGroup
 	gate := make(chan struct{}, 4)
@@ -69,10 +69,10 @@ func TestEverySignal(t *testing.T) {
 	})
 }
 
-// What the caller ignores or blocks reaches the command as it would directly.
-// Go programs forget that a signal was ignored, but for HUP and INT: those are
-// what nohup and background jobs of shells without job control ignore. They let
-// some signals through that the caller blocks: docs/guard.md names them.
+// Signals that the caller ignores or blocks are ignored or blocked in the command, as if it
+// had been run directly. A Go program cannot pass on that a signal was ignored, except HUP
+// and INT, which nohup and background jobs of shells without job control ignore. It also
+// unblocks some signals that the caller blocks: docs/guard.md names them.
 func TestDispositionsPass(t *testing.T) {
 	t.Parallel()
 	show := []string{"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"}
@@ -93,8 +93,8 @@ func TestDispositionsPass(t *testing.T) {
 	}
 }
 
-// As the first process of a container leaderrun reaps whatever its command
-// leaves behind, and keeps the command's status.
+// As the first process of a container, leaderrun reaps the command's orphans and keeps the
+// command's status.
 func TestFirstProcess(t *testing.T) {
 	t.Parallel()
 	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"}
@@ -110,8 +110,8 @@ func TestFirstProcess(t *testing.T) {
 	}
 }
 
-// An orphan that is not of the command's tree: somebody's `exec` into the
-// container left it behind.
+// An orphan that does not belong to the command's tree, as from an `exec` into the
+// container.
 func TestFirstProcessReapsAdoptedOrphans(t *testing.T) {
 	t.Parallel()
 	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
@@ -146,8 +146,8 @@ func TestFirstProcessReapsAdoptedOrphans(t *testing.T) {
 	}
 }
 
-// A standby whose waiting guard was killed reaps as any first process, has another
-// guard, and does not look for zombies when nobody has died.
+// A standby whose prepared guard was killed reaps like any first process, starts another
+// guard, and does not look for zombies unless a process has died.
 func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
 	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
@@ -205,7 +205,7 @@ func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
 	}
 }
 
-// taskFiles are the contents of one file of /proc for each thread.
+// taskFiles returns the contents of a file of /proc for each thread.
 func taskFiles(t *testing.T, pid int, name string) (texts []string) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/%s", pid, name))
@@ -219,9 +219,9 @@ func taskFiles(t *testing.T, pid int, name string) (texts []string) {
 	return texts
 }
 
-// A child that leaderrun has from before it was executed, as in an entrypoint
-// that starts a sidecar and then execs, is not the command's: it survives even
-// the sweep after the guard's death.
+// A child from before leaderrun's exec, as in an entrypoint that starts a sidecar and then
+// execs leaderrun, does not belong to the command: it survives even the kill after the
+// guard's death.
 func TestSidecarSurvives(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sidecar")
@@ -242,7 +242,7 @@ func TestSidecarSurvives(t *testing.T) {
 	}
 }
 
-// Where no lease file can be made, one warning says so and the job runs.
+// If no lease file can be created, there is one warning, and the job runs.
 func TestNoLeaseFile(t *testing.T) {
 	t.Parallel()
 	nowhere := []string{"unshare", "--map-root-user", "--mount", "env", "-u", "XDG_RUNTIME_DIR", "TMPDIR=/nowhere",
@@ -266,8 +266,8 @@ func TestNoLeaseFile(t *testing.T) {
 	}
 }
 
-// A reader of stderr that has gone away, as in 2>&1 | true, costs no run: neither
-// when a warning comes at once, as that of a short TTL, nor later.
+// A closed pipe on stderr, as in 2>&1 | true, does not end a run, whether a warning comes at
+// once, like that about a short TTL, or later.
 func TestNobodyReadsTheMessages(t *testing.T) {
 	t.Parallel()
 	inBatches(8, func(i int) {

@@ -12,14 +12,13 @@ import (
 	"testing"
 )
 
-// verdict says of the commands that match an expression, from end to end, how they are
-// known to be right.
+// verdict says how the documented commands that match an expression are checked.
 type verdict struct {
 	command string
 	holds   func(*try)
 }
 
-// The first one that fits a documented command counts.
+// The first match counts.
 var verdicts = []verdict{
 	// Run, on a host and a store of its own: see try.
 	{`(\w+=\S+ )*(/\S+/)?leaderrun -.* -- .+`, (*try).job},
@@ -47,12 +46,13 @@ var verdicts = []verdict{
 	{`echo .* >/etc/leaderrun/queue\.env`, (*try).environmentFile},
 	{`grep .*`, (*try).counts},
 
-	// Run by somebody else.
+	// Run elsewhere.
 	{`CGO_ENABLED=0 go build .*`, in("scripts/release", `CGO_ENABLED=0 .*go build -trimpath`)},
 
 	{`sudo dpkg --install .*`, in("scripts/try-package", `dpkg --install`)},
 
-	// Hours of work, or a suite inside of itself: what the words name is there.
+	// Not run, since they take hours or contain this test: the named script and its
+	// options must exist.
 	{`(\w+=\S+ )*(scripts|\.ci)/.*`, (*try).script},
 	{`go test.*`, (*try).goTest},
 
@@ -66,11 +66,11 @@ var verdicts = []verdict{
 	{`kubectl (get|delete|patch|describe|edit) lease.*`, readOnly("not run on a cluster", "internal/store/kubernetes/contract_test.go", `func TestContract`)},
 }
 
-// quoted is how the commands begin that the documents quote in their sentences.
+// quoted matches commands that documents quote within sentences.
 var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|grep|sudo|systemctl|journalctl|kubectl|docker) \S|\.ci/run|(CGO_ENABLED|GODEBUG)=\S+ )`)
 
-// TestDocuments takes README.md and docs at their word: each command that they show
-// has a verdict, and it holds.
+// TestDocuments checks README.md and docs: each command that they show has a verdict, and
+// the verdict holds.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("docs/*.md")
@@ -106,7 +106,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// shown is a command of the documents.
+// shown is a command in the documents.
 type shown struct {
 	command string
 	output  string // the block of text that follows
@@ -115,15 +115,15 @@ type shown struct {
 
 type page struct{ name, text string }
 
-// documents are all pages that have been read.
+// documents are the pages read so far.
 type documents struct {
 	*testing.T
 	commands []*shown
 	last     *shown
 }
 
-// read adds the commands of a page: what its sentences quote, the lines of its
-// indented blocks, and what is in its fences.
+// read adds the commands of a page: quoted in sentences, in indented blocks, and in fenced
+// blocks.
 func (d *documents) read(p page) {
 	d.last = nil
 	for i, part := range strings.Split("\n"+p.text, "\n```") {
@@ -143,7 +143,7 @@ func (d *documents) read(p page) {
 	}
 }
 
-// fence adds the commands of a block, which says by its language where they are.
+// fence adds the commands of a fenced block. Its language says where they are.
 func (d *documents) fence(p page, language, text string) {
 	switch language {
 	case "sh":
@@ -205,7 +205,7 @@ func matches(expression, text string) [][]string {
 	return regexp.MustCompile(expression).FindAllStringSubmatch(text, -1)
 }
 
-// verifyUnit has systemd read a unit, whose program need not be there.
+// verifyUnit lets systemd check a unit, whose program need not exist.
 func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "documented.service")

@@ -23,9 +23,9 @@ type recipe struct {
 	status  string // of its job
 }
 
-// TestFencing runs the recipes of docs/fencing.md as they stand there. Leader A
-// claims, and its job is still at work when leader B takes over, claims and
-// writes: A's write comes late, is refused, and B's stands.
+// TestFencing runs the recipes of docs/fencing.md unchanged. Leader A claims, and its job
+// still runs when leader B takes over, claims and writes. A's late write is refused, and
+// B's stays.
 func TestFencing(t *testing.T) {
 	t.Parallel()
 	programs := blocks(t, "docs/fencing.md")
@@ -64,17 +64,16 @@ func TestFencing(t *testing.T) {
 	}
 }
 
-// makeReport is the work of the jobs: it lasts for as long as the leader's file
-// says.
+// makeReport is the work of the jobs. It lasts as long as the leader's file exists.
 const makeReport = `#!/bin/sh
 echo "$LEADERRUN_TOKEN" >"works.$WHO"
 while [ -e "hold.$WHO" ]; do sleep 0.02; done
 echo "leader's report of $LEADERRUN_TOKEN"
 `
 
-// lateJob is a leader's job that goes on when its lease is over. No process of a
-// leaderrun does that unless it is left behind: the promise ends there, and what
-// a paused machine sends when it goes on is the same.
+// lateJob is a leader's job that goes on after its lease. leaderrun kills its tree, so the
+// job leaves the tree with --leftovers leave; a frozen machine that continues would send
+// the same.
 const lateJob = `{ "$0" >late.out 2>&1; echo $? >late.status; } >/dev/null 2>&1 &
 until [ -s works.A ] || [ -s late.status ]; do sleep 0.02; done`
 
@@ -132,7 +131,7 @@ func (r recipe) test(t *testing.T, programs map[string]string) {
 		t.Errorf("A has come late, the sink has %q, want %q", got, want)
 	}
 
-	// A leader that comes late with its claim does not even begin.
+	// A leader that claims too late does not even start.
 	out, err := run("late", "env", "LEADERRUN_KEY=report", "LEADERRUN_TOKEN="+old, r.job)
 	if err == nil || !strings.Contains(out, refusal) || read("works.late") != "" {
 		t.Errorf("a late claim: %v, %q", err, out)
@@ -146,7 +145,7 @@ func (r recipe) test(t *testing.T, programs map[string]string) {
 	}
 }
 
-// blocks are the code blocks of a document that bear a name after their language.
+// blocks returns the code blocks of a document that have a name after their language.
 func blocks(t *testing.T, document string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(document)

@@ -24,9 +24,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// The root file system of the image that scripts/release makes, as a container has it:
-// leaderrun is process 1 of a pid namespace, as the image's user, and reaches a Redis
-// over TLS.
+// The image that scripts/release makes, run like a container: leaderrun is process 1 of a
+// pid namespace, runs as the image's user, and reaches a Redis over TLS.
 func TestImage(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make namespaces, and change the root")
@@ -74,7 +73,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// unpacked makes the image of this machine's program and unpacks it.
+// unpacked makes the image for this machine and unpacks it.
 func unpacked(t *testing.T) (v1.ImageConfig, string) {
 	t.Helper()
 	program, err := exec.LookPath("leaderrun")
@@ -137,7 +136,7 @@ func shared(t *testing.T) string {
 	return root
 }
 
-// blob is the content of a descriptor, which must be what it says.
+// blob returns the content of a descriptor and checks its digest.
 func blob(t *testing.T, dir string, d v1.Descriptor) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(dir, v1.ImageBlobsDir, string(d.Digest.Algorithm()), d.Digest.Encoded()))

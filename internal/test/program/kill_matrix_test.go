@@ -16,7 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// shapes are the trees that a command can be. Each says "ready" when it stands.
+// shapes are kinds of process trees. Each prints "ready" when it is complete.
 var shapes = map[string]string{
 	"plain":        "echo ready; exec sleep 60",
 	"ignores TERM": "trap '' TERM; echo ready; while :; do sleep 0.1; done",
@@ -27,8 +27,8 @@ var shapes = map[string]string{
 	"fork chain":   "link() { [ $1 = 0 ] || { sleep 0.01; link $(($1-1)) & }; }; link 300; echo ready; sleep 60",
 }
 
-// hits are who is hit and how. A stopped guard alone harms nobody: the elector
-// renews, and the guard is woken when its own knowledge of kill-by runs out.
+// hits say which processes get which signal. A stopped guard alone does no harm: the elector
+// renews, and the guard is continued when its own kill-by comes.
 var hits = []struct {
 	name           string
 	elector, guard syscall.Signal
@@ -42,9 +42,8 @@ var hits = []struct {
 	{"both stopped", syscall.SIGSTOP, syscall.SIGSTOP, 76},
 }
 
-// TestKillMatrix hits the processes that hold a command, and asks the next
-// leader what it finds: its command, when it starts, sees nobody of the tree
-// before it alive.
+// TestKillMatrix signals elector and guard. The next leader's command, at its start, must
+// find no living process of the previous tree.
 func TestKillMatrix(t *testing.T) {
 	t.Parallel()
 	for shape, script := range shapes {
@@ -65,7 +64,7 @@ func TestKillMatrix(t *testing.T) {
 				}
 				survivors := m.successor(t)
 				if hit.name == "both killed" {
-					// The promise covers the command itself; its descendants are nobody's.
+					// Here only the command itself is covered by the promise.
 					survivors = only(survivors, m.command)
 				}
 				if len(survivors) > 0 {
@@ -79,7 +78,7 @@ func TestKillMatrix(t *testing.T) {
 	}
 }
 
-// leader is a leaderrun that leads, and the mark of the tree that it holds.
+// leader is a leading leaderrun and the mark of its tree.
 type leader struct {
 	dir, mark string
 	elector   *exec.Cmd
@@ -118,8 +117,8 @@ func lead(t *testing.T, script string) *leader {
 	return m
 }
 
-// memory is a directory that no disk slows down: under load a sync can take
-// longer than a lease of three seconds.
+// memory returns a directory in memory: on a busy disk a sync can take longer than a lease
+// of three seconds.
 func memory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "matrix") //nolint:usetesting // t.TempDir is on a disk
@@ -146,13 +145,13 @@ func childOf(t *testing.T, pid int) int {
 	return children[0]
 }
 
-// alive lists the processes of the tree: those that carry the mark in their
-// environment. A zombie carries nothing.
+// alive lists the processes of the tree, which have the mark in their environment. A zombie
+// has none.
 func (m *leader) alive() []int {
 	return m.tree(marked(m.mark))
 }
 
-// tree leaves out the elector.
+// tree removes the elector from pids.
 func (m *leader) tree(pids []int) []int {
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid == m.elector.Process.Pid })
 }
@@ -235,7 +234,7 @@ func status(t *testing.T, cmd *exec.Cmd) int {
 	return s.ExitStatus()
 }
 
-// patience bounds what a test waits for; only what hangs takes it.
+// patience is how long a test waits before it fails.
 const patience = time.Minute
 
 func eventually(t *testing.T, what string, ok func() bool) {

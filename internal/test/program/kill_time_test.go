@@ -26,9 +26,9 @@ var (
 // trees are hard to kill one process at a time.
 var trees = []string{"deep 40", "fork 12", "fork 40", "fork 12 apart"}
 
-// TestKillTime kills elector or guard, and measures how long the last process of
-// the tree lives on. The bound is the promise's, the smallest kill margin at a TTL
-// of 15 s, but for a tree of -killwide; -v shows the figures.
+// TestKillTime kills elector or guard, and measures how long the last process of the tree
+// survives. The limit is the kill margin at a TTL of 15 s, the smallest there is, except for
+// a tree of -killwide; -v shows the figures.
 func TestKillTime(t *testing.T) {
 	chains := script.Build(t, "internal/tools/chains")
 	for range *killLoad {
@@ -76,8 +76,8 @@ func killTime(t *testing.T, command, victim string) time.Duration {
 		guard = victimOf(t, elector, "guard")
 		return victimOf(t, elector, victim)
 	})
-	// What is left of the tree are zombies, thousands of them: the process that has killed it reaps
-	// them. The next tree needs their ids, and nobody knows how soon process 1 would do it.
+	// Thousands of zombies are left, which the process that killed the tree reaps. The next
+	// tree needs their ids, and process 1 might take long.
 	status(t, elector)
 	eventually(t, "the guard has ended", func() bool {
 		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guard)) // who has ended has none
@@ -93,8 +93,8 @@ func victimOf(t *testing.T, elector *exec.Cmd, victim string) (pid int) {
 	return elector.Process.Pid
 }
 
-// untilClosed waits until the tree that writes to the fifo stands, kills the victim
-// and returns how long the last process of the tree lived on.
+// untilClosed waits until the tree that writes to the fifo is complete, kills the victim,
+// and returns how long the last process of the tree survived.
 func untilClosed(t *testing.T, fifo string, victim func() (pid int)) time.Duration {
 	held, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0) // its end is that of the last process
 	if err != nil {

@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package program tests leaderrun as a whole: as it is linked and shipped, with
-// real processes, terminals and servers, and what the documents and the files of
-// deploy say of it.
+// Package program tests leaderrun as a whole: as it is linked and shipped, with real
+// processes, terminals and servers. It also tests the documents and the files of deploy.
 package program
 
 import (
@@ -12,5 +11,5 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// TestMain links the program once, for all tests. They run in the module's root.
+// TestMain links the program once for all tests. They run in the module's root.
 func TestMain(m *testing.M) { os.Exit(script.Main(m, "../../..")) }

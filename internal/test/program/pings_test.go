@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestPings runs the crontab line of docs/operations.md with a dead man's switch of its
-// own, whose pings are sent by curl.
+// TestPings runs the crontab line of docs/operations.md, with curl, against its own dead
+// man's switch.
 func TestPings(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -19,10 +19,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// somebody is an ordinary user, and so are those after: root has no process limit.
+// somebody and the ids after it are ordinary users: root has no process limit.
 const somebody = 54321
 
-// guardOf is the guard among the children of an elector, whose hooks are there, too.
+// guardOf finds the guard among the children of an elector, which include its hooks.
 func guardOf(t *testing.T, elector int) int {
 	t.Helper()
 	found := 0
@@ -38,9 +38,9 @@ func guardOf(t *testing.T, elector int) int {
 	return found
 }
 
-// TestProcessLimit has the command use up the process limit of its user, and lets
-// something happen that leaderrun might need a thread for. It ends with a status
-// of the contract each time, and no stack.
+// In TestProcessLimit the command uses up the process limit of its user, and then something
+// happens that leaderrun might need a thread for. Each time it ends with a status of the
+// contract and without a stack trace.
 func TestProcessLimit(t *testing.T) {
 	bin := somebodysPrograms(t)
 	hits := []struct {
@@ -66,7 +66,7 @@ func TestProcessLimit(t *testing.T) {
 				t.Parallel()
 				dir := memory(t)
 				var stderr bytes.Buffer
-				// A machine that stands still for so long that the lease runs out is another test's.
+				// Long enough that a busy machine does not lose the lease.
 				ttl := 5 * time.Second
 				if hit.name == "elector stopped" { // which it does here
 					ttl = 2 * time.Second
@@ -97,8 +97,8 @@ func TestProcessLimit(t *testing.T) {
 	}
 }
 
-// TestPendingSignals has fewer timers than a guard needs: each counts for its user's
-// limit of pending signals.
+// In TestPendingSignals there are fewer timers than a guard needs: each counts towards the
+// user's limit of pending signals.
 func TestPendingSignals(t *testing.T) {
 	bin := somebodysPrograms(t)
 	dir := memory(t)
@@ -114,9 +114,9 @@ func TestPendingSignals(t *testing.T) {
 	}
 }
 
-// TestForkBomb kills the elector of a command whose processes fork whenever their
-// user's limit lets them, each in a session of its own. Killed generation by
-// generation, such a tree lives until it ends by itself, here after half a minute.
+// TestForkBomb kills the elector of a command whose processes fork whenever their user's
+// limit allows it, each in its own session. If it were killed generation by generation, such
+// a tree would live until it ends by itself, here after half a minute.
 func TestForkBomb(t *testing.T) {
 	bin := somebodysPrograms(t)
 	for _, victim := range []string{"elector", "guard"} {
@@ -138,7 +138,7 @@ func TestForkBomb(t *testing.T) {
 	}
 }
 
-// somebodysPrograms returns a folder with the programs, which everybody may run.
+// somebodysPrograms returns a directory with the programs that any user may run.
 func somebodysPrograms(t *testing.T) (bin string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -159,7 +159,8 @@ func somebodysPrograms(t *testing.T) (bin string) {
 	return bin
 }
 
-// bySomebody is a shell's command of an ordinary user, in a folder that becomes theirs.
+// bySomebody returns a shell command that runs as an ordinary user, in a directory that it
+// makes theirs.
 func bySomebody(t *testing.T, user int, dir, command string) *exec.Cmd {
 	t.Helper()
 	if err := os.Chown(dir, user, user); err != nil {

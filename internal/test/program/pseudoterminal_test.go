@@ -23,7 +23,7 @@ import (
 type terminal struct {
 	t    *testing.T
 	dir  string // where it works
-	sid  int    // of all who are on it
+	sid  int    // of all processes on it
 	keys *os.File
 	fd   int // of keys; asking keys for it would make its reads block a Close
 	mu   sync.Mutex
@@ -38,8 +38,8 @@ func openTerminal(t *testing.T) *terminal {
 	return s
 }
 
-// onTerminal runs a program at a pseudo-terminal, which is its own or which it
-// takes.
+// onTerminal runs a program on a pseudo-terminal. With own it is its controlling terminal
+// from the start.
 func onTerminal(t *testing.T, own bool, argv ...string) *terminal {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -105,7 +105,7 @@ func onTerminal(t *testing.T, own bool, argv ...string) *terminal {
 	return s
 }
 
-// processes are the states and names of those on the terminal, a line each.
+// processes lists the states and names of the processes on the terminal, one per line.
 func (s *terminal) processes() string {
 	list, _ := exec.Command("ps", "-o", "stat=,comm=", "--sid", fmt.Sprint(s.sid)).Output() // nobody: status 1
 	return string(list)
@@ -125,8 +125,8 @@ func (s *terminal) suspend() {
 	s.expect("Stopped.*leaderrun")
 }
 
-// resume lets it go on in the foreground. The shell shows it before it gives it the
-// terminal, whose keys are the shell's own until then.
+// resume continues the job in the foreground. The shell prints the job before it gives it
+// the terminal; until then keys go to the shell.
 func (s *terminal) resume() {
 	s.t.Helper()
 	s.enter("fg\n")
@@ -137,8 +137,8 @@ func (s *terminal) resume() {
 	})
 }
 
-// taken waits until a process has taken the signals it was sent: one that is pending merges
-// with the next of its kind.
+// taken waits until a process has received its signals: a pending one would merge with the
+// next of its kind.
 func (s *terminal) taken(pid int) {
 	s.t.Helper()
 	eventually(s.t, "no signal is pending", func() bool {
@@ -147,8 +147,7 @@ func (s *terminal) taken(pid int) {
 	})
 }
 
-// expect waits until the pattern appears behind what was expected before, and
-// returns its group.
+// expect waits until the pattern appears after the previous match, and returns its group.
 func (s *terminal) expect(pattern string) (group string) {
 	s.t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -178,7 +177,7 @@ func (s *terminal) pid(pattern string) int {
 	return pid
 }
 
-// stateOf is the letter of a process's state; "" when it is gone.
+// stateOf returns the letter of a process's state; "" if it is gone.
 func stateOf(pid int) string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")
@@ -193,8 +192,8 @@ const (
 	ctrlBackslash = "\x1c"
 )
 
-// counting is a command that counts what it receives, and ends with 3 at USR1. A bash that
-// waits for a program of its own loses an INT now and then.
+// counting is a command that counts its signals, and ends with 3 at USR1. It is not bash,
+// which sometimes loses an INT while it waits for a program.
 const counting = `perl -e '$| = 1; $int = $quit = 0; $SIG{INT} = sub { print "INT ", ++$int, "\n" }; $SIG{QUIT} = sub { print "QUIT ", ++$quit, "\n" };
 	$SIG{USR1} = sub { print "$int and $quit\n"; exit 3 }; print "up\n"; select undef, undef, undef, 0.05 while 1'`
 
@@ -211,7 +210,7 @@ func (s *terminal) status(want int) {
 	s.expect(fmt.Sprintf(`status %d\r\n`, want))
 }
 
-// needs ends a test that lacks a program; where CI is set it fails.
+// needs skips a test if a program is missing; with CI set it fails the test.
 func needs(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {

@@ -14,12 +14,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// TestScripts runs testdata/script: those in run once per store, those in elector, which
-// show what it makes of any store that keeps the contract, with a directory and with Redis,
-// those in cli, for which one store is as good as another, once, and those of a store with
-// that one. What ticks, holds and tokens ask of a store is in lease/leasetest; what hosts
-// make of it is in internal/campaign, in virtual time, and over days and with faults in
-// internal/test/simulate. The helpers of the scripts are in testdata/script/bin.
+// TestScripts runs testdata/script: those in run with each store; those in elector, which do
+// not depend on the store's technology, with a directory and with Redis; those in cli once;
+// those of a store with that store. The stores' part of ticks, holds and tokens is tested in
+// lease/leasetest, the hosts' part in internal/campaign, in virtual time, and over days with
+// faults in internal/test/simulate. The helpers of the scripts are in testdata/script/bin.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	groups := []struct {
@@ -57,7 +56,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// Every setting has a script that runs a command with it, and not only one that is refused.
+// Every setting has a script that runs a command with it, not only one where it is refused.
 func TestEverySettingIsTried(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*/*.txtar")
 	if err != nil {

@@ -18,13 +18,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// alone is a command that notes its token, and a second line when another one
-// lives: the kernel holds the flock for as long as the command does.
+// alone is a command that records its token, and in another file whether another command is
+// alive: the kernel keeps the flock as long as the command lives.
 const alone = `exec 9>alone; flock -n 9 || echo "$LEADERRUN_TOKEN" >>overlaps; echo "$LEADERRUN_TOKEN" >>tokens; `
 
-// TestStoreForgets takes the lease out of the store in every way a server has
-// of losing its memory, while a command runs and others want the lease: there
-// are never two commands, and tokens increase.
+// TestStoreForgets makes the store lose the lease in every way a server can lose data, while
+// a command runs and others want the lease. There are never two commands, and tokens grow.
 func TestStoreForgets(t *testing.T) {
 	t.Parallel()
 	const key = "leaderrun:leader:k"

@@ -14,9 +14,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// The host of the store is dark: packets vanish. It is back without its memory.
-// Leaders dial again and again, so that they put their leases back before anybody
-// is granted them.
+// The store's host is unreachable: packets vanish. It comes back without its data. Leaders
+// keep dialling, so they restore their leases before anybody else is granted them.
 func TestServerWasDarkAndIsEmpty(t *testing.T) {
 	t.Parallel()
 	ttl := max(12*time.Second, *serverTTL)
@@ -86,8 +85,8 @@ func twoHosts(t *testing.T) (stores, candidates *faultnet.Host, cable *faultnet.
 	return hosts[0], hosts[1], cable
 }
 
-// A server has nine connections to give, for fifteen candidates. The leader keeps
-// the one by which it renews, and gets it again when the server has restarted.
+// A server allows nine connections for fifteen candidates. The leader keeps the connection
+// for its renewals, and gets one again when the server has restarted.
 func TestServerIsFull(t *testing.T) {
 	ttl := max(9*time.Second, *serverTTL)
 	for name, start := range map[string]func(*testing.T) (store string, restart func()){

@@ -22,7 +22,7 @@ import (
 // A run by hand may take the TTL of a report: go test -run TestServer . -ttl 30s
 var serverTTL = flag.Duration("ttl", 3*time.Second, "TTL in the tests of servers that step their clock, come back old or empty, or are full; some take more at least")
 
-// rivals are candidates for one key, and the commands of its leaders.
+// rivals are candidates for one key and the commands of its leaders.
 type rivals struct {
 	t     *testing.T
 	dir   string
@@ -44,9 +44,9 @@ func newServerFault(t *testing.T) *serverFault {
 	return &serverFault{rivals{t: t, dir: t.TempDir(), store: "redis://" + server.Addr, key: "k", ttl: *serverTTL}, server}
 }
 
-// candidate starts leaderrun with a command that notes its token, and once more
-// under overlaps when another command of the key lives: the kernel keeps the
-// flock for as long as the command does.
+// candidate starts leaderrun with a command that records its token, and also in overlaps if
+// another command of the key is alive: the kernel keeps the flock as long as the command
+// lives.
 func (f *rivals) candidate(args ...string) *exec.Cmd {
 	f.t.Helper()
 	args = append([]string{"--store=" + f.store, "--key=" + f.key, "--ttl=" + f.ttl.String(), "-v"}, args...)
@@ -105,7 +105,7 @@ func (f *serverFault) client() *redis.Client {
 	return client
 }
 
-// comers starts n candidates, one after the other. Each tries for a while.
+// comers starts n candidates one after the other. Each tries for a while.
 func (f *rivals) comers(n int) {
 	f.t.Helper()
 	for range n {
@@ -114,7 +114,7 @@ func (f *rivals) comers(n int) {
 	}
 }
 
-// oneAtATime is what is promised whatever the server does.
+// oneAtATime checks what is promised whatever the server does.
 func (f *rivals) oneAtATime() {
 	f.t.Helper()
 	if overlaps := f.lines("overlaps"); len(overlaps) > 0 {
@@ -130,8 +130,8 @@ func (f *rivals) oneAtATime() {
 	}
 }
 
-// The wall clock of the server's host steps under a healthy leader. By that clock the
-// lease has expired, for candidates that wait and for those that come.
+// The wall clock of the server's host steps while a healthy leader leads. By that clock the
+// lease has expired, for waiting and for new candidates.
 func TestServerStepsItsClock(t *testing.T) {
 	for name, others := range map[string]func(*serverFault){
 		"a standby waits":   func(f *serverFault) { f.standby() },
@@ -158,9 +158,8 @@ func TestServerStepsItsClock(t *testing.T) {
 	}
 }
 
-// The clock steps by less than what is left of the lease, so that it seems to
-// expire before the holder renews it. A candidate that comes then has all it knows
-// from that clock.
+// The clock steps by less than the rest of the lease, so that the lease seems to expire before
+// the holder renews it. A new candidate knows only that clock.
 func TestServerStepsItsClockByLessThanALease(t *testing.T) {
 	f := newServerFault(t)
 	f.server.SetClock("+0")
@@ -175,8 +174,8 @@ func TestServerStepsItsClockByLessThanALease(t *testing.T) {
 	}
 }
 
-// A server is killed and comes back with a snapshot that it made before the
-// leader was granted its lease, or before the leader last renewed it.
+// A server is killed and comes back with a snapshot from before the grant of the lease, or
+// from before its last renewal.
 func TestServerComesBackOld(t *testing.T) {
 	for name, old := range map[string]func(f *serverFault, save func()){
 		"before the grant": func(f *serverFault, save func()) {
@@ -211,8 +210,8 @@ func TestServerComesBackOld(t *testing.T) {
 	}
 }
 
-// The clock of the server goes back by an hour, and with it the time until the
-// lease of a holder that has died seems to expire.
+// The server's clock goes back by an hour, so that the lease of a dead holder seems to last
+// an hour longer.
 func TestServerStepsBackAfterTheHolderDied(t *testing.T) {
 	for name, others := range map[string]func(*serverFault){
 		"a standby waits":   func(f *serverFault) { f.standby() },

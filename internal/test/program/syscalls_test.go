@@ -31,7 +31,7 @@ var (
 	apart     = flag.Int("apart", 8, "as often as 8 times the call before; .ci/run takes 2, and all blows of TestStruckAtEverySystemCall")
 )
 
-// failures are the system calls that are made to fail, and how.
+// failures are the system calls to fail, with their errors.
 var failures = map[string][]string{
 	"clone":             {"EAGAIN"},
 	"close":             {"EIO"},
@@ -87,10 +87,10 @@ var failures = map[string][]string{
 	"write:socket":      {"EPIPE", "EINTR"},
 }
 
-// spared are the others. The first line: calls that do not fail with what the
-// program gives them; fcntl only sets flags of descriptors that are open. The
-// rest is asked for by Go's runtime, which ends a program that it cannot run: so no
-// thread is started any more once the command runs.
+// spared are the other system calls. First line: calls that cannot fail with the arguments
+// that the program uses; fcntl only sets flags of open descriptors. The rest is called by
+// Go's runtime, which aborts the program on an error: so no thread may be started once the
+// command runs.
 var spared = []string{
 	"exit", "exit_group", "clock_gettime", "fcntl", "geteuid", "getpgid", "getpgrp", "getpid", "getppid", "gettid",
 	"arch_prctl", "clone:thread", "epoll_create1", "epoll_ctl", "epoll_pwait", "eventfd2", "futex", "getrandom", "madvise", "mmap", "munmap",
@@ -98,7 +98,7 @@ var spared = []string{
 	"sched_yield", "sigaltstack", "tgkill", "write:eventfd",
 }
 
-// life is what a leaderrun lives through while one of its calls fails.
+// life is a run of leaderrun in which one system call fails.
 type life struct {
 	name    string
 	redis   bool // the store; else a directory
@@ -108,10 +108,10 @@ type life struct {
 	command string   // a line of bash
 	roles   []string // whose calls fail
 	calls   []string // which; nil are all
-	// happens is done once the command says "ready", and only the calls from then
-	// on fail, those before being those of another life.
+	// happens is called once the command prints "ready". Only later calls fail: the
+	// earlier ones are tested in another life.
 	happens func(elector, guard int)
-	status  []int // of a run that is not the worse for it
+	status  []int // of a run that the failure does not affect
 	leaves  bool  // the lease, which then ends with its TTL
 }
 
@@ -150,9 +150,9 @@ var lives = []life{
 		}},
 }
 
-// TestEverySystemCallFails runs leaderrun again and again, and lets another of
-// its system calls fail each time. Whatever it makes of that: it ends, its status
-// is true, and neither a process nor a lease is left.
+// TestEverySystemCallFails runs leaderrun repeatedly, and makes another of its system calls
+// fail each time. In every case leaderrun ends, its status is true, and no process and no
+// lease is left.
 func TestEverySystemCallFails(t *testing.T) {
 	t.Parallel()
 	failcall := script.Build(t, "internal/tools/failcall")
@@ -187,15 +187,15 @@ func TestEverySystemCallFails(t *testing.T) {
 	}
 }
 
-// struck is a life whose elector or guard is killed, or stopped past kill-by, at
-// any of its system calls, and whose successor looks who of the tree is alive.
+// struck is a life whose elector or guard is killed, or stopped past kill-by, at one of its
+// system calls. The successor looks for living processes of the tree.
 var struck = life{
 	name: "struck", ttl: time.Second, renew: 100 * time.Millisecond, roles: []string{"elector", "guard"}, status: []int{7, 128 + 9},
 	command: "(setsid bash -c 'trap \"\" TERM; sleep 60; true' &); echo ready >>said; sleep 0.2; echo ended >>said; exit 7",
 }
 
-// TestStruckAtEverySystemCall kills or stops elector or guard at another system
-// call each time. No process of the tree is alive beside the next leader's command.
+// TestStruckAtEverySystemCall kills or stops elector or guard, each time at another system
+// call. No process of the tree is alive when the next leader's command runs.
 func TestStruckAtEverySystemCall(t *testing.T) {
 	failcall := script.Build(t, "internal/tools/failcall")
 	harmless := struck.run(t, failcall, "")
@@ -234,8 +234,7 @@ func TestStruckAtEverySystemCall(t *testing.T) {
 	t.Logf("%d runs, in %d of which a blow was dealt", len(blows), dealt.Load())
 }
 
-// each does it for eight at a time: every run has several processes of its own, which
-// mostly wait.
+// each calls do for eight faults at a time: the processes of a run mostly wait.
 func each(faults [][]string, do func([]string)) {
 	next := make(chan []string)
 	var workers sync.WaitGroup
@@ -253,7 +252,7 @@ func each(faults [][]string, do func([]string)) {
 	workers.Wait()
 }
 
-// made is how often a role made a call.
+// made counts a system call of a role.
 type made struct {
 	role, call string
 	n          int
@@ -281,7 +280,7 @@ func (l life) faults(t *testing.T, c made) (all [][]string) {
 	return all
 }
 
-// lived is a leaderrun that has ended, or was ended.
+// lived is the result of a life.
 type lived struct {
 	life
 	fault        []string
@@ -460,7 +459,7 @@ func (l life) happen(failcall *os.Process, dir string, over <-chan struct{}) (ha
 	})
 }
 
-// children are those of a process, none when it has ended.
+// children returns the children of a process, none if it has ended.
 func children(pid int) []int {
 	pids, _ := proc.ChildrenOf(pid)
 	return pids
@@ -492,11 +491,11 @@ func (r lived) judge(t *testing.T) {
 	}
 }
 
-// unharmed reports whether the run was not the worse for the failure.
+// unharmed reports whether the failure did not affect the run's status.
 func (r lived) unharmed() bool { return slices.Contains(r.life.status, r.status) }
 
-// troubles are the statuses of the contract with which a run may end because of
-// a failure; each comes with a message.
+// troubles are the statuses with which a run may end because of a failure. Each comes with a
+// message.
 var troubles = []int{69, 75, 76, 125, 126, 127}
 
 func (r lived) wrong() error {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asDirectly holds the dialogue with a command that is run directly, and then
-// under leaderrun. Either time the terminal's modes are in the end what they were.
+// asDirectly has the dialogue with a command that is run directly, and then under leaderrun.
+// Both times the terminal's modes must be restored at the end.
 func asDirectly(dialogue func(s *terminal, through string)) func(*terminal) {
 	return func(s *terminal) {
 		s.enter("stty -g >modes\n")
@@ -30,8 +30,7 @@ func asDirectly(dialogue func(s *terminal, through string)) func(*terminal) {
 	}
 }
 
-// What the programs of the dialogues write when they take the whole screen of an
-// xterm and when they give it back.
+// What full-screen programs write to an xterm when they start and end.
 const (
 	taken     = `\x1b\[\?1049h`
 	givenBack = `\x1b\[\?1049l`
@@ -54,8 +53,8 @@ func TestTerminal(t *testing.T) {
 			s.expect("prompt> ")
 			s.status(3)
 		},
-		// What the terminal sends reaches the command once, what a process sends to
-		// leaderrun alone is passed on; the last one would come behind a double.
+		// A signal from the terminal reaches the command once; one that a process sends to
+		// leaderrun alone is passed on. The last one would come after a duplicate.
 		"each int and quit arrives once": func(s *terminal) {
 			needs(s.t, "perl")
 			s.run(`leaderrun ` + counting + ` &`)
@@ -79,8 +78,7 @@ func TestTerminal(t *testing.T) {
 			s.expect("4 and 4\r\n")
 			s.status(3)
 		},
-		// As vi does when it stops itself. A signal that came once more, and after fg, would
-		// stop it again.
+		// As vi does when it stops itself. A second signal, after fg, would stop it again.
 		"what the command sends to its group arrives once": func(s *terminal) {
 			needs(s.t, "perl") // bash makes one of two that come in a row
 			s.enter(`leaderrun perl -e '$SIG{TSTP} = sub { $n++ }; kill TSTP => 0; select undef, undef, undef, 0.02 for 1..25; print "stops: $n\n"'` + "\n")
@@ -106,8 +104,8 @@ func TestTerminal(t *testing.T) {
 			s.expect("got word")
 			s.status(0)
 		},
-		// The command alone is stopped and continued, not leaderrun: which follows it, or
-		// a command would go on without renewals.
+		// Only the command is stopped and continued. leaderrun must follow, else a command
+		// would go on without renewals.
 		"leaderrun stops and goes on with the command": func(s *terminal) {
 			s.enter("leaderrun bash -c 'echo pid $$; exec sleep 60' & echo runs $!\n")
 			elector := s.pid(`runs (\d+)\r\n`)
@@ -283,7 +281,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Who has just installed leaderrun and types its name is shown what works at once.
+// Without arguments leaderrun shows first steps on a terminal.
 func TestFirstSteps(t *testing.T) {
 	s := openTerminal(t)
 	s.enter("leaderrun\n")

@@ -17,9 +17,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// try is one documented command on a host of its own: the root directory is a
-// temporary one, with leaderrun in /usr/bin and /usr/local/bin; an empty Redis is
-// the store, whatever the document calls it.
+// try is one documented command on its own host: a temporary root directory with leaderrun in
+// /usr/bin and /usr/local/bin, and an empty Redis as the store, whatever its name in the
+// document.
 type try struct {
 	*testing.T
 	*shown
@@ -47,7 +47,7 @@ func newTry(t *testing.T, c *shown, root string) *try {
 	return try
 }
 
-// file makes a file on that host, a program as a rule.
+// file makes a file on that host, usually a program.
 func (try *try) file(name, text string) {
 	try.Helper()
 	name = filepath.Join(try.root, name)
@@ -79,7 +79,7 @@ func (try *try) redisDo(args ...string) string {
 	return output(try.T, "redis-cli", append([]string{"-p", strconv.Itoa(try.redis().Port)}, args...)...)
 }
 
-// running is a line of a shell, and what it says.
+// running is a running shell command and its output.
 type running struct {
 	*exec.Cmd
 	file string
@@ -112,7 +112,7 @@ func (try *try) start(line string) *running {
 	return r
 }
 
-// run is what a line says, and its status.
+// run returns the output of a line and its status.
 func (try *try) run(line string) (string, int) {
 	try.Helper()
 	r := try.start(line)
@@ -120,7 +120,7 @@ func (try *try) run(line string) (string, int) {
 	return r.said(), code
 }
 
-// succeeds is what a line says that ends with 0.
+// succeeds returns the output of a line, which must end with 0.
 func (try *try) succeeds(line string) string {
 	try.Helper()
 	out, code := try.run(line)
@@ -130,8 +130,8 @@ func (try *try) succeeds(line string) string {
 	return out
 }
 
-// leads starts a line with another job, which does not end, and waits until that
-// runs: another host has the same line, and leads.
+// leads starts the line with a job that does not end, and waits until it runs, as on another
+// host that leads.
 func (try *try) leads(line string) *running {
 	try.Helper()
 	before, _, _ := strings.Cut(line, " -- ")
@@ -143,7 +143,7 @@ func (try *try) leads(line string) *running {
 	return leader
 }
 
-// key is the one that the command names.
+// key returns the key of the command.
 func (try *try) key() string {
 	if m := matches(`--key (\S+)`, try.command); m != nil {
 		return m[0][1]
@@ -151,9 +151,9 @@ func (try *try) key() string {
 	return "nightly"
 }
 
-// job: where nobody leads, the line runs its job in silence. Where another host
-// leads, it stands by and runs it afterwards, or is skipped. And with --once-per it
-// does not run again what has succeeded.
+// job: if nobody leads, the line runs its job and prints nothing. If another host leads, it
+// stands by and runs the job afterwards, or is skipped. With --once-per it does not run again
+// after a success.
 func (try *try) job() {
 	_, job, _ := strings.Cut(try.command, " -- ")
 	name := strings.Fields(job)[0]
@@ -210,7 +210,7 @@ func (try *try) ended(line *running, want, ran int) {
 	}
 }
 
-// unasked is what a line has said although it is not to say anything.
+// unasked returns the output of a line that should print nothing.
 func (try *try) unasked(line *running) string {
 	if strings.Contains(try.command, " -v ") {
 		return ""
@@ -218,8 +218,8 @@ func (try *try) unasked(line *running) string {
 	return line.said()
 }
 
-// timer: the line runs its job for the time at which the timer has elapsed, and for
-// the same tick no further time.
+// timer: the line runs its job for the time at which the timer elapsed, and only once for
+// the same tick.
 func (try *try) timer() {
 	try.file("bin/systemctl", "#!/bin/sh\necho Sun 2026-03-01 03:00:00 UTC")
 	try.command = strings.NewReplacer("/bin/sh -c 'exec ", "", "$$", "$", "%%", "%").Replace(strings.TrimSuffix(try.command, "'"))
@@ -229,8 +229,7 @@ func (try *try) timer() {
 	}
 }
 
-// says: while another host leads the key, and after a run of it, the command prints
-// something of the form want.
+// says: while another host leads the key, and after its run, the output matches want.
 func says(want string) func(*try) {
 	return func(try *try) {
 		line := "leaderrun --key " + try.key()
@@ -245,7 +244,7 @@ func says(want string) func(*try) {
 	}
 }
 
-// shows: it says what the document shows.
+// shows: the output is the one in the document.
 func (try *try) shows() {
 	if out := try.succeeds(try.command); out != try.output && try.output != "" {
 		try.Errorf("it says\n%s", out)
@@ -260,7 +259,7 @@ func (try *try) resumed() {
 	}
 }
 
-// forgotten: nothing is known of the key any more.
+// forgotten: nothing is known about the key any more.
 func (try *try) forgotten() {
 	try.succeeds("leaderrun --key " + try.key() + " -- true")
 	out := try.succeeds(try.command)
@@ -292,7 +291,7 @@ func (try *try) inside() {
 	}
 }
 
-// fromSource: what the machine has is Go and git.
+// fromSource: the machine has only Go and git.
 func (try *try) fromSource() {
 	try.file("bin/leaderrun", "#!/bin/sh\ncd "+output(try.T, "pwd")+"exec go run . \"$@\"")
 	want := matches(`echo "(.*)"`, try.command)[0][1] + "\n"
@@ -349,7 +348,7 @@ func (try *try) environmentFile() {
 	}
 }
 
-// counts: there are as many as the document says, or more.
+// counts: there are at least as many as the document says.
 func (try *try) counts() {
 	n, err := strconv.Atoi(strings.TrimSpace(output(try.T, "sh", "-c", try.command)))
 	if least, _ := strconv.Atoi(matches(`more than (\d+) lines in scripts`, try.pages[0].text)[0][1]); err != nil || n <= least {
@@ -357,7 +356,7 @@ func (try *try) counts() {
 	}
 }
 
-// in: a file of this project has it, in these words.
+// in: a file of this project contains these words.
 func in(file, words string) func(*try) {
 	return func(try *try) {
 		if text, err := os.ReadFile(file); err != nil || !regexp.MustCompile(words).Match(text) {
@@ -366,8 +365,8 @@ func in(file, words string) func(*try) {
 	}
 }
 
-// readOnly: the pages say why it is not run, the shell can read it, and the file
-// that it needs is there, with what it names.
+// readOnly: the pages say why it is not run, the shell can parse it, and the file that it
+// needs exists and has what it names.
 func readOnly(why, file, named string) func(*try) {
 	return func(try *try) {
 		for _, p := range try.pages {
@@ -380,8 +379,8 @@ func readOnly(why, file, named string) func(*try) {
 	}
 }
 
-// script: the script is there and knows the words that follow. Those in capitals
-// and numbers stand for others.
+// script: the script exists and knows the words that follow. Words in capitals and numbers
+// are placeholders.
 func (try *try) script() {
 	command := regexp.MustCompile(`^(\w+=\S+ )*`).ReplaceAllString(try.command, "")
 	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" ,|[]", r) })
@@ -403,7 +402,7 @@ func (try *try) script() {
 	}
 }
 
-// goTest: the packages have tests of these names, each of them, and their flags.
+// goTest: each of the packages has tests of these names, and the flags exist.
 func (try *try) goTest() {
 	var packages []string
 	var names, flags [][]string
@@ -436,7 +435,7 @@ func (try *try) goTest() {
 	}
 }
 
-// each: every name in the pattern stands in the text, behind what matches before.
+// each: every name in the pattern stands in the text after a match of before.
 func (try *try) each(pattern, before, text string) {
 	for _, m := range matches(`\w+`, pattern) {
 		if !regexp.MustCompile(before + m[0]).MatchString(text) {

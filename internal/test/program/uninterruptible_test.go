@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// A process in uninterruptible sleep is named after a second, and leaderrun ends when
-// the kernel has let it go. It waits for the answer of a file system, which is the
-// test's own and gives none.
+// A process in uninterruptible sleep is named after a second, and leaderrun ends when the
+// kernel releases it. The process waits for a file system of the test that does not answer.
 func TestUninterruptibleIsNamed(t *testing.T) {
 	for _, by := range []string{"guard", "elector"} {
 		t.Run(by, func(t *testing.T) {
@@ -56,14 +55,14 @@ func TestUninterruptibleIsNamed(t *testing.T) {
 	}
 }
 
-// fileSystem is one that is mounted and answers nothing but that it is there.
+// fileSystem is a mounted file system that answers only the mount request.
 type fileSystem struct {
 	asked chan struct{} // closed when somebody asks for a file
 	end   func()
 }
 
-// silentFileSystem mounts one by the protocol of linux/fuse.h. A process that has asked it waits
-// without heeding any signal.
+// silentFileSystem mounts one with the protocol of linux/fuse.h. A process that asks it
+// waits and ignores all signals.
 func silentFileSystem(t *testing.T, at string) fileSystem {
 	if err := os.Mkdir(at, 0o755); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A process that cannot be killed is named after a second, with the reason, by the
-// process that has to kill it; leaderrun ends when it has ended.
+// A process that cannot be killed is named after a second, with the reason, by the process
+// that has to kill it. leaderrun ends when that process has ended.
 func TestUnkillableIsNamed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a program setuid root")
