@@ -1,9 +1,8 @@
-// Package schedule says which instant of a cron expression a run is for: its tick. It
-// promises the same answer on every host that is given the same time and the same time
-// zone, and that the answer changes only where a [Tick] says.
+// Package schedule finds the tick of a run: the instant of a cron expression that the run is
+// for. It guarantees the same answer on every host for the same time and time zone, and that
+// the answer is valid for the times in the [lease.Tick].
 //
-// It knows no clock: the time that counts is the store's. Only package settings imports
-// it.
+// It has no clock: the time that counts is the store's. Only package settings imports it.
 package schedule
 
 import (
@@ -20,21 +19,21 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Schedule is a cron expression in a time zone. It is read by robfig/cron, as
-// Kubernetes does, and has its instants where cron(8) would start the job, also when
-// the clocks change: a time that is skipped has the instant of the change, and of one
-// that comes twice the first counts. Where the minute or the hour begins with *, what
-// is skipped has none, and what comes twice has two.
+// Schedule is a cron expression in a time zone. It is parsed by robfig/cron, as in
+// Kubernetes. Its instants are when cron(8) would start the job, also when the clocks change:
+// a skipped time has the instant of the change, and of a time that comes twice the first
+// counts. If the minute or the hour starts with *, a skipped time has no instant, and a time
+// that comes twice has two.
 type Schedule struct {
 	text  string
 	spec  *cron.SpecSchedule
-	wild  bool    // the minute or the hour begins with *
+	wild  bool    // the minute or the hour starts with *
 	times []int64 // of a day, in seconds
 	zone  *time.Location
 }
 
-// Parse reads five fields, or @daily and the like, after CRON_TZ=ZONE if the zone is
-// not to be the host's. The error says what is wrong, without the text.
+// Parse parses five fields, or @daily and the like, after an optional CRON_TZ=ZONE; the
+// default is the host's zone. The error says what is wrong, without the text.
 func Parse(text string) (*Schedule, error) {
 	words := strings.Fields(text)
 	s := &Schedule{text: strings.Join(words, " "), zone: time.Local}
@@ -58,7 +57,7 @@ func Parse(text string) (*Schedule, error) {
 	case !strings.HasPrefix(words[0], "@") && len(words) != 5:
 		return nil, fmt.Errorf("has %d fields, not minute, hour, day, month and weekday", len(words))
 	}
-	for _, field := range words { // the parser takes an empty one for no time at all
+	for _, field := range words { // for the parser an empty one would mean never
 		if slices.Contains(strings.Split(field, ","), "") {
 			return nil, fmt.Errorf("has an empty entry in %q", field)
 		}
@@ -80,13 +79,13 @@ func Parse(text string) (*Schedule, error) {
 	return s, nil
 }
 
-// String is the expression with single blanks.
+// String returns the expression with single blanks.
 func (s *Schedule) String() string { return s.text }
 
-// Tick is the tick of a run whose candidate was first answered at now by the store's
-// clock, in milliseconds: the newest instant that is not later than that by more than a
-// quarter of the gap before it, 15 minutes at most. So a host whose clock is ahead of
-// the store's has the tick for which it came.
+// Tick returns the tick of a run whose candidate was first answered at now, in milliseconds
+// on the store's clock: the newest instant that is later than now by at most a quarter of the
+// gap before it, and at most 15 minutes. So a host whose clock is ahead of the store's gets
+// the tick for which it came.
 func (s *Schedule) Tick(now int64) lease.Tick {
 	seconds := now / 1000
 	at := s.last(seconds)
@@ -100,13 +99,13 @@ func (s *Schedule) Tick(now int64) lease.Tick {
 	}
 }
 
-// lead is how long before its instant a tick begins, in seconds.
+// lead returns how long before its instant a tick begins, in seconds.
 func lead(gap int64) int64 {
 	const most = 15 * 60
 	return min(gap/4, most)
 }
 
-// Shortest is the shortest time between two instants while no clock changes.
+// Shortest returns the shortest time between two instants, ignoring changes of the clocks.
 func (s *Schedule) Shortest() time.Duration {
 	shortest := int64(math.MaxInt64)
 	for i := range s.times[1:] {
@@ -121,7 +120,7 @@ func (s *Schedule) Shortest() time.Duration {
 
 const secondsPerDay = 86_400
 
-// days are those of the schedule in six years, two of which have a 29th of February.
+// days returns the schedule's days in six years, two of which have a 29th of February.
 func (s *Schedule) days() []int64 {
 	const first = 19358 // the first of January 2023
 	var days []int64
@@ -133,7 +132,7 @@ func (s *Schedule) days() []int64 {
 	return days
 }
 
-// times are those of a day, in seconds.
+// times returns the times within a day, in seconds.
 func times(spec *cron.SpecSchedule) []int64 {
 	var list []int64
 	for hour := range 24 {
@@ -146,8 +145,8 @@ func times(spec *cron.SpecSchedule) []int64 {
 	return list
 }
 
-// includes reports whether the schedule has that day, counted from 1970. If both the
-// day and the weekday are limited one of them is enough, as in crontab(5).
+// includes reports whether the schedule has that day, counted from 1970. If both the day and
+// the weekday are restricted, one match is enough, as in crontab(5).
 func (s *Schedule) includes(day int64) bool {
 	const unlimited = 1 << 63 // how the parser marks *
 	date := time.Unix(day*secondsPerDay, 0).UTC()
@@ -161,7 +160,7 @@ func (s *Schedule) includes(day int64) bool {
 	return inMonth || inWeek
 }
 
-// next is the first instant after t, in seconds since 1970.
+// next returns the first instant after t, in seconds since 1970.
 func (s *Schedule) next(t int64) int64 {
 	for day := s.dayOf(t) - 1; ; day++ {
 		for _, at := range s.instants(day) {
@@ -172,7 +171,7 @@ func (s *Schedule) next(t int64) int64 {
 	}
 }
 
-// last is the newest instant not after t.
+// last returns the newest instant not after t.
 func (s *Schedule) last(t int64) int64 {
 	for day := s.dayOf(t) + 1; ; day-- {
 		for _, at := range slices.Backward(s.instants(day)) {
@@ -183,16 +182,16 @@ func (s *Schedule) last(t int64) int64 {
 	}
 }
 
-// dayOf is the local date at t, counted from 1970.
+// dayOf returns the local date at t, in days since 1970.
 func (s *Schedule) dayOf(t int64) int64 { return (t + s.offset(t)) / secondsPerDay }
 
-// instants are those of a day, in order.
+// instants returns the instants of a day, in order.
 func (s *Schedule) instants(day int64) []int64 {
 	if !s.includes(day) {
 		return nil
 	}
 	midnight := day * secondsPerDay
-	// Local times are less than a day away from those of UTC.
+	// Local time differs from UTC by less than a day.
 	before, after := s.offset(midnight-secondsPerDay), s.offset(midnight+2*secondsPerDay)
 	var list []int64
 	for _, t := range s.times {
@@ -206,7 +205,7 @@ func (s *Schedule) instants(day int64) []int64 {
 	return slices.Compact(list)
 }
 
-// changing are the instants of a local time around a change of the offset.
+// changing returns the instants of a local time around a change of the offset.
 func (s *Schedule) changing(local, before, after int64) []int64 {
 	var list []int64
 	if first := local - before; s.offset(first) == before {
@@ -225,7 +224,7 @@ func (s *Schedule) changing(local, before, after int64) []int64 {
 	return []int64{change.Unix()}
 }
 
-// offset is how many seconds local time is ahead of UTC at t.
+// offset returns how many seconds local time is ahead of UTC at t.
 func (s *Schedule) offset(t int64) int64 {
 	_, offset := time.Unix(t, 0).In(s.zone).Zone()
 	return int64(offset)

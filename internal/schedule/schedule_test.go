@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// daemon starts jobs as cron(8) does: it runs what has been skipped at once, and nothing
-// for a second time, unless the minute or the hour begins with *. It looks at the clock
-// every five minutes, which is enough for the jobs here.
+// daemon starts jobs like cron(8): skipped times at once, and repeated times only once, unless
+// the minute or the hour starts with *. It looks at the clock every five minutes, which is
+// enough for these jobs.
 type daemon struct {
 	zone *time.Location
 	wild bool
@@ -18,7 +18,7 @@ type daemon struct {
 
 const look = 5 * time.Minute
 
-// starts are the times, in seconds since 1970, at which the daemon starts the job.
+// starts returns when the daemon starts the job, in seconds since 1970.
 func (d daemon) starts(from, until time.Time) []int64 {
 	var starts []int64
 	local := func(t time.Time) time.Time { // the local time as if it were UTC
@@ -39,7 +39,7 @@ func (d daemon) starts(from, until time.Time) []int64 {
 	return starts
 }
 
-// A job's tick is that for which a cron daemon starts it, all year round.
+// A job's tick is the time for which a cron daemon starts it, all year round.
 func TestYear(t *testing.T) {
 	at := func(hours ...int) func(time.Time) bool {
 		return func(l time.Time) bool { return l.Minute() == 30 && slices.Contains(hours, l.Hour()) }
@@ -90,7 +90,7 @@ func TestYear(t *testing.T) {
 	}
 }
 
-// checkTick asserts for which times of the store the tick is that of the start at.
+// checkTick asserts for which times of the store the tick is the one of the start at.
 func checkTick(t *testing.T, s *Schedule, before, at, next int64) {
 	t.Helper()
 	lead := func(gap int64) int64 { return min(1000*gap/4, 15*60*1000) }
@@ -107,7 +107,7 @@ func checkTick(t *testing.T, s *Schedule, before, at, next int64) {
 	}
 }
 
-// The days on which schedules are most often wrong, written down by hand.
+// The days on which schedules are most often wrong, with expected ticks by hand.
 func TestDays(t *testing.T) {
 	tests := []struct{ schedule, now, want string }{
 		// A rerun in the afternoon is for the night before; the next night is another tick.
@@ -205,7 +205,7 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// What stores and hosts rely on in a tick.
+// The properties of ticks that stores and hosts rely on.
 func FuzzTick(f *testing.F) {
 	for _, text := range []string{"0 3 * * *", "CRON_TZ=Australia/Lord_Howe 45 1 * * *", "CRON_TZ=Europe/Berlin */20 2 * * *", "@weekly", "CRON_TZ=", "0 0 29 2 *", "*/3-5 1-0 ? * ,"} {
 		f.Add(text, int64(1_774_746_000))

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plug does to the store, whichever it is, what redis does to Redis.
+// plug is the command store: it does to any store what redis does to Redis.
 func plug(ts *testscript.TestScript, args []string) {
 	actions := of(ts).plugs(ts)
 	if len(args) != 1 || actions[args[0]] == nil {
@@ -42,7 +42,7 @@ func (s *script) plugs(ts *testscript.TestScript) map[string]func() {
 	}
 }
 
-// keepTurns holds every key's turn as a process would that was stopped in it.
+// keepTurns holds the turn of every key, like a process that was stopped during its turn.
 func (s *script) keepTurns(ts *testscript.TestScript, dir string) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.lock"))
 	ts.Check(err)

@@ -221,8 +221,8 @@ func (s *PostgresServer) start() bool {
 	return true
 }
 
-// clean leaves nothing behind. What tells other servers that a data directory is
-// in use is a piece of shared memory that outlives a killed server.
+// clean removes everything, also the shared memory that marks a data directory as used, which
+// outlives a killed server.
 func (s *PostgresServer) clean() {
 	s.Kill()
 	const idLine = 6
@@ -259,8 +259,8 @@ func (s *PostgresServer) signal(sig syscall.Signal, pids ...int) {
 	}
 }
 
-// emptyCluster is a new data directory, as readFiles has it. Making one takes a second, so a test process does it
-// once.
+// emptyCluster is a new data directory, in the form of readFiles. Making one takes a second,
+// so a test process does it once.
 var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 	dir, err := postgresDir()
 	if err != nil {
@@ -358,9 +358,9 @@ func asPostgres() *syscall.SysProcAttr {
 	return attr
 }
 
-// postgresProgram finds a program of the server, or returns "". What stands in PATH
-// counts first: scripts/try-postgres puts other versions there. Debian keeps the
-// server's programs elsewhere, version by version, of which it is the newest one.
+// postgresProgram finds a program of the server, or returns "". PATH comes first:
+// scripts/try-postgres puts other versions there. Debian has the server's programs elsewhere,
+// by version; the newest is used.
 func postgresProgram(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path

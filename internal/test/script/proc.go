@@ -56,8 +56,8 @@ func environOf(dir string) (env []byte, err error) {
 	return env, err
 }
 
-// lives reports whether a process exists and is no zombie. A signal 0 would
-// not do: an orphan stays a zombie where process 1 does not reap.
+// lives reports whether a process exists and is no zombie. Signal 0 would not do: if process 1
+// does not reap, an orphan stays a zombie.
 func lives(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -78,8 +78,8 @@ func describe(pids []int) string {
 	return b.String()
 }
 
-// sweep ends all that the script left behind, which is an error of the script
-// or of the program unless the script has failed already.
+// sweep kills all processes that the script left behind. They are an error, unless the script
+// has failed already.
 func (s *script) sweep() {
 	left := s.marked("")
 	if len(left) > 0 && !s.t.Failed() {

@@ -74,8 +74,7 @@ func took(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// start runs a command of the script with the script's environment and the mark
-// of the run.
+// start runs a command of the script, with the script's environment and the mark of the run.
 func (s *script) start(ts *testscript.TestScript, name string, args []string) *run {
 	r := &run{
 		name: name,
@@ -133,7 +132,7 @@ func (s *script) finish(ts *testscript.TestScript, r *run, want int) {
 	if got != want {
 		ts.Fatalf("%s ended with %d, want %d", r.cmd, got, want)
 	}
-	// Only a process that was killed itself may be outlived: its guard acts on that.
+	// Processes may outlive leaderrun only if it was killed: then its guard has to act.
 	killed := state.Signaled() && state.Signal() == syscall.SIGKILL
 	if len(left) > 0 && !killed {
 		ts.Fatalf("%s ended and left behind:\n%s", r.cmd, describe(left))

@@ -1,15 +1,15 @@
 //go:build linux
 
-// Package script runs the scripts of testdata/script against the real
-// binary, with real processes, signals and servers.
+// Package script runs the scripts of testdata/script against the real binary, with real
+// processes, signals and servers.
 //
-// A script gets a working directory, no setting of this machine, STORE (the
-// store to use) and the commands listed at [Run]. Every process that a script
-// starts is known by a variable in its environment: what outlives the leaderrun
-// that started it fails the script, and nothing outlives the script.
+// A script gets a working directory, no settings of this machine, STORE (the store to use)
+// and the commands listed at [Run]. Every process that a script starts is marked by a
+// variable in its environment. A process that outlives its leaderrun makes the script fail,
+// and no process outlives the script.
 //
-// Processes are looked up in /proc, so scripts run on Linux only. Only tests
-// may import this package.
+// Processes are found in /proc, so scripts run only on Linux. Only tests may import this
+// package.
 package script
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// patience bounds everything a script waits for; only what hangs takes it.
+// patience is how long a script waits for anything before it fails.
 const patience = 60 * time.Second
 
 // Store names the kind of store that scripts get in STORE.
@@ -48,10 +48,10 @@ const (
 	Kubernetes Store = "kubernetes"
 )
 
-// Main links the program of the module at root, runs the tests there and returns
-// their status: it is for TestMain. PATH begins with leaderrun as it is shipped
-// (the race detector is not in it, it would change the start-up), and with the
-// helpers in testdata/script/bin. With -short there is nothing to run.
+// Main is for TestMain: it links the program of the module at root, runs the tests there, and
+// returns their status. PATH starts with leaderrun as it is shipped (without the race
+// detector, which would change the start-up) and the helpers in testdata/script/bin. With
+// -short it runs nothing.
 func Main(m *testing.M, root string) int {
 	flag.Parse()
 	if testing.Short() {

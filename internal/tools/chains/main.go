@@ -2,16 +2,15 @@
 
 // Chains is a command whose tree is hard to kill:
 //
-//	chains deep N          N generations, every second one in a session of its own
-//	chains fork N [apart]  N processes that fork and exit, again and again, "apart": each in a session of its own
+//	chains deep N          N generations, every second one in its own session
+//	chains fork N [apart]  N processes that repeatedly fork and exit; "apart": each in its own session
 //	chains wide N          N processes side by side
-//	chains bomb N          processes that fork whenever they can, each in a session of its own, for N tenths of a second
-//	chains root N          one of root's, if the file is setuid root
+//	chains bomb N          processes that fork whenever they can, each in its own session, for N tenths of a second
+//	chains root N          a process of root, if the file is setuid root
 //	chains limit N         as many processes as its user may have, for N tenths of a second
 //
-// It writes "ready" to its standard output when the tree stands, and ends by
-// itself after 20 s. Its processes are forks without an exec: they make no
-// calls but raw ones.
+// It prints "ready" when the tree is complete, and ends by itself after 20 s. Its processes
+// are forks without an exec, so they use only raw system calls.
 package main
 
 import (
@@ -92,7 +91,7 @@ func wide(n int, end int64) {
 	pause(end)
 }
 
-// bomb says "ready" when its user has as many processes as it may.
+// bomb prints "ready" when its user's process limit is reached.
 func bomb(end int64) {
 	for first, said := true, false; proc.Now() < end; {
 		pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
@@ -108,7 +107,7 @@ func bomb(end int64) {
 	exit()
 }
 
-// limit takes what becomes free, too.
+// limit also takes processes that become free.
 func limit(end int64) {
 	for said := false; proc.Now() < end; {
 		pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
@@ -127,7 +126,7 @@ func say() {
 	syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&ready[0])), uintptr(len(ready)))
 }
 
-// fork is 0 in the child.
+// fork returns 0 in the child.
 func fork() uintptr {
 	pid, _, _ := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	return pid

@@ -13,14 +13,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// candidate is one leaderrun, as it would be on a host of its own.
+// candidate is one leaderrun, as on its own host.
 type candidate struct {
 	name  string
 	marks string // the file to which its command writes marks
 	proxy *faultnet.Proxy
 	cmd   *exec.Cmd
 	read  int64 // so much of marks
-	// spans are the times in which its command lived, by token.
+	// spans are the times in which its commands were alive, by token.
 	spans     []span
 	dead, cut bool
 }
@@ -34,7 +34,7 @@ type span struct {
 const (
 	// pace is how often a command writes a mark.
 	pace = 5 * time.Millisecond
-	// lives is after how long without a mark a command counts as dead.
+	// lives is how long after its last mark a command counts as dead.
 	lives = 100 * time.Millisecond
 )
 
@@ -75,7 +75,7 @@ func (c *candidate) stop() {
 	ended.Stop()
 }
 
-// look reads what the command has written since.
+// look reads the new marks.
 func (c *candidate) look() error {
 	f, err := os.Open(c.marks)
 	if os.IsNotExist(err) {

@@ -1,13 +1,13 @@
 //go:build linux || darwin
 
-// Demo shows in half a minute what leaderrun is for, without any server: three
-// candidates for one key; the leader is killed; the next one is cut off from the
-// store. What it prints at the end is measured from what the commands themselves
-// wrote. Run it with: scripts/demo
+// Demo shows in half a minute what leaderrun is for, without any server: there are three
+// candidates for one key; the leader is killed; the next leader is cut off from the store.
+// The figures at the end are measured from what the commands wrote. Run it with:
+// scripts/demo
 //
-// Its store is miniredis, in its own process on loopback, behind a proxy per
-// candidate that can cut it off. The exit status is 0 only if somebody else led in
-// time, twice, and no two commands ever ran at once.
+// The store is miniredis, in the demo's own process, behind one proxy per candidate. The
+// exit status is 0 only if another candidate led in time, twice, and no two commands ever
+// ran at once.
 package main
 
 import (
@@ -27,8 +27,8 @@ import (
 
 const (
 	ttl = 3 * time.Second
-	// inTime is how soon somebody else leads at the latest: when the lease has run
-	// out, and a busy machine has had time to notice.
+	// inTime is how soon another candidate must lead: after the lease has expired, and a
+	// second for a busy machine.
 	inTime = ttl + time.Second
 	// steady is how long a leader is watched before its fault.
 	steady = 2 * time.Second
@@ -85,7 +85,7 @@ func demo() (err error) {
 	return s.play()
 }
 
-// play is the whole piece.
+// play runs the whole demo.
 func (s *stage) play() error {
 	s.say("three candidates for the key \"demo\", with a TTL of %s", ttl)
 	first, err := s.leader(nil, 10*time.Second)

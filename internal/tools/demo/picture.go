@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fault is what was done to a candidate, and when.
+// fault is a fault of a candidate and its time.
 type fault struct {
 	to   *candidate
 	at   time.Duration
@@ -28,7 +28,7 @@ const pictureStyle = `<style>
 <rect width="100%" height="100%" fill="#ffffff"/>
 `
 
-// picture draws when which candidate's command lived, as SVG.
+// picture draws, as SVG, when each candidate's command was alive.
 func (s *stage) picture(end time.Duration) string {
 	const left, top, lane, second, bottom = 80, 60, 50, 75, 50
 	x := func(at time.Duration) int { return left + int((at-s.began).Seconds()*second) }
@@ -64,7 +64,7 @@ func (s *stage) picture(end time.Duration) string {
 	return b.String()
 }
 
-// writePicture draws into a file; "" is none.
+// writePicture draws into a file, if its name is not "".
 func (s *stage) writePicture(file string, end time.Duration) error {
 	if file == "" {
 		return nil

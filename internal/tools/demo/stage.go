@@ -12,8 +12,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// stage shows what happens: on a terminal a table that is drawn anew all the time
-// below the events, elsewhere the events alone.
+// stage shows what happens: on a terminal the events and a table that is redrawn below them,
+// elsewhere only the events.
 type stage struct {
 	candidates []*candidate
 	faults     []fault
@@ -28,19 +28,19 @@ func newStage() *stage {
 	return &stage{began: time.Duration(proc.Now()), live: terminal}
 }
 
-// say prints what happens now.
+// say prints an event.
 func (s *stage) say(format string, args ...any) {
 	s.clear()
 	elapsed := time.Duration(proc.Now()) - s.began
 	fmt.Printf("%6.2f s  %s\n", elapsed.Seconds(), fmt.Sprintf(format, args...))
 }
 
-// harm notes what is done to a candidate now.
+// harm records a fault of a candidate.
 func (s *stage) harm(to *candidate, what string) {
 	s.faults = append(s.faults, fault{to, time.Duration(proc.Now()), what})
 }
 
-// clear takes the table away.
+// clear erases the table.
 func (s *stage) clear() {
 	if s.drawn > 0 {
 		fmt.Printf("\x1b[%dA\x1b[J", s.drawn)
@@ -48,7 +48,7 @@ func (s *stage) clear() {
 	}
 }
 
-// draw shows the table as it is now.
+// draw draws the current table.
 func (s *stage) draw() {
 	if !s.live {
 		return
@@ -79,13 +79,13 @@ func (s *stage) watch(d time.Duration) {
 
 func (s *stage) look() {
 	for _, c := range s.candidates {
-		_ = c.look() // what cannot be read now is read at the end
+		_ = c.look() // what cannot be read now will be read at the end
 	}
 	s.draw()
 	time.Sleep(20 * time.Millisecond)
 }
 
-// leader waits until a candidate other than the one before leads.
+// leader waits until another candidate than before leads.
 func (s *stage) leader(before *candidate, within time.Duration) (*candidate, error) {
 	for end := time.Duration(proc.Now()) + within; time.Duration(proc.Now()) < end; {
 		s.look()
@@ -98,14 +98,13 @@ func (s *stage) leader(before *candidate, within time.Duration) (*candidate, err
 	return nil, fmt.Errorf("nobody leads within %s", within)
 }
 
-// gap is the time in which nobody led.
+// gap returns how long nobody led.
 func (s *stage) gap(before, after *candidate) time.Duration {
 	_ = before.look()
 	return (after.newest().first - before.newest().last).Round(time.Millisecond)
 }
 
-// overlap looks for two commands that lived at once, and for a token that did not
-// grow.
+// overlap returns an error if two commands were alive at once or a token did not grow.
 func (s *stage) overlap() error {
 	var all []span
 	for _, c := range s.candidates {

@@ -4,26 +4,25 @@
 //
 //	failcall [-late] REPORT [ROLE CALL N ERRNO] -- COMMAND [ARG…]
 //
-// ROLE is elector, guard, or command: the child of the guard up to its exec. The
-// command itself is not traced from that moment on. The N-th CALL of the role, counted
-// over all of its threads, is not carried out and returns ERRNO; a close is
-// carried out, since it frees the descriptor whatever it returns. With -late only
-// the calls after a SIGUSR1 to failcall count, and an empty REPORT says that
-// they do. With SIGKILL or SIGSTOP for ERRNO the role's process gets that signal
-// when it makes the call, which does not fail; a stopped one is continued after
-// 1.5 s.
+// ROLE is elector, guard, or command: the child of the guard until its exec, after which it
+// is no longer traced. The N-th CALL of the role, counted over all its threads, is not
+// carried out and returns ERRNO; a close is carried out, since it frees the descriptor
+// whatever it returns. With -late only calls after a SIGUSR1 to failcall count; failcall
+// creates an empty REPORT when it starts to count. If ERRNO is SIGKILL or SIGSTOP, the
+// role's process gets that signal when it makes the call, and the call does not fail; a
+// stopped process is continued after 1.5 s.
 //
-// REPORT gets a line "ROLE CALL N" for each kind of call that was made, "failed …"
-// for the one that failed, and "left …" if the guard lived when the elector had
-// ended. Where a call is to fail, only calls of its kind are in it, and all
-// starts of threads. The status is COMMAND's, as a shell returns it.
+// REPORT gets a line "ROLE CALL N" for each kind of call, "failed …" for the call that
+// failed, and "left …" if the guard was alive when the elector had ended. If a call is to
+// fail, the report has only calls of its kind, and all starts of threads. The status is
+// COMMAND's, as a shell returns it.
 //
-// A filter of seccomp has the kernel stop no other calls than those: to stop at all of
-// them takes several times as long as the run. It sees by the address of the caller that
-// a call is COMMAND's: a Go program is linked below 4 GiB, and what it runs is not.
+// With a seccomp filter the kernel stops only at these calls: to stop at all calls takes
+// several times as long as the run. The filter recognises COMMAND's calls by the address of
+// the caller: a Go program is linked below 4 GiB, and the programs it runs are not.
 //
-// strace counts the calls of each thread for itself: a Go program would get the
-// failure several times, at random, and its command, too.
+// strace would not do: it counts the calls of each thread separately, so a Go program would
+// get the failure several times, at random, and so would its command.
 package main
 
 import (
@@ -59,7 +58,7 @@ const (
 
 var roles = []string{"elector", "guard", "command"}
 
-// fault is the call that is to fail; with n 0 none is.
+// fault is the call to fail; none if n is 0.
 type fault struct {
 	role  int
 	call  string
@@ -68,16 +67,16 @@ type fault struct {
 	sends syscall.Signal // instead of a failure
 }
 
-// thread is one thread of a process that is traced.
+// thread is a traced thread.
 type thread struct {
 	role int
-	// fails is what the close under way is to return, 0 for its own result.
+	// fails is what the current close is to return, 0 for its own result.
 	fails syscall.Errno
 }
 
 type tracer struct {
-	late    bool        // counting begins later than with the elector
-	counts  atomic.Bool // calls do
+	late    bool        // counting starts at SIGUSR1
+	counts  atomic.Bool // whether calls count now
 	fault   fault
 	first   int // the elector
 	threads map[int]*thread
@@ -88,7 +87,7 @@ type tracer struct {
 	status  int
 }
 
-func init() { runtime.LockOSThread() } // a traced process answers to one thread only; and the first one becomes COMMAND
+func init() { runtime.LockOSThread() } // only one thread can trace a process; and the first thread becomes COMMAND
 
 func main() {
 	args := os.Args[1:]
@@ -129,14 +128,14 @@ func main() {
 	os.Exit(t.status)
 }
 
-// countLater has the calls count from a SIGUSR1 on.
+// countLater starts to count at a SIGUSR1.
 func (t *tracer) countLater(report string) {
 	begin := make(chan os.Signal, 1)
 	signal.Notify(begin, syscall.SIGUSR1)
 	go func() {
 		<-begin
 		t.counts.Store(true)
-		_ = os.WriteFile(report, nil, 0o600) // who waits for it does not wait for ever
+		_ = os.WriteFile(report, nil, 0o600) // the waiting test goes on; if this fails, the test times out
 	}()
 }
 
@@ -154,8 +153,8 @@ func parse(words []string) (f fault, ok bool) {
 	return f, false
 }
 
-// start starts the elector under the tracer. It is stopped and seized anew
-// because only a seized process can be stopped and continued as if nothing traced it.
+// start starts the elector under the tracer. It is stopped and then seized, because only a
+// seized process can be stopped and continued as if it were not traced.
 func (t *tracer) start(argv []string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -186,10 +185,10 @@ func (t *tracer) start(argv []string) error {
 	return syscall.Kill(t.first, syscall.SIGCONT)
 }
 
-// become has the kernel stop the calls with this number, "" for all, at the tracer, and
-// executes the command.
+// become makes the kernel stop at calls with this number, "" for all, and executes the
+// command.
 func become(call string, argv []string) error {
-	const number, caller = 0, 12 // where they are in struct seccomp_data: the latter the upper half of the address
+	const number, caller = 0, 12 // offsets in struct seccomp_data; caller is the upper half of the address
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 	}
@@ -215,7 +214,7 @@ func become(call string, argv []string) error {
 	return syscall.Exec(argv[0], argv, os.Environ())
 }
 
-// run goes on until nobody is left to trace.
+// run traces until no traced process is left.
 func (t *tracer) run() {
 	for {
 		var status syscall.WaitStatus
@@ -245,8 +244,8 @@ func (t *tracer) ended(tid int, status syscall.WaitStatus) {
 	}
 }
 
-// stopped lets a thread go on that has stopped for the tracer. An error means
-// that it has been killed meanwhile.
+// stopped continues a thread that has stopped for the tracer. An error means that it has
+// been killed meanwhile.
 func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 	th := t.threads[tid]
 	if th == nil {
@@ -283,7 +282,7 @@ func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 	goOn(tid, th, deliver)
 }
 
-// goOn lets a thread go on, up to the end of its call if it is to return something else.
+// goOn continues a thread, until the end of its call if the result is to be changed.
 func goOn(tid int, th *thread, deliver syscall.Signal) {
 	request := unix.PTRACE_CONT
 	if th.fails != 0 {
@@ -292,8 +291,8 @@ func goOn(tid int, th *thread, deliver syscall.Signal) {
 	_ = ptrace(request, tid, uintptr(deliver))
 }
 
-// born learns from the parent who its child is: a thread of the same process, or
-// the next process.
+// born learns from the parent what its child is: a thread of the same process, or the next
+// process.
 func (t *tracer) born(parent, event int) {
 	var child uintptr
 	if ptrace(unix.PTRACE_GETEVENTMSG, parent, uintptr(unsafe.Pointer(&child))) != nil {
@@ -303,7 +302,7 @@ func (t *tracer) born(parent, event int) {
 	switch {
 	case event != unix.PTRACE_EVENT_CLONE:
 		role++
-	case t.counts.Load() && t.fault.n > 0 && number(t.fault.call) != number("clone"): // or it is counted where it begins
+	case t.counts.Load() && t.fault.n > 0 && number(t.fault.call) != number("clone"): // otherwise begins counts it
 		t.made[roles[role]+" clone:thread"]++
 	}
 	t.threads[tid] = &thread{role: role}
@@ -313,10 +312,10 @@ func (t *tracer) born(parent, event int) {
 	}
 }
 
-// orphans finds the role of processes whose parent was killed before it reported its fork: of
-// a guard whose elector is dead, and of a command whose guard is dead and which the elector
-// has adopted. Up to its exec a process has its parent's argv, so the elector's own child,
-// of which the report is still to come, has the elector's.
+// orphans finds the role of processes whose parent was killed before it reported the fork: a
+// guard whose elector is dead, or a command whose guard is dead and which the elector
+// inherited. Until its exec a process has its parent's argv, so the elector's own child,
+// which is yet to be reported, has the elector's.
 func (t *tracer) orphans() {
 	for tid := range t.early {
 		parent := t.threads[field(tid, "PPid")]
@@ -335,13 +334,13 @@ func (t *tracer) orphans() {
 	}
 }
 
-// argv is what a process was started with, "" when it is gone.
+// argv returns the arguments of a process, "" if it is gone.
 func argv(pid int) string {
 	words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return string(words)
 }
 
-// begins is at the beginning of a system call.
+// begins handles the start of a system call.
 func (t *tracer) begins(tid int, th *thread) {
 	var regs syscall.PtraceRegs
 	if !t.counts.Load() || syscall.PtraceGetRegs(tid, &regs) != nil {
@@ -362,7 +361,7 @@ func (t *tracer) begins(tid int, th *thread) {
 	}
 	if name == "close" {
 		th.fails = f.errno
-	} else { // it is not carried out
+	} else { // skip the call
 		change(tid, func(r *syscall.PtraceRegs) { r.Orig_rax, r.Rax = ^uint64(0), uint64(-int64(f.errno)) })
 	}
 	t.failed = fmt.Sprintf("%s %d %s%s", key, f.n, unix.ErrnoName(f.errno), about(tid, name, args))
@@ -381,7 +380,7 @@ func strike(tid int, sig syscall.Signal) {
 	}
 }
 
-// field is a number of /proc/TID/status, 0 when the thread is gone.
+// field returns a number from /proc/TID/status, 0 if the thread is gone.
 func field(tid int, name string) int {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
 	_, rest, _ := strings.Cut(string(status), "\n"+name+":\t")
@@ -390,7 +389,7 @@ func field(tid int, name string) int {
 	return n
 }
 
-// about describes what a call was about: its path, or what its descriptor is.
+// about describes the object of a call: its path, or what its descriptor refers to.
 func about(tid int, name string, args [4]uint64) string {
 	at := args[1]
 	switch name {
@@ -406,7 +405,7 @@ func about(tid int, name string, args [4]uint64) string {
 	return " " + path
 }
 
-// descriptor is what a descriptor leads to, "" if it is none.
+// descriptor returns what a descriptor refers to, "" if it is not open.
 func descriptor(tid int, fd uint64) string {
 	link, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd)))
 	return link

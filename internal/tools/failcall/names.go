@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameOf is a call's name, or its number. What fails in other ways than the rest
-// of its kind has a name of its own, and so has what only Go's runtime asks for.
+// nameOf returns a call's name, or its number. Variants of a call that fail differently, or
+// that only Go's runtime uses, have their own names.
 func nameOf(tid int, nr uint64, args [4]uint64) string {
 	name, ok := names[nr]
 	switch {
@@ -31,7 +31,7 @@ func nameOf(tid int, nr uint64, args [4]uint64) string {
 	return name
 }
 
-// number is that of a call with such a name, "" if there is none.
+// number returns the number of the call with this name, "" if there is none.
 func number(call string) string {
 	kind, _, _ := strings.Cut(call, ":")
 	for nr, name := range names {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// layout is an archive in the making. The first error is kept until close.
+// layout is an archive that is being written. The first error is kept until close.
 type layout struct {
 	archive *archive
 	created time.Time
@@ -71,7 +71,7 @@ func (l *layout) image(p v1.Platform, labels map[string]string, program []byte) 
 	return d
 }
 
-// close adds the index of the images, by the name that the tools show.
+// close adds the index of the images, with the name that tools show.
 func (l *layout) close(name string, images []v1.Descriptor) error {
 	index := func(of ...v1.Descriptor) v1.Index {
 		return v1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex, Manifests: of}
@@ -90,7 +90,7 @@ func (l *layout) close(name string, images []v1.Descriptor) error {
 	return l.archive.err
 }
 
-// root is the root file system, as an archive.
+// root returns the root file system, as an archive.
 func root(program []byte, created time.Time) []byte {
 	var b bytes.Buffer
 	a := &archive{tar.NewWriter(&b), created, nil}
@@ -104,8 +104,8 @@ func root(program []byte, created time.Time) []byte {
 	return b.Bytes()
 }
 
-// authorities are those that Mozilla trusts without a condition, which a file of
-// certificates could not express.
+// authorities returns the certificate authorities that Mozilla trusts without conditions: a
+// file of certificates cannot express conditions.
 func authorities() []byte {
 	var b bytes.Buffer
 	for r := range bundle.Roots() {
@@ -116,8 +116,8 @@ func authorities() []byte {
 	return b.Bytes()
 }
 
-// archive is a tar file, all of whose entries are of one time and of root. It keeps
-// its first error.
+// archive is a tar file. All entries have the same time and belong to root. The first error
+// is kept.
 type archive struct {
 	w       *tar.Writer
 	created time.Time

@@ -1,9 +1,9 @@
-// Command image writes leaderrun's container image, for several systems at once, as an
-// archive in the layout of the Open Container Initiative: crane, skopeo, podman and
-// docker read it. Nothing is in it but the program, the certificate authorities of
-// Mozilla, and an empty /tmp, so it has no base to keep up with, and no builder.
+// Command image writes leaderrun's container image, for several platforms at once, as an
+// archive in the OCI image layout, which crane, skopeo, podman and docker read. It contains
+// only the program, Mozilla's certificate authorities and an empty /tmp, so there is no base
+// image to update, and no builder is needed.
 //
-// It promises the same bytes for the same programs, version and SOURCE_DATE_EPOCH.
+// It guarantees the same bytes for the same programs, version and SOURCE_DATE_EPOCH.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// write makes the archive. Each of programs is SYSTEM/MACHINE=FILE.
+// write writes the archive. programs have the form SYSTEM/MACHINE=FILE.
 func write(path, version, revision string, programs []string) (err error) {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -57,7 +57,7 @@ func write(path, version, revision string, programs []string) (err error) {
 	return l.close(version, images)
 }
 
-// platform is SYSTEM/MACHINE as images name it.
+// platform returns SYSTEM/MACHINE as a platform of images.
 func platform(target string) v1.Platform {
 	system, machine, _ := strings.Cut(target, "/")
 	p := v1.Platform{OS: system, Architecture: machine}

@@ -1,7 +1,6 @@
-// Command sbom prints what a Go program was built from, as a software bill of
-// materials in CycloneDX's JSON: the program, the modules that are linked into it, and
-// Go's standard library, which scanners look for first. All of it is in the program
-// itself, so the same program has the same bill.
+// Command sbom prints the software bill of materials of a Go program, as CycloneDX JSON: the
+// program, the modules linked into it, and Go's standard library, which scanners look for
+// first. It reads all this from the program, so the same program has the same bill.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 	}
 }
 
-// bill lists what a program of that version was built from.
+// bill returns the bill of materials of a program.
 func bill(info *debug.BuildInfo, version string) *cdx.BOM {
 	program := module(info.Main.Path, "v"+version)
 	program.Type = cdx.ComponentTypeApplication
@@ -60,7 +59,7 @@ func bill(info *debug.BuildInfo, version string) *cdx.BOM {
 	return bom
 }
 
-// module is one Go module by its package URL.
+// module returns a component for a Go module, with its package URL.
 func module(path, version string) cdx.Component {
 	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: url, Name: path, Version: version, PackageURL: url}

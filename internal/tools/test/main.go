@@ -1,6 +1,6 @@
-// Test reads what go test -json writes, for scripts/test: it shows how each package
-// did, all output of tests that failed, and which tests were skipped and why. Where
-// CI is set a skipped test is an error: what was not tested is not known to work.
+// Test formats the output of go test -json for scripts/test: it shows the result of each
+// package, all output of failed tests, and which tests were skipped and why. With CI set a
+// skipped test is an error.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// event is one line, see go doc test2json.
+// event is a line of the input, see go doc test2json.
 type event struct {
 	Action, Package, Test, Output string
 }
@@ -53,7 +53,7 @@ func show(in io.Reader, out io.Writer) (skipped []string, ok bool, err error) {
 		case e.Action == "fail":
 			ok = false
 			fmt.Fprint(out, said[key])
-		case e.Action == "skip" && e.Test != "" && !strings.HasPrefix(e.Test, "Fuzz"): // a fuzzed input may be none of the target's
+		case e.Action == "skip" && e.Test != "" && !strings.HasPrefix(e.Test, "Fuzz"): // a fuzz target skips inputs that do not concern it
 			skipped = append(skipped, fmt.Sprintf("%s %s\n%s", e.Package, e.Test, said[key]))
 		case e.Action == "pass" && e.Test == "": // go test's own last line of a package
 			lines := strings.SplitAfter(strings.TrimSuffix(said[key], "\n"), "\n")
