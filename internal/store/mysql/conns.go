@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,8 @@ type conns struct {
 }
 
 func newConns(url string, t *target, dial network.Dial) *conns {
-	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}, Pool: network.NewPool(func(c *conn) { _ = c.Close() })}
+	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}}
+	p.Pool = network.NewPool(func(c *conn) { _ = c.Close() }, func(c *conn) bool { return network.IsCut(c.raw, false) })
 	p.latest.Store(t)
 	return p
 }
@@ -62,6 +64,7 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 // conn is one connection.
 type conn struct {
 	client
+	raw   net.Conn // below TLS
 	cause *cause
 	// server is the server as it has been since it started.
 	server string
@@ -98,7 +101,12 @@ func (p *conns) connect(ctx context.Context) (*conn, error) {
 	c := &conn{cause: &cause{}}
 	config := mysql.NewConfig()
 	config.User, config.Passwd, config.Net, config.Addr, config.DBName = now.user, now.password, "tcp", now.addr, now.database
-	config.TLS, config.DialFunc, config.Logger = now.tls, p.dial, c.cause
+	config.TLS, config.Logger = now.tls, c.cause
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		var err error
+		c.raw, err = p.dial(ctx, network, addr)
+		return c.raw, err
+	}
 	config.InterpolateParams, config.MultiStatements = true, true // a round trip each
 	config.ConnectionAttributes = "program_name:leaderrun"
 	connector, err := mysql.NewConnector(config)

@@ -44,7 +44,7 @@ var numbers = []struct {
 	permanent bool
 	hint      string
 }{
-	{[]uint16{1045, 1698}, true, "correct the user or the password in the store's URL, or let the server admit this user from this host"},
+	{[]uint16{1045, 1698}, true, "correct the user or the password in the store's URL, let the server admit this user from this host, or write ?tls=true if it wants TLS (require_secure_transport)"},
 	{[]uint16{1130}, true, "let the server admit this user from this host: CREATE USER 'USER'@'HOST'"},
 	{[]uint16{1820, 1862}, true, "give this user a new password: ALTER USER"},
 	{[]uint16{1044}, true, "correct the name of the database in the store's URL, or " + hintRights},
@@ -59,7 +59,8 @@ var numbers = []struct {
 	{[]uint16{1290, 1792, 1836}, false, hintReplica},
 	{[]uint16{1047}, false, "wait until this node of the cluster is in step, or name one that is"},
 	{[]uint16{1053, 1927, 3169}, false, "wait until it is back, or look at its log"},
-	{[]uint16{3159, 4031}, true, "write ?tls=true behind the database in the store's URL, or ?ca=FILE"},
+	{[]uint16{3159}, true, "write ?tls=true behind the database in the store's URL, or ?ca=FILE"},
+	{[]uint16{4031}, false, "raise its wait_timeout"}, // MySQL since 8.0.24, of an idle session
 	{[]uint16{1153}, true, "raise its max_allowed_packet"},
 	{[]uint16{1021, 1114}, false, "give it what it lacks: disk"},
 	{tooManyConnections, false, "raise its max_connections, or end idle sessions"},

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
@@ -300,5 +302,22 @@ func TestTimeEndsWithTheAnswer(t *testing.T) {
 		if err := ask(bounded(t)); err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
+	}
+}
+
+// A server ends sessions that are idle for its wait_timeout, and proxies do it sooner.
+func TestCutWhileIdle(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	networktest.CutWhileIdle(t, func(dial network.Dial) networktest.Store {
+		return openWith(t, Options{URL: b.URL, Dialer: dial})
+	})
+}
+
+// A server that ended an idle session says so when that is used next; standbys go on.
+func TestIdleSessionEnds(t *testing.T) {
+	k := known(t.Context(), &mysql.MySQLError{Number: 4031, Message: "disconnected because of inactivity"})
+	if k.Permanent || !strings.Contains(k.Hint, "wait_timeout") {
+		t.Errorf("%+v", k)
 	}
 }

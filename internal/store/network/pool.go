@@ -2,7 +2,9 @@ package network
 
 import (
 	"errors"
+	"net"
 	"sync"
+	"syscall"
 )
 
 // Options say where the leases of a store are.
@@ -26,28 +28,63 @@ type Pool[C any] struct {
 	idle   []C // the last one used is taken first
 	closed bool
 	quit   func(C)
+	isCut  func(C) bool
 }
 
-// NewPool makes one that ends its idle connections by quit.
-func NewPool[C any](quit func(C)) *Pool[C] { return &Pool[C]{quit: quit} }
+// NewPool makes one that ends its idle connections by quit, and hands out none that the
+// other side has cut while it was idle, as servers and proxies do after a while.
+func NewPool[C any](quit func(C), isCut func(C) bool) *Pool[C] {
+	return &Pool[C]{quit: quit, isCut: isCut}
+}
 
 // Take returns a connection that nobody uses: an idle one, or what open makes.
 func (p *Pool[C]) Take(open func() (C, error)) (c C, err error) {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return c, ErrClosed
+	c, found, err := p.takeIdle()
+	if found || err != nil {
+		return c, err
 	}
-	if last := len(p.idle) - 1; last >= 0 {
-		c, p.idle = p.idle[last], p.idle[:last]
-		p.mu.Unlock()
-		return c, nil
-	}
-	p.mu.Unlock()
 	if c, err = open(); err == nil {
 		p.Slots.Admitted()
 	}
 	return c, err
+}
+
+func (p *Pool[C]) takeIdle() (c C, found bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return c, false, ErrClosed
+	}
+	for len(p.idle) > 0 {
+		last := len(p.idle) - 1
+		c, p.idle = p.idle[last], p.idle[:last]
+		if !p.isCut(c) {
+			return c, true, nil
+		}
+		p.quit(c)
+	}
+	return c, false, nil
+}
+
+// IsCut reports whether the other side has closed a TCP connection that nobody reads from,
+// or, where a server says nothing unasked but a farewell, has written. It does not wait,
+// and takes nothing from what has come.
+func IsCut(c net.Conn, speaks bool) bool {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return true
+	}
+	cut := false
+	err = raw.Read(func(fd uintptr) bool {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		cut = n > 0 && !speaks || n <= 0 && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
+		return true
+	})
+	return cut || err != nil
 }
 
 // Put keeps a connection for the next call.

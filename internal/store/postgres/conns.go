@@ -29,7 +29,7 @@ type conns struct {
 }
 
 func newConns(url string, config *pgconn.Config, dial network.Dial) *conns {
-	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}, Pool: network.NewPool((*conn).quit)}
+	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}, Pool: network.NewPool((*conn).quit, (*conn).isCut)}
 	p.config.Store(config)
 	p.name(config)
 	return p
@@ -133,6 +133,8 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 	}
 	return err
 }
+
+func (c *conn) isCut() bool { return network.IsCut(c.raw, true) }
 
 // quit ends an idle connection as servers and poolers like it.
 func (c *conn) quit() {

@@ -293,7 +293,7 @@ func TestConnections(t *testing.T) {
 	// The leader loses the connection for renewals: rather than none it has one.
 	limit(1)
 	lost := leader.conns.Pool
-	leader.conns.Pool = network.NewPool((*conn).quit)
+	leader.conns.Pool = network.NewPool((*conn).quit, (*conn).isCut)
 	lost.Close()
 	connections("2")
 	_, err = leader.Renew(bounded(t), l)
@@ -328,4 +328,13 @@ func TestCancelledWaitForAReplicaIsNoAnswer(t *testing.T) {
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Errorf("renewed again: %v", err)
 	}
+}
+
+// Poolers and proxies cut what is idle for long.
+func TestCutWhileIdle(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	networktest.CutWhileIdle(t, func(dial network.Dial) networktest.Store {
+		return openWith(t, Options{URL: b.URL, Dialer: dial})
+	})
 }

@@ -1,0 +1,49 @@
+package network
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// A connection that the other side has cut is not handed out; what has come on one that is
+// open stays there.
+func TestCutConnections(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var others []net.Conn
+	dial := func() (net.Conn, error) {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		other, err := l.Accept()
+		others = append(others, other)
+		return c, err
+	}
+	p := NewPool(func(c net.Conn) { _ = c.Close() }, func(c net.Conn) bool { return IsCut(c, true) })
+	defer p.Close()
+	first, _ := p.Take(dial)
+	second, _ := p.Take(dial)
+	p.Put(first)
+	p.Put(second)
+	if _, err := others[0].Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	_ = others[1].Close()
+	for !IsCut(second, true) || !IsCut(first, false) {
+		time.Sleep(time.Millisecond)
+	}
+	if c, err := p.Take(dial); c != first || err != nil {
+		t.Errorf("%v, %v, want the one that is open", c, err)
+	}
+	if n, err := first.Read(make([]byte, 9)); n != 1 || err != nil {
+		t.Errorf("read %d bytes, %v", n, err)
+	}
+	if c, err := p.Take(dial); c == second || err != nil {
+		t.Errorf("%v, %v, want a new one", c, err)
+	}
+}
