@@ -1,28 +1,32 @@
-// Mutants makes wrong variants of a package, one mistake each, and has tests judge
-// them:
+// Mutants generates mutants of a package, wrong variants with one mistake each, and has
+// tests judge them:
 //
 //	mutants [-sample N -seed S] [-match EXPRESSION] [-known FILE] [-alone] PACKAGE[:TESTS] [JUDGE...]
 //
 // The package's own tests come first, all of them or those that match the expression
 // TESTS; what they let live goes to each JUDGE, another PACKAGE[:TESTS]. A survivor is
-// shown unless FILE lists it with a reason: each line there is a variant as it is shown
-// here, a tab and why no test can see it. The status is 1 if a survivor is not listed, and
-// in a run of all variants also if a listed one no longer survives.
+// shown unless FILE lists it with a reason: each line there is a mutant as it is shown
+// here, a tab and why no test can see it. The list can only shrink by what is mended: the
+// status is 1 if a survivor is not listed, if a listed mutant is killed, or if one of this
+// package is listed that is no longer made. With several judges the report says how many each
+// killed, after those before it, and which only the last one killed.
 //
 // A mistake is an operator that is another one, a condition that is turned round, a
 // number that is one more, or a statement that is missing, in Go or in a Lua script that the
-// package embeds (-match '\.lua '). What does not compile does not count. With -alone each run is in a process namespace of its own, for mistakes that
-// kill what they should not.
+// package embeds (-match '\.lua '). What does not compile does not count. With -alone each
+// run is in a process namespace of its own, for mutants that kill what they should not.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,38 +60,59 @@ func mutate(judges []string, match string, sample int, seed uint64, known string
 	if err != nil {
 		return err
 	}
-	variants, err := draw(p, match, sample, seed)
+	reasons, err := readReasons(known)
 	if err != nil {
 		return err
 	}
-	reasons, err := readReasons(known)
+	all := variantsOf(p)
+	stale := notMade(all, reasons)
+	for _, listed := range stale {
+		fmt.Println("listed as a survivor, but no such mutant is made:", listed)
+	}
+	variants, err := draw(all, match, sample, seed)
 	if err != nil {
 		return err
 	}
 	t.survived = func(v variant) {
 		if reasons[v.String()] == "" {
-			fmt.Println("SURVIVED", v)
+			fmt.Printf("SURVIVED %s\t(line %d)\n", v, 1+bytes.Count(p.texts[v.path][:v.mistake.from], []byte("\n")))
 		}
 	}
 	verdicts, err := t.all(p, variants, judges)
 	if err != nil {
 		return err
 	}
-	if !report(variants, verdicts, reasons, sample == 0, regexp.MustCompile(match)) {
+	if !report(variants, verdicts, judges, reasons) || len(stale) > 0 {
 		return errSurvivors
 	}
 	return nil
 }
 
-// draw returns the variants of the package that match, or a sample of them.
-func draw(p *source, match string, sample int, seed uint64) ([]variant, error) {
+// notMade returns what the list says of the package of these variants, and what is none of
+// them.
+func notMade(all []variant, reasons map[string]string) (stale []string) {
+	made := map[string]bool{}
+	for _, v := range all {
+		made[v.String()] = true
+	}
+	for _, listed := range slices.Sorted(maps.Keys(reasons)) {
+		file, _, _ := strings.Cut(listed, " ")
+		if path.Dir(file) == all[0].dir && !made[listed] {
+			stale = append(stale, listed)
+		}
+	}
+	return stale
+}
+
+// draw returns the variants that match, or a sample of them.
+func draw(all []variant, match string, sample int, seed uint64) ([]variant, error) {
 	wanted, err := regexp.Compile(match)
 	if err != nil {
 		return nil, err
 	}
-	variants := slices.DeleteFunc(variantsOf(p), func(v variant) bool { return !wanted.MatchString(v.String()) })
+	variants := slices.DeleteFunc(slices.Clone(all), func(v variant) bool { return !wanted.MatchString(v.String()) })
 	if len(variants) == 0 {
-		return nil, fmt.Errorf("%s has no variants like %q", p.ImportPath, match)
+		return nil, fmt.Errorf("%s has no mutants like %q", all[0].dir, match)
 	}
 	if sample > 0 && sample < len(variants) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -97,29 +122,33 @@ func draw(p *source, match string, sample int, seed uint64) ([]variant, error) {
 	return variants, nil
 }
 
-// report prints the listed variants that have not survived, and the counts.
-func report(variants []variant, verdicts []verdict, reasons map[string]string, all bool, match *regexp.Regexp) (ok bool) {
-	count := map[verdict]int{}
-	unknown, seen := 0, map[string]bool{}
+// report prints what is wrong with the list, what only the last judge killed if there are
+// several, and the counts.
+func report(variants []variant, verdicts []verdict, judges []string, reasons map[string]string) (ok bool) {
+	ok = true
+	count, unknown := map[verdict]int{}, 0
 	for i, v := range variants {
 		count[verdicts[i]]++
-		if verdicts[i] != survived {
-			continue
-		}
-		seen[v.String()] = true
-		if reasons[v.String()] == "" {
+		switch listed := reasons[v.String()] != ""; {
+		case verdicts[i] == survived && !listed:
 			unknown++
-		}
-	}
-	ok = unknown == 0
-	for _, listed := range slices.Sorted(maps.Keys(reasons)) {
-		if all && strings.HasPrefix(listed, variants[0].dir+"/") && match.MatchString(listed) && !seen[listed] {
-			fmt.Println("listed as a survivor, but caught or not made:", listed)
+			ok = false
+		case verdicts[i] != survived && listed:
+			fmt.Println("listed as a survivor, but killed:", v)
 			ok = false
 		}
+		if last := len(judges) - 1; last > 0 && verdicts[i] == verdict(last) {
+			fmt.Printf("only %s killed %s\n", judges[last], v)
+		}
 	}
-	fmt.Printf("%s: %d variants, %d caught, %d survived and are known, %d survived, %d did not compile\n",
-		variants[0].dir, count[caught]+count[survived], count[caught], count[survived]-unknown, unknown, count[broken])
+	made := len(variants) - count[broken]
+	fmt.Printf("%s: %d mutants, %d killed, %d survived and are listed, %d survived, %d did not compile\n",
+		variants[0].dir, made, made-count[survived], count[survived]-unknown, unknown, count[broken])
+	if len(judges) > 1 {
+		for i, name := range judges {
+			fmt.Printf("  %d by %s\n", count[verdict(i)], name)
+		}
+	}
 	return ok
 }
 
@@ -147,10 +176,10 @@ func readReasons(file string) (map[string]string, error) {
 	return reasons, lines.Err()
 }
 
+// verdict is the number of the judge that killed a mutant, or one of these.
 type verdict int
 
 const (
-	caught verdict = iota
-	survived
-	broken
+	survived verdict = -1
+	broken   verdict = -2
 )

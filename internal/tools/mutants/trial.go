@@ -150,14 +150,14 @@ func (t trial) test(v variant, number int, judges []judge) (verdict, error) {
 			_, err = t.run(j, 0, j.limit)
 			_ = os.Remove(j.program)
 			if err != nil {
-				return caught, nil
+				return verdict(i), nil
 			}
 		}
 		return survived, nil
 	}
-	for _, j := range judges {
+	for i, j := range judges {
 		if _, err := t.run(j, number, j.limit); err != nil {
-			return caught, nil
+			return verdict(i), nil
 		}
 	}
 	return survived, nil
