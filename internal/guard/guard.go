@@ -81,15 +81,16 @@ const Refused = 125
 
 const exitDone = 0
 
-// none is no descriptor.
-const none = -1
-
 // spare is how many threads the guard keeps beside those that it uses. The runtime
 // looks for one when the last processor goes idle and when it takes the processor from
 // a goroutine that has had it for 10 ms; on a busy machine one or two may not have gone
 // to sleep again since the last time. At a load of 46 none was started under a command
 // in 80 runs with two of them, and in 13 of 80 without.
 const spare = 3
+
+// wakings is how often the alarm wakes a guard that is stopped again and again: for a
+// quarter of an hour.
+const wakings = 25
 
 // endings are the signals that end a process and may reach a whole service at
 // once. The guard survives them: the elector decides. Those that stop a process
@@ -103,9 +104,9 @@ type guard struct {
 	alarm    *proc.Alarm
 	startEnd *proc.Deadline // set while a start is under way
 	children *proc.Children
-	// Descriptors: of the elector's pipes, orders none once it is gone; died is
-	// readable when a child may have died or been stopped, and what is written to
-	// watch lets the look-out for the next one begin.
+	// Descriptors: of the elector's pipes; died is readable when a child may have
+	// died or been stopped, and what is written to watch lets the look-out for the
+	// next one begin.
 	orders, reports, died, watch int
 
 	command Command
@@ -119,9 +120,8 @@ type guard struct {
 	elector         int
 	electorStopped  bool // with the command
 	commandStopped  bool // as far as is known
-	stops           int  // how often that has changed
+	changed         bool // that, since it was looked at
 	stopOrdered     bool // by the elector, and not yet undone
-	rounds          int
 }
 
 func run(orders, reports int) int {
@@ -129,7 +129,7 @@ func run(orders, reports int) int {
 		proc.Ignore(sig)
 	}
 	_ = syscall.SetNonblock(reports, true) // nobody may have to read for a kill to happen
-	alarm, err := proc.NewAlarm(25)        // it may be stopped again
+	alarm, err := proc.NewAlarm(wakings)
 	if err != nil {
 		return Refused
 	}
@@ -214,7 +214,6 @@ func (g *guard) order() (done bool) {
 }
 
 func (g *guard) orphaned() (done bool) {
-	g.orders = none
 	g.killing = g.pid != 0
 	return !g.killing || g.kill()
 }
@@ -274,7 +273,7 @@ func (g *guard) watchChildren() error {
 
 // notify writes to a pipe until it takes it: without that nobody would ever reap.
 func notify(fd int) {
-	for !written(fd, []byte{0}) {
+	for !written(fd, []byte(".")) {
 		proc.Sleep(millisecond)
 	}
 }
@@ -298,7 +297,7 @@ func (g *guard) collect() (died int, gone bool) {
 			return
 		}
 		if status.Stopped() || status.Continued() {
-			g.commandStopped, g.stops = status.Stopped(), g.stops+1
+			g.commandStopped, g.changed = status.Stopped(), true
 		} else {
 			g.ended, g.status = true, status
 		}
@@ -379,35 +378,35 @@ func (g *guard) signalCommand(sig syscall.Signal) {
 // when the terminal has stopped the command once more. So the order holds for a stop that
 // the elector ordered, and for one that was known before it, unless the command has gone on.
 func (g *guard) goOn() (gone bool) {
-	before := g.stops
+	g.changed = false
 	_, gone = g.collect()
-	if !gone && (g.stopOrdered || g.commandStopped && g.stops == before) {
+	if !gone && (g.stopOrdered || g.commandStopped && !g.changed) {
 		g.signalCommand(syscall.SIGCONT)
 	}
 	g.stopOrdered = false
 	return gone
 }
 
-const millisecond = 1_000_000
+const (
+	millisecond = 1_000_000
+	sweep       = 20 * millisecond // before orders are looked for
+)
 
 // kill kills all children, and reports whether none is left.
 // Their children become ours as they die, so it goes on generation by generation,
-// at first without waiting for anybody's word: where the processor is scarce each
-// thread that has to be woken costs a part of the kill margin. A process that
-// takes long to die is left to the alarm.
+// without waiting for anybody's word: where the processor is scarce each thread that has
+// to be woken costs a part of the kill margin. The alarm stays due from now on, so that
+// the next sweep follows, after an order if there is one. A process may take long to die,
+// and the list of children may be unreadable for want of memory.
 func (g *guard) kill() (gone bool) {
-	gone = proc.Sweep(20*millisecond, func() (died int, none bool) {
+	g.alarm.Set(proc.Now())
+	return proc.Sweep(sweep, func() (died int, none bool) {
 		if !g.ended {
 			g.signalCommand(syscall.SIGKILL) // it needs no list
 		}
 		g.killChildren()
 		return g.collect()
 	})
-	if !gone {
-		g.alarm.Set(proc.Now() + millisecond<<min(g.rounds, 5))
-		g.rounds++
-	}
-	return gone
 }
 
 func (g *guard) report(kind ReportKind, value int64) {

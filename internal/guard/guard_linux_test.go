@@ -125,6 +125,17 @@ func (g *started) ends(t *testing.T) {
 	}
 }
 
+// kills has the guard kill a tree, of which others may outlive the command for a moment.
+func (g *started) kills(t *testing.T) {
+	t.Helper()
+	g.order(t, OrderKill, 0, nil)
+	for b := make([]byte, ReportLen); DecodeReport(b).Kind != ReportGone; {
+		if _, err := g.reports.Read(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func shell(script string) *Command {
 	return &Command{StartBy: far(), Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ()}
 }
@@ -344,128 +355,13 @@ func TestSignalRest(t *testing.T) {
 }
 
 // otherGroup is a process group that a command joins, as at a terminal.
-func otherGroup(t *testing.T) int {
-	t.Helper()
-	other := exec.Command("sleep", "60")
-	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
-	return other.Process.Pid
-}
-
 // underShell has a guard start with a shell for its elector.
-func underShell(t *testing.T) func(*exec.Cmd) {
-	return func(cmd *exec.Cmd) {
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&-; wait"}
-		cmd.Env = append(os.Environ(), Settings...)
-	}
-}
-
 // A command that its terminal has stopped stops the elector with it, and no other does.
-func TestElectorStopsWithTheCommand(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		stop  syscall.Signal
-		group bool // the command is in the terminal's
-		stops bool
-		ends  syscall.Signal
-	}{
-		{"suspended, continued", syscall.SIGTSTP, true, true, syscall.SIGCONT},
-		{"reads, continued", syscall.SIGTTIN, true, true, syscall.SIGCONT},
-		{"writes, killed", syscall.SIGTTOU, true, true, syscall.SIGKILL},
-		{"stopped by hand", syscall.SIGSTOP, true, false, syscall.SIGKILL},
-		{"no terminal", syscall.SIGTSTP, false, false, syscall.SIGKILL},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			group := otherGroup(t)
-			g := start(t, underShell(t))
-			command := shell("exec sleep 60")
-			if test.group {
-				command.Group = group
-			}
-			g.order(t, OrderStart, far(), command)
-			pid := int(g.next(t, ReportStarted))
-			await(t, "the command runs", func() bool { return state(pid) == "S" })
-			_ = syscall.Kill(pid, test.stop)
-			await(t, "the command stops", func() bool { return state(pid) == "T" })
-			elector := g.cmd.Process.Pid
-			if test.stops {
-				await(t, "the elector stops", func() bool { return state(elector) == "T" })
-			} else if time.Sleep(50 * time.Millisecond); state(elector) != "S" { // it would have been stopped by now
-				t.Error("the elector is not at work")
-			}
-			_ = syscall.Kill(pid, test.ends)
-			if test.ends == syscall.SIGCONT {
-				await(t, "the elector goes on", func() bool { return state(elector) == "S" })
-				g.order(t, OrderKill, 0, nil)
-			}
-			g.next(t, ReportGone)
-			await(t, "the elector goes on", func() bool { return strings.Contains("SZ", state(elector)) })
-		})
-	}
-}
-
 // A shell continues the whole group of a job. The elector's SIGCONT that comes late does
 // not undo the next stop; one that was for leaderrun alone continues the command.
-func TestContinueAtATerminal(t *testing.T) {
-	group := otherGroup(t)
-	g := start(t, underShell(t))
-	elector := g.cmd.Process.Pid
-	command := shell("exec sleep 60")
-	command.Group = group
-	g.order(t, OrderStart, far(), command)
-	pid := int(g.next(t, ReportStarted))
-	guards, _ := proc.ChildrenOf(elector)
-	is := func(pid int, want string) {
-		t.Helper()
-		await(t, "state "+want, func() bool { return state(pid) == want })
-	}
-	send := func(pid int, sig syscall.Signal) {
-		t.Helper()
-		if err := syscall.Kill(pid, sig); err != nil {
-			t.Fatal(err)
-		}
-	}
-	is(pid, "S")
-	send(pid, syscall.SIGTSTP)
-	is(elector, "T")
-	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
-	is(pid, "S")
-	is(elector, "S")
-
-	send(pid, syscall.SIGTSTP)
-	is(elector, "T")
-	send(guards[0], syscall.SIGSTOP) // a busy machine: the guard is late
-	is(guards[0], "T")
-	for _, job := range []int{pid, elector} {
-		send(job, syscall.SIGCONT)
-		is(job, "S")
-	}
-	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
-	send(pid, syscall.SIGTSTP)
-	is(pid, "T")
-	send(guards[0], syscall.SIGCONT)
-	is(elector, "T")
-	is(pid, "T")
-	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
-	is(pid, "S")
-	is(elector, "S")
-
-	send(guards[0], syscall.SIGSTOP) // and finds both of what was for leaderrun alone
-	is(guards[0], "T")
-	g.order(t, OrderSignal, int64(syscall.SIGTSTP), nil)
-	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
-	g.order(t, OrderSignal, int64(syscall.SIGUSR1), nil) // which ends a command that goes on
-	send(guards[0], syscall.SIGCONT)
-	g.next(t, ReportGone)
-}
-
+// A stop that the elector ordered is undone by its SIGCONT, also if the guard finds both at
+// once and the command has not stopped yet.
+// Without a terminal a SIGCONT is for the whole group.
 // A guard that has reaped somebody sleeps until the next death, and takes orders.
 func TestGuardSleepsBetweenDeaths(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
@@ -480,3 +376,124 @@ func TestGuardSleepsBetweenDeaths(t *testing.T) {
 		t.Errorf("it used %s of the processor in a second", used)
 	}
 }
+
+// field is the i-th field of what /proc has for a process after its name, from 0 on.
+func field(t *testing.T, pid, i int) int {
+	t.Helper()
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(b), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) <= i {
+		return -1
+	}
+	n, err := strconv.Atoi(fields[i])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+const (
+	nice    = 16
+	threads = 17
+)
+
+func root(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may do this")
+	}
+}
+
+// A guard that was never asked to start anything leaves with its elector, in peace.
+func TestElectorEndsBeforeTheStart(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.orders.Close()
+	g.ends(t)
+	if err := g.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The tree dies with the elector.
+func TestElectorEndsBeforeTheCommand(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, far(), shell("exec sleep 60"))
+	g.next(t, ReportStarted)
+	g.orders.Close()
+	g.next(t, ReportGone)
+	g.ends(t)
+}
+
+// The threads are there before the command, which may use up the process limit; and however
+// long the guard has waited, nothing has died yet.
+func TestThreadsBeforeTheStart(t *testing.T) {
+	const used = 3 // the guard's own, the look-out's and the runtime's
+	g := start(t, func(*exec.Cmd) {})
+	await(t, "the threads are started", func() bool { return field(t, g.cmd.Process.Pid, threads) >= used+spare })
+	g.order(t, OrderStart, far(), shell("exec sleep 60"))
+	g.next(t, ReportStarted)
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
+}
+
+// While there is a command its guard comes first on the processor, and the command does
+// not. At its end the guard makes room for the elector and the next leader.
+func TestPriorities(t *testing.T) {
+	root(t)
+	g := start(t, func(*exec.Cmd) {})
+	guard := g.cmd.Process.Pid
+	g.order(t, OrderStart, far(), shell("exec sleep 60"))
+	pid := int(g.next(t, ReportStarted))
+	await(t, "the guard comes first", func() bool { return field(t, guard, nice) == -20 })
+	if n := field(t, pid, nice); n != 0 {
+		t.Errorf("the command has a nice value of %d", n)
+	}
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
+	await(t, "the guard has ended", func() bool { return state(guard) == "Z" })
+	if n := field(t, guard, nice); n != 10 {
+		t.Errorf("the guard ended with a nice value of %d", n)
+	}
+}
+
+// Where children cannot be listed the command dies all the same, and its descendants as
+// soon as they can be listed again, long before kill-by.
+func TestKillWithoutAList(t *testing.T) {
+	root(t)
+	g := start(t, func(cmd *exec.Cmd) {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A program that has many mutants knows by this link which it is.
+		hide := "mount -t tmpfs none /proc && mkdir /proc/self && ln -s " + self + " /proc/self/exe && exec " + self
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", hide}
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	})
+	dir := t.TempDir()
+	g.order(t, OrderStart, far(), shell("setsid sh -c 'echo >"+dir+"/up; exec sleep 60' & exec sleep 60"))
+	pid := int(g.next(t, ReportStarted))
+	await(t, "the descendant runs", func() bool { _, err := os.Stat(dir + "/up"); return err == nil })
+	children, _ := proc.ChildrenOf(pid)
+	if len(children) != 1 {
+		t.Fatalf("children %v", children)
+	}
+	g.order(t, OrderKill, 0, nil)
+	for range 2 { // the command has ended, and the order is answered, in either order
+		if _, err := g.reports.Read(make([]byte, ReportLen)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // in which nothing else happens
+	if state(children[0]) != "S" {
+		t.Fatal("the descendant died without a list")
+	}
+	await(t, "nobody uses what hides the list", func() bool {
+		return exec.Command("nsenter", "--mount", "--target", strconv.Itoa(g.cmd.Process.Pid), "umount", "/proc").Run() == nil
+	})
+	g.next(t, ReportGone)
+	g.ends(t)
+}
+
+// An elector that somebody else has stopped stays stopped when the command goes on.

@@ -82,11 +82,6 @@ func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
 // that no elector wrote.
 func decodeCommand(b []byte) (c Command, ok bool) {
 	const numbers = 16
-	if len(b) < numbers {
-		return c, false
-	}
-	c.StartBy, c.Group = int64(get64(b)), int(get32(b[8:]))
-	n := int(get32(b[12:]))
 	var all []string
 	start := numbers
 	for i := numbers; i < len(b); i++ {
@@ -95,7 +90,12 @@ func decodeCommand(b []byte) (c Command, ok bool) {
 			start = i + 1
 		}
 	}
-	if start != len(b) || n < 1 || len(all) < n+1 {
+	if start != len(b) { // it is cut off, in the numbers or later
+		return c, false
+	}
+	c.StartBy, c.Group = int64(get64(b)), int(get32(b[8:]))
+	n := int(get32(b[12:]))
+	if n < 1 || len(all) < n+1 {
 		return c, false
 	}
 	c.Path, c.Args, c.Env = all[0], all[1:n+1], all[n+1:]
@@ -155,10 +155,12 @@ func readFull(fd int, b []byte) bool {
 	return true
 }
 
-// written writes b, which is shorter than PIPE_BUF. A pipe may have no memory for
-// it for a moment.
+// tries is how often a write is tried: a pipe may have no memory for it for a moment.
+const tries = 3
+
+// written writes b, which is shorter than PIPE_BUF.
 func written(fd int, b []byte) bool {
-	for range 3 {
+	for range tries {
 		if n, _ := syscall.Write(fd, b); n == len(b) {
 			return true
 		}

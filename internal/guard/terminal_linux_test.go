@@ -1,0 +1,190 @@
+package guard
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+func otherGroup(t *testing.T) int {
+	t.Helper()
+	other := exec.Command("sleep", "60")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+	return other.Process.Pid
+}
+
+func underShell(t *testing.T) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&-; wait"}
+		cmd.Env = append(os.Environ(), Settings...)
+	}
+}
+
+func TestElectorStopsWithTheCommand(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		stop  syscall.Signal
+		group bool // the command is in the terminal's
+		stops bool
+		ends  syscall.Signal
+	}{
+		{"suspended, continued", syscall.SIGTSTP, true, true, syscall.SIGCONT},
+		{"reads, continued", syscall.SIGTTIN, true, true, syscall.SIGCONT},
+		{"writes, killed", syscall.SIGTTOU, true, true, syscall.SIGKILL},
+		{"stopped by hand", syscall.SIGSTOP, true, false, syscall.SIGKILL},
+		{"no terminal", syscall.SIGTSTP, false, false, syscall.SIGKILL},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			group := otherGroup(t)
+			g := start(t, underShell(t))
+			command := shell("exec sleep 60")
+			if test.group {
+				command.Group = group
+			}
+			g.order(t, OrderStart, far(), command)
+			pid := int(g.next(t, ReportStarted))
+			await(t, "the command runs", func() bool { return state(pid) == "S" })
+			_ = syscall.Kill(pid, test.stop)
+			await(t, "the command stops", func() bool { return state(pid) == "T" })
+			elector := g.cmd.Process.Pid
+			if test.stops {
+				await(t, "the elector stops", func() bool { return state(elector) == "T" })
+			} else if time.Sleep(50 * time.Millisecond); state(elector) != "S" { // it would have been stopped by now
+				t.Error("the elector is not at work")
+			}
+			_ = syscall.Kill(pid, test.ends)
+			if test.ends == syscall.SIGCONT {
+				await(t, "the elector goes on", func() bool { return state(elector) == "S" })
+				g.order(t, OrderKill, 0, nil)
+			}
+			g.next(t, ReportGone)
+			await(t, "the elector goes on", func() bool { return strings.Contains("SZ", state(elector)) })
+		})
+	}
+}
+
+func TestContinueAtATerminal(t *testing.T) {
+	group := otherGroup(t)
+	g := start(t, underShell(t))
+	elector := g.cmd.Process.Pid
+	command := shell("exec sleep 60")
+	command.Group = group
+	g.order(t, OrderStart, far(), command)
+	pid := int(g.next(t, ReportStarted))
+	guards, _ := proc.ChildrenOf(elector)
+	is := func(pid int, want string) {
+		t.Helper()
+		await(t, "state "+want, func() bool { return state(pid) == want })
+	}
+	send := func(pid int, sig syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(pid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is(pid, "S")
+	send(pid, syscall.SIGTSTP)
+	is(elector, "T")
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	is(pid, "S")
+	is(elector, "S")
+
+	g.order(t, OrderSignal, int64(syscall.SIGTSTP), nil) // an ordered stop, which this undoes
+	is(elector, "T")
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	is(pid, "S")
+	is(elector, "S")
+
+	send(pid, syscall.SIGTSTP)
+	is(elector, "T")
+	send(guards[0], syscall.SIGSTOP) // a busy machine: the guard is late
+	is(guards[0], "T")
+	for _, job := range []int{pid, elector} {
+		send(job, syscall.SIGCONT)
+		is(job, "S")
+	}
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	send(pid, syscall.SIGTSTP)
+	is(pid, "T")
+	send(guards[0], syscall.SIGCONT)
+	is(elector, "T")
+	is(pid, "T")
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	is(pid, "S")
+	is(elector, "S")
+
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
+}
+
+func TestContinueUndoesAnOrderedStop(t *testing.T) {
+	heard := t.TempDir() + "/heard"
+	has := func(word string) {
+		t.Helper()
+		await(t, "the command writes "+word, func() bool { b, _ := os.ReadFile(heard); return strings.Contains(string(b), word) })
+	}
+	g := start(t, underShell(t))
+	command := shell("trap 'echo continued >>" + heard + "' CONT; echo up >>" + heard + "; while :; do sleep 0.01; done")
+	command.Group = otherGroup(t)
+	g.order(t, OrderStart, far(), command)
+	g.next(t, ReportStarted)
+	has("up")
+	guards, _ := proc.ChildrenOf(g.cmd.Process.Pid)
+	_ = syscall.Kill(guards[0], syscall.SIGSTOP)
+	await(t, "the guard stops", func() bool { return state(guards[0]) == "T" })
+	g.order(t, OrderSignal, int64(syscall.SIGTSTP), nil)
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	_ = syscall.Kill(guards[0], syscall.SIGCONT)
+	has("continued")
+	g.kills(t)
+}
+
+func TestContinueReachesTheGroup(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, far(), shell("sleep 60 & wait"))
+	pid := int(g.next(t, ReportStarted))
+	var children []int
+	await(t, "the descendant runs", func() bool { children, _ = proc.ChildrenOf(pid); return len(children) == 1 })
+	_ = syscall.Kill(children[0], syscall.SIGSTOP)
+	await(t, "it stops", func() bool { return state(children[0]) == "T" })
+	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
+	await(t, "it goes on", func() bool { return state(children[0]) == "S" })
+	g.kills(t)
+}
+
+func TestElectorStoppedByOthers(t *testing.T) {
+	g := start(t, underShell(t))
+	elector := g.cmd.Process.Pid
+	g.order(t, OrderStart, far(), shell("exec sleep 60"))
+	pid := int(g.next(t, ReportStarted))
+	for _, s := range []struct {
+		pid  int
+		sig  syscall.Signal
+		want string
+	}{{elector, syscall.SIGSTOP, "T"}, {pid, syscall.SIGSTOP, "T"}, {pid, syscall.SIGCONT, "S"}} {
+		if err := syscall.Kill(s.pid, s.sig); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "state "+s.want, func() bool { return state(s.pid) == s.want })
+	}
+	time.Sleep(50 * time.Millisecond) // it would have gone on by now
+	if state(elector) != "T" {
+		t.Error("the elector goes on")
+	}
+	_ = syscall.Kill(elector, syscall.SIGCONT)
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
+}
