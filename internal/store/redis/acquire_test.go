@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -71,6 +72,9 @@ func TestAcquireScript(t *testing.T) {
 		{name: "cooldown", before: ended + "SET LEASE cooldown:other PX 20s", call: "acquire", want: "0 now 20s cooldown cooldown:other now-10s 40s 0 now+20s"},
 		{name: "revoked", before: ended + "SET LEASE revoked:other PX 20s", call: "acquire", want: "0 now 20s revoked revoked:other now-10s 40s 0 now+20s"},
 		{name: "its own cooldown", before: "SET LEASE cooldown:me PX 20s", call: "acquire", want: "0 now 20s cooldown cooldown:me 0 30s 0 0"},
+		{name: "its minimum hold is not known", before: "SET LEASE me PX 20s; HSET STATE token now-10s holder me acquired now-10s", call: "acquire tick=now-20s", want: "1 now now-10s now-20s now-10s 0"},
+		{name: "the tick was chosen for times from now on", before: known, call: "acquire from=now until=now+50s", want: "1 now now 0 now now"},
+		{name: "a token of 17 digits counts as none", before: known + "HSET STATE token 10000000000000000", call: "acquire", want: "1 now now 0 now now"},
 		{name: "foreign", before: "SET LEASE somebody PX 20s", call: "acquire", want: "0 now 20s foreign somebody 0 30s 0 0"},
 		{
 			name: "the lease is a list", before: "RPUSH LEASE x", call: "acquire",
@@ -106,10 +110,12 @@ func TestAcquireHealsItsOwnOnly(t *testing.T) {
 		{name: "revoked", before: "SET LEASE revoked:other", call: "acquire", want: "0 now 30s revoked revoked:other 0 30s 0 0", after: "PTTL LEASE = 30s; EXISTS STATE = 0"},
 	}
 	hex := ids["other"][len("host-b/2/"):]
+	longest := strings.Repeat("h", 63) + "/1234567890/" + hex
+	cases = append(cases, scriptCase{name: "the longest id", before: "SET LEASE " + longest, call: "acquire", want: "0 now 30s held " + longest + " 0 30s 0 0", after: "PTTL LEASE = 30s"})
 	for _, foreign := range []string{
 		"somebody", "cooldown:", "cooldown:somebody", "cooldown:revoked:other", "host/1/" + hex[1:], "host/1/" + hex + "b",
 		"host/1/B" + hex[1:], "host/x/" + hex, "host/12345678901/" + hex, "host/" + hex, "ho:st/1/" + hex, "/1/" + hex,
-		"a23456789b23456789c23456789d23456789e23456789f23456789g23456789h234/1/" + hex, "other/", "x/other",
+		strings.Repeat("h", 64) + "/1/" + hex, "other/", "x/other",
 	} {
 		cases = append(cases, scriptCase{
 			name: "foreign " + foreign, before: "SET LEASE " + foreign, call: "acquire",
@@ -125,6 +131,7 @@ func TestAcquireCountsStarts(t *testing.T) {
 	runScriptCases(t, []scriptCase{
 		{name: "the first", before: known, call: call, want: "1 now now now now now", after: "HMGET STATE series_tick starts = now 1"},
 		{name: "the second", before: ended + "HSET STATE series_tick now-20s starts 1", call: call, want: "1 now now now now now", after: "HMGET STATE series_tick starts = now-20s 2"},
+		{name: "none is known yet", before: ended + "HSET STATE series_tick now-20s", call: call, want: "1 now now now now now", after: "HMGET STATE series_tick starts = now-20s 1"},
 		{name: "no third", before: ended + "HSET STATE series_tick now-20s starts 2", call: call, want: "3 now now-20s given-up", after: "GET LEASE = nil; LLEN WAKE = 1; HGET STATE starts = 2"},
 		{name: "an older tick is no new round", before: ended + "HSET STATE series_tick now+60s starts 2", call: call, want: "3 now now+60s given-up"},
 		{name: "a tick is not run after a newer one", before: ended + "HSET STATE series_tick now+50s starts 1", call: call, want: "3 now now+50s given-up", after: "GET LEASE = nil; LLEN WAKE = 1; HMGET STATE series_tick starts = now+50s 1"},
@@ -149,6 +156,7 @@ func TestAcquireTicksDone(t *testing.T) {
 		{name: "just before half a period", before: ended + "HSET STATE served_tick now-40s", call: call, want: "3 now now-40s served"},
 		{name: "at half a period", before: ended + "HSET STATE served_tick now-50s", call: call, want: "1 now now now now now"},
 		{name: "an older tick", before: ended + "HSET STATE served_tick now-20s", call: call + " tick=now-90s", want: "3 now now-20s served"},
+		{name: "as far ahead as it may be", before: ended + "HSET STATE served_tick now+100s", call: call, want: "3 now now+100s served"},
 		{name: "up to a period ahead", before: ended + "HSET STATE served_tick now+90s", call: call, want: "3 now now+90s served"},
 		{name: "the far future is garbage", before: ended + "HSET STATE served_tick now+900s", call: call, want: "1 now now now now now"},
 		{name: "the own run goes on", before: leads + "HSET STATE served_tick now-20s", call: call, want: "1 now now-10s now-20s now-10s now-10s"},
@@ -166,6 +174,8 @@ func TestAcquireFilesVanished(t *testing.T) {
 		{name: "the truth stays", before: died + `RPUSH RUNS {"token":now-90s,"exit":0,"rest":1}`, call: acquire, want: "1 now now 0 now now", after: `LRANGE RUNS 0 -1 = {"token":now-90s,"exit":0,"rest":1}`},
 		{name: "a released run did not vanish", before: ended, call: "acquire", want: "1 now now 0 now now", after: "EXISTS RUNS = 0"},
 		{name: "the end is never later than now", before: died + "HSET STATE expires now+900s settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now", after: "LRANGE RUNS 0 -1 = " + strings.Replace(vanished, "now-60s", "now", 1)},
+		{name: "the state says little", before: "HSET STATE token now-90s holder other ttl 30s expires now-60s", call: acquire, want: "1 now now 0 now now",
+			after: `LRANGE RUNS 0 -1 = {"token":now-90s,"tick":0,"start":0,"end":now-60s,"exit":0,"vanished":true,"host":"host-b","holder":"other"}`},
 		{name: "an id of garbage is filed nowhere", before: "HSET STATE token now-90s holder ///\"}, expires now-60s", call: acquire, want: "1 now now 0 now now", after: "EXISTS RUNS = 0"},
 	})
 }
@@ -185,6 +195,8 @@ func TestAcquireSettles(t *testing.T) {
 		},
 		{name: "long over: it begins anew", before: "HSET STATE settle_since now-130s settle_due now-70s settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
 		{name: "garbage: it begins anew", before: "HSET STATE settle_since now settle_due 9999999999999 settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
+		{name: "half of it is garbage: it begins anew", before: "HSET STATE settle_since now-10s settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
+		{name: "a day ahead is no garbage", before: "HSET STATE settle_since now settle_due now+86400s settle_server SELF", call: "acquire", want: "2 now 86400s fresh"},
 		{name: "the marker is old enough", before: "SET SETTLED now-100s~SELF", call: "acquire", want: "1 now now 0 now now", after: "GET SETTLED = now-100s SELF"},
 		{name: "the marker is young", before: "SET SETTLED now-80s~SELF", call: "acquire", want: "2 now 60s fresh", after: "GET SETTLED = now-80s SELF"},
 		{name: "the marker is younger than two ttls", before: "SET SETTLED now-100s~SELF", call: "acquire ttl=60s", want: "2 now 60s fresh"},
@@ -199,6 +211,7 @@ func TestAcquireSettles(t *testing.T) {
 		{name: "a vanished lease of garbage ends with the ttl", before: "HSET STATE token now-10s holder other ttl 40s expires now+900s", call: "acquire", want: "2 now 40s vanished"},
 		{name: "a longer reason lengthens it", before: "HSET STATE settle_since now-10s settle_due now+10s settle_server SELF", call: "acquire seen=now seenttl=70s", want: "2 now 60s rollback", after: "HGET STATE settle_due = now+60s"},
 		{name: "another server granted the last run", before: ended + "HSET STATE server abc", call: "acquire", want: "2 now 60s restarted", after: "LLEN CTL = 16"},
+		{name: "another server granted it, and it is over", before: died + "HSET STATE server abc", call: "acquire", want: "2 now 60s restarted"},
 		{name: "and it has settled", before: ended + "HSET STATE server abc settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now", after: "HGET STATE server = SELF"},
 		{name: "this server granted the last run", before: ended + "HSET STATE server SELF", call: "acquire", want: "1 now now 0 now now"},
 		{name: "nobody released, this candidate knows nothing", before: died, call: "acquire", want: "2 now 60s expired", after: "LLEN CTL = 16"},
@@ -208,5 +221,29 @@ func TestAcquireSettles(t *testing.T) {
 		{name: "what it knows is older", before: died, call: "acquire seen=now-90s seenttl=30s seenexpires=now-70s seenleft=90s", want: "2 now 60s expired"},
 		{name: "it began on another server", before: "HSET STATE settle_since now-60s settle_due now-1s settle_server abc", call: "acquire", want: "2 now 60s fresh"},
 		{name: "a known key does not settle", before: ended, call: "acquire", want: "1 now now 0 now now"},
+	})
+}
+
+// Gap 7: which hosts have come for ticks.
+func TestAcquireNotesCandidates(t *testing.T) {
+	const call, noted = "acquire round=50s reach=100s tick=now", "HGET STATE candidates = "
+	note := func(notes string) string { return "HSET STATE candidates " + notes + ";" }
+	var many, kept []string
+	for i := range 70 {
+		many = append(many, fmt.Sprintf("h%d~now-20s~now-20s", i))
+		kept = append(kept, fmt.Sprintf("h%d now-20s now-20s", i))
+	}
+	runScriptCases(t, []scriptCase{
+		{name: "the first", before: known, call: call, want: "1 now now now now now", after: noted + "host-a now now"},
+		{name: "not without ticks", before: known, call: "acquire", want: "1 now now 0 now now", after: noted + "nil"},
+		{name: "the last one first", before: known + note("host-b~now-50s~now-20s"), call: call, want: "1 now now now now now", after: noted + "host-a now now host-b now-50s now-20s"},
+		{name: "since when it comes", before: known + note("host-b~now-50s~now-20s~host-a~now-90s~now-30s"), call: call, want: "1 now now now now now", after: noted + "host-a now-90s now host-b now-50s now-20s"},
+		{name: "turned away: once an hour", before: rival + note("host-a~now-90s~now-30s"), call: call, want: "0 now 20s held other now-10s 40s 10s now+20s", after: noted + "host-a now-90s now-30s"},
+		{name: "turned away in the same millisecond", before: rival + note("host-b~now-50s~now-20s~host-a~now-90s~now"), call: call, want: "0 now 20s held other now-10s 40s 10s now+20s", after: noted + "host-b now-50s now-20s host-a now-90s now"},
+		{name: "turned away after an hour", before: rival + note("host-a~now-3700s~now-3600s"), call: call + " keep=2h settle=5s", want: "0 now 20s held other now-10s 40s 10s now+20s", after: noted + "host-a now-3700s now; PTTL STATE = 7200s"},
+		{name: "who has not come for long is forgotten", before: known + note("host-b~now-900s~now-100s"), call: call, want: "1 now now now now now", after: noted + "host-a now now"},
+		{name: "the clock was wrong", before: known + note("host-b~now-50s~now+900s~host-c~now+100s~now+900s"), call: call, want: "1 now now now now now", after: noted + "host-a now now host-b now-50s now host-c now now"},
+		{name: "not beside somebody else's program", before: "SET LEASE somebody PX 20s", call: call, want: "0 now 20s foreign somebody 0 30s 0 0", after: "EXISTS STATE = 0"},
+		{name: "64 at the most", before: known + note(strings.Join(many, "~")), call: call, want: "1 now now now now now", after: noted + "host-a now now " + strings.Join(kept[:63], " ")},
 	})
 }

@@ -44,7 +44,6 @@ local function call() ping(CTL, '1', '1', '1', '1', '1', '1', '1', '1', '1', '1'
 
 -- host returns the first part of a holder id host/pid/32 hex, nothing for any other text
 local function host(id)
-  if #id > 107 then return nil end
   local name, pid, random = string.match(id, '^([%w._-]+)/(%d+)/([0-9a-f]+)$')
   if name and #name <= 63 and #pid <= 10 and #random == 32 then return name end
 end
@@ -72,14 +71,13 @@ end
 local function file(token, entry, keep)
   local old = redis.pcall('LRANGE', RUNS, 0, RUNS_KEPT - 1)
   if old.err then -- no list; the name is ours, so it is ours to replace
-    if not string.find(old.err, 'WRONGTYPE', 1, true) then return end
+    if not string.find(old.err, 'WRONGTYPE') then return end
     redis.pcall('DEL', RUNS)
-    old = {}
   end
   local push, placed = {}, false -- oldest first: LPUSH turns the order round
   for _, e in ipairs(old) do
     local t = int(string.match(e, '^{"token":(%d+),'))
-    if t == token and not string.find(e, VANISHED, 1, true) then return end
+    if t == token and not string.find(e, VANISHED) then return end
     if t and t <= token and not placed then
       table.insert(push, 1, entry)
       placed = true

@@ -35,7 +35,7 @@ if round > 0 then
   -- the last served tick only grows, unless it is garbage of the far future
   if success and (not ok or tick > ok or ok > now + reach) then redis.pcall('HSET', STATE, 'served_tick', ARGV[6]) end
 end
-if ours or ended or success or not known then redis.pcall('PEXPIRE', STATE, keep) end
+redis.pcall('PEXPIRE', STATE, keep)
 if ran then file(mine, record(mine, tick, tonumber(ARGV[7]), now, ARGV[5], me), keep) end
 
 if ours or value == 'cooldown:' .. me then return {1, now} end

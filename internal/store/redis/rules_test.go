@@ -15,7 +15,7 @@ func TestScriptsFollowTheRules(t *testing.T) {
 	leasetest.Rules(t, leasetest.Ruled{
 		Store:     open(t, s.addr),
 		SetTime:   s.setTime,
-		Instant:   leasestate.Instant{Boot: "redis", Settle: settling, Server: "s"},
+		Instant:   leasestate.Instant{Boot: "redis", Settle: settle.Milliseconds(), Server: "s"},
 		Reset:     func(t *testing.T) { s.do(t, "FLUSHALL") },
 		Histories: 100,
 		Terse:     true,

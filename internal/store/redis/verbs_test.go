@@ -19,6 +19,8 @@ func TestRenewScript(t *testing.T) {
 			name: "the state was lost", before: "SET LEASE me PX 20s", call: "renew", want: "1 now 0",
 			after: "HMGET STATE token holder acquired min_hold_until tick ttl expires meta = now-10s me now-10s now-10s now-20s 30000 now+30s {}; PTTL STATE = 100s",
 		},
+		{name: "a part of the state was lost", before: leads + "HSET STATE holder _", call: "renew", want: "1 now 0", after: "HMGET STATE token holder = now-10s me"},
+		{name: "the state is an older one", before: leads + "HSET STATE token now-50s", call: "renew", want: "1 now 0", after: "HMGET STATE token holder = now-10s me"},
 		{name: "a lease without an expiry gets one again", before: leads + "PERSIST LEASE", call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s"},
 		{
 			name: "gone with its state: back", call: "renew nb=now+80s", want: "2 now 0",
@@ -41,6 +43,9 @@ func TestRenewScript(t *testing.T) {
 		{name: "somebody else's program has it, and an older state came back", before: "SET LEASE somebody; HSET STATE token now-50s holder other server abc", call: "renew", want: "0 now other somebody"},
 		{name: "it cools down, and an older state came back", before: "SET LEASE cooldown:me PX 20s; HSET STATE token now-50s holder '' server abc", call: "renew", want: "0 now cooldown cooldown:me"},
 		{name: "it cools down", before: "SET LEASE cooldown:me PX 20s", call: "renew", want: "0 now cooldown cooldown:me"},
+		{name: "an older state has its release", before: "HSET STATE token now-50s holder _ released ~me~", call: "renew", want: "0 now released _", after: "EXISTS LEASE = 0"},
+		{name: "a call has its answer", before: leads + "RPUSH CTL 1 1", call: "renew", want: "1 now 0", after: "EXISTS CTL = 0"},
+		{name: "what another's program wrote is cut off", before: "SET LEASE " + strings.Repeat("x", 300), call: "renew", want: "0 now other " + strings.Repeat("x", 256)},
 		{name: "it was revoked", before: "SET LEASE revoked:me PX 20s", call: "renew", want: "0 now revoked revoked:me", after: "PTTL LEASE = 20s"},
 		{name: "an older token of the same holder", before: leads, call: "renew token=now-30s", want: "0 now newer me", after: "PTTL LEASE = 20s"},
 	})
@@ -67,8 +72,24 @@ func TestReleaseScript(t *testing.T) {
 		{name: "another has it", before: "SET LEASE somebody", call: "release", want: "0 now other somebody", after: "GET LEASE = somebody; PTTL LEASE = -1"},
 		{name: "an older token of the same holder", before: leads, call: "release token=now-30s", want: "0 now other me", after: "GET LEASE = me; HGET STATE holder = me"},
 		{name: "without a period no tick is written", before: leads, call: "release success=1", want: "1 now", after: "HGET STATE served_tick = nil"},
+		{name: "known to be released", before: "HSET STATE released ~me~", call: "release", want: "0 now gone _", after: "HGET STATE released = ~me~"},
+		{name: "what another's program wrote is cut off", before: "SET LEASE " + strings.Repeat("x", 300), call: "release", want: "0 now other " + strings.Repeat("x", 256)},
 		{name: "the list of runs is another's", before: leads + "SET RUNS x", call: "release", want: "1 now", after: "LRANGE RUNS 0 -1 = " + mine},
 	})
+}
+
+// A server without memory takes no new value, but the key ends in time.
+func TestReleaseWithoutMemory(t *testing.T) {
+	b := realBackend(t)
+	now := b.now(t)
+	for _, line := range lines(leads) {
+		b.do(t, expand(t, line, now)...)
+	}
+	b.do(t, "CONFIG", "SET", "maxmemory", "1")
+	b.call(t, "release nb=now+50s", now)
+	if left := render(b.do(t, expand(t, "PTTL LEASE", now)...), now); left != "50s" {
+		t.Errorf("the lease goes on for %s", left)
+	}
 }
 
 // Gap 2, the other half: a start after which nothing ran is taken back once.
@@ -81,6 +102,7 @@ func TestReleaseTakesAStartBack(t *testing.T) {
 		{name: "once", before: ended + two, call: call, want: "0 now gone _", after: "HGET STATE starts = 2"},
 		{name: "not when it ran", before: leads + two, call: call + " ran=1", want: "1 now", after: "HGET STATE starts = 2"},
 		{name: "not below none", before: leads + "HSET STATE series_tick now-20s starts 0", call: call, want: "1 now", after: "HGET STATE starts = 0"},
+		{name: "not at half a period: another round", before: leads + "HSET STATE series_tick now-70s starts 2", call: call, want: "1 now", after: "HGET STATE starts = 2"},
 		{name: "not of an earlier round", before: leads + "HSET STATE series_tick now-90s starts 2", call: call, want: "1 now", after: "HGET STATE starts = 2"},
 		{name: "not another's", before: rival + two, call: call, want: "0 now other other", after: "HGET STATE starts = 2"},
 		{name: "not without a period", before: leads + two, call: call + " round=0", want: "1 now", after: "HGET STATE starts = 2"},
@@ -95,6 +117,7 @@ func TestReleaseServesTheTick(t *testing.T) {
 		{name: "a later one", before: leads + "HSET STATE served_tick now-50s", call: call, want: "1 now", after: "HGET STATE served_tick = now-20s"},
 		{name: "never back", before: leads + "HSET STATE served_tick now", call: call, want: "1 now", after: "HGET STATE served_tick = now"},
 		{name: "a period ahead is no garbage", before: leads + "HSET STATE served_tick now+90s", call: call, want: "1 now", after: "HGET STATE served_tick = now+90s"},
+		{name: "nor is one as far ahead as it may be", before: leads + "HSET STATE served_tick now+100s", call: call, want: "1 now", after: "HGET STATE served_tick = now+100s"},
 		{name: "the far future is", before: leads + "HSET STATE served_tick now+120s", call: call, want: "1 now", after: "HGET STATE served_tick = now-20s"},
 		{name: "a failure serves nothing", before: leads, call: call + " success=0", want: "1 now", after: "HGET STATE served_tick = nil"},
 		{name: "also after the loss", before: rival, call: call, want: "0 now other other", after: "HGET STATE served_tick = now-20s"},
