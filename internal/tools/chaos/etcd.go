@@ -19,12 +19,12 @@ import (
 )
 
 var etcdWorld = world{
-	name: "etcd", ttl: 3 * time.Second, has: []need{proxied, oldData, quota},
+	name: "etcd", ttl: 3 * time.Second, apart: membersApart, has: []need{proxied, oldData, quota},
 	open: func(at site) (backend, error) { return openEtcds(at, 1) },
 }
 
 var etcdsWorld = world{
-	name: "etcd-cluster", ttl: 6 * time.Second, // an election takes as long as that
+	name: "etcd-cluster", apart: membersApart, ttl: 6 * time.Second, // an election takes as long as that
 	has:  []need{proxied, oldData, quota, peers},
 	open: func(at site) (backend, error) { return openEtcds(at, 3) },
 }

@@ -30,8 +30,13 @@ func (f fault) String() string {
 	return text
 }
 
-// newcomer is a candidate that comes while a round is under way.
-type newcomer struct{ after, wait time.Duration }
+// newcomer is a candidate that comes while a round is under way: for the key, or for a job
+// whose command ends as it says.
+type newcomer struct {
+	after, wait time.Duration
+	job         bool
+	ends        string
+}
 
 // draw decides a round by the seed and its number alone.
 func (w *worker) draw(round int) (faults []fault, newcomers []newcomer) {
@@ -49,6 +54,11 @@ func (w *worker) draw(round int) (faults []fault, newcomers []newcomer) {
 	}
 	for range 3 {
 		newcomers = append(newcomers, newcomer{after: upTo(r, end+w.ttl/4), wait: time.Duration(r.IntN(2)) * w.ttl / 2})
+	}
+	for range 2 {
+		newcomers = append(newcomers, newcomer{
+			after: upTo(r, end+w.ttl/4), wait: time.Duration(r.IntN(2)) * w.ttl / 2, job: true, ends: []string{"exit 0", "exit 1"}[r.IntN(2)],
+		})
 	}
 	return faults, newcomers
 }
@@ -76,4 +86,32 @@ func (w *worker) drawn(r *rand.Rand, of []kind) fault {
 	}
 	f.everyone = everyone && strings.HasPrefix(f.name, "net-")
 	return f
+}
+
+// limit is how long it may take until somebody leads when all is well again: the
+// dead leader's TTL, a standby's pause, the margin; and a start on a busy machine.
+// A store that cannot say how long the lease was promised costs one more TTL, and
+// what was sent on a slow connection arrives later than the fault ends.
+func (w *worker) limit(faults []fault) time.Duration {
+	limit := w.ttl + w.ttl/6 + w.ttl/100 + 5*time.Millisecond + 500*time.Millisecond
+	if slices.ContainsFunc(faults, func(f fault) bool { return f.settles }) {
+		limit += w.ttl
+	}
+	for _, f := range faults {
+		if f.on == network {
+			limit += f.amount
+		}
+	}
+	return limit
+}
+
+// late is how long after the last fault a request may still take effect that left before.
+func (w *worker) late(faults []fault) time.Duration {
+	late := w.ttl/15 + 500*time.Millisecond
+	for _, f := range faults {
+		if f.on == network {
+			late += f.amount
+		}
+	}
+	return late
 }

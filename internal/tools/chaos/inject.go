@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/timed"
 )
 
 // injector causes a fault and returns what ends it.
@@ -119,8 +120,7 @@ func goDark(_ context.Context, w *worker, f fault) (func() error, error) {
 // darkAndEmpty lets the store's host go dark, and come back with empty memory.
 func darkAndEmpty(ctx context.Context, w *worker, f fault) (func() error, error) {
 	return func() error {
-		w.forgets(f)
-		if err := w.server.(restorable).restartWith(ctx, blank, 0); err != nil {
+		if err := w.restartWith(ctx, blank, 0); err != nil {
 			return err
 		}
 		return setDark(w.hosts, false)
@@ -156,17 +156,32 @@ type clocked interface {
 func stepClock(direction time.Duration) injector {
 	return func(_ context.Context, w *worker, f fault) (func() error, error) {
 		server := w.server.(clocked)
-		return func() error { return server.setClock(0) }, server.setClock(direction * f.amount)
+		set := func(ahead time.Duration) error { return w.forgets(func() error { return server.setClock(ahead) }) }
+		return func() error { return set(0) }, set(direction * f.amount)
 	}
 }
 
-// forgets excuses tokens that do not grow if the next one may be no larger than the
-// last: where the counter is lost, the server's time takes its place, and a clock
-// that was ahead before has brought the tokens ahead of it.
-func (w *worker) forgets(f fault) {
-	if t, ok := newest(w.marks); ok && t.token > time.Now().UnixMilli() {
-		w.excuse(disorder, f.name+" behind the last grant")
+// forgets does what may let the store forget ticks and tokens. Where the counter is lost,
+// the server's time takes its place: a clock that was ahead before has brought the tokens
+// ahead of it.
+func (w *worker) forgets(do func() error) error {
+	t, _ := newest(w.marks)
+	largest, from := t.token, clock()
+	w.mu.Lock()
+	for _, r := range w.jobs {
+		for _, c := range r.calls {
+			largest = max(largest, c.Token)
+		}
 	}
+	w.mu.Unlock()
+	ahead := largest > time.Now().UnixMilli()
+	err := do()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.forgot = clock(); ahead {
+		w.lost = append(w.lost, timed.Span{From: from, To: w.forgot})
+	}
+	return err
 }
 
 // restorable is a backend whose data can be taken back.
@@ -177,18 +192,17 @@ type restorable interface {
 	restartWith(ctx context.Context, copied string, after time.Duration) error
 }
 
+func (w *worker) restartWith(ctx context.Context, copied string, after time.Duration) error {
+	return w.forgets(func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
+}
+
 // rollBack lets the server restart with the data that it had when the fault began.
 func rollBack(ctx context.Context, w *worker, f fault) (func() error, error) {
-	server := w.server.(restorable)
-	return func() error {
-		w.forgets(f)
-		return server.restartWith(ctx, snapshot, f.amount)
-	}, server.save()
+	return func() error { return w.restartWith(ctx, snapshot, f.amount) }, w.server.(restorable).save()
 }
 
 func emptyStore(ctx context.Context, w *worker, f fault) (func() error, error) {
-	w.forgets(f)
-	return func() error { return nil }, w.server.(restorable).restartWith(ctx, blank, f.amount)
+	return func() error { return nil }, w.restartWith(ctx, blank, f.amount)
 }
 
 // fillStore takes every connection that the server has left, and every one that
@@ -232,15 +246,16 @@ func lag(replaced bool) injector {
 	return func(ctx context.Context, w *worker, f fault) (func() error, error) {
 		set := w.server.(*sentinels)
 		return func() error {
-			w.forgets(f)
-			if err := set.kill(); err != nil {
-				return err
-			}
-			if replaced {
-				set.replaced(ctx)
-			}
-			pause(ctx, f.amount)
-			return set.start()
+			return w.forgets(func() error {
+				if err := set.kill(); err != nil {
+					return err
+				}
+				if replaced {
+					set.replaced(ctx)
+				}
+				pause(ctx, f.amount)
+				return set.start()
+			})
 		}, set.cutOff()
 	}
 }

@@ -59,20 +59,21 @@ type kind struct {
 
 // excuse is a violation that breaks no promise, and why.
 type excuse struct {
-	of  violation
+	of  []violation
 	why string
 	// silent: only in a round in which the leader is out of reach as well.
 	silent bool
 }
 
 var (
-	// denied is what a store says that does not stand by its word.
-	denied = excuse{of: late, why: "the store says that the lease is over, and its holder puts it back"}
+	// forgotten is what a store does that does not stand by its word.
+	forgotten = excuse{of: []violation{early}, why: "the store does not know the lease any more and grants the key to another, if nobody " +
+		"puts it back in time"}
 	// uncalled is the price of a settling that is shorter than a TTL.
-	uncalled = excuse{of: overlap, silent: true, why: "a candidate that knows nothing waits for the holder to be called, " +
+	uncalled = excuse{of: []violation{overlap}, silent: true, why: "a candidate that knows nothing waits for the holder to be called, " +
 		"who is out of reach: both run until the holder's own clock ends its lease, at most for a TTL"}
 	// twoServers is what sentinels cannot prevent.
-	twoServers = excuse{of: overlap, why: "a server that comes back before it is replaced takes its holder's renewals until a sentinel " +
+	twoServers = excuse{of: []violation{overlap, stale}, why: "a server that comes back before it is replaced takes its holder's renewals until a sentinel " +
 		"makes it a replica, and the one that takes its place cannot call a holder that listens there"}
 )
 
@@ -95,19 +96,19 @@ var kinds = []kind{
 	{name: "net-dark", on: network, inject: goDark, silences: true, dark: true, settles: true},
 	{name: "store-kill", on: store, inject: killStore},
 	{name: "store-stop", on: store, inject: stopStore},
-	{name: "store-lag", on: store, needs: replicas, inject: lag(true), settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-lag-return", on: store, needs: replicas, inject: lag(false), settles: true, excuses: []excuse{denied, twoServers}},
+	{name: "store-lag", on: store, needs: replicas, inject: lag(true), settles: true, excuses: []excuse{forgotten, uncalled}},
+	{name: "store-lag-return", on: store, needs: replicas, inject: lag(false), settles: true, excuses: []excuse{forgotten, twoServers}},
 	{name: "store-full", on: store, needs: connections, inject: fillStore, kept: true},
-	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-rollback", on: store, needs: oldData, inject: rollBack, settles: true, excuses: []excuse{denied, uncalled}},
-	{name: "store-empty", on: store, needs: oldData, inject: emptyStore, settles: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true, excuses: []excuse{forgotten, uncalled}},
+	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, excuses: []excuse{forgotten, uncalled}},
+	{name: "store-rollback", on: store, needs: oldData, inject: rollBack, settles: true, excuses: []excuse{forgotten, uncalled}},
+	{name: "store-empty", on: store, needs: oldData, inject: emptyStore, settles: true, excuses: []excuse{forgotten, uncalled}},
 	{name: "store-quota", on: store, needs: quota, inject: useUpQuota},
 	{name: "store-partition", on: store, needs: peers, inject: partition, dark: true},
 	{name: "store-behind-stop", on: store, needs: behind, inject: onBehind("stop")},
 	{name: "store-behind-kill", on: store, needs: behind, inject: onBehind("kill")},
 	{name: "store-behind-cut", on: store, needs: behind, inject: onBehind("cut")},
-	{name: "store-dark-empty", on: store, needs: oldData, inject: darkAndEmpty, settles: true, dark: true, excuses: []excuse{denied, uncalled}},
+	{name: "store-dark-empty", on: store, needs: oldData, inject: darkAndEmpty, settles: true, dark: true, excuses: []excuse{forgotten, uncalled}},
 }
 
 // kindsLike are those whose whole name the expression matches, all if there is

@@ -23,7 +23,7 @@ import (
 )
 
 var kubernetesWorld = world{
-	name: "kubernetes", ttl: 10 * time.Second, // it takes no shorter one
+	name: "kubernetes", apart: membersApart, ttl: 10 * time.Second, // it takes no shorter one
 	has: []need{proxied, behind},
 	open: func(at site) (backend, error) {
 		s := &apiServer{}

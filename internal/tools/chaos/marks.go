@@ -137,8 +137,14 @@ func olderLives(dir string) bool {
 
 // judge looks at all trees that have marks, and takes away what is over and good.
 // The newest one stays, to be held against the next.
-func (w *worker) judge() error {
+// Calm is when the last fault of the round was over, 0 if nothing was waited for after it,
+// and delay how much later what left before may still take effect.
+func (w *worker) judge(calm, delay time.Duration) error {
 	all, err := trees(w.marks)
+	if err != nil {
+		return err
+	}
+	asked, err := w.judgeCalls(all, calm, delay)
 	if err != nil {
 		return err
 	}
@@ -148,11 +154,7 @@ func (w *worker) judge() error {
 			good = w.violated(v, form, args...) && good
 		}
 		if i > 0 {
-			before := all[i-1]
-			if t.token <= before.token {
-				wrong(disorder, "token %d began after %d", t.token, before.token)
-			}
-			w.found.gaps = append(w.found.gaps, ms(t.first-before.last))
+			w.found.gaps = append(w.found.gaps, ms(t.first-all[i-1].last))
 		}
 		for _, older := range all[:i] {
 			both := older.last - t.first
@@ -173,12 +175,8 @@ func (w *worker) judge() error {
 				_ = syscall.Kill(life.pid, syscall.SIGKILL)
 			}
 		}
-		ran, over := w.probe.of(t.token)
-		if over != 0 && t.last > over {
-			wrong(late, "the tree %d lived %s longer than its lease", t.token, t.last-over)
-		}
-		if ran != 0 && w.excuses[late] == "" { // or the instant is that of a clock that was set
-			w.found.margins = append(w.found.margins, ms(ran-t.last))
+		if until, ranOut := asked.Until(t.token); ranOut && until != 0 {
+			w.found.margins = append(w.found.margins, ms(until-t.last))
 		}
 		if err := w.clear(t, good); err != nil {
 			return err
@@ -201,10 +199,13 @@ func (w *worker) clear(t tree, good bool) error {
 	return nil
 }
 
-// isMark tells a process that writes marks from one that has got its id.
+// isMark tells a process that writes marks from one that has got its id, which may be of a
+// later tree.
 func isMark(l life, dir string) bool {
 	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", l.pid))
-	return bytes.Contains(cmdline, []byte(dir)) && lives(l.pid)
+	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", l.pid))
+	token, _, _ := strings.Cut(filepath.Base(l.file), "-")
+	return bytes.Contains(cmdline, []byte(dir)) && bytes.Contains(environ, []byte("LEADERRUN_TOKEN="+token+"\x00")) && lives(l.pid)
 }
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1000 }

@@ -15,15 +15,8 @@ type probe struct {
 	stop context.CancelFunc
 	over chan struct{}
 
-	mu   sync.Mutex
-	held map[int64]*holding
-}
-
-// holding is what the store has said about one token.
-type holding struct {
-	expiry time.Duration // as the last answer had it, not later than it is
-	seen   time.Duration // the last answer that it is held
-	over   time.Duration // the first answer after that one that it is not, 0 as long as there was none
+	mu    sync.Mutex
+	token int64 // whose lease is held by the last answer, 0 if none is
 }
 
 const lookEvery = 20 * time.Millisecond
@@ -34,7 +27,7 @@ func watch(s backend) (*probe, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &probe{stop: cancel, over: make(chan struct{}), held: map[int64]*holding{}}
+	p := &probe{stop: cancel, over: make(chan struct{})}
 	go func() {
 		defer close(p.over)
 		defer func() { _ = store.Close() }()
@@ -51,26 +44,15 @@ func (p *probe) close() { p.stop(); <-p.over }
 func (p *probe) look(ctx context.Context, store lease.Admin) {
 	ctx, cancel := context.WithTimeout(ctx, 10*lookEvery)
 	defer cancel()
-	before := clock()
 	status, err := store.Inspect(ctx, key)
-	after := clock()
 	if err != nil { // the store has a fault
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for token, h := range p.held {
-		if h.over == 0 && (status.Why != lease.HeldLeader || token != status.Token) {
-			h.over = after
-		}
-	}
+	p.token = 0
 	if status.Why == lease.HeldLeader {
-		h := p.held[status.Token]
-		if h == nil {
-			h = &holding{}
-			p.held[status.Token] = h
-		}
-		h.expiry, h.seen, h.over = before+status.Remaining, before, 0
+		p.token = status.Token
 	}
 }
 
@@ -78,21 +60,5 @@ func (p *probe) look(ctx context.Context, store lease.Admin) {
 func (p *probe) holds(token int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := p.held[token]
-	return h != nil && h.over == 0
-}
-
-// of returns when the lease of a token ran out, 0 unless it did so by itself, and
-// from when on it was over for certain.
-func (p *probe) of(token int64) (ranOut, over time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h := p.held[token]
-	if h == nil {
-		return 0, 0
-	}
-	if h.expiry-h.seen < 5*lookEvery && h.over >= h.expiry {
-		ranOut = h.expiry
-	}
-	return ranOut, h.over
+	return p.token == token
 }

@@ -17,16 +17,21 @@ const (
 	overlap  violation = "overlaps of two trees (I1)"
 	survivor violation = "survivors of a tree (I1)"
 	disorder violation = "tokens out of order (I2)"
+	early    violation = "grants while another's lease lived (I1)"
+	stale    violation = "renewals of a lease that was over (I6)"
 	late     violation = "trees that outlived their lease (I3)"
+	twice    violation = "runs of a tick that was served"
+	nobody   violation = "ticks that nobody had served"
+	starved  violation = "denials by a lease that was over (I9)"
 	unled    violation = "rounds after which nobody led (I9)"
 	stopped  violation = "healthy leaders that were stopped"
 )
 
-var violations = []violation{overlap, survivor, disorder, late, unled, stopped}
+var violations = []violation{overlap, survivor, disorder, early, stale, late, twice, nobody, starved, unled, stopped}
 
 // stats are what the rounds have shown. Times are milliseconds.
 type stats struct {
-	rounds               int
+	rounds, calls        int
 	faults               map[string]int
 	broken               map[violation]int
 	excused              map[string]int // by the fault and what it excuses
@@ -40,6 +45,7 @@ func newStats() *stats {
 
 func (t *stats) add(o *stats) {
 	t.rounds += o.rounds
+	t.calls += o.calls
 	addCounts(t.faults, o.faults)
 	addCounts(t.broken, o.broken)
 	addCounts(t.excused, o.excused)
@@ -64,7 +70,7 @@ func (t *stats) violations() int {
 }
 
 func (t *stats) print(ttl time.Duration) {
-	fmt.Printf("\nrounds                                  %d, with %d changes of the leader\n", t.rounds, len(t.gaps))
+	fmt.Printf("\nrounds                                  %d, with %d changes of the leader and %d calls of candidates\n", t.rounds, len(t.gaps), t.calls)
 	fmt.Printf("faults                                  %s\n", counts(t.faults))
 	for _, v := range violations {
 		fmt.Printf("%-39s %d\n", v, t.broken[v])

@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/timed"
 )
 
 const (
 	key        = "chaos"
+	jobsKey    = "chaos-jobs" // of short runs with ticks
 	candidates = 3
 	slots      = 40 // connections of a server
 	killAfter  = 300 * time.Millisecond
@@ -36,16 +38,25 @@ type worker struct {
 	proxies    [candidates][]*faultnet.Proxy // to each of the servers
 	children   [candidates]*child
 	newcomers  []*child
-	came       int // newcomers so far
+	came       int        // newcomers so far
+	runs       int        // of leaderrun so far
+	records    []*records // of all that asked for the key, and jobs of those that asked for ticks
+	jobs       []*records
+	reported   map[timed.Wrong]bool
 	found      *stats
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// forgot is when the store may last have forgotten something, lost when its counter of
+	// tokens was ahead of its clock then.
+	forgot  time.Duration
+	lost    []timed.Span
 	excuses map[violation]string // of this round: the faults by which a violation is excused
 }
 
 // work does rounds until there are none left.
 func work(ctx context.Context, o options, number int, dir string, rounds <-chan int) (*stats, error) {
-	w := &worker{options: o, number: number, dir: dir, marks: filepath.Join(dir, "marks"), found: newStats(), excuses: map[violation]string{}}
+	w := &worker{options: o, number: number, dir: dir, marks: filepath.Join(dir, "marks"), found: newStats(),
+		reported: map[timed.Wrong]bool{}, excuses: map[violation]string{}}
 	defer w.close()
 	if err := w.open(); err != nil {
 		return w.found, err
@@ -98,7 +109,7 @@ func (w *worker) open() error {
 // finish ends everybody in good order; then nothing of any tree may live.
 func (w *worker) finish() error {
 	end(slices.Concat(w.children[:], w.newcomers)...)
-	if err := w.judge(); err != nil {
+	if err := w.judge(0, 0); err != nil {
 		return err
 	}
 	if t, ok := newest(w.marks); ok {
@@ -145,7 +156,7 @@ func (w *worker) revive() error {
 			continue
 		}
 		var err error
-		w.children[i], err = w.candidate(i, w.proxiesOf(i), "wait", "--wait", "forever", "--rejoin")
+		w.children[i], err = w.candidate(i, w.proxiesOf(i), "wait", "--key", key, "--wait", "forever", "--rejoin")
 		if err != nil {
 			return err
 		}
@@ -166,7 +177,11 @@ func (w *worker) proxiesOf(i int) []string {
 func (w *worker) comes(n newcomer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, err := w.candidate(candidates+w.came, nil, "sleep 0.5", "--wait", n.wait.String(), "--leftovers", "stop")
+	flags, last := []string{"--key", key, "--wait", n.wait.String(), "--leftovers", "stop"}, "sleep 0.5"
+	if n.job {
+		flags, last = []string{"--key", jobsKey, "--wait", n.wait.String(), "--once-per", (2 * w.ttl).String(), "--tries", "100"}, n.ends
+	}
+	c, err := w.candidate(candidates+w.came, nil, last, flags...)
 	if err != nil {
 		return err
 	}
@@ -175,27 +190,38 @@ func (w *worker) comes(n newcomer) error {
 	return nil
 }
 
-// candidate starts leaderrun with a command that writes marks and ends as last says.
+// candidate starts leaderrun with a command that ends as last says, and that writes marks if
+// it is for the key.
 func (w *worker) candidate(who int, proxies []string, last string, flags ...string) (*child, error) {
-	name := "newcomers.log"
-	if who < candidates {
-		name = fmt.Sprintf("candidate%d.log", who)
-	}
-	log, err := os.OpenFile(filepath.Join(w.dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	w.runs++
+	name := filepath.Join(w.dir, fmt.Sprintf("candidate%d-%d.log", who, w.runs))
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	mark := fmt.Sprintf("mark %s %d ", w.marks, who)
-	command := strings.Join([]string{mark + "plain", mark + "stubborn", mark + "daemon", last}, " & ")
-	args := []string{"-v", "--key", key, "--prefix", prefix, "--store", w.server.url(proxies), "--ttl", w.ttl.String(), "--kill-after", killAfter.String()}
+	command := last
+	if slices.Contains(flags, key) {
+		mark := fmt.Sprintf("mark %s %d ", w.marks, who)
+		command = strings.Join([]string{mark + "plain", mark + "stubborn", mark + "daemon", last}, " & ")
+	}
+	args := []string{"-v", "--log-format", "json", "--prefix", prefix, "--store", w.server.url(proxies), "--ttl", w.ttl.String(), "--kill-after", killAfter.String()}
 	args = slices.Concat(args, flags, []string{"--", "sh", "-c", command})
 	cmd := exec.Command("leaderrun", args...)
 	if w.hosts != nil {
 		cmd = w.hosts[min(who, candidates)].Command("leaderrun", args...)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	return launch(cmd)
+	c, err := launch(cmd)
+	if err != nil {
+		return nil, err
+	}
+	of := &w.records
+	if slices.Contains(flags, jobsKey) {
+		of = &w.jobs
+	}
+	*of = append(*of, &records{file: name, who: w.runs, child: c})
+	return c, nil
 }
 
 // leadsSince reports whether the command of a candidate, not of a newcomer, writes
@@ -205,23 +231,6 @@ func (w *worker) leadsSince(instant time.Duration) bool {
 	const moment = 50 * time.Millisecond
 	t, ok := newest(w.marks)
 	return ok && t.who < candidates && t.last > instant+killAfter+moment && clock()-t.last < moment
-}
-
-// limit is how long it may take until somebody leads when all is well again: the
-// dead leader's TTL, a standby's pause, the margin; and a start on a busy machine.
-// A store that cannot say how long the lease was promised costs one more TTL, and
-// what was sent on a slow connection arrives later than the fault ends.
-func (w *worker) limit(faults []fault) time.Duration {
-	limit := w.ttl + w.ttl/6 + w.ttl/100 + 5*time.Millisecond + 500*time.Millisecond
-	if slices.ContainsFunc(faults, func(f fault) bool { return f.settles }) {
-		limit += w.ttl
-	}
-	for _, f := range faults {
-		if f.on == network {
-			limit += f.amount
-		}
-	}
-	return limit
 }
 
 func (w *worker) round(ctx context.Context, n int) error {
@@ -270,7 +279,7 @@ func (w *worker) round(ctx context.Context, n int) error {
 			time.Sleep(lookEvery)
 		}
 	}
-	if err := w.judge(); err != nil {
+	if err := w.judge(healed, w.late(faults)); err != nil {
 		return err
 	}
 	w.found.rounds++
@@ -332,11 +341,13 @@ func (w *worker) expect(faults []fault) {
 	for _, f := range faults {
 		w.found.faults[f.name]++
 		for _, e := range f.excuses {
-			switch {
-			case !e.silent:
-				w.excuse(e.of, f.name)
-			case silent:
-				w.excuse(e.of, f.name+" and a leader out of reach")
+			for _, v := range e.of {
+				switch {
+				case !e.silent:
+					w.excuse(v, f.name)
+				case silent:
+					w.excuse(v, f.name+" and a leader out of reach")
+				}
 			}
 		}
 	}

@@ -15,10 +15,15 @@ import (
 
 const prefix = "leaderrun"
 
+// membersApart is for how long the word of another member may not count (docs/stores.md).
+const membersApart = 31 * time.Second
+
 // world is a store that rounds are played on: a file of its own, and a line below.
 type world struct {
 	name string
 	ttl  time.Duration // of the leases, unless somebody says otherwise
+	// apart is by how much its word on the end of a lease may be late.
+	apart time.Duration
 	// has are the conditions of faults that it meets.
 	has  []need
 	open func(site) (backend, error)

@@ -1,0 +1,175 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/timed"
+)
+
+// records are what one run of leaderrun with -v --log-format json has written: the calls
+// that it made. A step is logged before it is carried out, so the record that orders a
+// call is older than the call, and that of the answer is younger.
+type records struct {
+	file  string
+	who   int
+	child *child
+
+	read    int64
+	calls   []timed.Call
+	pending *timed.Call // of a verb that is no call of timed: a wait, say
+	success bool
+	tick    int64
+}
+
+// record is what of a record tells of calls.
+type record struct {
+	Time  time.Time `json:"time"`
+	Event string    `json:"event"`
+	Msg   string    `json:"msg"`
+	Token int64     `json:"token"`
+}
+
+// answerTo has the events of steps that answer a call.
+var answerTo = map[string]timed.Answer{
+	"granted": timed.Granted, "held": timed.Held, "tick done": timed.Served, "settling": timed.Refused, "paused": timed.Refused,
+	"clock differs": timed.Refused, "renewed": timed.Yes, "lost": timed.Lost, "released": timed.Yes, "release failed": timed.None, "no answer": timed.None,
+}
+
+// follow reads what has been written since it was last called. Ahead is the wall clock's
+// distance from that of the marks.
+func (r *records) follow(ahead time.Duration) error {
+	f, err := os.Open(r.file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.NewSectionReader(f, r.read, 1<<30))
+	if err != nil {
+		return err
+	}
+	whole := text[:bytes.LastIndexByte(text, '\n')+1]
+	r.read += int64(len(whole))
+	for line := range bytes.Lines(whole) {
+		var rec record
+		if json.Unmarshal(line, &rec) == nil { // the command writes there, too
+			r.take(rec, time.Duration(rec.Time.UnixNano())-ahead)
+		}
+	}
+	return nil
+}
+
+func (r *records) take(rec record, at time.Duration) {
+	switch rec.Event {
+	case "step":
+		if step := strings.Split(rec.Msg, " | "); len(step) == 4 {
+			r.step(step[1], step[2], step[3], at)
+		}
+	case "acquired":
+		if n := len(r.calls); n > 0 {
+			r.calls[n-1].Token, r.calls[n-1].Tick = rec.Token, r.tick
+		}
+	case "reasserted":
+		if n := len(r.calls); n > 0 {
+			r.calls[n-1].Answer = timed.PutBack
+		}
+	case "tick":
+		if tick, err := time.Parse(time.RFC3339, strings.TrimPrefix(rec.Msg, "the tick is that of ")); err == nil {
+			r.tick = tick.UnixMilli()
+		}
+	}
+}
+
+func (r *records) step(event, to, actions string, at time.Duration) {
+	if answer, ok := answerTo[event]; ok && r.pending != nil {
+		if answer != timed.None {
+			r.pending.Done, r.pending.Answer = at, answer
+		}
+		r.end()
+	}
+	if event == "tree gone 0" && to == "Releasing(exited)" {
+		r.success = true
+	}
+	for action := range strings.SplitSeq(actions, ", ") {
+		verb := timed.Verb(strings.TrimSuffix(action, " anew"))
+		switch verb {
+		case timed.Acquire, timed.Renew, timed.Release, "wait":
+			r.end() // a new request cancels the one before
+			r.pending = &timed.Call{Who: r.who, Verb: verb, Sent: at, Success: verb == timed.Release && r.success}
+		}
+	}
+}
+
+// end takes the pending call among the others.
+func (r *records) end() {
+	if r.pending != nil && r.pending.Verb != "wait" {
+		r.calls = append(r.calls, *r.pending)
+	}
+	r.pending = nil
+}
+
+// all are the calls so far, with one that is not answered yet.
+func (r *records) all() []timed.Call {
+	if r.pending == nil || r.pending.Verb == "wait" {
+		return r.calls
+	}
+	return append(r.calls[:len(r.calls):len(r.calls)], *r.pending)
+}
+
+// breaks says which promise a rule stands for.
+var breaks = map[timed.Rule]violation{
+	timed.Early: early, timed.Stale: stale, timed.Order: disorder, timed.Outlive: late, timed.Twice: twice, timed.Nobody: nobody, timed.Starve: starved,
+}
+
+// judgeCalls holds all calls since the last rounds against the lease with time.
+func (w *worker) judgeCalls(trees []tree, calm, delay time.Duration) (*timed.History, error) {
+	terms := timed.Terms{TTL: w.ttl, From: clock() - 10*w.ttl, Apart: w.world.apart, Known: w.forgot, Lost: w.lost, Calm: calm, Late: delay}
+	asked, err := w.history(terms, &w.records)
+	if err != nil {
+		return nil, err
+	}
+	var runs []timed.Run
+	for _, t := range trees {
+		runs = append(runs, timed.Run{Token: t.token, Last: t.last})
+	}
+	terms.Period, terms.Round = 2*w.ttl, lease.Round(2*w.ttl, false)-time.Second.Milliseconds() // they are logged by the second
+	jobs, err := w.history(terms, &w.jobs)
+	if err != nil {
+		return nil, err
+	}
+	for _, wrong := range append(asked.Judge(runs), jobs.Judge(nil)...) {
+		if !w.reported[wrong] {
+			w.reported[wrong] = true
+			w.violated(breaks[wrong.Rule], "%s", wrong.Text)
+		}
+	}
+	return asked, nil
+}
+
+// history reads what the candidates have asked so far, and forgets those that ended long
+// before this.
+func (w *worker) history(terms timed.Terms, of *[]*records) (*timed.History, error) {
+	ahead := time.Duration(time.Now().UnixNano()) - clock()
+	var calls []timed.Call
+	var kept []*records
+	for _, r := range *of {
+		n, ended := len(r.calls), r.child.ended() // before its last records are read
+		if err := r.follow(ahead); err != nil {
+			return nil, err
+		}
+		w.found.calls += len(r.calls) - n
+		calls = append(calls, r.all()...)
+		if !ended || len(r.calls) > 0 && r.calls[len(r.calls)-1].Sent > clock()-20*w.ttl {
+			kept = append(kept, r)
+		}
+	}
+	*of = kept
+	return timed.New(terms, calls), nil
+}
