@@ -2,9 +2,13 @@ package simulate
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,12 +18,20 @@ var (
 	simulations = flag.Uint64("simulations", schedules, "how many schedules are simulated")
 	first       = flag.Uint64("first", 0, "the seed of the first one")
 	events      = flag.Bool("events", false, "show everything that happens")
+	dropped     = flag.String("drop", "", "leave out these faults of each schedule, by number: 0,3,7")
 )
 
 // TestMain lets the heap grow: half of the time was spent on collecting it.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
-	os.Exit(m.Run())
+	code := m.Run()
+	if *showRows {
+		if err := taken.show(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 // Three candidates, and whatever a seed brings upon them. What must hold then is
@@ -44,19 +56,29 @@ func checkSchedules(t *testing.T, n uint64, build func(*testing.T, uint64) *worl
 		n = min(n, 8)
 	}
 	oneProcessor(t)
+	var drop []int
+	for number := range strings.FieldsFuncSeq(*dropped, func(r rune) bool { return r == ',' }) {
+		i, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatalf("-drop: %v", err)
+		}
+		drop = append(drop, i)
+	}
 	var all count
-	for seed := *first; seed < *first+n; seed++ {
-		w := simulate(t, seed, build)
+	played := seeds(t, n)
+	for _, seed := range played {
+		w := simulate(t, seed, build, drop...)
 		if *events {
 			t.Logf("seed %d\n%s", seed, w.trace(len(w.lines)))
 		}
 		if w.failure != "" {
-			t.Fatalf("seed %d: %s\nreplay, without -race: go test ./internal/test/simulate -run %s -first %d -simulations 1 -events -v\nthe end of the trace:\n%s",
-				seed, w.failure, t.Name(), seed, w.trace(120))
+			w, drop = shrink(t, w, build, drop)
+			t.Fatalf("seed %d: %s\n%d faults do, without %d others; replay, without -race: go test ./internal/test/simulate -run '^%s$' -first %d -simulations 1 -drop '%s' -events -v\nthe end of the trace:\n%s",
+				seed, w.failure, w.count.faults, len(drop), t.Name(), seed, join(drop), w.trace(120))
 		}
 		all.add(w.count)
 	}
-	t.Logf("%d schedules: %+v", n, all)
+	t.Logf("%d schedules: %+v", len(played), all)
 }
 
 // oneProcessor makes goroutines run in the same order each time.
@@ -65,9 +87,10 @@ func oneProcessor(t *testing.T) {
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
-func simulate(t *testing.T, seed uint64, build func(*testing.T, uint64) *world) (w *world) {
+func simulate(t *testing.T, seed uint64, build func(*testing.T, uint64) *world, drop ...int) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
 		w = build(t, seed)
+		w.drop = drop
 		w.run()
 	})
 	return w
@@ -110,8 +133,12 @@ func (w *world) run() {
 	w.begin()
 	for end := w.at() + time.Duration(w.rounds)*9*longest; w.at() < end; {
 		time.Sleep(w.upTo(rng, longest))
-		w.count.faults++
-		w.fault(rng)
+		if act := w.fault(rng); !slices.Contains(w.drop, w.drawn) {
+			w.note("fault %d", w.drawn)
+			w.count.faults++
+			act()
+		}
+		w.drawn++
 	}
 	for _, h := range w.hosts {
 		h.current().setTrap(nil)
@@ -170,8 +197,8 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	}
 }
 
-// fault brings one thing upon the world, most often upon the host that leads.
-func (w *world) fault(rng *dice) {
+// fault draws what brings one thing upon the world, most often upon the host that leads.
+func (w *world) fault(rng *dice) (act func()) {
 	h := w.hosts[rng.IntN(len(w.hosts))]
 	w.mu.Lock()
 	for _, t := range w.live {
@@ -183,54 +210,75 @@ func (w *world) fault(rng *dice) {
 	p := h.current()
 	tree := p.held()
 	span := h.ttl/20 + w.upTo(rng, h.ttl*5/2)
-	if w.forgetful && rng.IntN(3) == 0 {
-		w.save()
+	saves := w.forgetful && rng.IntN(3) == 0
+	does := w.draw(rng, h, p, tree, span, saves)
+	return func() {
+		if saves {
+			w.save()
+		}
+		does()
 	}
+}
+
+func (w *world) draw(rng *dice, h *host, p *process, tree *tree, span time.Duration, saves bool) (act func()) {
 	switch kind := rng.IntN(27); {
 	case kind >= 24 && w.jobs == nil:
 		steps := []time.Duration{time.Hour, time.Minute, h.ttl / 2, 0, -h.ttl / 2, -time.Minute, -time.Hour}
-		w.stepClock(steps[rng.IntN(len(steps))], anyRate(rng))
+		step, rate := steps[rng.IntN(len(steps))], anyRate(rng)
+		return func() { w.stepClock(step, rate) }
 	case kind < 2:
 		span = h.ttl/2 + w.upTo(rng, h.ttl*5/2)
 		if rng.IntN(2) == 0 {
-			w.during("stops the elector", p, span, p.freeze, p.thaw)
-		} else {
+			return func() { w.during("stops the elector", p, span, p.freeze, p.thaw) }
+		}
+		return func() {
 			p.setTrap(func() { w.during("stops the elector before an answer", p, span, p.freeze, p.thaw) })
 		}
 	case kind < 4:
 		if rng.IntN(2) == 0 {
-			p.kill()
-			w.faulty()
-		} else {
+			return func() {
+				p.kill()
+				w.faulty()
+			}
+		}
+		return func() {
 			p.setTrap(func() {
 				go p.kill()
 				w.faulty()
 			})
 		}
 	case kind < 5 && tree != nil:
-		w.during("stops the guard", p, w.upTo(rng, 2*h.ttl), tree.stop, tree.resume)
+		span := w.upTo(rng, 2*h.ttl)
+		return func() { w.during("stops the guard", p, span, tree.stop, tree.resume) }
 	case kind < 6 && tree != nil:
-		if !p.isDead() {
-			tree.killGuard()
-			w.faulty()
+		return func() {
+			if !p.isDead() {
+				tree.killGuard()
+				w.faulty()
+			}
 		}
 	case kind < 7:
-		w.restart(rng, span, nil)
+		away := w.away(rng, span)
+		return func() { w.restart(away, nil) }
 	case kind < 10 && w.forgetful:
-		w.lose(rng, span)
+		return w.lose(rng, span, saves)
 	case kind < 13: // a network that gets worse
-		w.during("slow and then a black hole", p, span, func() { h.bring(slow, 1) }, func() {
-			h.bring(slow, -1)
-			w.during("black hole", p, h.ttl+w.upTo(rng, h.ttl), func() { h.bring(blackHole, 1) }, func() { h.bring(blackHole, -1) })
-		})
+		return func() {
+			w.during("slow and then a black hole", p, span, func() { h.bring(slow, 1) }, func() {
+				h.bring(slow, -1)
+				w.during("black hole", p, h.ttl+w.upTo(rng, h.ttl), func() { h.bring(blackHole, 1) }, func() { h.bring(blackHole, -1) })
+			})
+		}
 	default:
 		hosts := []*host{h}
 		if rng.IntN(4) == 0 {
 			hosts = w.hosts
 		}
 		what := trouble(rng.IntN(int(troubles)))
-		for _, h := range hosts {
-			w.during(what.String(), h.current(), span, func() { h.bring(what, 1) }, func() { h.bring(what, -1) })
+		return func() {
+			for _, h := range hosts {
+				w.during(what.String(), h.current(), span, func() { h.bring(what, 1) }, func() { h.bring(what, -1) })
+			}
 		}
 	}
 }
@@ -248,9 +296,17 @@ func (w *world) during(what string, p *process, span time.Duration, begin, end f
 	})
 }
 
+// away is how long a server is gone that restarts: often it is a moment.
+func (w *world) away(rng *dice, span time.Duration) time.Duration {
+	if rng.IntN(2) == 0 {
+		return w.upTo(rng, 200*time.Millisecond)
+	}
+	return span
+}
+
 // restart ends the server and all connections to it, for a while.
-func (w *world) restart(rng *dice, span time.Duration, lose func()) {
-	w.note("the store restarts, away for %s", span)
+func (w *world) restart(away time.Duration, lose func()) {
+	w.note("the store restarts, away for %s", away)
 	w.mu.Lock()
 	w.down++
 	w.mu.Unlock()
@@ -272,11 +328,8 @@ func (w *world) restart(rng *dice, span time.Duration, lose func()) {
 	if lose != nil {
 		w.forget(func() string { lose(); return "it restarts with less" })
 	}
-	if rng.IntN(2) == 0 {
-		span = w.upTo(rng, 200*time.Millisecond)
-	}
 	w.faults.Go(func() {
-		time.Sleep(span)
+		time.Sleep(away)
 		w.mu.Lock()
 		w.down--
 		w.mu.Unlock()
@@ -287,18 +340,22 @@ func (w *world) restart(rng *dice, span time.Duration, lose func()) {
 	})
 }
 
-func (w *world) lose(rng *dice, span time.Duration) {
+// lose draws how the store loses what it acknowledged.
+func (w *world) lose(rng *dice, span time.Duration, saves bool) (act func()) {
 	switch way := rng.IntN(7); way {
 	default:
-		w.forget(func() string { return w.store.evict(way, span/3) })
+		return func() { w.forget(func() string { return w.store.evict(way, span/3) }) }
 	case 3:
-		w.restart(rng, span, w.store.clear)
+		away := w.away(rng, span)
+		return func() { w.restart(away, w.store.clear) }
 	case 5, 6:
 		w.mu.Lock()
-		saved := w.saved
+		saved := w.saved || saves
 		w.mu.Unlock()
-		if saved {
-			w.restart(rng, span, w.store.restore)
+		if !saved {
+			return func() {}
 		}
+		away := w.away(rng, span)
+		return func() { w.restart(away, w.store.restore) }
 	}
 }

@@ -45,6 +45,9 @@ type world struct {
 	// server is the run of the store's server: it changes with every restart.
 	server atomic.Int64
 	hosts  []*host
+	// drawn counts faults; those of these numbers are left out.
+	drawn int
+	drop  []int
 	// forgetful: the store loses what it acknowledged, too, and promises less.
 	forgetful bool
 	rounds    int           // of nine TTLs
@@ -401,6 +404,7 @@ func (w *world) explained(t *tree) bool {
 func (w *world) observed(p *process, t campaign.Transition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	taken.add(t)
 	if w.jobs != nil {
 		w.jobs.observed(p, t)
 	}

@@ -1,0 +1,103 @@
+package simulate
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/elect"
+)
+
+var showRows = flag.Bool("rows", false, "at the end, show which rows of docs/state-machine.md no schedule took, and which steps are not in it")
+
+// rows counts the steps of the state machine that schedules took.
+type rows map[string]int
+
+// taken is what all schedules of this process took. Schedules run one at a time.
+var taken = rows{}
+
+var (
+	signalled = regexp.MustCompile(`(order|pass on|signal|signal rest) [0-9]+`)
+	ended     = regexp.MustCompile(`(command ended|tree gone) [0-9]+`)
+)
+
+// rowOf is a step without the number of its signal, and with 0 or 1 as the exit status.
+func rowOf(step string) string {
+	step = signalled.ReplaceAllString(step, "$1")
+	return strings.TrimSpace(ended.ReplaceAllStringFunc(step, func(s string) string {
+		name, status := s[:strings.LastIndexByte(s, ' ')], s[strings.LastIndexByte(s, ' ')+1:]
+		if status != "0" {
+			status = "1"
+		}
+		return name + " " + status
+	}))
+}
+
+func (r rows) add(t campaign.Transition) { r[rowOf(elect.Line(t.From, t.Event, t.To, t.Actions))]++ }
+
+// documented are the rows of the page, as rowOf has them.
+func documented() ([]string, error) {
+	page, err := os.ReadFile("../../../docs/state-machine.md")
+	if err != nil {
+		return nil, err
+	}
+	_, rest, _ := strings.Cut(string(page), "```text\n")
+	table, _, found := strings.Cut(rest, "```")
+	if !found {
+		return nil, fmt.Errorf("docs/state-machine.md has no table")
+	}
+	var all []string
+	for line := range strings.Lines(table) {
+		all = append(all, rowOf(line))
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// show says which documented rows were not taken, and which steps are in no row.
+func (r rows) show() error {
+	all, err := documented()
+	if err != nil {
+		return err
+	}
+	var never []string
+	for _, row := range all {
+		if r[row] == 0 {
+			never = append(never, row)
+		}
+	}
+	fmt.Printf("%d of %d rows of docs/state-machine.md were taken. Never:\n  %s\n", len(all)-len(never), len(all), strings.Join(never, "\n  "))
+	var others []string
+	for row, n := range r {
+		if _, found := slices.BinarySearch(all, row); !found {
+			others = append(others, fmt.Sprintf("%s (%d)", row, n))
+		}
+	}
+	slices.Sort(others)
+	fmt.Printf("%d steps that were taken are in no row:\n  %s\n", len(others), strings.Join(others, "\n  "))
+	return nil
+}
+
+// A step is the same row whatever signal came, and whichever failure the command ended with.
+func TestRowOf(t *testing.T) {
+	for step, want := range map[string]string{
+		"Leading | order 15 | Stopping(ordered) | signal 15":                       "Leading | order | Stopping(ordered) | signal",
+		"Leading | terminal's pass on 3 | Leading | ":                              "Leading | terminal's pass on | Leading |",
+		"Leading | tree gone 3 | Releasing(exited) | release":                      "Leading | tree gone 1 | Releasing(exited) | release",
+		"Stopping(ordered) | command ended 0 | Stopping(ordered) | signal rest 15": "Stopping(ordered) | command ended 0 | Stopping(ordered) | signal rest",
+		"Standby(denied) | woke | Campaigning(denied) | acquire":                   "Standby(denied) | woke | Campaigning(denied) | acquire",
+	} {
+		if got := rowOf(step); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	all, err := documented()
+	if err != nil || len(all) < 100 {
+		t.Errorf("%d rows, %v", len(all), err)
+	}
+}
