@@ -37,13 +37,24 @@ func (s *Store) examineServer(ctx context.Context, margin time.Duration) []lease
 	}
 	info := v.(*redis.InfoCmd)
 	findings := []lease.Finding{
-		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("redis %s at %s", info.Item("Server", "redis_version"), s.servers.place(s.leaseKey(probe)))},
+		{Subject: "server", Verdict: lease.Fine, Text: product(info.Item) + " at " + s.servers.place(s.leaseKey(probe))},
 		examineRole(info), examineEviction(info), examinePersistence(info),
 	}
 	if replicas := replicasOf(info); len(replicas) > 0 {
 		findings = append(findings, s.examineClocks(ctx, replicas, margin))
 	}
 	return findings
+}
+
+// product is the server's name and version. Others that speak Redis' protocol go on
+// giving a redis_version, of the Redis that they are compatible with.
+func product(item func(section, name string) string) string {
+	for _, name := range []string{"valkey", "dragonfly"} {
+		if version := item("Server", name+"_version"); version != "" {
+			return name + " " + strings.TrimPrefix(version, "df-v") // as Dragonfly writes it
+		}
+	}
+	return "redis " + item("Server", "redis_version")
 }
 
 // unseen is a finding about something that cannot be looked at.

@@ -38,7 +38,7 @@ func finds(t *testing.T, f lease.Finding, verdict lease.Verdict, text string) {
 func TestExamine(t *testing.T) {
 	b := realBackend(t)
 	s := open(t, b.addr)
-	finds(t, found(t, s, "server", 0), lease.Fine, b.addr)
+	finds(t, found(t, s, "server", 0), lease.Fine, " at "+b.addr)
 	finds(t, found(t, s, "role", 0), lease.Fine, "primary without replicas")
 	finds(t, found(t, s, "eviction", 0), lease.Fine, "noeviction")
 	finds(t, found(t, s, "persistence", 0), lease.Doubtful, "no append-only file")
@@ -51,6 +51,19 @@ func TestExamine(t *testing.T) {
 	finds(t, found(t, s, "persistence", 0), lease.Fine, "append-only file")
 	b.do(t, "REPLICAOF", "127.0.0.1", "1")
 	finds(t, found(t, s, "role", 0), lease.Bad, "a replica")
+}
+
+// The fields are those of the servers' own INFO.
+func TestProduct(t *testing.T) {
+	for want, fields := range map[string]map[string]string{
+		"redis 7.0.15":     {"redis_version": "7.0.15"},
+		"valkey 8.1.0":     {"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"},
+		"dragonfly 1.21.2": {"redis_version": "7.2.0", "dragonfly_version": "df-v1.21.2"},
+	} {
+		if got := product(func(_, name string) string { return fields[name] }); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
 
 func TestExamineWithoutTheRight(t *testing.T) {
