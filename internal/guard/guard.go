@@ -21,50 +21,20 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// Dispatch makes this process a guard if Marker is set, and another program if
-// HookMarker is, and does not return then.
+// Dispatch makes this process a guard, and does not return, if Marker is set.
 func Dispatch() {
-	for marker, run := range map[string]func(orders, reports int) int{Marker: run, HookMarker: become} {
-		if value, ok := syscall.Getenv(marker); ok {
-			proc.DenyAccess()
-			orders := number(value)
-			if orders <= stderr || !isPipe(orders) || !isPipe(orders+1) {
-				_, _ = syscall.Write(stderr, []byte("leaderrun: "+marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
-				syscall.Exit(Refused)
-			}
-			proc.SetName(Name)
-			syscall.CloseOnExec(orders)
-			syscall.CloseOnExec(orders + 1)
-			syscall.Exit(run(orders, orders+1))
-		}
-	}
-}
-
-// become executes the program of the one order that it reads, in place of itself. An exec
-// takes as long as the file system takes to answer, and keeps its parent waiting, with all
-// of its goroutines sooner or later: so the elector executes only itself. The output
-// of the program is the descriptor behind the pipes: this one's runtime has nothing to say.
-func become(orders, reports int) int {
-	header := make([]byte, headerLen)
-	if !readFull(orders, header) {
-		return Refused
-	}
-	body := make([]byte, get32(header[4:]))
-	if !readFull(orders, body) {
-		return Refused
-	}
-	c, ok := decodeCommand(body)
+	value, ok := syscall.Getenv(Marker)
 	if !ok {
-		return Refused
+		return
 	}
-	g := &guard{reports: reports}
-	g.report(ReportStarted, 0)
-	output := reports + 1
-	syscall.CloseOnExec(output)
-	proc.Redirect(output, 1, stderr)
-	errno, _ := syscall.Exec(c.Path, c.Args, c.Env).(syscall.Errno)
-	g.report(ReportFailed, int64(errno))
-	return Refused
+	proc.DenyAccess()
+	orders := number(value)
+	if orders <= stderr || !isPipe(orders) || !isPipe(orders+1) {
+		_, _ = syscall.Write(stderr, []byte("leaderrun: "+Marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
+		syscall.Exit(Refused)
+	}
+	proc.SetName(Name)
+	syscall.Exit(run(orders, orders+1))
 }
 
 const stderr = 2
@@ -128,6 +98,8 @@ func run(orders, reports int) int {
 	for _, sig := range endings {
 		proc.Ignore(sig)
 	}
+	syscall.CloseOnExec(orders)
+	syscall.CloseOnExec(reports)
 	_ = syscall.SetNonblock(reports, true) // nobody may have to read for a kill to happen
 	alarm, err := proc.NewAlarm(wakings)
 	if err != nil {

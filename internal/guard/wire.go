@@ -7,10 +7,6 @@ import "syscall"
 // one. It never reaches the command.
 const Marker = "LEADERRUN_GUARD"
 
-// HookMarker is the same for a process that becomes a hook: it executes the command of its
-// one order, or reports why it cannot.
-const HookMarker = "LEADERRUN_HOOK"
-
 // Name is what ps shows. Who kills every leaderrun by its name must not kill both
 // who hold a tree: the guard's name does not contain the elector's.
 const Name = "lease-guard"

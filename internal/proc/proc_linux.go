@@ -289,13 +289,8 @@ func Mute(fds ...int) {
 	if err != nil {
 		return
 	}
-	Redirect(null, fds...)
-	_ = syscall.Close(null)
-}
-
-// Redirect makes the file descriptors copies of another.
-func Redirect(to int, fds ...int) {
 	for _, fd := range fds {
-		_ = syscall.Dup3(to, fd, 0)
+		_ = syscall.Dup3(null, fd, 0)
 	}
+	_ = syscall.Close(null)
 }

@@ -139,13 +139,8 @@ func Mute(fds ...int) {
 	if err != nil {
 		return
 	}
-	Redirect(null, fds...)
-	_ = unix.Close(null)
-}
-
-// Redirect makes the file descriptors copies of another.
-func Redirect(to int, fds ...int) {
 	for _, fd := range fds {
-		_ = unix.Dup2(to, fd)
+		_ = unix.Dup2(null, fd)
 	}
+	_ = unix.Close(null)
 }

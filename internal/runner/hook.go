@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
@@ -21,7 +19,10 @@ import (
 // is not taken for one of them and no id is used again meanwhile.
 type helpers struct {
 	sync.Mutex
-	pids []int
+	// starts are held, to read, from before there is a child until it is known: an exec takes
+	// as long as the file system takes to answer.
+	starts sync.RWMutex
+	pids   []int
 	// before were children of this process before it was leaderrun, and are spared
 	// as long as they have not been reaped: then their ids may be used again.
 	before []int
@@ -40,7 +41,14 @@ func (h *helpers) has(pid int) bool { return slices.Contains(h.pids, pid) }
 // say how it ended.
 func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error {
 	_ = proc.AdoptOrphans() // of the helper, to know when a killed group is gone
-	pid, refused, err := r.startHook(path, args, env)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	stderr := uintptr(syscall.Stderr)
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), stderr, stderr}, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	pid, err := r.helpers.start(path, args, attr)
 	if err != nil {
 		return err
 	}
@@ -55,7 +63,7 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 			if killed != nil {
 				r.helpers.awaitGroup(pid)
 			}
-			return cmp.Or(killed, <-refused, failure(status))
+			return cmp.Or(killed, failure(status))
 		case <-over.C:
 			if killed != nil { // it sleeps uninterruptibly
 				return killed
@@ -69,69 +77,29 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 	}
 }
 
-// startHook has a process of this program execute the hook's: an exec may hang, and would
-// keep this process from renewing and killing. What refused brings, once that is decided, is
-// execError.
-func (r *Runner) startHook(path string, args, env []string) (pid int, refused <-chan error, err error) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer null.Close()
-	theirOrders, orders, err := os.Pipe()
-	if err != nil {
-		return 0, nil, err
-	}
-	defer theirOrders.Close()
-	reports, theirReports, err := os.Pipe()
-	if err != nil {
-		orders.Close()
-		return 0, nil, err
-	}
-	defer theirReports.Close()
-	none := null.Fd()
-	attr := &syscall.ProcAttr{
-		Env:   append([]string{guard.HookMarker + "=3"}, guard.Settings...),
-		Files: []uintptr{none, none, none, blocking(theirOrders), blocking(theirReports), uintptr(syscall.Stderr)},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
-	}
-	if pid, err = r.helpers.start(self(), []string{guard.Name}, attr); err != nil {
-		orders.Close()
-		reports.Close()
-		return 0, nil, err
-	}
-	answer := make(chan error, 1)
-	go func() {
-		_, _ = orders.Write(guard.EncodeOrder(guard.OrderStart, 0, &guard.Command{Path: path, Args: args, Env: env}))
-		orders.Close()
-		answer <- execError(reports)
-		reports.Close()
-	}()
-	return pid, answer, nil
-}
-
-// execError is the system's answer to the exec of a process that becomes a hook, and nil if
-// it has become one.
-func execError(reports io.Reader) error {
-	b := make([]byte, guard.ReportLen)
-	if _, err := io.ReadFull(reports, b); err != nil {
-		return errors.New("it died before its exec, perhaps for lack of a thread (ulimit -u)")
-	}
-	if _, err := io.ReadFull(reports, b); err != nil {
-		return nil
-	}
-	return syscall.Errno(guard.DecodeReport(b).Value)
-}
-
-// start holds h from before there is a child: nobody finds one that is not known.
+// start starts a helper.
 func (h *helpers) start(path string, args []string, attr *syscall.ProcAttr) (int, error) {
-	h.Lock()
-	defer h.Unlock()
+	h.starts.RLock()
+	defer h.starts.RUnlock()
 	pid, err := syscall.ForkExec(path, args, attr)
 	if err == nil {
+		h.Lock()
 		h.pids = append(h.pids, pid)
+		h.Unlock()
 	}
 	return pid, err
+}
+
+// pauseStarts lets no helper be started until resume is called. It waits for one that is being
+// started, but no longer than a kill can wait: a process that hangs in its exec is killed then.
+func (h *helpers) pauseStarts() (resume func()) {
+	const limit = 50 * time.Millisecond
+	for end := Now() + limit; !h.starts.TryLock(); time.Sleep(time.Millisecond) {
+		if Now() >= end {
+			return func() {}
+		}
+	}
+	return h.starts.Unlock
 }
 
 // failure says how a program ended, unless well.
@@ -209,6 +177,8 @@ func (h *helpers) reapOthers() {
 
 // reapSome reports whether it has reaped any.
 func (h *helpers) reapSome() (some bool) {
+	h.starts.Lock()
+	defer h.starts.Unlock()
 	h.Lock()
 	defer h.Unlock()
 	pids, _ := proc.ChildrenOf(os.Getpid())

@@ -35,17 +35,12 @@ func startProcess(own *helpers, path, name string, env []string, first int, pipe
 		}
 	}
 	for _, f := range pipes {
-		attr.Files = append(attr.Files, blocking(f))
+		fd := f.Fd()
+		_ = syscall.SetNonblock(int(fd), false) // the child reads and writes without a poller
+		attr.Files = append(attr.Files, fd)
 	}
 	pid, err := own.start(path, []string{name}, attr)
 	return &process{pid: pid, own: own}, err
-}
-
-// blocking is a pipe's descriptor for a child, which reads and writes without a poller.
-func blocking(pipe *os.File) uintptr {
-	fd := pipe.Fd()
-	_ = syscall.SetNonblock(int(fd), false)
-	return fd
 }
 
 // unused is the first of n descriptors in a row, behind the standard ones, that the

@@ -40,6 +40,7 @@ func canceled(timer io.Reader) <-chan struct{} {
 
 // killLeftBehind kills what a dead guard held: this process has inherited it.
 func (h *held) killLeftBehind() {
+	defer h.helpers.pauseStarts()()
 	defer proc.HurryThread()() // or a tree that forks has more of the processor than who kills it
 	var left []int
 	round := func() (died int, none bool) {
