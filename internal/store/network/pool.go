@@ -66,8 +66,8 @@ func (p *Pool[C]) takeIdle() (c C, found bool, err error) {
 	return c, false, nil
 }
 
-// IsCut reports whether the other side has closed a TCP connection that nobody reads from,
-// or, where a server says nothing unasked but a farewell, has written. It does not wait,
+// IsCut reports whether the other side has closed a TCP connection, or has written although
+// nobody asked, unless the server speaks unasked. It does not wait, not even for a reader,
 // and takes nothing from what has come.
 func IsCut(c net.Conn, speaks bool) bool {
 	tcp, ok := c.(*net.TCPConn)
@@ -79,10 +79,9 @@ func IsCut(c net.Conn, speaks bool) bool {
 		return true
 	}
 	cut := false
-	err = raw.Read(func(fd uintptr) bool {
+	err = raw.Control(func(fd uintptr) { // raw.Read would wait for a client that reads in the background, as pgconn does
 		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		cut = n > 0 && !speaks || n <= 0 && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
-		return true
 	})
 	return cut || err != nil
 }

@@ -47,3 +47,33 @@ func TestCutConnections(t *testing.T) {
 		t.Errorf("%v, %v, want a new one", c, err)
 	}
 }
+
+// A client that reads in the background, as pgconn does, does not delay the look.
+func TestCutConnectionThatIsRead(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		read <- err
+	}()
+	looked := make(chan bool)
+	go func() { looked <- IsCut(c, true) }()
+	select {
+	case cut := <-looked:
+		if cut {
+			t.Error("an open connection is called cut")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it waits for the reader")
+	}
+	_ = c.Close()
+	<-read
+}

@@ -13,29 +13,30 @@ import (
 // while nobody used it.
 func CutWhileIdle(t *testing.T, open func(network.Dial) Store) {
 	t.Helper()
-	var server string
-	var ours, theirs []net.Conn
+	const most = 10 // connections, more than are made
+	addrs, ours, theirs := make(chan string, most), make(chan net.Conn, most), make(chan net.Conn, most)
 	proxy := Serve(t, func(c net.Conn) {
-		s, err := net.Dial("tcp", server)
+		s, err := net.Dial("tcp", <-addrs)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer s.Close()
-		theirs = append(theirs, c)
+		theirs <- c
 		go func() { _, _ = io.Copy(s, c) }()
 		_, _ = io.Copy(c, s)
 	})
 	s := open(func(ctx context.Context, network, addr string) (net.Conn, error) {
-		server = addr
+		addrs <- addr
 		c, err := (&net.Dialer{}).DialContext(ctx, network, proxy)
-		ours = append(ours, c)
+		ours <- c
 		return c, err
 	})
 	l := Grant(t, s, Request("k"))
-	_ = theirs[0].Close()
-	Await(t, "the end of its connection", func() bool { return network.IsCut(ours[0], true) })
-	if _, err := s.Renew(Bounded(t), l); err != nil || len(ours) != 2 {
-		t.Errorf("%v, %d connections", err, len(ours))
+	first := <-ours
+	_ = (<-theirs).Close()
+	Await(t, "the end of its connection", func() bool { return network.IsCut(first, true) })
+	if _, err := s.Renew(Bounded(t), l); err != nil || len(ours) != 1 {
+		t.Errorf("%v, %d new connections", err, len(ours))
 	}
 }
