@@ -142,11 +142,15 @@ func TestHangingHookDelaysNoKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	// Who opens the file waits until this lease is given up, for 45 s at most.
-	const setLease = 1024
-	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, held.Fd(), setLease, syscall.F_WRLCK); errno != 0 {
-		t.Fatal(errno)
+	// An open of the file waits until this lease is given up, for 45 s at most. A close would
+	// not do: the hook's process has the descriptor, too, until its exec.
+	setLease := func(kind uintptr) {
+		const command = 1024 // F_SETLEASE
+		if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, held.Fd(), command, kind); errno != 0 {
+			t.Fatal(errno)
+		}
 	}
+	setLease(syscall.F_WRLCK)
 	r, reports, pids := startTree(t, far())
 	ended := make(chan error, 1)
 	go func() { ended <- r.RunHook(hook, []string{"hook"}, os.Environ(), time.Minute, nil) }()
@@ -156,7 +160,7 @@ func TestHangingHookDelaysNoKill(t *testing.T) {
 	for _, pid := range pids {
 		dead(t, pid)
 	}
-	held.Close()
+	setLease(syscall.F_UNLCK)
 	if got := endOf(t, ended); got != "" {
 		t.Errorf("the hook ended with %q", got)
 	}

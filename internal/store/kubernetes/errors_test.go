@@ -27,7 +27,7 @@ func TestNobodyAnswers(t *testing.T) {
 	calls := networktest.CallsOf(at(t, "127.0.0.1:1", refusing.Dial))
 	networktest.WantRefused(t, calls, "Kubernetes at 127.0.0.1:1")
 	networktest.TryOnce(t, calls, refusing.Dials)
-	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", func(dial network.Dial) networktest.Store { return at(t, "h:443", dial) })
+	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", "the kubeconfig", func(dial network.Dial) networktest.Store { return at(t, "h:443", dial) })
 }
 
 // The server at the address may be no API server, or one that cannot answer now.

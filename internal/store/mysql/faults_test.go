@@ -23,7 +23,7 @@ import (
 )
 
 func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "mysql at h:3306", func(dial network.Dial) networktest.Store {
+	networktest.WantNamesLookedUp(t, "mysql at h:3306", "the store's URL", func(dial network.Dial) networktest.Store {
 		return openWith(t, Options{URL: "mysql://cron:sesame@h/db", Dialer: dial})
 	})
 }

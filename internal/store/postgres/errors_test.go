@@ -28,7 +28,7 @@ func TestNobodyListens(t *testing.T) {
 }
 
 func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "postgres at h:5432", func(dial network.Dial) networktest.Store {
+	networktest.WantNamesLookedUp(t, "postgres at h:5432", "the store's URL", func(dial network.Dial) networktest.Store {
 		return openWith(t, Options{URL: "postgres://cron:sesame@h/db", Dialer: dial})
 	})
 }

@@ -24,7 +24,7 @@ func TestNobodyListens(t *testing.T) {
 }
 
 func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "redis at h:6379", func(dial network.Dial) networktest.Store {
+	networktest.WantNamesLookedUp(t, "redis at h:6379", "the store's URL", func(dial network.Dial) networktest.Store {
 		return openWith(t, Options{URL: "redis://:sesame@h", Prefix: prefix, Dialer: dial})
 	})
 }

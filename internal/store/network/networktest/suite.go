@@ -304,9 +304,9 @@ func ForPeople(t *testing.T, text, hint string) {
 	}
 }
 
-// WantNamesLookedUp wants a store at host h to say that the host's name is unknown, or
+// WantNamesLookedUp wants a store at host h, which place names, to say that the host's name is unknown, or
 // cannot be looked up, which may pass.
-func WantNamesLookedUp(t *testing.T, server string, open func(network.Dial) Store) {
+func WantNamesLookedUp(t *testing.T, server, place string, open func(network.Dial) Store) {
 	t.Helper()
 	for says, dns := range map[string]*net.DNSError{
 		"no such host": {Err: "no such host", Name: "h", Server: "192.0.2.1:53", IsNotFound: true},
@@ -315,7 +315,7 @@ func WantNamesLookedUp(t *testing.T, server string, open func(network.Dial) Stor
 		err := Refused(t, open(func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: dns}
 		}))
-		WantError(t, err, false, "acquire: "+server+": "+says, "check the host in the store's URL, and DNS on this host: /etc/resolv.conf")
+		WantError(t, err, false, "acquire: "+server+": "+says, "check the host in "+place+", and DNS on this host: /etc/resolv.conf")
 		if strings.Contains(err.Error(), "dial") {
 			t.Errorf("not for people: %v", err)
 		}
