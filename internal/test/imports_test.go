@@ -87,7 +87,7 @@ var rules = []rule{
 	{path: "internal/store/cas", only: []string{std, "internal/lease", "internal/lease/leasestate", "internal/store/network"},
 		why: "it applies the rules to states that stores keep, and knows none of them"},
 	{path: "internal/store/kubernetes", only: []string{std, "go.yaml.in/yaml/v3", "internal/lease", "internal/lease/leasestate", "internal/store/cas", "internal/store/location", "internal/store/network"}, why: oneStore},
-	{path: "internal/store/network", only: []string{std, "internal/lease"},
+	{path: "internal/store/network", only: []string{std, "golang.org/x/sys/unix", "internal/lease"},
 		why: "it is what the stores share that are reached by a network, and knows none of them"},
 	{path: "internal/store/network/networktest", only: []string{std, "internal/lease", "internal/lease/leasestate", "internal/lease/leasetest", "internal/store/cas", "internal/store/network", "internal/test/faultnet"},
 		why: "it tests the stores that are reached by a network, and knows none of them"},

@@ -30,7 +30,7 @@ type conns struct {
 
 func newConns(url string, t *target, dial network.Dial) *conns {
 	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}}
-	p.Pool = network.NewPool(func(c *conn) { _ = c.Close() }, func(c *conn) bool { return network.IsCut(c.raw, false) })
+	p.Pool = network.NewPool(func(c *conn) { _ = c.Close() }, func(c *conn) bool { return network.IsCut(c.raw) })
 	p.latest.Store(t)
 	return p
 }

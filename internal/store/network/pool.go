@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"syscall"
 )
 
 // Options say where the leases of a store are.
@@ -66,10 +65,9 @@ func (p *Pool[C]) takeIdle() (c C, found bool, err error) {
 	return c, false, nil
 }
 
-// IsCut reports whether the other side has closed a TCP connection, or has written although
-// nobody asked, unless the server speaks unasked. It does not wait, not even for a reader,
-// and takes nothing from what has come.
-func IsCut(c net.Conn, speaks bool) bool {
+// IsCut reports whether the other side has closed a TCP connection. It does not wait, not
+// even for a reader, and takes nothing from what has come.
+func IsCut(c net.Conn) (cut bool) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return false
@@ -78,11 +76,8 @@ func IsCut(c net.Conn, speaks bool) bool {
 	if err != nil {
 		return true
 	}
-	cut := false
-	err = raw.Control(func(fd uintptr) { // raw.Read would wait for a client that reads in the background, as pgconn does
-		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		cut = n > 0 && !speaks || n <= 0 && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
-	})
+	// Read would wait for a client that reads in the background, as pgconn does.
+	err = raw.Control(func(fd uintptr) { cut = hungUp(int(fd)) })
 	return cut || err != nil
 }
 

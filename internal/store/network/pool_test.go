@@ -24,17 +24,22 @@ func TestCutConnections(t *testing.T) {
 		others = append(others, other)
 		return c, err
 	}
-	p := NewPool(func(c net.Conn) { _ = c.Close() }, func(c net.Conn) bool { return IsCut(c, true) })
+	p := NewPool(func(c net.Conn) { _ = c.Close() }, IsCut)
 	defer p.Close()
 	first, _ := p.Take(dial)
 	second, _ := p.Take(dial)
+	third, _ := p.Take(dial)
 	p.Put(first)
 	p.Put(second)
-	if _, err := others[0].Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	p.Put(third)
 	_ = others[1].Close()
-	for !IsCut(second, true) || !IsCut(first, false) {
+	for _, other := range []net.Conn{others[0], others[2]} {
+		if _, err := other.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = others[2].Close() // it said why
+	for !IsCut(second) || !IsCut(third) {
 		time.Sleep(time.Millisecond)
 	}
 	if c, err := p.Take(dial); c != first || err != nil {
@@ -65,7 +70,7 @@ func TestCutConnectionThatIsRead(t *testing.T) {
 		read <- err
 	}()
 	looked := make(chan bool)
-	go func() { looked <- IsCut(c, true) }()
+	go func() { looked <- IsCut(c) }()
 	select {
 	case cut := <-looked:
 		if cut {

@@ -134,7 +134,7 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 	return err
 }
 
-func (c *conn) isCut() bool { return network.IsCut(c.raw, true) }
+func (c *conn) isCut() bool { return network.IsCut(c.raw) }
 
 // quit ends an idle connection as servers and poolers like it.
 func (c *conn) quit() {

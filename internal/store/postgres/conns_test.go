@@ -330,6 +330,21 @@ func TestCancelledWaitForAReplicaIsNoAnswer(t *testing.T) {
 	}
 }
 
+// A server says why it ends an idle session (idle_session_timeout, an administrator), and
+// closes the connection behind that: the next renewal takes another one.
+func TestEndedWhileIdle(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	l := grant(t, s, request("k"))
+	const ours = " FROM pg_stat_activity WHERE application_name = 'leaderrun'"
+	b.do(t, "SELECT pg_terminate_backend(pid)"+ours)
+	awaits(t, "the end of the session", func() bool { return b.one(t, "SELECT count(*)"+ours) == "0" })
+	if _, err := s.Renew(bounded(t), l); err != nil {
+		t.Error(err)
+	}
+}
+
 // Poolers and proxies cut what is idle for long.
 func TestCutWhileIdle(t *testing.T) {
 	t.Parallel()

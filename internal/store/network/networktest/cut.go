@@ -35,7 +35,7 @@ func CutWhileIdle(t *testing.T, open func(network.Dial) Store) {
 	l := Grant(t, s, Request("k"))
 	first := <-ours
 	_ = (<-theirs).Close()
-	Await(t, "the end of its connection", func() bool { return network.IsCut(first, true) })
+	Await(t, "the end of its connection", func() bool { return network.IsCut(first) })
 	if _, err := s.Renew(Bounded(t), l); err != nil || len(ours) != 1 {
 		t.Errorf("%v, %d new connections", err, len(ours))
 	}
