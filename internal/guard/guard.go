@@ -200,8 +200,8 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 		return g.failed(syscall.ETIMEDOUT)
 	}
 	g.alarm.Set(killBy) // first: a guard that is stopped from here on is woken
-	// An exec takes as long as the file system does, and this thread waits for it, deaf to
-	// the elector's death. With the guard the kernel kills what has not become the command.
+	// An exec takes as long as the file system does. This thread waits for it and cannot notice
+	// that the elector dies, so the kernel kills the guard at kill-by, and the child with it.
 	g.startEnd.Set(killBy)
 	defer g.startEnd.Clear()
 	// The runtime gives the child the default actions of the signals that it

@@ -116,20 +116,20 @@ func Printable(s string) string {
 type Writer struct {
 	w     io.Writer
 	first sync.Once
-	queue chan written
+	queue chan queued
 	over  chan struct{}
 	done  chan struct{}
 }
 
-// written is one write, or what is closed once those before it are done.
-type written struct {
+// queued is text to write, or a channel to close once all before it is written.
+type queued struct {
 	b    []byte
 	done chan struct{}
 }
 
 // NewWriter returns a Writer; Close ends it.
 func NewWriter(w io.Writer) *Writer {
-	return &Writer{w: w, queue: make(chan written, 256), over: make(chan struct{}), done: make(chan struct{})}
+	return &Writer{w: w, queue: make(chan queued, 256), over: make(chan struct{}), done: make(chan struct{})}
 }
 
 func (q *Writer) drain() {
@@ -140,17 +140,17 @@ func (q *Writer) drain() {
 	for {
 		select {
 		case next := <-q.queue:
-			q.carryOut(next)
+			q.handle(next)
 		case <-q.over:
 			for len(q.queue) > 0 {
-				q.carryOut(<-q.queue)
+				q.handle(<-q.queue)
 			}
 			return
 		}
 	}
 }
 
-func (q *Writer) carryOut(next written) {
+func (q *Writer) handle(next queued) {
 	if next.done != nil {
 		close(next.done)
 		return
@@ -161,7 +161,7 @@ func (q *Writer) carryOut(next written) {
 func (q *Writer) Write(b []byte) (int, error) {
 	q.first.Do(func() { go q.drain() })
 	select {
-	case q.queue <- written{b: append([]byte(nil), b...)}:
+	case q.queue <- queued{b: append([]byte(nil), b...)}:
 	default:
 	}
 	return len(b), nil
@@ -173,7 +173,7 @@ func (q *Writer) Flush() {
 	q.first.Do(func() { go q.drain() })
 	done := make(chan struct{})
 	select {
-	case q.queue <- written{done: done}:
+	case q.queue <- queued{done: done}:
 	default:
 		return
 	}

@@ -19,8 +19,8 @@ import (
 // is not taken for one of them and no id is used again meanwhile.
 type helpers struct {
 	sync.Mutex
-	// starts are held, to read, from before there is a child until it is known: an exec takes
-	// as long as the file system takes to answer.
+	// starts is held for reading from the fork of a helper until its id is in pids. That takes
+	// as long as the exec does, and an exec as long as the file system.
 	starts sync.RWMutex
 	pids   []int
 	// before were children of this process before it was leaderrun, and are spared
@@ -90,8 +90,8 @@ func (h *helpers) start(path string, args []string, attr *syscall.ProcAttr) (int
 	return pid, err
 }
 
-// pauseStarts lets no helper be started until resume is called. It waits for one that is being
-// started, but no longer than a kill can wait: a process that hangs in its exec is killed then.
+// pauseStarts lets no helper start until resume is called. It waits for one that is starting,
+// but no longer than a kill can wait: a helper that hangs in its exec may be killed with the tree.
 func (h *helpers) pauseStarts() (resume func()) {
 	const limit = 50 * time.Millisecond
 	for end := Now() + limit; !h.starts.TryLock(); time.Sleep(time.Millisecond) {

@@ -97,7 +97,7 @@ func pauseEnds(t *testing.T, h Harness) {
 }
 
 // The holder can renew its lease, extend it by a repeated request and restore it. Others are
-// told of the holder and not of the pause.
+// answered with the holder and not with the pause.
 func pauseSparesHolder(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	r.TTL = 4 * h.Unit

@@ -60,8 +60,8 @@ type Terms struct {
 	// Period is that of ticks that Round milliseconds part; 0 without ticks.
 	Period time.Duration
 	Round  int64
-	// Known is since when the store knows what it was told of ticks, and Lost when it lost
-	// a counter of tokens that was ahead of its clock.
+	// Known is when the store last lost its record of ticks, and Lost when it lost a counter
+	// of tokens that was ahead of its clock.
 	Known time.Duration
 	Lost  []Span
 	// Apart is by how much a store's word on the end of a lease may be late.
@@ -203,8 +203,8 @@ func (c Call) holds() bool {
 	return c.Answer == Granted || c.Verb == Renew && (c.Answer == Yes || c.Answer == PutBack)
 }
 
-// served says that the store was told between two instants, and acknowledged, that the work
-// of the lease's tick is done.
+// served reports whether the store acknowledged, between two instants, that the work of the
+// lease's tick is done.
 func (l *term) served(from, to time.Duration) bool {
 	last := l.calls[len(l.calls)-1]
 	return last.Verb == Release && last.Success && last.Answer == Yes && last.Sent > from && last.Done <= to
