@@ -38,6 +38,9 @@ type backend interface {
 // foreign is what others leave there.
 const foreign = "foreign"
 
+// cooldown and revoked stand before a holder whose run has ended, or was ended by an operator.
+const cooldown, revoked = "cooldown:", "revoked:"
+
 type client interface {
 	lease.Store
 	lease.Pinger

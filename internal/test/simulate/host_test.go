@@ -140,21 +140,26 @@ type ditheringStore struct {
 	rng *dice
 }
 
+// of names the holder whose verb it is, for a store whose requests do not.
+func of(ctx context.Context, h lease.Holder) context.Context {
+	return context.WithValue(ctx, holderOf{}, h)
+}
+
 func (s ditheringStore) dither() { time.Sleep(s.w.upTo(s.rng, 5*time.Microsecond)) }
 
 func (s ditheringStore) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
 	defer s.dither()
-	return s.client.Acquire(ctx, r)
+	return s.client.Acquire(of(ctx, r.Holder), r)
 }
 
 func (s ditheringStore) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	defer s.dither()
-	return s.client.Renew(ctx, l)
+	return s.client.Renew(of(ctx, l.Holder), l)
 }
 
 func (s ditheringStore) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
 	defer s.dither()
-	return s.client.Release(ctx, l, r)
+	return s.client.Release(of(ctx, l.Holder), l, r)
 }
 
 func (s ditheringStore) Wait(ctx context.Context, key string, atMost time.Duration) error {

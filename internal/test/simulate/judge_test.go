@@ -34,7 +34,7 @@ func TestJudgeOfALeaseThatIsOverAtOnce(t *testing.T) {
 				r := lease.Request{Key: key, Holder: w.newHolder(), TTL: p.set.TTL}
 				w.stepClock(c.step, 1)
 				before := w.look()
-				l, err := rows.row.State.Acquire(r, now)
+				l, err := rows.row.Value.Acquire(r, now)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,74 +9,71 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// table keeps one row as Postgres does: a writer has read it before, with the
-// clock, and its change counts if no other came in between. What becomes
-// of the row is up to package leasestate.
+// table is a server that keeps one row. It is written on condition that nobody else
+// has written since it was read.
 type table struct {
 	w *world
 	// apart is by how much, in ms, the clocks differ that its members have, by which it
 	// answers in turn: 0 if there is one.
 	apart int64
 
-	mu                sync.Mutex
-	row               row
-	answers, revision int64
-	saved             row
-	waiting           []*waiter
-	conns             []net.Conn
+	mu         sync.Mutex
+	row, saved row
+	answers    int64
+	waiting    []*waiter
+	conns      []net.Conn
 }
 
 const second = 1000 // in which Date counts
 
 type row struct {
 	Version int64 // 0: there is none
-	State   leasestate.State
-	// Beat and Call are the revisions on which the last renewal was decided, and the
-	// last call, where the clocks are apart.
-	Beat, Call int64
-	Beaten     time.Duration // when Beat was written
+	Value   cas.Value
+	Beaten  time.Duration // when the last renewal was written
 }
 
-// waiter is a connection that listens to the calls of the holder, or of those who
-// stand by.
+// waiter is a connection that waits for a kind of change.
 type waiter struct {
-	calls  bool
+	kind   string
 	called chan struct{}
 }
 
 // inquiry and reply are what goes over the network, as a line of JSON each.
 type inquiry struct {
 	Op     string // read, write, hear
-	Holder lease.Holder
-	Row    row // to write in place of the version before
-	Before int64
-	Calls  bool // the holder is called, or listened for
-	Wakes  bool // the others are woken
-	Limit  time.Duration
+	Holder string // who asks
+	Row    row    // to write
+	Before int64  // the version that was read
+	// Kind is the changes to hear of, or that this one is: words of "calls wakes any".
+	Kind string
 }
 
 type reply struct {
-	Row      row
-	Revision int64 // how many changes there have been
-	Now      leasestate.Instant
-	Saved    bool
+	Row   row
+	Now   leasestate.Instant
+	Saved bool
+	heard bool // a change, not the row as it was
 }
 
-func newTable(w *world) backend { return &table{w: w, row: row{State: leasestate.New(key)}} }
+func noRow() row { return row{Value: cas.New(key)} }
+
+func newTable(w *world) backend { return &table{w: w, row: noRow()} }
 
 // newMembers is a table as etcd's members keep it: with clocks that are apart.
 func newMembers(w *world) backend {
 	const apart = 20_000
 	w.unwatched = apart * time.Millisecond
-	return &table{w: w, apart: apart, row: row{State: leasestate.New(key)}}
+	return &table{w: w, apart: apart, row: noRow()}
 }
 
 func (t *table) now() leasestate.Instant {
@@ -124,52 +121,42 @@ func (t *table) dial() (net.Conn, error) {
 func (t *table) answer(q inquiry, inquiries <-chan inquiry) (r reply, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch q.Op {
-	case "read":
-		now := t.now()
-		if t.apart > 0 { // one member is ahead, one behind, all count seconds
-			const members = 3
-			t.answers++
-			now.Up += (t.apart - second) / 2 * (t.answers%members - 1)
-			now.Up -= now.Up % second
-			now.Wall, now.Serving = now.Up, 0
+	switch {
+	case q.Op == "hear" && t.row.Version == q.Before: // a change before it listened has been missed
+		w := &waiter{kind: q.Kind, called: make(chan struct{})}
+		t.waiting = append(t.waiting, w)
+		t.mu.Unlock()
+		select {
+		case <-w.called:
+			ok = true
+		case <-inquiries:
 		}
-		return reply{Row: t.row, Revision: t.revision, Now: now}, true
-	case "write":
-		if t.row.Version != q.Before {
-			return reply{}, true
+		t.mu.Lock()
+		if !ok {
+			return reply{}, false
 		}
-		if t.row.Beat != q.Row.Beat {
+	case q.Op == "write" && t.row.Version == q.Before:
+		if q.Row.Beaten = t.row.Beaten; q.Row.Value.Beat != t.row.Value.Beat {
 			q.Row.Beaten = t.w.at()
 		}
-		t.revision++
-		t.row = q.Row
+		t.row, r.Saved = q.Row, true
 		t.waiting = slices.DeleteFunc(t.waiting, func(w *waiter) bool {
-			if called := w.calls && q.Calls || !w.calls && q.Wakes; called {
+			called := strings.Contains(q.Kind, w.kind)
+			if called {
 				close(w.called)
-				return true
 			}
-			return false
+			return called
 		})
-		return reply{Saved: true}, true
 	}
-	// What happened before it listens is in the row.
-	if q.Calls && t.row.State.Settling != nil || !q.Calls && t.row.State.Free(t.now()) {
-		return reply{}, true
+	r.Row, r.Now = t.row, t.now()
+	if t.apart > 0 { // one member is ahead, one behind, all count seconds
+		const members = 3
+		t.answers++
+		r.Now.Up += (t.apart - second) / 2 * (t.answers%members - 1)
+		r.Now.Up -= r.Now.Up % second
+		r.Now.Wall, r.Now.Serving = r.Now.Up, 0
 	}
-	w := &waiter{calls: q.Calls, called: make(chan struct{})}
-	t.waiting = append(t.waiting, w)
-	t.mu.Unlock()
-	defer t.mu.Lock()
-	limit := time.NewTimer(q.Limit)
-	defer limit.Stop()
-	select {
-	case <-w.called:
-	case <-limit.C:
-	case <-inquiries:
-		return reply{}, false
-	}
-	return reply{}, true
+	return r, true
 }
 
 func (t *table) waits(request []byte) bool  { return bytes.Contains(request, []byte(`"Op":"hear"`)) }
@@ -186,16 +173,19 @@ func (t *table) stepped(time.Duration) {}
 func (t *table) look() seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	st := &t.row.State
+	st := &t.row.Value.State
 	s := seen{token: st.Token, ticks: fmt.Sprint(st.Served, st.Anchor, st.Starts), anchor: st.Anchor}
 	if g := st.Grant; g != nil {
 		if left := t.left(g); left > 0 {
 			s.left = time.Duration(left) * time.Millisecond
-			if s.value = string(g.Holder); g.Cooldown {
-				s.value = "cooldown:" + s.value
+			switch s.value = string(g.Holder); {
+			case g.Cooldown:
+				s.value = cooldown + s.value
+			case g.Revoked:
+				s.value = revoked + s.value
 			}
 		}
-		if !g.Cooldown {
+		if !g.Cooldown && !g.Revoked {
 			s.id, s.tick, s.acquired = string(g.Holder), g.Tick, g.Acquired
 		}
 	}
@@ -215,7 +205,7 @@ func (t *table) left(g *leasestate.Grant) int64 {
 
 func (t *table) save()    { t.mu.Lock(); defer t.mu.Unlock(); t.saved = t.row.clone() }
 func (t *table) restore() { t.mu.Lock(); defer t.mu.Unlock(); t.row = t.saved.clone() }
-func (t *table) clear()   { t.mu.Lock(); defer t.mu.Unlock(); t.row = row{State: leasestate.New(key)} }
+func (t *table) clear()   { t.mu.Lock(); defer t.mu.Unlock(); t.row = noRow() }
 
 // evict deletes the row. A server that has served for long then knows that nobody has
 // asked for the key: the lease has been taken out.
@@ -242,53 +232,103 @@ func (r row) clone() (c row) {
 	return c
 }
 
+// client is what store/postgres makes of a row, and store/etcd where the clocks are apart.
 func (t *table) client(p *process) (client, error) {
-	return &tableClient{dial: network.Dialer(p.dial), clock: p.now}, nil
+	c := &conns{p: p, dial: network.Dialer(p.dial)}
+	if t.apart == 0 {
+		return &rowStore{cas.NewTable(cas.Table[say]{
+			Do: c.ask, Look: look, Save: save, Yield: func() {},
+			Missing: func(error) bool { return false }, Interrupted: func(error) bool { return false },
+		}), c}, nil
+	}
+	return &memberStore{cas.NewStore(cas.Config{
+		Do: func(ctx context.Context, op string, call func(context.Context, cas.Keeper) error) error {
+			return c.ask(ctx, op, func(s say) error { return call(ctx, s) })
+		},
+		Follow: func(ctx context.Context, op, _ string, enough func(cas.Row) bool) error {
+			return c.follow(ctx, op, "any", func(r reply) bool { return enough(r.value()) })
+		},
+		Boot: "table", Settle: 300, Apart: t.apart,
+		Now: func() time.Duration { return p.host.w.at() + p.offset },
+	}), c}, nil
 }
 
-// tableClient is one process's store. It keeps one connection for requests; each
-// wait has its own.
-type tableClient struct {
-	dial  network.Dial
-	clock func() time.Duration
+type rowStore struct {
+	*cas.Table[say]
+	*conns
+}
+
+func (s *rowStore) Wait(ctx context.Context, _ string, atMost time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	err := s.follow(waiting, "wait", "wakes", func(r reply) bool { return r.heard || r.Row.Value.Free(r.Now) })
+	if waiting.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+func (s *rowStore) Listen(ctx context.Context, _ string) error {
+	return s.follow(network.Holder(ctx), "listen", "calls", func(r reply) bool { return r.heard || r.Row.Value.Settling != nil })
+}
+
+type memberStore struct {
+	*cas.Store
+	*conns
+}
+
+// say makes a request on a connection.
+type say func(inquiry) (reply, error)
+
+func (r reply) value() cas.Row {
+	return cas.Row{Value: r.Row.Value, Kept: r.Row.Version, Server: r.Now.Server, Date: time.UnixMilli(r.Now.Wall)}
+}
+
+func look(_ context.Context, s say, _ string) (cas.Record, error) {
+	r, err := s(inquiry{Op: "read"})
+	return cas.Record{State: r.Row.Value.State, Version: r.Row.Version, Now: r.Now}, err
+}
+
+func save(_ context.Context, s say, r cas.Record, e cas.Effect) (saved bool, refused, err error) {
+	q := inquiry{Op: "write", Before: r.Version, Row: row{Version: max(r.Version+1, r.Now.Wall), Value: cas.Value{State: r.State}}, Kind: "any"}
+	if e.Calls {
+		q.Kind += " calls"
+	}
+	if e.Wakes {
+		q.Kind += " wakes"
+	}
+	answer, err := s(q)
+	return answer.Saved, nil, err
+}
+
+// Read and Swap are those of a [cas.Keeper].
+func (s say) Read(context.Context, string) (cas.Row, error) {
+	r, err := s(inquiry{Op: "read"})
+	return r.value(), err
+}
+
+func (s say) Swap(_ context.Context, r cas.Row) (now cas.Row, saved bool, err error) {
+	before, _ := r.Kept.(int64)
+	answer, err := s(inquiry{Op: "write", Before: before, Row: row{Version: max(before+1, r.Date.UnixMilli()), Value: r.Value}, Kind: "any"})
+	return answer.value(), answer.Saved, err
+}
+
+// conns keeps one connection for requests; each wait has its own.
+type conns struct {
+	p    *process
+	dial network.Dial
 
 	mu     sync.Mutex
 	idle   net.Conn
 	closed bool
-	sight  sight
 }
 
-// sight is what store/etcd remembers of a key.
-type sight struct {
-	server            string
-	token, beat, call int64
-	seen              bool
-	granted, called   time.Duration
-}
-
-// see returns the time of a row with what this client has watched by its own clock.
-func (c *tableClient) see(r row, now leasestate.Instant) leasestate.Instant {
-	at := c.clock() // which a stopped process waits for
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := &c.sight
-	if !s.seen || s.token != r.State.Token || s.beat != r.Beat || s.server != r.State.Server {
-		s.granted = at
-	}
-	if !s.seen || s.call != r.Call {
-		s.called = at
-	}
-	s.seen, s.token, s.beat, s.server, s.call = true, r.State.Token, r.Beat, r.State.Server, r.Call
-	now.Unrenewed = (at - s.granted).Milliseconds()
-	if r.State.Settling != nil {
-		now.Settled = (at - s.called).Milliseconds()
-	}
-	return now
-}
+// holderOf is the context's value that names whose verb it is.
+type holderOf struct{}
 
 // ask makes one request after the other on a connection that is kept if all were
 // answered.
-func (c *tableClient) ask(ctx context.Context, op string, talk func(say func(inquiry) (reply, error)) error) error {
+func (c *conns) ask(ctx context.Context, op string, talk func(say) error) error {
 	c.mu.Lock()
 	conn := c.idle
 	c.idle = nil
@@ -299,111 +339,49 @@ func (c *tableClient) ask(ctx context.Context, op string, talk func(say func(inq
 			return &lease.StoreError{Op: op, Err: err, Refused: errors.As(err, new(*net.OpError))}
 		}
 	}
+	holder, _ := ctx.Value(holderOf{}).(lease.Holder)
 	uncut := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	err := talk(func(q inquiry) (r reply, err error) {
+		q.Holder = string(holder)
 		if err = json.NewEncoder(conn).Encode(q); err != nil {
 			return r, err
 		}
 		in := json.NewDecoder(io.LimitReader(conn, 1<<20))
 		in.DisallowUnknownFields()
-		return r, in.Decode(&r)
+		if err = in.Decode(&r); err == nil && r.Now.Boot == "" {
+			err = errors.New("that is no answer")
+		}
+		c.p.now() // where it may stand still
+		return r, err
 	})
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if uncut() && err == nil && c.idle == nil && !c.closed {
+	kept := uncut() && err == nil && c.idle == nil && !c.closed
+	if kept {
 		c.idle = conn
-		return nil
 	}
-	_ = conn.Close()
+	c.mu.Unlock()
+	if !kept {
+		_ = conn.Close()
+	}
 	if err != nil {
 		return &lease.StoreError{Op: op, Err: err}
 	}
 	return nil
 }
 
-// update is what store/postgres does with a row.
-func (c *tableClient) update(ctx context.Context, op string, holder lease.Holder, wakes bool, change func(*leasestate.State, leasestate.Instant) (lease.Lease, error)) (l lease.Lease, answer error) {
-	err := c.ask(ctx, op, func(say func(inquiry) (reply, error)) error {
-		for {
-			r, err := say(inquiry{Op: "read"})
-			if err != nil {
-				return err
-			}
-			if r.Now.Boot == "" {
-				return errors.New("that is no answer")
-			}
-			before, after := r.Row, r.Row.clone()
-			if r.Now.Apart > 0 {
-				r.Now = c.see(before, r.Now)
-			}
-			settling := after.State.Settling
-			l, answer = change(&after.State, r.Now)
-			was, _ := json.Marshal(before.State)
-			is, _ := json.Marshal(after.State)
-			if bytes.Equal(was, is) && (r.Now.Apart == 0 || op == "release" || answer != nil) {
-				return nil
-			}
-			after.Version = max(before.Version+1, r.Now.Wall)
-			s := after.State.Settling
-			calls := s != nil && s.Since == r.Now.Up
-			if r.Now.Apart > 0 {
-				calls = s != nil && s != settling
-				if answer == nil && op != "release" {
-					after.Beat = r.Revision
-				}
-				if calls {
-					after.Call = r.Revision
-				}
-			}
-			w, err := say(inquiry{Op: "write", Holder: holder, Row: after, Before: before.Version, Wakes: wakes, Calls: calls})
-			if err == nil && w.Saved && r.Now.Apart > 0 {
-				c.see(after, r.Now)
-			}
-			if err != nil || w.Saved {
-				return err
-			}
+// follow shows the row as it is, and after each change of a kind, until that is enough.
+func (c *conns) follow(ctx context.Context, op, kind string, enough func(reply) bool) error {
+	own := &conns{p: c.p, dial: c.dial, closed: true}
+	return own.ask(ctx, op, func(s say) error {
+		r, err := s(inquiry{Op: "read"})
+		for date := r.Now; err == nil && !enough(r); r.Now, r.heard = date, true {
+			r, err = s(inquiry{Op: "hear", Kind: kind, Before: r.Row.Version})
 		}
-	})
-	if err != nil {
-		return lease.Lease{}, err
-	}
-	return l, answer
-}
-
-func (c *tableClient) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	return c.update(ctx, "acquire", r.Holder, false, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) { return st.Acquire(r, now) })
-}
-
-func (c *tableClient) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return c.update(network.Holder(ctx), "renew", l.Holder, false, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) { return st.Renew(l, now) })
-}
-
-func (c *tableClient) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := c.update(network.Holder(ctx), "release", l.Holder, true, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
-		return lease.Lease{}, st.Release(l, r, now)
-	})
-	return err
-}
-
-func (c *tableClient) Wait(ctx context.Context, _ string, atMost time.Duration) error {
-	return c.hear(ctx, "wait", inquiry{Op: "hear", Limit: atMost})
-}
-
-func (c *tableClient) Listen(ctx context.Context, _ string) error {
-	return c.hear(network.Holder(ctx), "listen", inquiry{Op: "hear", Calls: true, Limit: 1000 * time.Hour})
-}
-
-func (c *tableClient) hear(ctx context.Context, op string, q inquiry) error {
-	own := &tableClient{dial: c.dial, closed: true}
-	return own.ask(ctx, op, func(say func(inquiry) (reply, error)) error {
-		_, err := say(q)
 		return err
 	})
 }
 
-func (c *tableClient) Pass(context.Context, string) error { return nil }
-
-func (c *tableClient) Close() error {
+func (c *conns) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
