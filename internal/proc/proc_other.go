@@ -59,8 +59,8 @@ func WaitChild() { time.Sleep(5 * time.Millisecond) }
 // Sleep sleeps for some nanoseconds.
 func Sleep(nanoseconds int64) { time.Sleep(time.Duration(nanoseconds)) }
 
-// AwaitEnd does not wait: see WaitChild.
-func AwaitEnd(int) {}
+// AwaitEnd waits a moment, as WaitChild.
+func AwaitEnd(int) { WaitChild() }
 
 // Ended knows nothing: see WaitChild.
 func Ended(int) bool { return false }

@@ -14,6 +14,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
+const (
+	// startLimit is how long a kill waits for a helper that is starting.
+	startLimit = 50 * time.Millisecond
+	// groupLimit is how long a hook waits for the rest of its killed process group.
+	groupLimit = time.Second
+)
+
 // helpers are the children that this process has started itself and not reaped
 // yet. It is locked while other children are signalled or reaped, so that a helper
 // is not taken for one of them and no id is used again meanwhile.
@@ -52,14 +59,15 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 	if err != nil {
 		return err
 	}
-	ended := make(chan syscall.WaitStatus, 1)
-	go func() { ended <- r.helpers.await(pid) }()
+	var status syscall.WaitStatus
+	ended := make(chan struct{})
+	go func() { status = r.helpers.await(pid); close(ended) }()
 	over := time.NewTimer(limit)
 	defer over.Stop()
 	var killed error
 	for {
 		select {
-		case status := <-ended:
+		case <-ended:
 			if killed != nil {
 				r.helpers.awaitGroup(pid)
 			}
@@ -93,10 +101,11 @@ func (h *helpers) start(path string, args []string, attr *syscall.ProcAttr) (int
 // pauseStarts lets no helper start until resume is called. It waits for one that is starting,
 // but no longer than a kill can wait: a helper that hangs in its exec may be killed with the tree.
 func (h *helpers) pauseStarts() (resume func()) {
-	const limit = 50 * time.Millisecond
-	for end := Now() + limit; !h.starts.TryLock(); time.Sleep(time.Millisecond) {
-		if Now() >= end {
+	for over := time.After(startLimit); !h.starts.TryLock(); {
+		select {
+		case <-over:
 			return func() {}
+		case <-time.After(time.Millisecond):
 		}
 	}
 	return h.starts.Unlock
@@ -124,39 +133,47 @@ func (h *helpers) kill(pid int) {
 }
 
 // awaitGroup waits for the rest of a killed helper's process group, whose members
-// become children of this process as their parents die: for a second, since one
+// become children of this process as their parents die: not for ever, since one
 // may sleep uninterruptibly. Where nobody adopts there is none to wait for.
 func (h *helpers) awaitGroup(pid int) {
-	for range 100 {
-		h.Lock()
-		reaped, err := syscall.Wait4(-pid, nil, syscall.WNOHANG, nil)
-		h.Unlock()
-		if err == syscall.ECHILD {
+	for over := time.After(groupLimit); !h.reapGroup(pid); {
+		select {
+		case <-over:
 			return
-		}
-		if reaped == 0 {
-			time.Sleep(10 * time.Millisecond)
+		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
-// await reaps the helper at its end. Where children cannot be waited for without
-// being reaped, it looks again and again.
-func (h *helpers) await(pid int) syscall.WaitStatus {
+// reapGroup reaps what has ended of a process group, and reports whether no child of it is left.
+func (h *helpers) reapGroup(pid int) (none bool) {
+	h.Lock()
+	defer h.Unlock()
 	for {
-		proc.AwaitEnd(pid)
-		if status, ok := h.reap(pid); ok {
-			return status
+		reaped, err := syscall.Wait4(-pid, nil, syscall.WNOHANG, nil)
+		switch {
+		case err != nil: // ECHILD
+			return true
+		case reaped == 0:
+			return false
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
+// await reaps the helper at its end.
+func (h *helpers) await(pid int) (status syscall.WaitStatus) {
+	for ended := false; !ended; {
+		proc.AwaitEnd(pid)
+		status, ended = h.reap(pid)
+	}
+	return status
+}
+
+// reap reports whether the helper has ended, and how.
 func (h *helpers) reap(pid int) (status syscall.WaitStatus, ended bool) {
 	h.Lock()
 	defer h.Unlock()
-	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-	if got == 0 || err == syscall.EINTR {
+	if running, _ := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); running == 0 {
 		return status, false
 	}
 	h.pids = slices.DeleteFunc(h.pids, func(p int) bool { return p == pid })
@@ -169,14 +186,14 @@ func (h *helpers) reap(pid int) (status syscall.WaitStatus, ended bool) {
 func (h *helpers) reapOthers() {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
-	for ; ; <-died {
-		for h.reapSome() {
-		}
+	h.reapSome()
+	for range died {
+		h.reapSome()
 	}
 }
 
-// reapSome reports whether it has reaped any.
-func (h *helpers) reapSome() (some bool) {
+// reapSome reaps those that have ended.
+func (h *helpers) reapSome() {
 	h.starts.Lock()
 	defer h.starts.Unlock()
 	h.Lock()
@@ -188,8 +205,6 @@ func (h *helpers) reapSome() (some bool) {
 			if reaped == pid {
 				h.before = slices.DeleteFunc(h.before, func(p int) bool { return p == pid })
 			}
-			some = some || reaped == pid
 		}
 	}
-	return some
 }

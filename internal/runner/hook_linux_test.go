@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -116,9 +117,7 @@ func TestOthersAreReaped(t *testing.T) {
 	}
 	proc.AwaitEnd(own)
 	proc.AwaitEnd(other)
-	if !h.reapSome() || h.reapSome() {
-		t.Error("not all that could be reaped were, or one was twice")
-	}
+	h.reapSome()
 	if _, err := syscall.Wait4(other, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
 		t.Errorf("the other child was not reaped: %v", err)
 	}
@@ -127,6 +126,105 @@ func TestOthersAreReaped(t *testing.T) {
 	}
 	if status, ended := h.reap(own); !ended || !status.Exited() {
 		t.Errorf("the own child was reaped: %v", status)
+	}
+	if h.spares(own) {
+		t.Error("the id of a helper that has ended is spared")
+	}
+}
+
+// What has ended before it looks is reaped, and what ends later.
+func TestFirstProcessReaps(t *testing.T) {
+	const isFirst = "TEST_REAPS_OTHERS" // reaps the children of a whole process, which is no other test's
+	if os.Getenv(isFirst) == "" {
+		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestFirstProcessReaps$")
+		cmd.Env = append(os.Environ(), isFirst+"=yes")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	var h helpers
+	end := func(began func()) {
+		pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		proc.AwaitEnd(pid)
+		began()
+		await(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
+	}
+	end(func() { go h.reapOthers() })
+	end(func() {})
+}
+
+// A helper that runs has not ended, and to wait for it costs no processor time.
+func TestHelperIsAwaited(t *testing.T) {
+	var h helpers
+	pid, err := h.start("/bin/sleep", []string{"sleep", "0.5"}, &syscall.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ended := h.reap(pid); ended {
+		t.Error("a helper that runs has ended")
+	}
+	used := func() time.Duration {
+		var usage syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	}
+	before := used()
+	h.await(pid)
+	if took := used() - before; took > 100*time.Millisecond {
+		t.Errorf("waiting took %s of the processor", took)
+	}
+}
+
+// Nobody starts beside a kill, which waits for a helper that is starting, but not for ever.
+func TestStartsArePaused(t *testing.T) {
+	var h helpers
+	resume := h.pauseStarts()
+	if h.starts.TryRLock() {
+		t.Error("a helper can start beside a kill")
+	}
+	resume()
+	h.starts.RLock()
+	began := Now()
+	h.pauseStarts()()
+	if waited := Now() - began; waited < startLimit {
+		t.Errorf("a kill waited %s for a helper that was starting", waited)
+	}
+}
+
+// The group of a hook has ended when its last process has.
+func TestGroupIsReaped(t *testing.T) {
+	start := func(group int) (pid int) {
+		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true, Pgid: group}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	kill := func(pid int) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		proc.AwaitEnd(pid)
+	}
+	var h helpers
+	first := start(0)
+	second := start(first)
+	kill(first)
+	if h.reapGroup(first) {
+		t.Error("a group with a process has ended")
+	}
+	kill(second)
+	if !h.reapGroup(first) {
+		t.Error("a group of zombies has not ended")
+	}
+	for _, pid := range []int{first, second} {
+		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+			t.Errorf("process %d is not reaped: %v", pid, err)
+		}
 	}
 }
 

@@ -2,7 +2,7 @@ package runner
 
 import (
 	"errors"
-	"os"
+	"io"
 	"sync"
 	"syscall"
 	"time"
@@ -11,7 +11,7 @@ import (
 // outbox holds orders for a guard that may be slow to read them, so that nobody
 // waits for a guard that is stopped.
 type outbox struct {
-	file   *os.File
+	file   io.WriteCloser
 	mu     sync.Mutex
 	queue  []byte
 	filled chan struct{}
@@ -41,18 +41,19 @@ func (o *outbox) drain(over <-chan struct{}) {
 		orders := o.queue
 		o.queue = nil
 		o.mu.Unlock()
-		for len(orders) > 0 {
+		for {
 			n, err := o.file.Write(orders)
-			orders = orders[n:]
+			if err == nil {
+				break
+			}
 			if errors.Is(err, syscall.EPIPE) {
 				return
 			}
-			if err != nil { // a pipe may have no memory for a moment
-				select {
-				case <-over:
-					return
-				case <-time.After(time.Millisecond):
-				}
+			orders = orders[n:] // a pipe may have no memory for a moment
+			select {
+			case <-over:
+				return
+			case <-time.After(time.Millisecond):
 			}
 		}
 	}

@@ -35,18 +35,19 @@ func startProcess(own *helpers, path, name string, env []string, first int, pipe
 		}
 	}
 	for _, f := range pipes {
-		fd := f.Fd()
-		_ = syscall.SetNonblock(int(fd), false) // the child reads and writes without a poller
-		attr.Files = append(attr.Files, fd)
+		attr.Files = append(attr.Files, f.Fd()) // which makes it block: the child has no poller
 	}
 	pid, err := own.start(path, []string{name}, attr)
 	return &process{pid: pid, own: own}, err
 }
 
+// lowest is the first descriptor behind the standard ones.
+const lowest = 3
+
 // unused is the first of n descriptors in a row, behind the standard ones, that the
 // caller has not opened: the command is to get those that it has.
 func unused(n int) int {
-	first := syscall.Stderr + 1
+	first := lowest
 	for fd := first; fd < first+n; fd++ {
 		if proc.Inherited(fd) {
 			first = fd + 1

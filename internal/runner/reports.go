@@ -29,7 +29,7 @@ func (r *Runner) listen(h *held) {
 			h.guardDied(emit)
 			return
 		}
-		h.heard.Add(1)
+		h.heard.Store(true)
 		report := guard.DecodeReport(b)
 		switch report.Kind {
 		case guard.ReportStarted:

@@ -110,7 +110,7 @@ type held struct {
 	report   func(Report)  // nil before the start
 	over     chan struct{} // closed when the guard is reaped
 	kill     sync.Once
-	heard    atomic.Int64 // reports
+	heard    atomic.Bool  // a report, since the last order to kill
 	left     atomic.Bool  // its tree lives on, by Leave
 }
 
@@ -308,7 +308,7 @@ func (h *held) insist() {
 			pids, _ := proc.ChildrenOf(h.guard.pid)
 			h.reportUnkillable(pids)
 		}
-		heard := h.heard.Load()
+		h.heard.Store(false)
 		h.orders.put(guard.EncodeOrder(guard.OrderKill, 0, nil))
 		h.guard.signal(syscall.SIGCONT)
 		select {
@@ -316,7 +316,7 @@ func (h *held) insist() {
 			return
 		case <-time.After(killPatience):
 		}
-		if h.heard.Load() == heard {
+		if !h.heard.Load() {
 			h.guard.signal(syscall.SIGKILL)
 			return
 		}

@@ -347,7 +347,7 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 		if _, ok := lives(silent.pid); !ok {
 			t.Fatal("a guard that answers was killed")
 		}
-		h.heard.Add(1)
+		h.heard.Store(true)
 	}
 	if status := silent.wait(); !status.Signaled() || status.Signal() != syscall.SIGKILL {
 		t.Errorf("a guard that does not answer ended with %v", status)

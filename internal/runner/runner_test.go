@@ -39,6 +39,15 @@ func guardOf(r *Runner) *process {
 	return r.now.guard
 }
 
+// isReaped asserts that the runner will not signal its guard any more, whose id may be
+// another process's by now.
+func isReaped(t *testing.T, r *Runner) {
+	t.Helper()
+	if guard := guardOf(r); !guard.reaped {
+		t.Errorf("the guard %d counts as alive", guard.pid)
+	}
+}
+
 func far() time.Duration { return Now() + time.Minute }
 
 // next is the next report, which must be of that kind.
@@ -119,6 +128,7 @@ func TestNotExecutable(t *testing.T) {
 			t.Errorf("%s: %v, want %v", path, rep.Err, want)
 		}
 		r.Close()
+		isReaped(t, r)
 	}
 }
 
@@ -236,7 +246,7 @@ func TestTreeIsDead(t *testing.T) {
 			}
 			switch name {
 			case "guard killed":
-				if rep.Err == nil {
+				if rep.Err == nil || rep.Err.Error() != "the guard process died: killed" {
 					t.Errorf("report %+v without the guard's death", rep)
 				}
 			case "deadline", "deadline moved", "elector gone":
@@ -291,6 +301,7 @@ func TestPreparedGuard(t *testing.T) {
 		t.Errorf("%+v", gone)
 	}
 	r.Close()
+	isReaped(t, r)
 
 	idle := New("/bin/true", []string{"true"})
 	idle.Prepare()

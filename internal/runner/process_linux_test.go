@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The command has the descriptors that leaderrun's caller has opened, and no others.
+func TestDescriptorsAreTheCallers(t *testing.T) {
+	const script = `for fd in 0 1 2 3 4 5 6; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; read line; echo $line; echo to stderr >&2`
+	const isCaller = "TEST_DESCRIPTORS" // a process with descriptors of its own
+	if os.Getenv(isCaller) != "" {
+		_, reports := start(t, far(), script)
+		next(t, reports, Started)
+		if gone := last(t, reports); gone.Status != 0 {
+			t.Errorf("%+v", gone)
+		}
+		return
+	}
+	for _, opened := range [][]int{nil, {3}, {4}, {3, 5}, {3, 4, 6}} {
+		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestDescriptorsAreTheCallers$")
+		cmd.Env = append(os.Environ(), isCaller+"=yes")
+		cmd.Stdin = strings.NewReader("from stdin\n")
+		var out, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &stderr
+		want := "0\n1\n2\n"
+		for fd := 3; fd <= 6; fd++ {
+			var file *os.File
+			if slices.Contains(opened, fd) {
+				file = os.Stdin
+				want += fmt.Sprintln(fd)
+			}
+			cmd.ExtraFiles = append(cmd.ExtraFiles, file)
+		}
+		err := cmd.Run()
+		if got := out.String(); err != nil || !strings.HasPrefix(got, want+"from stdin\n") || stderr.String() != "to stderr\n" {
+			t.Errorf("with %v: %v\n%s\n%s", opened, err, got, stderr.String())
+		}
+	}
+}
+
+// failing is a pipe that takes three bytes at a time, and fails each time until it has all.
+type failing struct {
+	got    strings.Builder
+	err    error
+	closed chan struct{}
+}
+
+func (f *failing) Write(b []byte) (int, error) {
+	n, _ := f.got.Write(b[:min(3, len(b))])
+	if n < len(b) {
+		return n, f.err
+	}
+	return n, nil
+}
+
+func (f *failing) Close() error { close(f.closed); return nil }
+
+// An order reaches the guard whole and once, also where the system has no memory for a moment.
+func TestOrdersOutlastErrors(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		over bool // before the first order
+		want string
+	}{
+		{syscall.ENOMEM, false, "an order"}, {syscall.EPIPE, false, "an "}, {syscall.ENOMEM, true, ""},
+	} {
+		pipe := &failing{err: test.err, closed: make(chan struct{})}
+		o := outbox{file: pipe, filled: make(chan struct{}, 1)}
+		over := make(chan struct{})
+		if test.over {
+			close(over)
+		} else {
+			o.put([]byte("an order"))
+		}
+		go o.drain(over)
+		if test.err == syscall.ENOMEM && !test.over {
+			await(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.queue == nil })
+			o.put([]byte("")) // is read when all before it is written
+			await(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.queue == nil && len(o.filled) == 0 })
+			close(over)
+		}
+		<-pipe.closed
+		if got := pipe.got.String(); got != test.want {
+			t.Errorf("%v: the guard read %q, want %q", test.err, got, test.want)
+		}
+	}
+}
