@@ -11,11 +11,27 @@ import (
 	"testing"
 )
 
+const again = "TEST_IN_A_PROCESS_OF_ITS_OWN"
+
+// ownProcess is this test once more in a process of its own, and nil there.
+func ownProcess(t *testing.T) *exec.Cmd {
+	t.Helper()
+	if os.Getenv(again) != "" {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), again+"=yes")
+	return cmd
+}
+
 // The command has the descriptors that leaderrun's caller has opened, and no others.
 func TestDescriptorsAreTheCallers(t *testing.T) {
 	const script = `for fd in 0 1 2 3 4 5 6; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; read line; echo $line; echo to stderr >&2`
-	const isCaller = "TEST_DESCRIPTORS" // a process with descriptors of its own
-	if os.Getenv(isCaller) != "" {
+	if os.Getenv(again) != "" {
 		_, reports := start(t, far(), script)
 		next(t, reports, Started)
 		if gone := last(t, reports); gone.Status != 0 {
@@ -24,8 +40,7 @@ func TestDescriptorsAreTheCallers(t *testing.T) {
 		return
 	}
 	for _, opened := range [][]int{nil, {3}, {4}, {3, 5}, {3, 4, 6}} {
-		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestDescriptorsAreTheCallers$")
-		cmd.Env = append(os.Environ(), isCaller+"=yes")
+		cmd := ownProcess(t)
 		cmd.Stdin = strings.NewReader("from stdin\n")
 		var out, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &stderr

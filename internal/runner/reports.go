@@ -83,26 +83,33 @@ func (h *held) someChild() string {
 }
 
 // reportUnkillable reports one of the processes that have been sent SIGKILL and
-// have not ended. Zombies have.
+// have not ended.
 func (h *held) reportUnkillable(pids []int) {
 	if h.report == nil {
 		return
 	}
 	for _, pid := range pids {
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-		state, _, _ := strings.Cut(rest, " ")
-		why := "state " + state
-		switch {
-		case state == "" || state == "Z" || state == "X":
-			continue
-		case syscall.Kill(pid, 0) == syscall.EPERM:
-			why = "another user's, EPERM"
-		case state == "D":
-			why = "in uninterruptible sleep, D"
+		if why := whyAlive(string(stat), syscall.Kill(pid, 0)); why != "" {
+			h.report(Report{Kind: Unkillable, Left: fmt.Sprintf("process %d (%s): %s", pid, nameOf(pid), why)})
+			return
 		}
-		h.report(Report{Kind: Unkillable, Left: fmt.Sprintf("process %d (%s): %s", pid, nameOf(pid), why)})
-		return
+	}
+}
+
+// whyAlive says why a process lives after its SIGKILL, by its proc_pid_stat(5) and what
+// comes of a signal to it. It is "" for one that has ended; a zombie has.
+func whyAlive(stat string, signalled error) string {
+	_, rest, _ := strings.Cut(stat[max(0, strings.LastIndex(stat, ") ")):], " ") // the name may hold brackets
+	switch state, _, _ := strings.Cut(rest, " "); {
+	case strings.Contains("ZX", state): // or there is none
+		return ""
+	case errors.Is(signalled, syscall.EPERM):
+		return "another user's, EPERM"
+	case state == "D":
+		return "in uninterruptible sleep, D"
+	default:
+		return "state " + state
 	}
 }
 

@@ -59,6 +59,9 @@ func Now() time.Duration { return time.Duration(proc.Now()) }
 // margin, 166 ms at a TTL of 1 s.
 const killPatience = 100 * time.Millisecond
 
+// noValue is that of an order without a number.
+const noValue = 0
+
 // Runner runs one command at a time. Its methods may be called from any
 // goroutine, and none but Close waits for anything but a fork. Orders before the
 // first start are dropped, those after the end of a tree are not read.
@@ -70,7 +73,7 @@ type Runner struct {
 	alarm *proc.Alarm
 	// children are this process's.
 	children *proc.Children
-	now      *held // the last one; nil before the first
+	now      *held // see held
 	closed   bool
 	helpers  helpers
 	reserved chan struct{} // closed when the threads are there; nil before the first guard
@@ -110,8 +113,8 @@ type held struct {
 	report   func(Report)  // nil before the start
 	over     chan struct{} // closed when the guard is reaped
 	kill     sync.Once
-	heard    atomic.Bool  // a report, since the last order to kill
-	left     atomic.Bool  // its tree lives on, by Leave
+	heard    atomic.Bool // a report, since the last order to kill
+	left     atomic.Bool // its tree lives on, by Leave
 }
 
 // Prepare starts the guard ahead of the command, so that a start costs less when
@@ -181,9 +184,10 @@ func (r *Runner) startGuard() (*held, error) {
 		return nil, err
 	}
 	defer theirReports.Close()
-	first := unused(2)
+	pipes := []*os.File{theirOrders, theirReports}
+	first := unused(len(pipes))
 	env := append([]string{guard.Marker + "=" + strconv.Itoa(first)}, guard.Settings...)
-	process, err := startProcess(&r.helpers, self(), guard.Name, env, first, theirOrders, theirReports)
+	process, err := startProcess(&r.helpers, self(), guard.Name, env, first, pipes...)
 	if err != nil {
 		orders.Close()
 		reports.Close()
@@ -235,10 +239,15 @@ func (r *Runner) settleIn() error {
 
 // Holds reports whether the process is the guard, or one of the tree below it.
 func (r *Runner) Holds(pid int) bool {
+	h := r.held()
+	return h != nil && proc.Descends(pid, h.guard.pid)
+}
+
+// held is the last command, or the place for one; nil before the first.
+func (r *Runner) held() *held {
 	r.mu.Lock()
-	held := r.now
-	r.mu.Unlock()
-	return held != nil && proc.Descends(pid, held.guard.pid)
+	defer r.mu.Unlock()
+	return r.now
 }
 
 // self is this program, also when its file has been replaced since it started.
@@ -287,30 +296,28 @@ func (r *Runner) Leave() {
 		r.now.left.Store(true)
 	}
 	r.mu.Unlock()
-	r.order(guard.OrderLeave, 0)
+	r.order(guard.OrderLeave, noValue)
 }
 
 // Kill kills the whole tree: by the guard, and without it if it does not do so.
 func (r *Runner) Kill() {
-	h := r.order(guard.OrderKill, 0)
-	if h == nil {
-		return
+	if h := r.held(); h != nil {
+		h.kill.Do(func() { go h.insist() })
 	}
-	h.guard.signal(syscall.SIGCONT) // it may have been stopped
-	h.kill.Do(func() { go h.insist() })
 }
 
 // insist orders the guard to kill until the tree is gone, and kills a guard that
 // does not answer. One that does is at work, and nobody else would kill faster.
 func (h *held) insist() {
-	for answers := 0; ; answers++ {
-		if answers == int(time.Second/killPatience) {
-			pids, _ := proc.ChildrenOf(h.guard.pid)
-			h.reportUnkillable(pids)
-		}
+	late := time.AfterFunc(time.Second, func() {
+		pids, _ := proc.ChildrenOf(h.guard.pid)
+		h.reportUnkillable(pids)
+	})
+	defer late.Stop()
+	for {
 		h.heard.Store(false)
-		h.orders.put(guard.EncodeOrder(guard.OrderKill, 0, nil))
-		h.guard.signal(syscall.SIGCONT)
+		h.orders.put(guard.EncodeOrder(guard.OrderKill, noValue, nil))
+		h.guard.signal(syscall.SIGCONT) // it may have been stopped
 		select {
 		case <-h.over:
 			return

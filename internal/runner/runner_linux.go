@@ -21,11 +21,14 @@ func WallClockSet() <-chan struct{} {
 	return canceled(os.NewFile(uintptr(fd), "timerfd"))
 }
 
+// timerLen is the length of what a timer is read as (timerfd_create(2)).
+const timerLen = 8
+
 // canceled says when a read of the timer is cancelled, until one fails otherwise.
 func canceled(timer io.Reader) <-chan struct{} {
 	said := make(chan struct{}, 1)
 	go func() {
-		for b := make([]byte, 8); ; {
+		for b := make([]byte, timerLen); ; {
 			if _, err := timer.Read(b); !errors.Is(err, syscall.ECANCELED) {
 				return
 			}
@@ -47,10 +50,11 @@ func (h *held) killLeftBehind() {
 		left, died, none = sweepOnce(h.children, h.pid, h.helpers)
 		return died, none
 	}
-	for warned := false; !proc.Sweep(int64(time.Second), round); warned = true {
-		if !warned {
-			h.reportUnkillable(left)
-		}
+	if proc.Sweep(int64(time.Second), round) {
+		return
+	}
+	h.reportUnkillable(left)
+	for !proc.Sweep(int64(time.Second), round) {
 	}
 }
 

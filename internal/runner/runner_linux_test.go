@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +86,7 @@ func TestUnheardIsNotFailed(t *testing.T) {
 	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	guardOf(r).reaped = false
 	guardOf(r).signal(syscall.SIGKILL)
-	if gone := next(t, reports, Gone); gone.Err == nil {
+	if gone := next(t, reports, Gone); gone.Err == nil || gone.Err.Error() != "the guard process died before it reported a start: killed" {
 		t.Errorf("%+v", gone)
 	}
 }
@@ -93,7 +94,7 @@ func TestUnheardIsNotFailed(t *testing.T) {
 func TestLeftoversAreSignalled(t *testing.T) {
 	r, reports := start(t, far(), "setsid sleep 60 & exit 4")
 	next(t, reports, Started)
-	if ended := next(t, reports, Ended); ended.Status.ExitStatus() != 4 {
+	if ended := next(t, reports, Ended); ended.Status.ExitStatus() != 4 || !regexp.MustCompile(`^process [0-9]+ \((sh|setsid|sleep)\)$`).MatchString(ended.Left) {
 		t.Errorf("%+v", ended)
 	}
 	r.Signal(int(syscall.SIGTERM))
@@ -165,6 +166,7 @@ func TestLeftAlive(t *testing.T) {
 	next(t, reports, Ended)
 	r.Leave()
 	r.Close() // the guard is gone
+	isReaped(t, r)
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -251,13 +253,16 @@ func killGuard(r *Runner) (pid int) {
 func TestPreparedGuardIsReplaced(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
-	killGuard(r)
+	died := killGuard(r)
 	reports := make(chan Report, 8)
 	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	defer r.Close()
 	next(t, reports, Started)
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
 		t.Errorf("%+v", gone)
+	}
+	if err := syscall.Kill(died, 0); err != syscall.ESRCH {
+		t.Errorf("the dead guard is not reaped: %v", err)
 	}
 }
 
@@ -318,6 +323,9 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	if failed := next(t, reports, Failed); !errors.Is(failed.Err, ErrGuard) {
 		t.Errorf("%+v", failed)
 	}
+	r.Start(far(), far(), nil, func(rep Report) { reports <- rep }) // now it has
+	next(t, reports, Started)
+	last(t, reports)
 	r.Close()
 }
 
@@ -423,6 +431,9 @@ func TestDispositions(t *testing.T) {
 
 // Each time that the wall clock was set is said, or several as one.
 func TestWallClockSet(t *testing.T) {
+	if WallClockSet() == nil {
+		t.Error("this kernel does not say so")
+	}
 	r, w := io.Pipe()
 	said := canceled(readerFunc(func(b []byte) (int, error) {
 		if _, err := r.Read(b); err != nil {

@@ -1,0 +1,338 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/guard"
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
+
+// What the runner does to the elector's own process, and what it makes of its guard's end.
+
+// An elector that is stopped is woken at kill-by, also when that was moved.
+func TestElectorIsWoken(t *testing.T) {
+	for name, extend := range map[string]bool{"as started": false, "as extended": true} {
+		t.Run(name, func(t *testing.T) {
+			killBy := Now() + 500*time.Millisecond
+			var r *Runner
+			if extend {
+				r, _ = start(t, far(), "exec sleep 60")
+				r.Extend(killBy)
+			} else {
+				r, _ = start(t, killBy, "exec sleep 60")
+			}
+			woken := make(chan time.Duration, 1)
+			go func() { r.alarm.Poll(); woken <- Now() }()
+			select {
+			case at := <-woken:
+				if at < killBy {
+					t.Errorf("%s before kill-by", killBy-at)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("it is not woken")
+			}
+		})
+	}
+}
+
+// Whoever may not trace the elector cannot give its guard orders.
+func TestElectorIsClosedToOthers(t *testing.T) {
+	start(t, far(), "exec sleep 60")
+	if dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || dumpable != 0 {
+		t.Errorf("others may open what it has open: %d, %v", dumpable, err)
+	}
+}
+
+// Threads are there before the command may use up the process limit, and no more
+// processors are used than they suffice for.
+func TestThreadsAreReserved(t *testing.T) {
+	if cmd := ownProcess(t); cmd != nil {
+		for processors, want := range map[string]string{"1": "1\n", "4": "2\n"} {
+			cmd := ownProcess(t)
+			cmd.Env = append(cmd.Env, "GOMAXPROCS="+processors)
+			if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), want) {
+				t.Errorf("of %s processors: %q, %v", processors, out, err)
+			}
+		}
+		return
+	}
+	r := New("/bin/true", []string{"true"})
+	r.Prepare()
+	<-r.reserved
+	fmt.Println(runtime.GOMAXPROCS(0))
+	if threads, err := os.ReadDir("/proc/self/task"); len(threads) < 12 {
+		t.Errorf("%d threads, %v", len(threads), err)
+	}
+	r.Close()
+}
+
+// The program may have been replaced by another since it started.
+func TestReplacedProgramStarts(t *testing.T) {
+	if cmd := ownProcess(t); cmd != nil {
+		cmd.Path = filepath.Join(t.TempDir(), filepath.Base(cmd.Path))
+		program, err := os.ReadFile(cmd.Args[0])
+		if err == nil {
+			err = os.WriteFile(cmd.Path, program, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Remove(self)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, reports := start(t, far(), "exit 6")
+	next(t, reports, Started)
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
+		t.Errorf("%+v", gone)
+	}
+}
+
+// Once it has let go, nobody who reads the command's output waits for the elector.
+func TestLetGo(t *testing.T) {
+	if cmd := ownProcess(t); cmd != nil {
+		var out, stderr bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("x"), &out, &stderr
+		if err := cmd.Run(); err != nil || out.Len() > 0 || stderr.String() != "kept" {
+			t.Errorf("%v, stdout %q, stderr %q", err, out.String(), stderr.String())
+		}
+		return
+	}
+	LetGo()
+	if n, err := os.Stdin.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+		t.Errorf("standard input: %d, %v", n, err)
+	}
+	fmt.Print("let go")
+	fmt.Fprint(os.Stderr, "kept")
+}
+
+// opened is how many descriptors this process has.
+func opened() int { all, _ := os.ReadDir("/proc/self/fd"); return len(all) }
+
+// A guard that has ended has left no descriptor behind, and none is started any more.
+func TestClose(t *testing.T) {
+	runs := func() *Runner {
+		r := New("/bin/true", []string{"true"})
+		r.Prepare()
+		r.Close()
+		r = New("/bin/true", []string{"true"})
+		reports := make(chan Report, 8)
+		r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+		next(t, reports, Started)
+		last(t, reports)
+		r.Close()
+		isReaped(t, r)
+		return r
+	}
+	r := runs()
+	const kept = 2 // of each runner: the list of children, and the alarm
+	before := opened()
+	runs()
+	await(t, func() bool { return opened() <= before+2*kept })
+	reports := make(chan Report, 1)
+	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	if failed := next(t, reports, Failed); !errors.Is(failed.Err, os.ErrClosed) {
+		t.Errorf("%+v", failed)
+	}
+}
+
+// At a terminal the command is in the caller's process group, and else in one of its own.
+func TestGroupAtATerminal(t *testing.T) {
+	if cmd := ownProcess(t); cmd != nil {
+		if HasTerminal() {
+			t.Error("the tests have a terminal")
+		}
+		terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer terminal.Close()
+		n, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
+		if err == nil {
+			err = unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cmd.Stdin, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
+			t.Fatal(err)
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	HasTerminal() // opens what Go keeps
+	before := opened()
+	if !HasTerminal() || opened() != before {
+		t.Error("the terminal is not found, or held open")
+	}
+	_, reports := start(t, far(), fmt.Sprintf("read -r pid comm state ppid group rest </proc/$$/stat; [ $group = %d ]", syscall.Getpgrp()))
+	next(t, reports, Started)
+	if gone := last(t, reports); gone.Status != 0 {
+		t.Errorf("%+v", gone)
+	}
+}
+
+// Orders before the first guard are dropped, and nothing is held.
+func TestOrdersBeforeTheStart(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	r.Extend(far())
+	r.Signal(int(syscall.SIGTERM))
+	r.SignalRest(int(syscall.SIGTERM))
+	r.Leave()
+	r.Kill()
+	if r.Holds(os.Getpid()) {
+		t.Error("it holds its own process")
+	}
+	r.Close()
+}
+
+// The guard and all below it are held, and nobody else.
+func TestHolds(t *testing.T) {
+	r, reports := start(t, far(), "exec sleep 60")
+	command := next(t, reports, Started).Pid
+	if !r.Holds(command) || !r.Holds(guardOf(r).pid) || r.Holds(os.Getpid()) || r.Holds(1) {
+		t.Error("what it holds is not the guard and its tree")
+	}
+}
+
+// A signal for all, or for those that are not in the command's group, continues a guard that
+// was stopped.
+func TestSignalsContinueTheGuard(t *testing.T) {
+	for name, signal := range map[string]func(*Runner, int){"all": (*Runner).Signal, "rest": (*Runner).SignalRest} {
+		t.Run(name, func(t *testing.T) {
+			up := filepath.Join(t.TempDir(), "up")
+			r, reports := start(t, far(), "setsid sh -c 'trap : USR1; : >"+up+"; while :; do sleep 0.01; done' & wait")
+			next(t, reports, Started)
+			await(t, func() bool { _, err := os.Stat(up); return err == nil })
+			r.Signal(int(syscall.SIGUSR1))
+			next(t, reports, Ended)
+			guard := guardOf(r)
+			guard.signal(syscall.SIGSTOP)
+			await(t, func() bool { state, _ := lives(guard.pid); return state == "T" })
+			signal(r, int(syscall.SIGTERM))
+			if gone := next(t, reports, Gone); gone.Err != nil || gone.Status.Signal() != syscall.SIGUSR1 {
+				t.Errorf("%+v", gone)
+			}
+		})
+	}
+}
+
+// A child that has died is counted, once.
+func TestSweepCounts(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	if err := r.settleIn(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output() // an orphan, and adopted
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	proc.AwaitEnd(pid)
+	if met, died, none := sweepOnce(r.children, 0, &r.helpers); len(met) != 1 || died != 1 || none {
+		t.Errorf("met %v, %d died, none left: %t", met, died, none)
+	}
+	if met, died, none := sweepOnce(r.children, 0, &r.helpers); len(met) != 0 || died != 0 || !none {
+		t.Errorf("met %v, %d died, none left: %t", met, died, none)
+	}
+}
+
+// A guard that says how it ended tells whether something may have been started.
+func TestGuardEnds(t *testing.T) {
+	for _, test := range []struct {
+		started bool
+		status  int
+		want    Report
+		err     string
+	}{
+		{false, guard.Refused, Report{Kind: Failed}, ErrGuard.Error() + ": " + ErrRefused.Error()},
+		{false, 3, Report{Kind: Gone}, "the guard process died before it reported a start: exit status 3"},
+		{true, guard.Refused, Report{Kind: Gone}, fmt.Sprintf("the guard process died: exit status %d", guard.Refused)},
+	} {
+		r := New("/bin/true", []string{"true"})
+		if err := r.settleIn(); err != nil {
+			t.Fatal(err)
+		}
+		script := fmt.Sprintf("exit %d", test.status)
+		pid, err := r.helpers.start("/bin/sh", []string{"sh", "-c", script}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &held{guard: &process{pid: pid, own: &r.helpers}, children: r.children, helpers: &r.helpers}
+		if test.started {
+			h.pid = pid
+		}
+		var got Report
+		h.guardDied(func(report Report) { got = report })
+		if got.Kind != test.want.Kind || got.Err == nil || got.Err.Error() != test.err || errors.Is(got.Err, ErrRefused) != (got.Kind == Failed) {
+			t.Errorf("%+v: %+v", test, got)
+		}
+	}
+}
+
+// A process that has ended is none that cannot be killed, and of any other the reason is named.
+func TestWhyAlive(t *testing.T) {
+	for _, test := range []struct {
+		stat string
+		err  error
+		want string
+	}{
+		{"", syscall.ESRCH, ""}, {"7 (sh) Z 1 7", nil, ""}, {"7 (sh) X 1 7", nil, ""}, {"7 (a) Z b) S 1 7", nil, "state S"},
+		{"7 (sh) D 1 7", nil, "in uninterruptible sleep, D"}, {"7 (sh) D 1 7", syscall.EPERM, "another user's, EPERM"},
+	} {
+		if got := whyAlive(test.stat, test.err); got != test.want {
+			t.Errorf("%q, %v: %q, want %q", test.stat, test.err, got, test.want)
+		}
+	}
+}
+
+// The first that lives is named, once it has had its second; to look does it no harm.
+func TestUnkillable(t *testing.T) {
+	sleep := exec.Command("sleep", "60")
+	ended := exec.Command("true")
+	if err := errors.Join(sleep.Start(), ended.Start(), ended.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	var got []Report
+	h := &held{report: func(r Report) { got = append(got, r) }}
+	await(t, func() bool { return nameOf(sleep.Process.Pid) == "sleep" })
+	h.reportUnkillable([]int{ended.Process.Pid, sleep.Process.Pid, sleep.Process.Pid})
+	if want := fmt.Sprintf("process %d (sleep): state ", sleep.Process.Pid); len(got) != 1 || got[0].Kind != Unkillable || !strings.HasPrefix(got[0].Left, want) {
+		t.Errorf("%+v, want one %s", got, want)
+	}
+	if _, alive := lives(sleep.Process.Pid); !alive {
+		t.Error("it ended")
+	}
+	(&held{}).reportUnkillable([]int{sleep.Process.Pid}) // nothing has been started
+	_ = sleep.Process.Kill()
+	_ = sleep.Wait()
+}
