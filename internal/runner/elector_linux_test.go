@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -57,24 +56,18 @@ func TestElectorIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// Threads are there before the command may use up the process limit, and no more
-// processors are used than they suffice for.
+// Threads are there before the command may use up the process limit.
 func TestThreadsAreReserved(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
-		for processors, want := range map[string]string{"1": "1\n", "4": "2\n"} {
-			cmd := ownProcess(t)
-			cmd.Env = append(cmd.Env, "GOMAXPROCS="+processors)
-			if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), want) {
-				t.Errorf("of %s processors: %q, %v", processors, out, err)
-			}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
 		}
 		return
 	}
 	r := New("/bin/true", []string{"true"})
 	r.Prepare()
 	<-r.reserved
-	fmt.Println(runtime.GOMAXPROCS(0))
-	if threads, err := os.ReadDir("/proc/self/task"); len(threads) < 12 {
+	if threads, err := os.ReadDir("/proc/self/task"); len(threads) < 10 {
 		t.Errorf("%d threads, %v", len(threads), err)
 	}
 	r.Close()

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -85,8 +84,8 @@ func New(path string, args []string) *Runner {
 }
 
 // reserveThreads starts the threads that this process may need before there is a
-// command that may use up the process limit. On two processors their number is
-// bounded: the rest are calls that block, of signals, guards, hooks, files and
+// command that may use up the process limit: one that runs (package oneprocessor), and
+// one for each call that may block beside it, of signals, guards, hooks, files and
 // messages. It begins when the first guard does, which takes longer to get ready; a
 // run that starts nothing needs none.
 func (r *Runner) reserveThreads() {
@@ -95,8 +94,7 @@ func (r *Runner) reserveThreads() {
 	}
 	r.reserved = make(chan struct{})
 	go func() {
-		const processors, threads = 2, 12
-		runtime.GOMAXPROCS(min(processors, runtime.GOMAXPROCS(0)))
+		const threads = 10
 		proc.ReserveThreads(threads)
 		close(r.reserved)
 	}()

@@ -3,6 +3,7 @@
 package program
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -25,6 +26,20 @@ func TestGuardStartsEarly(t *testing.T) {
 	inits := strings.Count(string(trace), "init ")
 	if code := cmd.ProcessState.ExitCode(); inits == 0 || inits > most || code != 125 {
 		t.Errorf("%d packages were initialised before the guard ended with %d, want at most %d and 125:\n%s", inits, code, most, trace)
+	}
+}
+
+// Threads count towards the user's process limit, and each takes time at every start.
+func TestThreadsOfARun(t *testing.T) {
+	t.Parallel()
+	out, err := leaderrun(memory(t), "--", "sh", "-c", `read -r _ _ _ elector _ </proc/$PPID/stat; ls /proc/$elector/task | wc -l; ls /proc/$PPID/task | wc -l`).Output()
+	var elector, guard int
+	if _, scanErr := fmt.Sscan(string(out), &elector, &guard); err != nil || scanErr != nil {
+		t.Fatalf("%q, %v, %v", out, err, scanErr)
+	}
+	const mostElector, mostGuard = 16, 11 // 13 to 15 and 8 to 10, by the order in which they start
+	if elector > mostElector || guard > mostGuard {
+		t.Errorf("the elector has %d threads and the guard %d, want at most %d and %d", elector, guard, mostElector, mostGuard)
 	}
 }
 
