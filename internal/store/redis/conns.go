@@ -210,6 +210,31 @@ func (c *plain) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// limited is a connection that reads no endless answer: the client keeps all of one
+// in memory.
+type limited struct {
+	fromKernel
+	read int // since the last request
+}
+
+const maxAnswer = 16 << 20 // above a page of keys
+
+var errTooLong = errors.New("it answers with more than 16 MiB")
+
+func (c *limited) Write(p []byte) (int, error) {
+	c.read = 0
+	return c.fromKernel.Write(p)
+}
+
+func (c *limited) Read(p []byte) (int, error) {
+	if c.read > maxAnswer {
+		return 0, errTooLong
+	}
+	n, err := c.fromKernel.Read(p)
+	c.read += n
+	return n, err
+}
+
 // The client logs to standard error by default; everything it could say comes
 // back as an error as well.
 func init() { redis.SetLogger(silence{}) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,6 +111,25 @@ func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 		if !strings.Contains(w.Sent(), "\r\n"+asked+"\r\n") {
 			t.Errorf("a wait of %s is one of another time than %s s for the server: %q", atMost, asked, w.Sent())
 		}
+	}
+}
+
+// A program at a wrong port may send without end.
+func TestEndlessAnswer(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	addr := networktest.Serve(t, func(c net.Conn) {
+		for text := bytes.Repeat([]byte("x"), 64<<10); ; {
+			n, err := c.Write(text)
+			sent.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	})
+	networktest.WantError(t, networktest.Refused(t, open(t, addr)), false, "no Redis: it answers with more than 16 MiB", "check that --store names a Redis server")
+	if got := sent.Load(); got > 32<<20 {
+		t.Errorf("%d bytes were sent, and all but the kernel's buffers were read", got)
 	}
 }
 

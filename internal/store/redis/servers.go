@@ -66,11 +66,16 @@ func newServers(address string, t *target, dial network.Dial) *servers {
 		if err != nil {
 			return nil, nil, err
 		}
+		k, ok := c.(fromKernel)
+		if ok {
+			k = &limited{fromKernel: k}
+			c = k
+		}
 		if now.tls != nil {
 			c, err = network.Secure(ctx, c, now.tls, addr)
 			return c, now, err
 		}
-		if k, ok := c.(fromKernel); ok {
+		if ok {
 			c = &plain{fromKernel: k}
 		}
 		return c, now, nil
