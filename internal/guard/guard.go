@@ -51,11 +51,9 @@ const Refused = 125
 
 const exitDone = 0
 
-// spare is how many threads the guard keeps beside those that it uses. The runtime
-// looks for one when the last processor goes idle and when it takes the processor from
-// a goroutine that has had it for 10 ms; on a busy machine one or two may not have gone
-// to sleep again since the last time. At a load of 46 none was started under a command
-// in 80 runs with two of them, and in 13 of 80 without.
+// spare is how many threads the guard keeps for its look-out for deaths, and for the runtime,
+// which looks for work on another thread when it takes the processor from a call that blocks.
+// On a busy machine one may not have gone to sleep again since the last time.
 const spare = 3
 
 // wakings is how often the alarm wakes a guard that is stopped again and again: for a

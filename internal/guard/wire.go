@@ -12,10 +12,10 @@ const Marker = "LEADERRUN_GUARD"
 const Name = "lease-guard"
 
 // Settings are those of the guard's Go runtime. Where the command has used up a limit of
-// processes the runtime ends a program that needs one more thread: so it has one more
-// processor than goroutines, which then never wait for each other, and it makes too
-// little garbage to begin with to collect any.
-var Settings = []string{"GOMAXPROCS=3", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
+// processes the runtime ends a program that needs one more thread: so it has one processor,
+// which a goroutine whose call returns takes from one whose call blocks (exitsyscall in
+// runtime/proc.go), and it makes too little garbage to begin with to collect any.
+var Settings = []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
 
 // OrderKind is what the elector wants.
 type OrderKind uint32
