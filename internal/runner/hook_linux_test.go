@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
@@ -73,8 +76,15 @@ func TestBesideIsLimited(t *testing.T) {
 		}
 		dead(t, pid)
 	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
 	if got := endOf(t, beside(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
 		t.Errorf("%q", got)
+	}
+	var adopts int32
+	if err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0); err != nil || adopts != 1 {
+		t.Errorf("the orphans of a hook are not adopted, so nobody knows when they have ended: %v", err)
 	}
 }
 

@@ -83,6 +83,8 @@ func New(path string, args []string) *Runner {
 	return &Runner{path: path, args: args}
 }
 
+const reservedThreads = 10
+
 // reserveThreads starts the threads that this process may need before there is a
 // command that may use up the process limit: one that runs (package oneprocessor), and
 // one for each call that may block beside it, of signals, guards, hooks, files and
@@ -94,8 +96,7 @@ func (r *Runner) reserveThreads() {
 	}
 	r.reserved = make(chan struct{})
 	go func() {
-		const threads = 10
-		proc.ReserveThreads(threads)
+		proc.ReserveThreads(reservedThreads)
 		close(r.reserved)
 	}()
 }

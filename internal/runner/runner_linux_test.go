@@ -394,6 +394,11 @@ func TestGuardIsOfItsOwn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "environment")
 	r, reports := start(t, far(), "env >"+file+".new; mv "+file+".new "+file+"; sleep 60")
 	next(t, reports, Started)
+	if guard := guardOf(r).pid; !r.now.heard.Load() {
+		t.Error("its report is not heard")
+	} else if group, err := syscall.Getpgid(guard); group != guard {
+		t.Errorf("it is in the process group %d, where signals reach it: %v", group, err)
+	}
 	for _, name := range []string{"comm", "cmdline"} {
 		got, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", r.now.guard.pid, name))
 		if err != nil || strings.Trim(string(got), "\x00\n") != guard.Name || strings.Contains(guard.Name, "leaderrun") {
