@@ -121,7 +121,7 @@ var rules = []rule{
 	{path: "internal/tools/failcall", only: []string{std, "golang.org/x/sys/unix"},
 		why: "it makes system calls of the binary fail from outside"},
 	{path: "internal/tools/chaos", only: []string{std, "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5/pgconn", "golang.org/x/sys/unix",
-		"internal/test/fakeclock", "internal/test/faultnet", "internal/test/timed", "internal/lease", "internal/proc", "internal/store", "internal/store/location"},
+		"internal/test/fakeclock", "internal/test/faultnet", "internal/test/script", "internal/test/timed", "internal/lease", "internal/proc", "internal/store", "internal/store/location"},
 		why: "it faults the binary from outside, checks what commands write, and asks the store itself whose the lease is"},
 	{path: "internal/tools/chains", only: []string{"fmt", "os", "strconv", "syscall", "unsafe", "internal/proc"},
 		why: "it is the command, whose forks make raw system calls only"},

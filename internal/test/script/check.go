@@ -31,7 +31,7 @@ func signal(ts *testscript.TestScript, args []string) {
 
 func alive(ts *testscript.TestScript, args []string) {
 	for _, arg := range args {
-		if !lives(pidOf(ts, arg)) {
+		if !Lives(pidOf(ts, arg)) {
 			ts.Fatalf("%s is dead", arg)
 		}
 	}
@@ -44,7 +44,7 @@ func dead(ts *testscript.TestScript, args []string) {
 			if s.runs[arg] != nil {
 				return s.marked(arg)
 			}
-			if pid := pidOf(ts, arg); lives(pid) {
+			if pid := pidOf(ts, arg); Lives(pid) {
 				return []int{pid}
 			}
 			return nil

@@ -54,7 +54,7 @@ func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 		s.Addr = loopback(t)
 		s.URL = "mysql://admin:" + serverPassword + "@" + s.Addr + "/jobs"
 		_, port, _ := net.SplitHostPort(s.Addr) // it has one
-		s.args = append(append(basicsOfMariaDB(s.Dir), "--port="+port, "--bind-address=127.0.0.1", "--socket=", "--init-file="+first), args...)
+		s.args = append(append(BasicsOfMariaDB(s.Dir), "--port="+port, "--bind-address=127.0.0.1", "--socket=", "--init-file="+first), args...)
 		if s.start() {
 			return s
 		}
@@ -63,9 +63,9 @@ func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 	return nil
 }
 
-// basicsOfMariaDB are the arguments of every server, and of what makes its files. What
-// it writes outlives the process, and tests cut no power.
-func basicsOfMariaDB(dir string) []string {
+// BasicsOfMariaDB are the arguments of every server, and of what makes its files, which are
+// small. What it writes outlives the process, and tests cut no power.
+func BasicsOfMariaDB(dir string) []string {
 	args := []string{
 		"--no-defaults", "--datadir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
 		"--innodb-autoextend-increment=1", "--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=2",
@@ -85,7 +85,7 @@ var emptyMariaDB = sync.OnceValues(func() (map[string]string, error) {
 	}
 	defer os.RemoveAll(dir)
 	data := filepath.Join(dir, "data")
-	cmd := exec.Command("mariadb-install-db", append(basicsOfMariaDB(data), "--skip-test-db", "--auth-root-authentication-method=normal")...)
+	cmd := exec.Command("mariadb-install-db", append(BasicsOfMariaDB(data), "--skip-test-db", "--auth-root-authentication-method=normal")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
 	}

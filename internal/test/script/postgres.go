@@ -81,7 +81,7 @@ func needPostgres(t testing.TB) {
 	if testing.Short() {
 		t.Skip("it needs postgres")
 	}
-	if postgresProgram("postgres") != "" {
+	if PostgresProgram("postgres") != "" {
 		return
 	}
 	const missing = "postgres is not installed: apt-get install postgresql"
@@ -141,7 +141,7 @@ func (s *PostgresServer) Kill() {
 	all := append(s.backends(), s.cmd.Process.Pid)
 	s.signal(syscall.SIGKILL, all...)
 	<-s.gone
-	if !await(func() bool { return !slices.ContainsFunc(all, lives) }) {
+	if !await(func() bool { return !slices.ContainsFunc(all, Lives) }) {
 		s.t.Errorf("postgres still lives:\n%s", describe(all))
 	}
 	s.cmd = nil
@@ -178,7 +178,7 @@ func (s *PostgresServer) serveTLS(certs Certificates, name string) {
 
 // Do runs SQL with psql and returns what it prints, a line per row.
 func (s *PostgresServer) Do(sql string) (string, error) {
-	cmd := exec.Command(postgresProgram("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", s.URL, "-c", sql)
+	cmd := exec.Command(PostgresProgram("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", s.URL, "-c", sql)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -208,7 +208,7 @@ func (s *PostgresServer) start() bool {
 	}, s.settings...) {
 		args = append(args, "-c", setting)
 	}
-	cmd := exec.Command(postgresProgram("postgres"), args...)
+	cmd := exec.Command(PostgresProgram("postgres"), args...)
 	cmd.Dir = s.Dir
 	cmd.SysProcAttr = asPostgres()
 	s.out = newOutput("database system is ready to accept ") // a replica: "read-only connections"
@@ -221,21 +221,26 @@ func (s *PostgresServer) start() bool {
 	return true
 }
 
-// clean removes everything, also the shared memory that marks a data directory as used, which
-// outlives a killed server.
+// clean removes everything.
 func (s *PostgresServer) clean() {
 	s.Kill()
+	FreePostgresMemory(s.Dir)
+	if err := os.RemoveAll(s.Dir); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// FreePostgresMemory removes the shared memory by which a killed server would keep its
+// folder from another.
+func FreePostgresMemory(dir string) {
 	const idLine = 6
-	pidFile, _ := os.ReadFile(filepath.Join(s.Dir, "postmaster.pid"))
+	pidFile, _ := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
 	if lines := strings.Split(string(pidFile), "\n"); len(lines) > idLine {
 		if fields := strings.Fields(lines[idLine]); len(fields) == 2 {
 			if id, err := strconv.Atoi(fields[1]); err == nil {
 				_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
 			}
 		}
-	}
-	if err := os.RemoveAll(s.Dir); err != nil {
-		s.t.Error(err)
 	}
 }
 
@@ -271,7 +276,7 @@ var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	cmd := exec.Command(postgresProgram("initdb"), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", filepath.Join(dir, "password"),
+	cmd := exec.Command(PostgresProgram("initdb"), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", filepath.Join(dir, "password"),
 		"-E", "UTF8", "--locale", "C", "--no-sync", "--wal-segsize", "1")
 	cmd.Dir = dir
 	cmd.SysProcAttr = asPostgres()
@@ -301,7 +306,7 @@ func readFiles(dir string) (map[string]string, error) {
 
 // writeCluster writes what emptyCluster returns, for the server's user.
 func writeCluster(dir string, files map[string]string) error {
-	return writeFiles(dir, files, chownPostgres)
+	return writeFiles(dir, files, GivePostgres)
 }
 
 // writeFiles writes what readFiles returns, and calls own with each path.
@@ -332,36 +337,42 @@ func postgresDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, chownPostgres(dir)
+	return dir, GivePostgres(dir)
 }
 
-func chownPostgres(path string) error {
-	if c := asPostgres().Credential; c != nil {
+// GivePostgres makes the server's user the owner of a file.
+func GivePostgres(path string) error {
+	if c := PostgresUser(); c != nil {
 		return os.Lchown(path, int(c.Uid), int(c.Gid))
 	}
 	return nil
 }
 
-// asPostgres makes a process end with the test process, and one of somebody else
-// if this is root: as root Postgres does not run.
+// asPostgres makes a process end with the test process.
 func asPostgres() *syscall.SysProcAttr {
 	attr := dieWithParent()
-	if os.Geteuid() != 0 {
-		return attr
-	}
-	attr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-	if nobody, err := user.Lookup("nobody"); err == nil {
-		uid, _ := strconv.ParseUint(nobody.Uid, 10, 32)
-		gid, _ := strconv.ParseUint(nobody.Gid, 10, 32)
-		attr.Credential.Uid, attr.Credential.Gid = uint32(uid), uint32(gid)
-	}
+	attr.Credential = PostgresUser()
 	return attr
 }
 
-// postgresProgram finds a program of the server, or returns "". PATH comes first:
+// PostgresUser is whom a server runs as if this is root: as root Postgres does not run.
+func PostgresUser() *syscall.Credential {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	c := &syscall.Credential{Uid: 65534, Gid: 65534}
+	if nobody, err := user.Lookup("nobody"); err == nil {
+		uid, _ := strconv.ParseUint(nobody.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(nobody.Gid, 10, 32)
+		c.Uid, c.Gid = uint32(uid), uint32(gid)
+	}
+	return c
+}
+
+// PostgresProgram finds a program of the server, or returns "". PATH comes first:
 // scripts/try-postgres puts other versions there. Debian has the server's programs elsewhere,
 // by version; the newest is used.
-func postgresProgram(name string) string {
+func PostgresProgram(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}

@@ -34,7 +34,7 @@ func (s *script) marked(name string) []int {
 			continue // it is gone, or not ours
 		}
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if bytes.Contains(append([]byte{0}, env...), append([]byte{0}, want...)) && lives(pid) {
+		if bytes.Contains(append([]byte{0}, env...), append([]byte{0}, want...)) && Lives(pid) {
 			pids = append(pids, pid)
 		}
 	}
@@ -56,9 +56,9 @@ func environOf(dir string) (env []byte, err error) {
 	return env, err
 }
 
-// lives reports whether a process exists and is no zombie. Signal 0 would not do: if process 1
+// Lives reports whether a process exists and is no zombie. Signal 0 would not do: if process 1
 // does not reap, an orphan stays a zombie.
-func lives(pid int) bool {
+func Lives(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false

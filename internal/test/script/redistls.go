@@ -24,19 +24,25 @@ import (
 // foreign, another CA.
 type Certificates string
 
+// T is what certificates need of a test, and what a program that is none can be.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+}
+
 // NewCertificates makes the certificates of one test.
-func NewCertificates(t testing.TB, dir string) Certificates {
+func NewCertificates(t T, dir string) Certificates {
 	t.Helper()
 	c := Certificates(dir)
 	now := time.Now()
 	loopback := x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}
-	c.sign(t, "foreign", "foreign", x509.Certificate{IsCA: true}, now.Add(time.Hour))
-	c.sign(t, "ca", "ca", x509.Certificate{IsCA: true}, now.Add(time.Hour))
-	c.sign(t, "ca", "server", loopback, now.Add(time.Hour))
+	c.sign(t, "foreign", "foreign", x509.Certificate{IsCA: true}, now.Add(24*time.Hour))
+	c.sign(t, "ca", "ca", x509.Certificate{IsCA: true}, now.Add(24*time.Hour))
+	c.sign(t, "ca", "server", loopback, now.Add(24*time.Hour))
 	c.sign(t, "ca", "expired", loopback, now.Add(-24*time.Hour))
-	c.sign(t, "ca", "elsewhere", x509.Certificate{DNSNames: []string{"redis.example"}}, now.Add(time.Hour))
-	c.sign(t, "ca", "client", x509.Certificate{}, now.Add(time.Hour))
-	c.sign(t, "ca", "nameless", x509.Certificate{Subject: pkix.Name{Organization: []string{"jobs"}}}, now.Add(time.Hour)) // a client
+	c.sign(t, "ca", "elsewhere", x509.Certificate{DNSNames: []string{"redis.example"}}, now.Add(24*time.Hour))
+	c.sign(t, "ca", "client", x509.Certificate{}, now.Add(24*time.Hour))
+	c.sign(t, "ca", "nameless", x509.Certificate{Subject: pkix.Name{Organization: []string{"jobs"}}}, now.Add(24*time.Hour)) // a client
 	return c
 }
 
@@ -44,7 +50,7 @@ func NewCertificates(t testing.TB, dir string) Certificates {
 func (c Certificates) File(name string) string { return filepath.Join(string(c), name) }
 
 // sign writes a certificate that was signed by another, or by itself, and its key.
-func (c Certificates) sign(t testing.TB, by, name string, cert x509.Certificate, until time.Time) {
+func (c Certificates) sign(t T, by, name string, cert x509.Certificate, until time.Time) {
 	t.Helper()
 	must := func(err error) {
 		if err != nil {
@@ -73,7 +79,7 @@ func (c Certificates) sign(t testing.TB, by, name string, cert x509.Certificate,
 	must(os.WriteFile(c.File(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), 0o600))
 }
 
-func (c Certificates) read(t testing.TB, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (c Certificates) read(t T, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	var blocks [2]*pem.Block
 	for i, file := range []string{name + ".pem", name + ".key"} {

@@ -9,7 +9,7 @@
 // and no process outlives the script.
 //
 // Processes are found in /proc, so scripts run only on Linux. Only tests may import this
-// package.
+// package, and programs that start the same servers.
 package script
 
 import (

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -87,14 +86,4 @@ func end(children ...*child) {
 			<-c.over
 		}
 	}
-}
-
-// lives reports whether there is such a process that is not dead already.
-func lives(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, rest, _ := bytes.Cut(stat, []byte(") "))
-	return len(rest) > 0 && rest[0] != 'Z' && rest[0] != 'X'
 }

@@ -32,8 +32,8 @@ var etcdsWorld = world{
 // etcds are the members of an etcd, each on a host of its own where that is possible and
 // there are several. It keeps over SIGKILL what it has acknowledged.
 type etcds struct {
+	leads[*etcdMember]
 	members []*etcdMember
-	failed  *etcdMember // the one that led and was killed or stopped
 }
 
 type etcdMember struct {
@@ -53,6 +53,7 @@ func openEtcds(at site, members int) (backend, error) {
 }
 
 func (s *etcds) open(at site, members int) error {
+	s.leads = leads[*etcdMember]{leading: s.leader, ready: s.settled}
 	var initial []string
 	for i := range members {
 		m := &etcdMember{dir: filepath.Join(at.dir, fmt.Sprintf("etcd%d", i))}
@@ -128,8 +129,8 @@ func (s *etcds) launch(copied string) error {
 	return s.ready()
 }
 
-// ready waits until all members know a leader and the store answers.
-func (s *etcds) ready() error {
+// settled waits until all members know a leader and the store answers.
+func (s *etcds) settled() error {
 	for _, m := range s.members {
 		err := await(context.Background(), "a member of etcd with a leader", func() bool {
 			status, err := m.status()
@@ -175,7 +176,7 @@ func (m *etcdMember) ask(path string, question, answer any) error {
 	return json.NewDecoder(a.Body).Decode(answer)
 }
 
-func (s *etcds) leading() (*etcdMember, error) {
+func (s *etcds) leader() (*etcdMember, error) {
 	for _, m := range s.members {
 		if status, err := m.status(); err == nil && status.Leader == status.Header.Member {
 			return m, nil
@@ -197,35 +198,6 @@ func (s *etcds) url(proxies []string) string {
 		proxies = s.servers()
 	}
 	return "etcd://" + strings.Join(proxies, ",")
-}
-
-func (s *etcds) kill() error {
-	var err error
-	if s.failed, err = s.leading(); err != nil {
-		return err
-	}
-	return s.failed.kill()
-}
-
-func (s *etcds) start() error {
-	if err := s.failed.launch(); err != nil {
-		return err
-	}
-	return s.ready()
-}
-
-func (s *etcds) freeze() error {
-	var err error
-	if s.failed, err = s.leading(); err != nil {
-		return err
-	}
-	s.failed.signal(syscall.SIGSTOP)
-	return nil
-}
-
-func (s *etcds) cont() error {
-	s.failed.signal(syscall.SIGCONT)
-	return s.ready()
 }
 
 // save copies what all members have at one instant, at which they are stopped.

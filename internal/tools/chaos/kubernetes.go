@@ -3,23 +3,17 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 var kubernetesWorld = world{
@@ -37,11 +31,12 @@ var kubernetesWorld = world{
 
 // apiServer is a Kubernetes API server (internal/test/apiserver), on an etcd of its own.
 type apiServer struct {
-	node
-	dir   string
-	addr  string
-	etcd  etcds
-	cable *faultnet.Proxy // between the two
+	leads[*node]
+	process node
+	dir     string
+	addr    string
+	etcd    etcds
+	cable   *faultnet.Proxy // between the two
 }
 
 func (s *apiServer) open(at site) error {
@@ -53,10 +48,8 @@ func (s *apiServer) open(at site) error {
 	if s.cable, err = faultnet.ListenOn(at.addr, s.etcd.members[0].client); err != nil {
 		return err
 	}
-	cert, key, err := certificate(at.dir)
-	if err != nil {
-		return err
-	}
+	certs := script.NewCertificates(broken{}, at.dir)
+	cert := certs.File("server.pem")
 	ports, err := freePorts(at.addr, 1)
 	if err != nil {
 		return err
@@ -66,36 +59,21 @@ func (s *apiServer) open(at site) error {
 	if err != nil {
 		return err
 	}
-	s.env = os.Environ()
-	s.command = func() *exec.Cmd {
-		cmd := exec.Command("apiserver", "-etcd", "http://"+s.cable.Addr(), "-addr", s.addr, "-cert", cert, "-key", key, "-ca", cert)
+	s.leads = alone(&s.process, s)
+	s.process.env = os.Environ()
+	s.process.command = func() *exec.Cmd {
+		cmd := exec.Command("apiserver", "-etcd", "http://"+s.cable.Addr(), "-addr", s.addr, "-cert", cert, "-key", certs.File("server.key"), "-ca", cert)
 		cmd.Stderr = log // as long as this program runs
 		return cmd
 	}
 	return s.start()
 }
 
-// certificate writes one that nobody has signed, for all servers of a worker.
-func certificate(dir string) (cert, key string, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return "", "", err
-	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(7 * 24 * time.Hour)}
-	public, err := x509.CreateCertificate(rand.Reader, c, c, &private.PublicKey, private)
-	if err != nil {
-		return "", "", err
-	}
-	secret, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		return "", "", err
-	}
-	cert, key = filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")
-	if err := os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: public}), 0o600); err != nil {
-		return "", "", err
-	}
-	return cert, key, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600)
-}
+// broken ends this program if its files cannot be written.
+type broken struct{}
+
+func (broken) Helper()           {}
+func (broken) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
 func (s *apiServer) servers() []string { return []string{s.addr} }
 
@@ -125,17 +103,6 @@ func addKubeconfig(file string) {
 	_ = os.Setenv("KUBECONFIG", file+string(filepath.ListSeparator)+os.Getenv("KUBECONFIG"))
 }
 
-func (s *apiServer) kill() error   { return s.node.kill() }
-func (s *apiServer) freeze() error { s.signal(syscall.SIGSTOP); return nil }
-func (s *apiServer) cont() error   { s.signal(syscall.SIGCONT); return answers(s) }
-
-func (s *apiServer) start() error {
-	if err := s.launch(); err != nil {
-		return err
-	}
-	return answers(s)
-}
-
 // without stops the etcd, kills it, or lets nothing through to it. It is over when the
 // API server answers: one whose connection was lost without a word takes up to 40 s to
 // find out (the keepalive of its client of etcd).
@@ -153,7 +120,7 @@ func (s *apiServer) without(how string) (undo func() error, err error) {
 }
 
 func (s *apiServer) stop() {
-	s.end()
+	s.process.end()
 	if s.cable != nil {
 		s.cable.Close()
 	}

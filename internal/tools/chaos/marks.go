@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // life is the time of one process of a tree, by its own marks.
@@ -205,7 +207,7 @@ func isMark(l life, dir string) bool {
 	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", l.pid))
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", l.pid))
 	token, _, _ := strings.Cut(filepath.Base(l.file), "-")
-	return bytes.Contains(cmdline, []byte(dir)) && bytes.Contains(environ, []byte("LEADERRUN_TOKEN="+token+"\x00")) && lives(l.pid)
+	return bytes.Contains(cmdline, []byte(dir)) && bytes.Contains(environ, []byte("LEADERRUN_TOKEN="+token+"\x00")) && script.Lives(l.pid)
 }
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1000 }

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,77 +13,43 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-)
 
-// mysqlServer is a MariaDB.
-type mysqlServer struct {
-	folder string
-	slots  int
-}
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
 
 var mysqlWorld = world{
 	name: "mysql", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections},
-	open: func(at site) (backend, error) {
-		s := &mysqlServer{at.dir, slots}
-		if err := s.install(); err != nil {
-			return nil, err
-		}
-		return newServer(s, at.addr)
-	},
+	open: func(at site) (backend, error) { return newMariaDB(at.addr, at.dir) },
 }
 
-// install makes the files of a new server. Its user has no right to the connection that
-// servers keep for people.
-func (s *mysqlServer) install() error {
-	const first = "CREATE DATABASE IF NOT EXISTS jobs;\nCREATE USER IF NOT EXISTS leaderrun;\nGRANT ALL ON jobs.* TO leaderrun;\n"
-	if err := os.WriteFile(s.first(), []byte(first), 0o600); err != nil {
-		return err
+// newMariaDB makes the files of a new server and starts it. Its user has no right to the
+// connection that servers keep for people.
+func newMariaDB(host, dir string) (*server, error) {
+	t := technology{dir: dir, data: filepath.Join(dir, "data"), connect: connectMariaDB}
+	first, basics := filepath.Join(dir, "first.sql"), append(script.BasicsOfMariaDB(t.data), "--tmpdir="+dir)
+	basics = basics[:len(basics):len(basics)]
+	t.at = func(addr string) string { return "mysql://leaderrun@" + addr + "/jobs" }
+	t.program = func(host, port string) *exec.Cmd {
+		return exec.Command("mariadbd", append(basics, "--port="+port, "--bind-address="+host, "--socket=", "--init-file="+first,
+			"--max-connections="+strconv.Itoa(slots), "--log-error="+filepath.Join(dir, "mariadb.log"))...)
 	}
-	out, err := exec.Command("mariadb-install-db", append(s.basics(), "--skip-test-db", "--auth-root-authentication-method=normal")...).CombinedOutput()
+	t.copyTo = func(of *server, to string) error { // what the files are at one instant: it starts with them as after a crash
+		of.process.signal(syscall.SIGSTOP)
+		defer of.process.signal(syscall.SIGCONT)
+		return copyFolder(t.data, to)
+	}
+	const sql = "CREATE DATABASE IF NOT EXISTS jobs;\nCREATE USER IF NOT EXISTS leaderrun;\nGRANT ALL ON jobs.* TO leaderrun;\n"
+	if err := os.WriteFile(first, []byte(sql), 0o600); err != nil {
+		return nil, err
+	}
+	out, err := exec.Command("mariadb-install-db", append(basics, "--skip-test-db", "--auth-root-authentication-method=normal")...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
+		return nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
 	}
-	return nil
+	return newServer(t, host)
 }
 
-// basics keep the files small: the whole folder is copied again and again. What has been
-// acknowledged is in the hands of the system, as with Redis.
-func (s *mysqlServer) basics() []string {
-	args := []string{
-		"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.folder, "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
-		"--innodb-autoextend-increment=1", "--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=2",
-	}
-	if os.Geteuid() == 0 {
-		args = append(args, "--user=root") // which it does not do by itself
-	}
-	return args
-}
-
-func (s *mysqlServer) dir() string   { return s.folder }
-func (s *mysqlServer) data() string  { return filepath.Join(s.folder, "data") }
-func (s *mysqlServer) first() string { return filepath.Join(s.folder, "first.sql") }
-func (s *mysqlServer) killed()       {}
-func (s *mysqlServer) clean()        {}
-
-func (s *mysqlServer) at(addr string) string { return "mysql://leaderrun@" + addr + "/jobs" }
-
-func (s *mysqlServer) program(addr string) *exec.Cmd {
-	host, port, _ := net.SplitHostPort(addr)
-	return exec.Command("mariadbd", append(s.basics(), "--port="+port, "--bind-address="+host, "--socket=", "--init-file="+s.first(),
-		"--max-connections="+strconv.Itoa(s.slots), "--log-error="+filepath.Join(s.folder, "mariadb.log"))...)
-}
-
-// copyTo copies what the files are at one instant, at which the server is stopped: it
-// starts with them as after a crash.
-func (s *mysqlServer) copyTo(of *server, dir string) error {
-	of.signal(syscall.SIGSTOP)
-	defer of.signal(syscall.SIGCONT)
-	return copyFolder(s.data(), dir)
-}
-
-func (s *mysqlServer) connect(ctx context.Context, addr string) (func(), error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
+func connectMariaDB(ctx context.Context, addr string) (func(), error) {
 	config := mysql.NewConfig()
 	config.User, config.Net, config.Addr, config.Logger = "leaderrun", "tcp", addr, &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(config)

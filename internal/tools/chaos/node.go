@@ -11,6 +11,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // node is a process of a store that can be started again and again.
@@ -54,7 +55,7 @@ func (n *node) kill() error {
 	<-n.process.over
 	fakeclock.Forget(n.process.pid())
 	return await(context.Background(), "the end of the store's processes", func() bool {
-		return !slices.ContainsFunc(all, lives)
+		return !slices.ContainsFunc(all, script.Lives)
 	})
 }
 
@@ -70,4 +71,56 @@ func (n *node) end() {
 	case <-time.After(patience):
 		_ = n.kill()
 	}
+}
+
+// member is a node of a store, or what else can be killed and started again.
+type member interface {
+	comparable
+	kill() error
+	launch() error
+	signal(sig syscall.Signal)
+}
+
+// leads is of a store that one of its members leads: that is the one that faults hit.
+type leads[M member] struct {
+	leading func() (M, error)
+	ready   func() error // returns when all is well
+	failed  M            // what was hit last
+}
+
+func (l *leads[M]) hit() (err error) {
+	l.failed, err = l.leading()
+	return err
+}
+
+func (l *leads[M]) kill() error {
+	if err := l.hit(); err != nil {
+		return err
+	}
+	return l.failed.kill()
+}
+
+func (l *leads[M]) start() error {
+	if err := l.failed.launch(); err != nil {
+		return err
+	}
+	return l.ready()
+}
+
+func (l *leads[M]) freeze() error {
+	err := l.hit()
+	if err == nil {
+		l.failed.signal(syscall.SIGSTOP)
+	}
+	return err
+}
+
+func (l *leads[M]) cont() error {
+	l.failed.signal(syscall.SIGCONT)
+	return l.ready()
+}
+
+// alone is of a store with one member, which leads.
+func alone(n *node, b backend) leads[*node] {
+	return leads[*node]{leading: func() (*node, error) { return n, nil }, ready: func() error { return answers(b) }, failed: n}
 }

@@ -3,131 +3,79 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"golang.org/x/sys/unix"
-)
 
-// postgresServer runs as a user who may run it: root may not.
-type postgresServer struct {
-	folder string
-	slots  int
-	attr   *syscall.SysProcAttr
-}
+	"github.com/leaderrun/leaderrun/internal/test/script"
+)
 
 var postgresWorld = world{
 	name: "postgres", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections},
-	open: func(at site) (backend, error) {
-		s, err := newPostgres(slots)
-		if err != nil {
-			return nil, err
-		}
-		return newServer(s, at.addr)
-	},
+	open: func(at site) (backend, error) { return newPostgres(at.addr) },
 }
 
-func newPostgres(slots int) (*postgresServer, error) {
+// newPostgres starts one as a user who may run it: root may not. That user cannot reach the
+// folders of this program.
+func newPostgres(host string) (*server, error) {
 	dir, err := os.MkdirTemp("", "chaos-postgres")
 	if err != nil {
 		return nil, err
 	}
-	s := &postgresServer{folder: dir, slots: slots, attr: &syscall.SysProcAttr{}}
-	if os.Geteuid() == 0 {
-		nobody, err := user.Lookup("nobody")
-		if err != nil {
-			return nil, err
-		}
-		uid, _ := strconv.Atoi(nobody.Uid) // numbers on every Unix
-		gid, _ := strconv.Atoi(nobody.Gid)
-		if err := os.Chown(dir, uid, gid); err != nil {
-			return nil, err
-		}
-		s.attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	attr := &syscall.SysProcAttr{Credential: script.PostgresUser()}
+	if err := script.GivePostgres(dir); err != nil {
+		return nil, err
 	}
+	tool := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(script.PostgresProgram(name), args...)
+		cmd.Dir, cmd.SysProcAttr = dir, attr
+		return cmd
+	}
+	run := func(name string, args ...string) error {
+		out, err := tool(name, args...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w\n%s", name, err, out)
+		}
+		return nil
+	}
+	t := technology{dir: dir, data: filepath.Join(dir, "data"), temporary: true, connect: connectPostgres, at: postgresURL}
+	t.program = func(host, port string) *exec.Cmd {
+		return tool("postgres", "-D", t.data, "-p", port, "-c", "listen_addresses="+host, "-c", "unix_socket_directories=",
+			"-c", "fsync=off", "-c", "shared_buffers=8MB", "-c", "max_connections="+strconv.Itoa(slots), "-c", "logging_collector=on",
+			"-c", "log_directory="+dir, "-c", "dynamic_shared_memory_type=mmap") // files of its own, also after a kill
+	}
+	t.copyTo = func(of *server, to string) error {
+		host, port, _ := net.SplitHostPort(of.addr)
+		return run("pg_basebackup", "-h", host, "-p", port, "-U", "postgres", "-D", to, "-X", "fetch", "-c", "fast", "--no-sync", "--no-manifest")
+	}
+	t.killed = func() { script.FreePostgresMemory(t.data) }
 	// Small files: the whole folder is copied again and again.
-	if err := s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale", "C", "--wal-segsize", "1", "--no-sync"); err != nil {
+	if err := run("initdb", "-D", t.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale", "C", "--wal-segsize", "1", "--no-sync"); err != nil {
 		return nil, err
 	}
 	const all = "host all all all trust\nhost replication all all trust\n"
-	return s, os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(all), 0o600)
+	if err := os.WriteFile(filepath.Join(t.data, "pg_hba.conf"), []byte(all), 0o600); err != nil {
+		return nil, err
+	}
+	return newServer(t, host)
 }
 
-func (s *postgresServer) dir() string  { return s.folder }
-func (s *postgresServer) data() string { return filepath.Join(s.folder, "data") }
-func (s *postgresServer) clean()       { os.RemoveAll(s.folder) }
-
-func (s *postgresServer) at(addr string) string {
+func postgresURL(addr string) string {
 	return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
 }
 
-func (s *postgresServer) tool(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(postgresProgram(name), args...)
-	cmd.Dir, cmd.SysProcAttr = s.folder, s.attr
-	return cmd
-}
-
-func (s *postgresServer) run(name string, args ...string) error {
-	out, err := s.tool(name, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", name, err, out)
-	}
-	return nil
-}
-
-// postgresProgram finds the newest one where Debian keeps it, or in PATH.
-func postgresProgram(name string) string {
-	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
-	if len(all) == 0 {
-		return name
-	}
-	return slices.MaxFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-}
-
-func (s *postgresServer) program(addr string) *exec.Cmd {
-	host, port, _ := net.SplitHostPort(addr)
-	return s.tool("postgres", "-D", s.data(), "-p", port, "-c", "listen_addresses="+host, "-c", "unix_socket_directories=",
-		"-c", "fsync=off", "-c", "shared_buffers=8MB", "-c", "max_connections="+strconv.Itoa(s.slots), "-c", "logging_collector=on",
-		"-c", "log_directory="+s.folder, "-c", "dynamic_shared_memory_type=mmap") // files of its own, also after a kill
-}
-
-func (s *postgresServer) copyTo(of *server, dir string) error {
-	host, port, _ := net.SplitHostPort(of.addr)
-	return s.run("pg_basebackup", "-h", host, "-p", port, "-U", "postgres", "-D", dir, "-X", "fetch", "-c", "fast", "--no-sync", "--no-manifest")
-}
-
-func (s *postgresServer) connect(ctx context.Context, addr string) (func(), error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	c, err := pgconn.Connect(ctx, s.at(addr))
+func connectPostgres(ctx context.Context, addr string) (func(), error) {
+	c, err := pgconn.Connect(ctx, postgresURL(addr))
 	if err != nil {
 		return nil, err
 	}
 	return func() { _ = c.Close(context.Background()) }, nil
-}
-
-// killed removes the shared memory by which a killed server would keep its folder
-// from another.
-func (s *postgresServer) killed() {
-	const idLine = 6
-	pidFile, _ := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
-	if lines := strings.Split(string(pidFile), "\n"); len(lines) > idLine {
-		if fields := strings.Fields(lines[idLine]); len(fields) == 2 {
-			if id, err := strconv.Atoi(fields[1]); err == nil {
-				_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
-			}
-		}
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
@@ -39,11 +38,11 @@ const (
 // sentinels are two servers, one of which leads, and three that watch them. All
 // share a clock.
 type sentinels struct {
-	addrs  string // of those that watch
-	clock  string
-	nodes  []*redisNode
-	data   []*redisNode // of all nodes
-	failed *redisNode   // the one that led and was killed or stopped
+	leads[*redisNode]
+	addrs string // of those that watch
+	clock string
+	nodes []*redisNode
+	data  []*redisNode // of all nodes
 }
 
 type redisNode struct {
@@ -53,6 +52,7 @@ type redisNode struct {
 
 func newSentinels(host, dir string) (*sentinels, error) {
 	s := &sentinels{clock: filepath.Join(dir, "clock")}
+	s.leads = leads[*redisNode]{leading: s.first, ready: s.settled}
 	if err := s.setClock(0); err != nil {
 		return s, err
 	}
@@ -120,8 +120,8 @@ func (s *sentinels) add(host, dir, settings string, args ...string) (*redisNode,
 	})
 }
 
-// ready waits until the servers know each other and the store answers.
-func (s *sentinels) ready() error {
+// settled waits until the servers know each other and the store answers.
+func (s *sentinels) settled() error {
 	err := await(context.Background(), "sentinels that know each other, and a replica that follows", func() bool {
 		for addr := range strings.SplitSeq(s.addrs, ",") {
 			state, err := redisCLI(addr, "SENTINEL", "MASTER", master)
@@ -159,8 +159,8 @@ func (s *sentinels) follows() bool {
 	return true
 }
 
-// leading is the server that leads, as the first sentinel has it.
-func (s *sentinels) leading() (*redisNode, error) {
+// first is the server that leads, as the first sentinel has it.
+func (s *sentinels) first() (*redisNode, error) {
 	addr, _, _ := strings.Cut(s.addrs, ",")
 	return s.named(addr)
 }
@@ -192,15 +192,6 @@ func (s *sentinels) servers() []string { return nil }
 
 func (s *sentinels) url([]string) string { return "redis-sentinel://" + s.addrs + "/" + master }
 
-// kill kills the server that leads.
-func (s *sentinels) kill() error {
-	var err error
-	if s.failed, err = s.leading(); err != nil {
-		return err
-	}
-	return s.failed.kill()
-}
-
 // replaced waits until all sentinels name another server than the one that failed, if
 // they do: they choose no replica that was cut off for long.
 func (s *sentinels) replaced(ctx context.Context) {
@@ -224,26 +215,7 @@ func (s *sentinels) start() error {
 			return err
 		}
 	}
-	if err := s.failed.launch(); err != nil {
-		return err
-	}
-	return s.ready()
-}
-
-// freeze stops the server that leads.
-func (s *sentinels) freeze() error {
-	var err error
-	if s.failed, err = s.leading(); err != nil {
-		return err
-	}
-	s.failed.signal(syscall.SIGSTOP)
-	return nil
-}
-
-// cont lets it go on, and returns when one leads and the other follows.
-func (s *sentinels) cont() error {
-	s.failed.signal(syscall.SIGCONT)
-	return s.ready()
+	return s.leads.start()
 }
 
 // cutOff ends the replication while the sentinels still take the replica for a good

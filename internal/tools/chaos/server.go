@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
@@ -19,28 +18,26 @@ import (
 // has acknowledged, unless a fault takes that away.
 type server struct {
 	technology
-	node
-	addr  string
-	clock string // the file with its clock
+	leads[*node]
+	process node
+	addr    string
+	clock   string // the file with its clock
 }
 
 // technology is what stores differ in.
-type technology interface {
+type technology struct {
+	dir, data string // where all of it is, and its data
+	temporary bool   // the folder goes with the server
 	// at names the server at an address of its own or of a proxy.
-	at(addr string) string
+	at func(addr string) string
 	// program starts the server.
-	program(addr string) *exec.Cmd
-	// copyTo copies the data of the running server into a folder.
-	copyTo(of *server, dir string) error
+	program func(host, port string) *exec.Cmd
+	// copyTo copies the data of the running server into a folder; nil: of its files as they are.
+	copyTo func(of *server, dir string) error
 	// connect takes one connection of the server.
-	connect(ctx context.Context, addr string) (close func(), err error)
-	// dir is where all of it is, data where its data is.
-	dir() string
-	data() string
-	// clean removes what is left when the server is gone for good.
-	clean()
-	// killed removes what would stop the next server from starting.
-	killed()
+	connect func(ctx context.Context, addr string) (close func(), err error)
+	// killed, unless nil, removes what would stop the next server from starting.
+	killed func()
 }
 
 // newServer starts one.
@@ -51,15 +48,21 @@ func newServer(t technology, host string) (*server, error) {
 	}
 	s := &server{technology: t, addr: l.Addr().String()}
 	l.Close()
-	s.clock = filepath.Join(s.dir(), "clock")
-	s.node = node{command: func() *exec.Cmd { return s.program(s.addr) }, env: append(os.Environ(), fakeclock.Env(s.clock)...)}
+	s.clock = filepath.Join(s.dir, "clock")
+	command := func() *exec.Cmd { addr, port, _ := net.SplitHostPort(s.addr); return s.program(addr, port) }
+	s.process = node{command: command, env: append(os.Environ(), fakeclock.Env(s.clock)...)}
+	s.leads = alone(&s.process, s)
 	if err := s.setClock(0); err != nil {
 		return nil, err
 	}
-	if err := copyFolder(s.data(), s.copied(blank)); err != nil {
+	if err := copyFolder(s.data, s.copied(blank)); err != nil {
 		return nil, err
 	}
-	return s, s.start()
+	if err := s.start(); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *server) servers() []string { return []string{s.addr} }
@@ -71,26 +74,19 @@ func (s *server) url(proxies []string) string {
 	return s.at(proxies[0])
 }
 
-// start returns when the server answers.
-func (s *server) start() error {
-	if err := s.launch(); err != nil {
-		return err
-	}
-	if err := answers(s); err != nil {
-		s.stop()
-		return err
-	}
-	return nil
-}
-
-func (s *server) freeze() error { s.signal(syscall.SIGSTOP); return nil }
-func (s *server) cont() error   { s.signal(syscall.SIGCONT); return nil }
-
 // stop is the end, in good order if that is possible.
 func (s *server) stop() {
-	s.end()
-	s.killed()
-	s.clean()
+	s.process.end()
+	s.free()
+	if s.temporary {
+		os.RemoveAll(s.dir)
+	}
+}
+
+func (s *server) free() {
+	if s.killed != nil {
+		s.killed()
+	}
 }
 
 // setClock sets the server's wall clock to a distance from that of this host.
@@ -106,12 +102,15 @@ const (
 	snapshot = "snapshot" // of any time
 )
 
-func (s *server) copied(what string) string { return s.data() + "-" + what }
+func (s *server) copied(what string) string { return s.data + "-" + what }
 
 // save makes a snapshot.
 func (s *server) save() error {
 	if err := os.RemoveAll(s.copied(snapshot)); err != nil {
 		return err
+	}
+	if s.copyTo == nil {
+		return copyFolder(s.data, s.copied(snapshot))
 	}
 	return s.copyTo(s, s.copied(snapshot))
 }
@@ -122,11 +121,11 @@ func (s *server) restartWith(ctx context.Context, what string, after time.Durati
 	if err := s.kill(); err != nil {
 		return err
 	}
-	s.killed()
-	if err := os.RemoveAll(s.data()); err != nil {
+	s.free()
+	if err := os.RemoveAll(s.data); err != nil {
 		return err
 	}
-	if err := copyFolder(s.copied(what), s.data()); err != nil {
+	if err := copyFolder(s.copied(what), s.data); err != nil {
 		return err
 	}
 	pause(ctx, after)
@@ -144,18 +143,14 @@ func copyFolder(from, to string) error {
 
 // fill takes all connections that the server gives, until ctx ends.
 func (s *server) fill(ctx context.Context) {
-	var taken []func()
-	defer func() {
-		for _, give := range taken {
-			give()
-		}
-	}()
 	for ctx.Err() == nil {
-		give, err := s.connect(ctx, s.addr)
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		give, err := s.connect(attempt, s.addr)
+		cancel()
 		if err != nil { // it is full
 			pause(ctx, lookEvery)
 			continue
 		}
-		taken = append(taken, give)
+		defer give()
 	}
 }
