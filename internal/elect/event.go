@@ -35,7 +35,7 @@ const (
 	Order                          // Signal: leaderrun is ordered to stop
 	PassOn                         // Signal: to pass on to the command
 	CommandEnded                   // Exit, Left: the command ended, descendants are alive
-	TreeGone                       // Exit, or Err if the guard died: the whole tree is dead
+	TreeGone                       // Exit and Expired, or Err if the guard died: the whole tree is dead
 	Released                       // the lease was released, or was no longer ours
 	ReleaseFailed                  // Err
 )
@@ -55,6 +55,8 @@ type Event struct {
 	// FromTerminal: a running command has received the signal, too.
 	FromTerminal bool
 	Exit         Exit
+	// Expired: the guard found something alive at the kill-by that it knew.
+	Expired bool
 	// Left names a living descendant, for messages.
 	Left string
 	Err  error
@@ -123,6 +125,9 @@ func (e Event) String() string {
 		}
 		return fmt.Sprintf("%s %d", name, e.Signal)
 	case CommandEnded, TreeGone:
+		if e.Expired {
+			name += " at kill-by"
+		}
 		if e.Err == nil {
 			return fmt.Sprintf("%s %d", name, e.Exit.Status())
 		}

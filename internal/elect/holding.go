@@ -257,7 +257,13 @@ func (m *machine) treeGone(e Event) {
 		m.Exit = exit
 	}
 	m.Ran, m.Ended = true, true
-	if m.Outcome == "" {
+	switch {
+	case e.Expired && !m.Outcome.voids(): // this process stood still between a renewal and the order to extend
+		m.Outcome = Expired
+		if m.Err == nil {
+			m.Err = errAsleep
+		}
+	case m.Outcome == "":
 		m.Err = e.Err
 	}
 	m.release(m.orElse(why))

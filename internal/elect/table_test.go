@@ -34,6 +34,7 @@ func (e Event) remaining(seconds float64) Event { e.Remaining = at(seconds); ret
 func (e Event) tick(t int64) Event              { e.Tick = t; return e }
 func (e Event) signal(n int) Event              { e.Signal = n; return e }
 func (e Event) terminal() Event                 { e.FromTerminal = true; return e }
+func (e Event) expired() Event                  { e.Expired = true; return e }
 func (e Event) exit(code int) Event             { e.Exit.Code = code; return e }
 func (e Event) because(err error) Event         { e.Err = err; return e }
 
@@ -222,6 +223,9 @@ var table = []struct {
 	{nil, leading, event(TreeGone, 5).because(unheard), "Leading | tree gone | Releasing(guard-died) | release"},
 	{nil, leading, event(TreeGone, 28).exit(3), "Leading | tree gone 3 | Releasing(exited) | release"},
 	{nil, leading, event(TreeGone, 28.7), "Leading | tree gone 0 | Releasing(expired) | kill, release"},
+	{nil, leading, event(TreeGone, 5).expired(), "Leading | tree gone at kill-by 0 | Releasing(expired) | release"},
+	{nil, ordered, event(TreeGone, 6).expired(), "Stopping(ordered) | tree gone at kill-by 0 | Releasing(expired) | release"},
+	{nil, lost, event(TreeGone, 10.5).expired(), "Stopping(lost) | tree gone at kill-by 0 | Releasing(lost) | release"},
 	{nil, leading, event(Timer, 28.7), "Leading | timer | Killing(expired) | kill, renew"},
 
 	{nil, doubtful, event(NoAnswer, 14), "Doubtful | no answer | Doubtful | "},

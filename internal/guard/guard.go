@@ -85,6 +85,7 @@ type guard struct {
 	status          syscall.WaitStatus
 	restSignalled   bool // a signal was sent after the command's end, to all that is left
 	killing         bool
+	expired         bool // kill-by came while something lived
 	elector         int
 	electorStopped  bool // with the command
 	commandStopped  bool // as far as is known
@@ -136,7 +137,7 @@ func (g *guard) turn() (done bool) {
 		return true
 	}
 	if g.pid != 0 && now >= g.killBy {
-		g.killing = true
+		g.killing, g.expired = true, true
 	}
 	return g.killing && g.kill()
 }
@@ -277,7 +278,11 @@ func (g *guard) collect() (died int, gone bool) {
 		g.killGroup()
 		// The end of a process takes time that the release and the next leader need.
 		proc.GiveWay()
-		g.report(ReportGone, int64(g.status))
+		kind := ReportGone
+		if g.expired {
+			kind = ReportExpired
+		}
+		g.report(kind, int64(g.status))
 		return died, true
 	}
 	if g.ended && !g.reported {

@@ -280,6 +280,15 @@ func TestGuardOutlivesAStart(t *testing.T) {
 	g.next(t, ReportGone)
 }
 
+// What is killed by the clock, and not on an order, has no status of its own.
+func TestKillByIsReported(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, proc.Now()+int64(300*time.Millisecond), shell("exec sleep 60"))
+	g.next(t, ReportStarted)
+	g.next(t, ReportExpired)
+	g.ends(t)
+}
+
 func TestStoppedCommandEnds(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	g.order(t, OrderStart, far(), shell("kill -STOP $$"))

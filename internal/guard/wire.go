@@ -49,6 +49,7 @@ const (
 	ReportFailed                        // Value: errno, nothing runs
 	ReportEnded                         // Value: wait status; descendants live
 	ReportGone                          // Value: wait status; nothing of the tree lives
+	ReportExpired                       // as ReportGone, since kill-by came
 	ReportKilling                       // the answer to OrderKill while somebody lives
 )
 

@@ -138,7 +138,7 @@ func (p process) report(r runner.Report, to func(elect.Event)) {
 		p.file.log.Warn("SIGKILL has no effect yet: "+r.Left, observe.EventKilling, observe.HintAttr,
 			"leaderrun goes on killing, and holds the lease while it can; as root, find out what the process does")
 	case runner.Gone:
-		to(elect.Event{Kind: elect.TreeGone, Exit: exit(r), Err: r.Err})
+		to(elect.Event{Kind: elect.TreeGone, Exit: exit(r), Expired: r.Expired, Err: r.Err})
 	}
 }
 

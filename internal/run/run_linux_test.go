@@ -56,6 +56,15 @@ func TestUnkillable(t *testing.T) {
 	}
 }
 
+// What the guard killed at kill-by was not ended by anybody else.
+func TestExpiredTree(t *testing.T) {
+	var got elect.Event
+	process{}.report(runner.Report{Kind: runner.Gone, Expired: true}, func(e elect.Event) { got = e })
+	if got.Kind != elect.TreeGone || !got.Expired {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A verb creates no store, and a run reports what is wrong with the address.
 func TestStoreOfARun(t *testing.T) {
 	c := settings.Default()

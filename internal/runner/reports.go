@@ -41,8 +41,8 @@ func (r *Runner) listen(h *held) {
 			emit(Report{Kind: Failed, Err: syscall.Errno(report.Value)})
 			h.guard.wait()
 			return
-		case guard.ReportGone:
-			emit(Report{Kind: Gone, Status: syscall.WaitStatus(report.Value)})
+		case guard.ReportGone, guard.ReportExpired:
+			emit(Report{Kind: Gone, Status: syscall.WaitStatus(report.Value), Expired: report.Kind == guard.ReportExpired})
 			h.guard.wait()
 			return
 		}

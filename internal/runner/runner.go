@@ -27,7 +27,7 @@ const (
 	Started    Kind = iota // Pid
 	Failed                 // Err: nothing runs; ErrGuard, or a syscall.Errno that is the system's answer to the exec
 	Ended                  // Status, Left: the command is over, descendants live
-	Gone                   // Status, or Err when the guard died: nothing of the tree lives
+	Gone                   // Status, Expired, or Err when the guard died: nothing of the tree lives
 	Unkillable             // Left: a process that lives a second after its SIGKILL, and why
 )
 
@@ -46,8 +46,11 @@ type Report struct {
 	Kind   Kind
 	Pid    int
 	Status syscall.WaitStatus
-	Left   string // one of the descendants, for people
-	Err    error
+	// Expired: something lived when the guard's kill-by came. The guard may not have read
+	// the last order that moves it, if this process stood still.
+	Expired bool
+	Left    string // one of the descendants, for people
+	Err     error
 }
 
 // Now is the clock of every kill-by.

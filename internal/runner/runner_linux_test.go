@@ -54,7 +54,9 @@ wait
 func TestStoppedGuardIsWoken(t *testing.T) {
 	r, reports, pids := startTree(t, Now()+soon)
 	guardOf(r).signal(syscall.SIGSTOP)
-	last(t, reports)
+	if gone := last(t, reports); !gone.Expired {
+		t.Errorf("%+v", gone)
+	}
 	for _, pid := range pids {
 		dead(t, pid)
 	}
