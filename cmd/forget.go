@@ -59,5 +59,5 @@ func forget(ctx context.Context, store lease.Admin, key string, token bool) erro
 
 // remembered reports whether the store knows anything about a key.
 func remembered(s lease.Status) bool {
-	return !s.AtRest() || s.Token != 0 || s.Served != 0 || len(s.Runs) > 0 || len(s.Candidates) > 0
+	return !s.AtRest() || s.Token != 0 || s.ServedTick != 0 || len(s.Runs) > 0 || len(s.Candidates) > 0
 }

@@ -82,16 +82,16 @@ func storeAtNight() *fakeStore {
 	return &fakeStore{keys: map[string]lease.Status{
 		"nightly": {
 			Why: lease.HeldLeader, Value: db1, Holder: db1, Token: three + 9, Remaining: 24300 * time.Millisecond, TTL: ttl,
-			Now: now, Since: at(9 * time.Millisecond), MinHold: at(time.Hour), Tick: at(2 * time.Millisecond), Served: at(-24 * time.Hour), Starts: 1,
+			Now: now, Since: at(9 * time.Millisecond), MinHoldUntil: at(time.Hour), Tick: at(2 * time.Millisecond), ServedTick: at(-24 * time.Hour), Starts: 1,
 			Meta: `{"command":"/opt/nightly.sh"}`, Runs: runs,
 		},
-		"reports": {Now: now, Token: three, Tick: three, Served: three, Starts: 2, Runs: runs[:1]},
+		"reports": {Now: now, Token: three, Tick: three, ServedTick: three, Starts: 2, Runs: runs[:1]},
 		"backup":  {Why: lease.HeldCooldown, Value: "cooldown:" + db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now, Runs: runs[1:2]},
 		"brief":   {Why: lease.HeldCooldown, Value: db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now},
 		"mail":    {Why: lease.HeldRevoked, Value: "revoked:" + db2, Holder: db2, Since: at(time.Minute), Token: three, Remaining: ttl, TTL: ttl, Now: now},
 		"gone":    {Holder: db2, Since: at(-36 * time.Hour), Token: three, TTL: ttl, Now: now, Meta: `{"command":"job"}`},
 		"report": {
-			Now: now, Token: three, Runs: runs[:1], Served: at(-24 * time.Hour), Starts: 2, Period: 24 * time.Hour,
+			Now: now, Token: three, Runs: runs[:1], ServedTick: at(-24 * time.Hour), Starts: 2, Period: 24 * time.Hour,
 			Candidates: []lease.Candidate{
 				{Host: "db1", First: at(-20 * 24 * time.Hour), Last: at(2 * time.Millisecond)},
 				{Host: "pod-x7", First: at(-24 * time.Hour), Last: at(-24 * time.Hour)},

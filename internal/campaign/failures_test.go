@@ -229,8 +229,8 @@ func (fault *once) play(t *testing.T, y life) int {
 	if r.Outcome != outcome || int(started.Load()) != starts {
 		t.Errorf("%s after %d starts, want %s after %d\n%q", r.Outcome, started.Load(), outcome, starts, w.log)
 	}
-	if outcome == elect.Exited && (r.Exit != elect.Exit{} || s.OncePer && store.state.Served != r.Lease.Tick) {
-		t.Errorf("exit %+v, tick %d, served %d", r.Exit, r.Lease.Tick, store.state.Served)
+	if outcome == elect.Exited && (r.Exit != elect.Exit{} || s.OncePer && store.state.ServedTick != r.Lease.Tick) {
+		t.Errorf("exit %+v, tick %d, served %d", r.Exit, r.Lease.Tick, store.state.ServedTick)
 	}
 	if me := w.holders[len(w.holders)-1]; store.leads(me) != left {
 		t.Errorf("at the end the lease is left behind: %t, want %t\n%q", !left, left, w.log)

@@ -64,14 +64,14 @@ type Status struct {
 	// Remaining is the time until the key expires if nobody renews it, 0 if it never
 	// does. TTL is the holder's.
 	Remaining, TTL time.Duration
-	// Now is the time of this answer, Since the time of the grant, and MinHold the end of
-	// its minimum hold. After a release Since, MinHold, TTL, Tick and Meta are unknown,
+	// Now is the time of this answer, Since the time of the grant, and MinHoldUntil the end of
+	// its minimum hold. After a release Since, MinHoldUntil, TTL, Tick and Meta are unknown,
 	// unless the minimum hold goes on.
-	Now, Since, MinHold int64
-	// Tick is the tick of the newest grant, Served the last tick that needs no run any
+	Now, Since, MinHoldUntil int64
+	// Tick is the tick of the newest grant, ServedTick the last tick that needs no run any
 	// more, and Starts the number of starts for the newest tick.
-	Tick, Served int64
-	Starts       int
+	Tick, ServedTick int64
+	Starts           int
 	// Period is the period of the newest grant with ticks, 0 if there was none. Tries is
 	// its limit of starts per tick; 0 means no limit, or unknown.
 	Period time.Duration

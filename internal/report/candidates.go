@@ -39,7 +39,7 @@ func missing(s lease.Status) (gone []lease.Candidate) {
 
 // newestTick returns the newest tick that was started or served.
 func newestTick(s lease.Status) int64 {
-	tick := max(s.Served, s.Tick)
+	tick := max(s.ServedTick, s.Tick)
 	for _, r := range s.Runs {
 		tick = max(tick, r.Tick)
 	}

@@ -60,7 +60,7 @@ func KeyOf(s lease.Status) Key {
 		Key: s.Key, State: state(s), Token: s.Token,
 		LeftMs: s.Remaining.Milliseconds(), TTLMs: s.TTL.Milliseconds(),
 		HandOver: s.HandOver, Starts: s.Starts, PeriodMs: s.Period.Milliseconds(),
-		Tick: moment(s.Tick), Served: moment(s.Served), StoreTime: moment(s.Now),
+		Tick: moment(s.Tick), Served: moment(s.ServedTick), StoreTime: moment(s.Now),
 		Runs: RunsOf(s.Runs), Pause: pauseOf(s), Candidates: candidatesOf(s),
 	}
 	if s.Holder != "" {
@@ -70,8 +70,8 @@ func KeyOf(s lease.Status) Key {
 	if name := commandOf(s); name != "" {
 		v.Command = &name
 	}
-	if s.MinHold > s.Now {
-		v.MinHold = moment(s.MinHold)
+	if s.MinHoldUntil > s.Now {
+		v.MinHold = moment(s.MinHoldUntil)
 	}
 	if s.Why == lease.HeldForeign {
 		v.Value = &s.Value

@@ -118,8 +118,8 @@ func keyRows(s lease.Status) [][]string {
 		}
 		add("left", text)
 	}
-	if s.MinHold > s.Now {
-		add("min hold", "until "+Instant(s.MinHold))
+	if s.MinHoldUntil > s.Now {
+		add("min hold", "until "+Instant(s.MinHoldUntil))
 	}
 	if s.Tick != 0 {
 		tick := Instant(s.Tick)
@@ -128,8 +128,8 @@ func keyRows(s lease.Status) [][]string {
 		}
 		add("tick", tick)
 	}
-	if s.Served != 0 {
-		add("served", Instant(s.Served))
+	if s.ServedTick != 0 {
+		add("served", Instant(s.ServedTick))
 	}
 	if text := missingText(s); text != "" {
 		add("missing", text)

@@ -59,7 +59,7 @@ var keyMetrics = []struct {
 		return s.Period.Seconds(), s.Period > 0
 	}},
 	{"tick_due_seconds", "Time since the tick was due that follows the newest served one, negative before.", func(s lease.Status) (float64, bool) {
-		return float64(s.Now-unserved(s)) / 1000, s.Period > 0 && validTime(s.Served) && validTime(s.Now)
+		return float64(s.Now-unserved(s)) / 1000, s.Period > 0 && validTime(s.ServedTick) && validTime(s.Now)
 	}},
 }
 
@@ -68,12 +68,12 @@ var keyMetrics = []struct {
 func unserved(s lease.Status) int64 {
 	due := int64(math.MaxInt64)
 	for _, r := range s.Runs {
-		if r.Tick > s.Served {
+		if r.Tick > s.ServedTick {
 			due = min(due, r.Tick)
 		}
 	}
 	if due == math.MaxInt64 {
-		return s.Served + s.Period.Milliseconds()
+		return s.ServedTick + s.Period.Milliseconds()
 	}
 	return due
 }

@@ -192,8 +192,8 @@ func lastRun(s lease.Status) Diagnosis {
 		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: %s", r.Host, Instant(r.Start), unreported), Next: "leaderrun history"}
 	case r.Exit == 0:
 		d := Diagnosis{Well: true, Reason: "succeeded", Text: fmt.Sprintf("ran on %s and succeeded at %s, it took %s", r.Host, ago, Span(between(r.Start, r.End))), Next: "leaderrun history"}
-		if s.Period > 0 && s.Served != 0 && overdue(s) == 0 {
-			d.Text += fmt.Sprintf("; the tick of %s is served, the next is due %s", Instant(s.Served), Instant(s.Served+s.Period.Milliseconds()))
+		if s.Period > 0 && s.ServedTick != 0 && overdue(s) == 0 {
+			d.Text += fmt.Sprintf("; the tick of %s is served, the next is due %s", Instant(s.ServedTick), Instant(s.ServedTick+s.Period.Milliseconds()))
 		}
 		return d
 	}

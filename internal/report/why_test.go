@@ -33,7 +33,7 @@ func TestDiagnosis(t *testing.T) {
 	pausedHeld := held(minute)
 	pausedHeld.Pause = pause
 	night := func(now time.Duration, candidates ...lease.Candidate) lease.Status {
-		return lease.Status{Now: at(now), Served: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 0)}, Candidates: candidates}
+		return lease.Status{Now: at(now), ServedTick: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 0)}, Candidates: candidates}
 	}
 	came := func(host string, last time.Duration) lease.Candidate {
 		return lease.Candidate{Host: host, First: at(-9 * day), Last: at(last)}
@@ -74,9 +74,9 @@ func TestDiagnosis(t *testing.T) {
 			"lost | ran on db2 and lost its lease, to an outage of the store, another holder or an operator, unless its command itself ended with 76, at 2026-11-21 03:05:00 UTC (55m ago) | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
 			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m | leaderrun history"},
-		{lease.Status{Now: at(time.Hour), Served: three, Period: day, Starts: 1, Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
+		{lease.Status{Now: at(time.Hour), ServedTick: three, Period: day, Starts: 1, Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
 			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
-		{lease.Status{Now: at(day + 15*minute), Served: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
+		{lease.Status{Now: at(day + 15*minute), ServedTick: three, Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
 			"failed | ran on db2 and failed with 3 at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun history"},
 		{lease.Status{Now: at(day + 16*minute), Period: day, Runs: []lease.Run{run(0, 5*minute, 3)}}, false,
 			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 16m ago; the last run: ran on db2 and failed with 3 at 2026-11-21 03:05:00 UTC (1d ago) | leaderrun doctor"},

@@ -308,10 +308,10 @@ func TestReleaseAtTheEdge(t *testing.T) {
 	ahead, r := New("k"), from("web-1")
 	r.Period = time.Hour
 	l := granted(t, &ahead, r, noon)
-	ahead.Served = noon.Wall + 3_600_000 // by a host whose clock was ahead, which may be
+	ahead.ServedTick = noon.Wall + 3_600_000 // by a host whose clock was ahead, which may be
 	must(t, ahead.Release(l, lease.Result{Ran: true, Success: true}, noon))
-	if ahead.Served != noon.Wall+3_600_000 {
-		t.Errorf("served %d", ahead.Served)
+	if ahead.ServedTick != noon.Wall+3_600_000 {
+		t.Errorf("served %d", ahead.ServedTick)
 	}
 
 	held := request("k")

@@ -16,7 +16,7 @@ func TestForeign(t *testing.T) {
 	foreign := func(left int64) State {
 		st := New("k")
 		st.Token = 7
-		st.Grant = &Grant{Holder: "rival", TTL: 6000, Boot: "b", Acquired: now - 1000, Started: now - 1000, Expires: now + left, Foreign: true}
+		st.Grant = &Grant{Holder: "rival", TTL: 6000, Boot: "b", Acquired: now - 1000, AcquiredWall: now - 1000, Expires: now + left, Foreign: true}
 		return st
 	}
 	r := lease.Request{Key: "k", Holder: lease.NewHolder("h", 1), TTL: time.Minute}

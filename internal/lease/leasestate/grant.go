@@ -32,22 +32,22 @@ func (g *Grant) extend(now Instant) { g.Expires = now.Up + max(g.TTL, g.rest(now
 // rest returns the rest of the minimum hold: never more than its length, if the clock has
 // gone back.
 func (g *Grant) rest(now Instant) int64 {
-	return max(0, min(g.MinHold-now.Up, g.MinHold-g.Acquired))
+	return max(0, min(g.MinHoldUntil-now.Up, g.MinHoldUntil-g.Acquired))
 }
 
 // grant makes g the newest grant and counts it as a start of its tick.
 func (st *State) grant(token int64, g *Grant, period time.Duration, exact bool, now Instant) {
 	st.Token, st.Grant, st.Settling, st.Server = token, g, nil, now.Server
 	g.extend(now)
-	st.remember(g.TTL, period.Milliseconds(), g.MinHold-g.Acquired)
+	st.remember(g.TTL, period.Milliseconds(), g.MinHoldUntil-g.Acquired)
 	if period > 0 {
 		st.Period = period.Milliseconds()
 	}
 	switch round := lease.Round(period, exact); {
-	case covers(st.Anchor, g.Tick, round, now.Wall+lease.Reach(period, exact)):
+	case covers(st.SeriesTick, g.Tick, round, now.Wall+lease.Reach(period, exact)):
 		st.Starts++
 	case round > 0:
-		st.Anchor, st.Starts = g.Tick, 1
+		st.SeriesTick, st.Starts = g.Tick, 1
 	}
 }
 
@@ -56,7 +56,7 @@ func (st *State) lease(period time.Duration, exact bool) lease.Lease {
 	g := st.Grant
 	return lease.Lease{
 		Key: st.Key, Holder: g.Holder, Token: st.Token, TTL: milliseconds(g.TTL),
-		AcquiredAt: g.Acquired, MinHoldUntil: g.MinHold,
+		AcquiredAt: g.Acquired, MinHoldUntil: g.MinHoldUntil,
 		Tick: g.Tick, Period: period, Exact: exact, Meta: g.Meta, HandOver: g.HandOver,
 	}
 }

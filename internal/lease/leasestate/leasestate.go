@@ -17,6 +17,7 @@ import (
 
 // State is everything that a store knows about one key; see New. Its methods may change it
 // even if they return an error: the state must be kept all the same.
+// Redis has the same names in its hash, those of Settling and Paused with a prefix.
 type State struct {
 	Version int    `json:"version"`
 	Key     string `json:"key"`
@@ -27,17 +28,17 @@ type State struct {
 	// Released holders, newest first, are never granted again: a duplicate of their
 	// request may still arrive.
 	Released []lease.Holder `json:"released,omitempty"`
-	// Served is the tick of the last success. Anchor is the first of the ticks whose
+	// ServedTick is the tick of the last success. SeriesTick is the first of the ticks whose
 	// starts are counted together.
-	Served int64 `json:"served,omitempty"`
-	Anchor int64 `json:"anchor,omitempty"`
-	Starts int   `json:"starts,omitempty"`
+	ServedTick int64 `json:"served_tick,omitempty"`
+	SeriesTick int64 `json:"series_tick,omitempty"`
+	Starts     int   `json:"starts,omitempty"`
 	// Period is the period of the newest grant with ticks, in ms, and Tries its limit of
 	// starts per tick; 0 means no limit.
 	Period int64 `json:"period_ms,omitempty"`
 	Tries  int   `json:"tries,omitempty"`
 	// Settling is the current settling: a holder that may be alive has been called.
-	Settling *Settling `json:"settling,omitempty"`
+	Settling *Settling `json:"settle,omitempty"`
 	// Server made the last grant or renewal; "" if unknown.
 	Server string `json:"server,omitempty"`
 	// Keep is how many milliseconds the state must be kept after its last change; see
@@ -54,18 +55,18 @@ type State struct {
 
 // Grant is a lease in the store's form.
 type Grant struct {
-	Holder   lease.Holder `json:"holder"`
-	TTL      int64        `json:"ttl_ms"`
-	Boot     string       `json:"boot"`
-	Acquired int64        `json:"acquired"`            // this and the next two: ms of that boot
-	MinHold  int64        `json:"min_hold"`            // until then
-	Expires  int64        `json:"expires"`             // never before MinHold
-	Started  int64        `json:"started"`             // wall time, ms
-	Tick     int64        `json:"tick"`                // wall time, ms
-	Cooldown bool         `json:"cooldown"`            // released, its minimum hold goes on
-	Revoked  bool         `json:"revoked,omitempty"`   // taken from its holder, which has yet to release it
-	HandOver bool         `json:"hand_over,omitempty"` // its holder is asked to release it
-	Offered  bool         `json:"offered,omitempty"`   // its holder would release it to a standby
+	Holder       lease.Holder `json:"holder"`
+	TTL          int64        `json:"ttl_ms"`
+	Boot         string       `json:"boot"`
+	Acquired     int64        `json:"acquired"` // this and the next two: ms of that boot
+	MinHoldUntil int64        `json:"min_hold_until"`
+	Expires      int64        `json:"expires"`             // never before MinHoldUntil
+	AcquiredWall int64        `json:"acquired_wall"`       // the same as Acquired, in wall time, ms
+	Tick         int64        `json:"tick"`                // wall time, ms
+	Cooldown     bool         `json:"cooldown"`            // released, its minimum hold goes on
+	Revoked      bool         `json:"revoked,omitempty"`   // taken from its holder, which has yet to release it
+	HandOver     bool         `json:"hand_over,omitempty"` // its holder is asked to release it
+	Offered      bool         `json:"offered,omitempty"`   // its holder would release it to a standby
 	// Foreign: another program has the lease, in a place that leaderrun uses, too. It is
 	// read from there and never kept in a state.
 	Foreign bool   `json:"-"`

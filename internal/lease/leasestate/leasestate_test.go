@@ -73,7 +73,7 @@ func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
 
 	for name, up := range map[string]int64{"soon": 10, "at a time the old boot has seen": noon.Up + 10} {
 		t.Run(name, func(t *testing.T) {
-			st := &State{Token: st.Token, Grant: st.Grant, Served: st.Served, Anchor: st.Anchor, Starts: st.Starts, Released: st.Released}
+			st := &State{Token: st.Token, Grant: st.Grant, ServedTick: st.ServedTick, SeriesTick: st.SeriesTick, Starts: st.Starts, Released: st.Released}
 			now := Instant{Boot: "b2", Up: up, Wall: noon.Wall + 60_000}
 			if _, err := st.Acquire(ticking(noon.Wall-10*60_000), now); !errors.Is(err, lease.ErrDone) {
 				t.Errorf("acquire for the served tick: %v", err)

@@ -77,12 +77,12 @@ func (st *State) Forget(token bool, now Instant) {
 
 // Status implements [lease.Admin].
 func (st *State) Status(now Instant) lease.Status {
-	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, Served: st.Served, Starts: st.Starts, Tries: st.Tries, Period: milliseconds(min(st.Period, longestPeriod)), Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now), Candidates: lease.ValidCandidates(st.Candidates)}
+	s := lease.Status{Key: st.Key, Token: st.Token, Now: now.Wall, ServedTick: st.ServedTick, Starts: st.Starts, Tries: st.Tries, Period: milliseconds(min(st.Period, longestPeriod)), Runs: lease.ValidRuns(st.Runs), Pause: st.pause(now), Candidates: lease.ValidCandidates(st.Candidates)}
 	g := st.Grant
 	if g == nil || (g.Cooldown || g.Revoked) && !g.lives(now) {
 		return s
 	}
-	s.TTL, s.Since, s.MinHold, s.Tick = milliseconds(g.TTL), g.Started, g.Started+g.MinHold-g.Acquired, g.Tick
+	s.TTL, s.Since, s.MinHoldUntil, s.Tick = milliseconds(g.TTL), g.AcquiredWall, g.AcquiredWall+g.MinHoldUntil-g.Acquired, g.Tick
 	s.HandOver, s.Meta = g.HandOver && g.leads(now), lease.Cut(g.Meta, lease.MaxMeta)
 	if !g.Cooldown && !g.Foreign {
 		s.Holder = g.Holder

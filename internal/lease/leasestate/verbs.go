@@ -33,8 +33,8 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	if round > 0 {
 		tick = cmp.Or(tick, now.Wall)
 	}
-	if covers(st.Served, tick, round, now.Wall+reach) {
-		return lease.Lease{}, &lease.DoneError{Ago: since(st.Served, now)}
+	if covers(st.ServedTick, tick, round, now.Wall+reach) {
+		return lease.Lease{}, &lease.DoneError{Ago: since(st.ServedTick, now)}
 	}
 	if g.lives(now) {
 		denial := st.denial(now)
@@ -58,16 +58,16 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	}
 	// A tick is not run after a newer one, whatever the outcome of that.
 	triedOut := r.Tries > 0 && st.Starts >= r.Tries
-	if covers(st.Anchor, tick, round, now.Wall+reach) && (triedOut || !sameRound(tick, st.Anchor, round)) {
-		return lease.Lease{}, &lease.DoneError{Ago: since(st.Anchor, now), GivenUp: true}
+	if covers(st.SeriesTick, tick, round, now.Wall+reach) && (triedOut || !sameRound(tick, st.SeriesTick, round)) {
+		return lease.Lease{}, &lease.DoneError{Ago: since(st.SeriesTick, now), GivenUp: true}
 	}
 	if g != nil && g.Holder != r.Holder {
 		st.vanish()
 	}
 	st.grant(max(st.Token+1, r.Seen.Token+1, now.Wall), &Grant{
 		Holder: r.Holder, TTL: r.TTL.Milliseconds(), Boot: now.Boot,
-		Acquired: now.Up, MinHold: now.Up + r.MinHold.Milliseconds(),
-		Started: now.Wall, Tick: tick, Meta: r.Meta,
+		Acquired: now.Up, MinHoldUntil: now.Up + r.MinHold.Milliseconds(),
+		AcquiredWall: now.Wall, Tick: tick, Meta: r.Meta,
 	}, r.Period, r.Exact, now)
 	if round > 0 {
 		st.Tries = r.Tries
@@ -96,8 +96,8 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 	default:
 		st.grant(l.Token, &Grant{
 			Holder: l.Holder, TTL: l.TTL.Milliseconds(), Boot: now.Boot,
-			Acquired: l.AcquiredAt, MinHold: l.MinHoldUntil,
-			Started: now.Wall - (now.Up - l.AcquiredAt), Tick: l.Tick, Offered: l.Offered, Meta: l.Meta,
+			Acquired: l.AcquiredAt, MinHoldUntil: l.MinHoldUntil,
+			AcquiredWall: now.Wall - (now.Up - l.AcquiredAt), Tick: l.Tick, Offered: l.Offered, Meta: l.Meta,
 		}, l.Period, l.Exact, now)
 		l.Reasserted = true
 	}
@@ -123,8 +123,8 @@ func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 		st.Settling = nil // its holder has answered
 		st.end(l, r, now)
 	}
-	if r.Success && lease.Round(l.Period, l.Exact) > 0 && (l.Tick > st.Served || st.Served > now.Wall+lease.Reach(l.Period, l.Exact)) {
-		st.Served = l.Tick
+	if r.Success && lease.Round(l.Period, l.Exact) > 0 && (l.Tick > st.ServedTick || st.ServedTick > now.Wall+lease.Reach(l.Period, l.Exact)) {
+		st.ServedTick = l.Tick
 		st.remember(l.TTL.Milliseconds(), l.Period.Milliseconds(), 0)
 	}
 	if r.Ran {
@@ -140,11 +140,11 @@ func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 // end turns the own grant into a cooldown, or removes it.
 func (st *State) end(l lease.Lease, r lease.Result, now Instant) {
 	if r.Ran && st.Grant.rest(now) > 0 && !st.Grant.Revoked {
-		st.Grant.Cooldown, st.Grant.Expires = true, st.Grant.MinHold
+		st.Grant.Cooldown, st.Grant.Expires = true, st.Grant.MinHoldUntil
 		return
 	}
 	st.Grant = nil
-	if round := lease.Round(l.Period, l.Exact); !r.Ran && round > 0 && sameRound(st.Anchor, l.Tick, round) && st.Starts > 0 {
+	if round := lease.Round(l.Period, l.Exact); !r.Ran && round > 0 && sameRound(st.SeriesTick, l.Tick, round) && st.Starts > 0 {
 		st.Starts--
 	}
 }

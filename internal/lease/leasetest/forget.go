@@ -38,7 +38,7 @@ func forgotten(t *testing.T, s lease.Admin, key string, token int64) {
 	t.Helper()
 	status := inspect(t, s, key)
 	is(t, status, "", "")
-	if status.Token != token || len(status.Runs) > 0 || status.Served != 0 || status.Starts != 0 || status.Tries != 0 || status.Period != 0 || status.Pause != (lease.Pause{}) {
+	if status.Token != token || len(status.Runs) > 0 || status.ServedTick != 0 || status.Starts != 0 || status.Tries != 0 || status.Period != 0 || status.Pause != (lease.Pause{}) {
 		t.Errorf("the status is %+v, want the token %d alone", status, token)
 	}
 }
@@ -52,7 +52,7 @@ func spared(t *testing.T, s lease.Admin, key string) {
 		is(t, before, was.Why, was.Holder)
 		now := inspect(t, s, key)
 		is(t, now, was.Why, was.Holder)
-		if before.AtRest() || now.Token != was.Token || len(now.Runs) != len(was.Runs) || now.Served != was.Served || now.Pause != was.Pause {
+		if before.AtRest() || now.Token != was.Token || len(now.Runs) != len(was.Runs) || now.ServedTick != was.ServedTick || now.Pause != was.Pause {
 			t.Errorf("it was %+v, is %+v, answered %+v", was, now, before)
 		}
 	}

@@ -62,7 +62,7 @@ func (s inMemory) Acquire(ctx context.Context, r lease.Request) (lease.Lease, er
 		case "a released candidacy comes back":
 			st.Released = nil
 		case "a tick is served twice":
-			st.Served = 0
+			st.ServedTick = 0
 		case "a start is not counted":
 			st.Starts = 0
 		case "a token is granted twice":

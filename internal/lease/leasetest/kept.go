@@ -111,7 +111,7 @@ func eventful(t *testing.T, s operated) lease.Status {
 // lasting returns the part of a status that does not change with time.
 func lasting(s lease.Status) lease.Status {
 	return lease.Status{
-		Key: s.Key, Holder: s.Holder, Token: s.Token, TTL: s.TTL, Since: s.Since, Tick: s.Tick, Served: s.Served,
+		Key: s.Key, Holder: s.Holder, Token: s.Token, TTL: s.TTL, Since: s.Since, Tick: s.Tick, ServedTick: s.ServedTick,
 		Starts: s.Starts, Tries: s.Tries, Period: s.Period, Meta: s.Meta, Runs: s.Runs, Candidates: s.Candidates,
 	}
 }
@@ -132,7 +132,7 @@ func understood(t *testing.T, s operated, want lease.Status) {
 	if _, err := s.Resume(bounded(t), keptKey); err != nil {
 		t.Fatal(err)
 	}
-	r := rival(lease.Request{Key: keptKey, TTL: time.Minute, Period: want.Period, Exact: true, Tick: want.Served})
+	r := rival(lease.Request{Key: keptKey, TTL: time.Minute, Period: want.Period, Exact: true, Tick: want.ServedTick})
 	done(t, s, r)
 	r.Tick = want.Tick + want.Period.Milliseconds()
 	if l := (Harness{}).Grant(t, s, r); l.Token <= want.Token {

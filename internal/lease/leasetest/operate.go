@@ -140,7 +140,7 @@ func statusShowsLeader(t *testing.T, h Harness) {
 	first := inspect(t, s, r.Key)
 	is(t, first, lease.HeldLeader, r.Holder)
 	if first.Token != l.Token || first.TTL != r.TTL || first.Tick != l.Tick || first.Starts != 1 || first.Meta != r.Meta ||
-		first.Served != 0 || first.HandOver || len(first.Runs) > 0 || first.MinHold-first.Since != r.MinHold.Milliseconds() {
+		first.ServedTick != 0 || first.HandOver || len(first.Runs) > 0 || first.MinHoldUntil-first.Since != r.MinHold.Milliseconds() {
 		t.Errorf("granted %+v, status %+v", l, first)
 	}
 	h.pass(2 * h.Unit)
@@ -180,7 +180,7 @@ func statusAfterRelease(t *testing.T, h Harness) {
 	release(t, s, l, succeeded)
 	status := inspect(t, s, r.Key)
 	is(t, status, "", "")
-	if status.Token != l.Token || status.Served != l.Tick || status.Starts != 1 || status.Tries != r.Tries || status.Period != r.Period || status.Since != 0 || status.TTL != 0 || status.Tick != 0 || status.Meta != "" {
+	if status.Token != l.Token || status.ServedTick != l.Tick || status.Starts != 1 || status.Tries != r.Tries || status.Period != r.Period || status.Since != 0 || status.TTL != 0 || status.Tick != 0 || status.Meta != "" {
 		t.Errorf("released %+v, status %+v", l, status)
 	}
 	filed(t, status, l, false, 0)
@@ -222,7 +222,7 @@ func statusShowsCooldown(t *testing.T, h Harness) {
 	release(t, s, l, failed)
 	status := inspect(t, s, r.Key)
 	is(t, status, lease.HeldCooldown, "")
-	if status.Remaining == 0 || status.Remaining > r.MinHold || status.MinHold <= status.Now || !strings.Contains(status.Value, string(r.Holder)) {
+	if status.Remaining == 0 || status.Remaining > r.MinHold || status.MinHoldUntil <= status.Now || !strings.Contains(status.Value, string(r.Holder)) {
 		t.Errorf("status %+v in the minimum hold of %+v", status, l)
 	}
 	filed(t, status, l, false, failed.Exit)

@@ -346,7 +346,7 @@ func describeError(err error, terse bool) string {
 // 300 ms of real time.
 func describeStatus(s lease.Status) string {
 	text := fmt.Sprintf("%s: token %d, %s left of %s, holder %q, since %d, hold until %d, tick %d, served %d, starts %d of %d, period %s, hand over %t, pause %v, meta %q",
-		cmp.Or(string(s.Why), "free"), s.Token, s.Remaining, s.TTL, s.Holder, s.Since, s.MinHold, s.Tick, s.Served, s.Starts, s.Tries, s.Period, s.HandOver, s.Pause, s.Meta)
+		cmp.Or(string(s.Why), "free"), s.Token, s.Remaining, s.TTL, s.Holder, s.Since, s.MinHoldUntil, s.Tick, s.ServedTick, s.Starts, s.Tries, s.Period, s.HandOver, s.Pause, s.Meta)
 	for _, r := range s.Runs {
 		if r.Vanished { // a store may say when the lease ran out
 			r.End = 0

@@ -120,9 +120,9 @@ func (w *writer) add(s step) (lease.Lease, error) {
 // pause returns a pause that often ends where a rule changes its answer.
 func (w *writer) pause() int64 {
 	st := &w.state
-	edges := []int64{st.Served + w.period/2, st.Anchor + w.period/2, st.Served - w.period, st.Anchor - w.period, w.born + 90*second, w.born + 2*w.ttl}
+	edges := []int64{st.ServedTick + w.period/2, st.SeriesTick + w.period/2, st.ServedTick - w.period, st.SeriesTick - w.period, w.born + 90*second, w.born + 2*w.ttl}
 	if g := st.Grant; g != nil {
-		edges = append(edges, g.Expires, g.MinHold, g.Expires+w.Instant.Apart, w.beat+g.TTL, g.Expires-400)
+		edges = append(edges, g.Expires, g.MinHoldUntil, g.Expires+w.Instant.Apart, w.beat+g.TTL, g.Expires-400)
 	}
 	if s := st.Settling; s != nil {
 		edges = append(edges, s.Due, s.Due+60*second, w.called+s.Due-s.Since)

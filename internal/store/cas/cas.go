@@ -8,7 +8,7 @@
 // answer is lost may be applied later or twice: it finds the state as it was read, and
 // then it is as if the verb had taken that long, or it changes nothing. The holder
 // counts from before its request. Its verbs may be repeated by another server; those of
-// operators leave a name in the state, so that they are not.
+// operators leave an id in the state, so that they are not.
 //
 // Time: the Date of an answer counts whole seconds, on the clock of the server that gave
 // it. So an expiry that is written there is believed only after [Config].Apart more;
@@ -64,11 +64,12 @@ type Row struct {
 type Value struct {
 	leasestate.State
 	Changed int64 `json:"changed"` // when, ms
-	// Beat is another one with each grant and renewal, Call with each call to the holder.
-	Beat int64 `json:"beat"`
-	Call int64 `json:"call"`
-	// Once is the name of the last change that had one, see [Change].
-	Once string `json:"once,omitempty"`
+	// Renewed is when the last grant or renewal was made, and Called when the holder was
+	// last called, in ms. Each has a value of its own, so they may be some ms ahead.
+	Renewed int64 `json:"renewed"`
+	Called  int64 `json:"called"`
+	// ChangeID is the id of the last change that had one, see [Change].
+	ChangeID string `json:"change_id,omitempty"`
 }
 
 // New is the value of a key that nobody has asked for.
@@ -132,10 +133,10 @@ func (s *Store) Parse(key string, text []byte) (v Value, err error) {
 
 // change applies a change to the key's row, again while others change the row in between.
 //
-// After a write without an answer the row shows what has become of a change that has a
-// name. With that name in the row it was made. With the name from before it was not: it is
-// made now, and the row is written even if that changes nothing else, so that the first
-// write is too late. With another name nobody knows: an operator has changed the key since.
+// After a write without an answer the row shows what has become of a change that has an
+// id. With that id in the row it was made. With the id from before it was not: it is made
+// now, and the row is written even if that changes nothing else, so that the first write is
+// too late. With another id it is unknown: an operator has changed the key since.
 func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer error) {
 	before, unanswered := "", false
 	err := s.Do(ctx, c.Op, func(ctx context.Context, k Keeper) error {
@@ -143,10 +144,10 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 		for saved := false; err == nil && !saved; {
 			switch {
 			case !unanswered:
-				before = r.Once
-			case r.Once == c.Once:
+				before = r.ChangeID
+			case r.ChangeID == c.ID:
 				return nil
-			case r.Once != before:
+			case r.ChangeID != before:
 				answer = &lease.StoreError{Op: c.Op, Err: errUnknown}
 				return nil
 			}
@@ -158,23 +159,23 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 				return errJSON
 			}
 			r.Changed = now.Wall
-			if c.Once != "" {
-				r.Once = c.Once
+			if c.ID != "" {
+				r.ChangeID = c.ID
 			}
-			if did.Beat {
-				r.Beat = another(r.Beat, now)
+			if did.Renewed {
+				r.Renewed = following(r.Renewed, now)
 			}
 			if did.Calls {
-				r.Call = another(r.Call, now)
+				r.Called = following(r.Called, now)
 			}
 			written := r
 			if r, saved, err = k.Swap(ctx, r); saved {
 				s.see(written)
-				if did.Beat {
+				if did.Renewed {
 					s.seeOwn(written)
 				}
 			}
-			unanswered = unanswered || err != nil && c.Once != ""
+			unanswered = unanswered || err != nil && c.ID != ""
 		}
 		return err
 	})
@@ -184,9 +185,9 @@ func (s *Store) change(ctx context.Context, c Change) (l lease.Lease, answer err
 	return l, answer
 }
 
-// another is a new Beat or Call: unlike the last one, and unlike those that the store had
-// before it came back with older data.
-func another(last int64, now leasestate.Instant) int64 { return max(last+1, now.Wall) }
+// following is the next Renewed or Called: unlike the last one, and unlike those that the
+// store had before it came back with older data.
+func following(last int64, now leasestate.Instant) int64 { return max(last+1, now.Wall) }
 
 var errUnknown = errors.New("it was done or not: its answer is lost, and another operator has changed the key since")
 

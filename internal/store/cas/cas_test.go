@@ -174,7 +174,7 @@ func (t *table) damages() (all []leasetest.Damage) {
 		"another key":             `{"version":1,"key":"KEYX","token":0}`,
 		"a negative token":        `{"version":1,"key":"KEY","token":-1}`,
 		"a token beyond numbers":  `{"version":1,"key":"KEY","token":1e30}`,
-		"a mark that is none":     `{"version":1,"key":"KEY","token":1,"beat":"x"}`,
+		"a mark that is none":     `{"version":1,"key":"KEY","token":1,"renewed":"x"}`,
 		"a grant without a ttl":   `{"version":1,"key":"KEY","token":5,"grant":` + grant + `,"boot":"memory"}}`,
 		"a grant of another boot": `{"version":1,"key":"KEY","token":5,"grant":` + grant + `,"ttl_ms":5,"boot":"b"}}`,
 		"a grant without a token": `{"version":1,"key":"KEY","grant":` + grant + `,"ttl_ms":5,"boot":"memory"}}`,

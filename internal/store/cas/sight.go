@@ -14,24 +14,24 @@ type sights struct {
 }
 
 type sight struct {
-	grant   identity
-	granted time.Duration // since when the grant is as it is
-	call    int64
-	called  time.Duration // since when that is the last call
-	// If this process is the holder: known is the newest call at its last renewal, and own
-	// its lease as it was then.
-	known int64
-	own   identity
+	grant      identity
+	grantSince time.Duration // since when the grant is as it is
+	called     int64         // the last call
+	callSince  time.Duration // since when that is the last one
+	// If this process is the holder: own is its lease as it was at its last renewal, and
+	// ownCalled the last call then.
+	own       identity
+	ownCalled int64
 }
 
 // identity is of a grant after so many renewals, and of no other. Server is there because
 // a restored store can have the same numbers again.
 type identity struct {
-	token, beat int64
-	server      string
+	token, renewed int64
+	server         string
 }
 
-func (r Row) identity() identity { return identity{r.Token, r.Beat, r.State.Server} }
+func (r Row) identity() identity { return identity{r.Token, r.Renewed, r.State.Server} }
 
 // see notes since when a row has its present grant, and its present call.
 func (s *Store) see(r Row) {
@@ -39,10 +39,10 @@ func (s *Store) see(r Row) {
 	defer s.sights.mu.Unlock()
 	seen, ok := s.sights.of[r.Key]
 	if !ok || seen.grant != r.identity() {
-		seen.grant, seen.granted = r.identity(), s.Now()
+		seen.grant, seen.grantSince = r.identity(), s.Now()
 	}
-	if !ok || seen.call != r.Call {
-		seen.call, seen.called = r.Call, s.Now()
+	if !ok || seen.called != r.Called {
+		seen.called, seen.callSince = r.Called, s.Now()
 	}
 	s.sights.of[r.Key] = seen
 }
@@ -52,7 +52,7 @@ func (s *Store) seeOwn(r Row) {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	seen := s.sights.of[r.Key]
-	seen.known, seen.own = r.Call, r.identity()
+	seen.own, seen.ownCalled = r.identity(), r.Called
 	s.sights.of[r.Key] = seen
 }
 
@@ -64,9 +64,9 @@ func (s *Store) Instant(r Row) leasestate.Instant {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	if seen, ok := s.sights.of[r.Key]; ok {
-		now.Unrenewed = (s.Now() - seen.granted).Milliseconds()
+		now.Unrenewed = (s.Now() - seen.grantSince).Milliseconds()
 		if r.Settling != nil {
-			now.Settled = (s.Now() - seen.called).Milliseconds()
+			now.Settled = (s.Now() - seen.callSince).Milliseconds()
 		}
 	}
 	return now
@@ -86,5 +86,5 @@ func (s *Store) calls(r Row, before identity) bool {
 	s.sights.mu.Lock()
 	defer s.sights.mu.Unlock()
 	seen := s.sights.of[r.Key]
-	return r.Call != seen.known || r.Token != seen.own.token || r.Beat < before.beat
+	return r.Called != seen.ownCalled || r.Token != seen.own.token || r.Renewed < before.renewed
 }

@@ -92,7 +92,7 @@ func TestHolderIsCalled(t *testing.T) {
 		r := candidate("second")
 		renewed(t, others, granted(t, others, r))
 		row, err := keeper{all, others.Store}.Read(t.Context(), "k")
-		if row.Call = 0; err != nil { // as it was at the last renewal
+		if row.Called = 0; err != nil { // as it was at the last renewal
 			t.Fatal(err)
 		}
 		if _, saved, err := (keeper{all, others.Store}).Swap(t.Context(), row); !saved || !called(t, holder) {

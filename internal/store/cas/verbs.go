@@ -20,19 +20,18 @@ type Change struct {
 	// Apply changes the state that is there. What it leaves is to be kept whatever it
 	// answers. It may be called again, on what others have made of the state meanwhile.
 	Apply func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
-	// Beats says that a positive answer is a grant or a renewal, Calls that the holder
+	// Renews says that a positive answer is a grant or a renewal, Calls that the holder
 	// is called, Wakes that standbys may find the key free.
-	Beats, Calls, Wakes bool
-	// Once is the name of a change that must not be made twice, also if its answer is lost;
-	// one without a name may be repeated.
-	Once string
+	Renews, Calls, Wakes bool
+	// ID is set if the change must not be made twice, also if its answer is lost.
+	ID string
 }
 
 // Effect is what a change did to a state.
 type Effect struct {
-	// Beat is a grant or a renewal; Calls and Wakes are as in Change, and a settling that
+	// Renewed: it was a grant or a renewal. Calls and Wakes are as in Change, and a settling that
 	// begins calls, too.
-	Beat, Calls, Wakes bool
+	Renewed, Calls, Wakes bool
 
 	changed bool
 	lease   lease.Lease
@@ -45,9 +44,9 @@ func (c Change) to(st *leasestate.State, now leasestate.Instant) (e Effect, err 
 	was, errWas := json.Marshal(st)
 	e.lease, e.answer = c.Apply(st, now)
 	is, errIs := json.Marshal(st)
-	e.Beat, e.Wakes = c.Beats && e.answer == nil, c.Wakes
+	e.Renewed, e.Wakes = c.Renews && e.answer == nil, c.Wakes
 	e.Calls = c.Calls || st.Settling != nil && st.Settling != settling
-	e.changed = e.Beat || !bytes.Equal(was, is)
+	e.changed = e.Renewed || !bytes.Equal(was, is)
 	return e, errors.Join(errWas, errIs)
 }
 
@@ -63,7 +62,7 @@ func (v Verbs) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error
 		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
 	}
 	var unnoted bool
-	l, err := v(ctx, Change{Op: op, Key: r.Key, Beats: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+	l, err := v(ctx, Change{Op: op, Key: r.Key, Renews: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		l, err := st.Acquire(r, now)
 		unnoted = st.Unnoted(r, err, now)
 		return l, err
@@ -89,7 +88,7 @@ func (v Verbs) note(ctx context.Context, r lease.Request) {
 
 // Renew implements [lease.Store].
 func (v Verbs) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return v(network.Holder(ctx), Change{Op: "renew", Key: l.Key, Beats: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+	return v(network.Holder(ctx), Change{Op: "renew", Key: l.Key, Renews: true, Apply: func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		return st.Renew(l, now)
 	}})
 }
@@ -151,7 +150,7 @@ func (v Verbs) Forget(ctx context.Context, key string, token bool) (lease.Status
 
 func (v Verbs) operate(ctx context.Context, c Change, do func(*leasestate.State, leasestate.Instant) lease.Status) (lease.Status, error) {
 	var status lease.Status
-	c.Once = rand.Text()
+	c.ID = rand.Text()
 	c.Apply = func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
 		status = do(st, now)
 		return lease.Lease{}, nil

@@ -76,7 +76,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	var seen atomic.Int64
 	follow := standby.Follow
 	standby.Follow = func(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
-		return follow(ctx, op, key, func(r cas.Row) bool { defer seen.Store(r.Beat); return enough(r) })
+		return follow(ctx, op, key, func(r cas.Row) bool { defer seen.Store(r.Renewed); return enough(r) })
 	}
 	watching, enough := context.WithCancel(bounded(t))
 	over := make(chan error, 1)
@@ -91,7 +91,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seen.Load() != last.Beat {
+	for seen.Load() != last.Renewed {
 		if watching.Err() != nil {
 			t.Fatal("the last renewal was not seen")
 		}

@@ -231,7 +231,7 @@ func (t *turn) temporary(data []byte) (name string, err error) {
 // lasting reports whether a change must survive a power cut. Tokens, ticks and
 // pauses outlive the boot; a lease does not.
 func lasting(before, after leasestate.State) bool {
-	return after.Token != before.Token || after.Served != before.Served || after.Anchor != before.Anchor || after.Starts != before.Starts ||
+	return after.Token != before.Token || after.ServedTick != before.ServedTick || after.SeriesTick != before.SeriesTick || after.Starts != before.Starts ||
 		after.Paused != before.Paused
 }
 

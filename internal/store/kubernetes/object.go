@@ -44,7 +44,7 @@ type kept struct {
 	whole   map[string]any
 	version string // "": there is none
 	spec    spec
-	beat    int64 // the one in the annotation
+	renewed int64 // the one in the annotation
 }
 
 // keeper is a [cas.Keeper].
@@ -75,7 +75,7 @@ func (s *Store) row(key string, text []byte, date time.Time) (r cas.Row, err err
 			return r, untrusted{o.Metadata.Name, err}
 		}
 	}
-	is.version, is.spec, is.beat = o.Metadata.Version, o.Spec, r.Beat
+	is.version, is.spec, is.renewed = o.Metadata.Version, o.Spec, r.Renewed
 	r.Kept = is
 	s.heed(&r, o.Spec)
 	return r, nil
@@ -95,7 +95,7 @@ func (s *Store) heed(r *cas.Row, now spec) {
 	instant := s.Instant(*r)
 	if ours != "" {
 		r.Revoke(true, leasestate.Instant{}) // at no time: what is read twice is the same
-		r.Call++                             // its holder must know
+		r.Called++                           // its holder must know
 	}
 	if now.Holder == "" {
 		return
@@ -106,14 +106,14 @@ func (s *Store) heed(r *cas.Row, now spec) {
 		ttl, renewed = endless.Milliseconds(), instant.Up
 	}
 	r.Grant = &leasestate.Grant{
-		Holder: lease.Holder(now.Holder), TTL: ttl, Boot: boot, Acquired: now.Acquired.UnixMilli(), Started: now.Acquired.UnixMilli(),
+		Holder: lease.Holder(now.Holder), TTL: ttl, Boot: boot, Acquired: now.Acquired.UnixMilli(), AcquiredWall: now.Acquired.UnixMilli(),
 		Expires: min(renewed+ttl, instant.Up+ttl+apart), Foreign: true,
 	}
 	if now.Acquired.IsZero() {
-		r.Grant.Acquired, r.Grant.Started = instant.Up, 0
+		r.Grant.Acquired, r.Grant.AcquiredWall = instant.Up, 0
 	}
-	if r.Beat = -1; !now.Renewed.IsZero() {
-		r.Beat = -now.Renewed.UnixMilli() // unlike all of ours, which must not begin from it
+	if r.Renewed = -1; !now.Renewed.IsZero() {
+		r.Renewed = -now.Renewed.UnixMilli() // unlike all of ours, which must not begin from it
 	}
 }
 
@@ -125,7 +125,7 @@ func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, e
 	was, v := r.Kept.(kept), r.Value
 	next := was.spec.of(v)
 	if v.Grant != nil && v.Grant.Foreign { // the other program's grant stays in the spec alone
-		next, v.Grant, v.Beat = was.spec, nil, was.beat
+		next, v.Grant, v.Renewed = was.spec, nil, was.renewed
 	}
 	state, err := json.Marshal(v)
 	if err != nil {
@@ -187,10 +187,10 @@ func (was spec) of(v cas.Value) spec {
 		now.Transitions++
 	}
 	now.Holder = string(g.Holder)
-	now.Acquired, now.Renewed = time.UnixMilli(g.Started).UTC(), time.UnixMilli(v.Beat).UTC()
+	now.Acquired, now.Renewed = time.UnixMilli(g.AcquiredWall).UTC(), time.UnixMilli(v.Renewed).UTC()
 	// Other programs count it from when they see the renewal, so it may be too long and not
 	// too short: it is rounded up, and has all of the minimum hold.
-	now.Seconds = min(math.MaxInt32, (max(g.TTL, g.MinHold-g.Acquired)+999)/1000)
+	now.Seconds = min(math.MaxInt32, (max(g.TTL, g.MinHoldUntil-g.Acquired)+999)/1000)
 	return now
 }
 

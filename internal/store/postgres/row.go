@@ -176,7 +176,7 @@ func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (
 		return false, nil, err
 	}
 	heartbeat, metadata := "", ""
-	if e.Beat {
+	if e.Renewed {
 		heartbeat = strconv.FormatInt(r.Now.Wall, 10)
 	}
 	if g := r.State.Grant; g != nil && !g.Cooldown {

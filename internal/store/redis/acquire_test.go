@@ -11,7 +11,7 @@ func TestAcquireScript(t *testing.T) {
 		{
 			name: "granted", before: known, call: "acquire", want: "1 now now 0 now now",
 			after: "GET LEASE = me; PTTL LEASE = 30s; PTTL STATE = 100s;" +
-				"HMGET STATE token holder acquired min_hold_until tick ttl expires hand_over settle_since settle_due meta = now me now now 0 30000 now+30s _ _ _ {};" +
+				"HMGET STATE token holder acquired min_hold_until tick ttl_ms expires hand_over settle_since settle_due meta = now me now now 0 30000 now+30s _ _ _ {};" +
 				"HMGET STATE series_tick starts served_tick = nil nil nil",
 		},
 		{
@@ -46,11 +46,11 @@ func TestAcquireScript(t *testing.T) {
 		},
 		{
 			name: "held, and it ends soon: the holder is called", before: rival, call: "acquire settle=30s", want: "0 now 20s held other now-10s 40s 10s now+20s",
-			after: "LLEN CTL = 16; HMGET STATE settle_since settle_due = now now+30s",
+			after: "LLEN CALL = 16; HMGET STATE settle_since settle_due = now now+30s",
 		},
 		{
 			name: "held", before: rival, call: "acquire settle=5s", want: "0 now 20s held other now-10s 40s 10s now+20s",
-			after: "PTTL LEASE = 20s; EXISTS WAKE CTL RUNS SETTLED = 0",
+			after: "PTTL LEASE = 20s; EXISTS WAKE CALL RUNS SERVING = 0",
 		},
 		{
 			name: "held, and offered to a standby", before: rival + "HSET STATE offered now-10s", call: "acquire settle=5s waits=1", want: "0 now 20s held other now-10s 40s 10s now+20s",
@@ -65,7 +65,7 @@ func TestAcquireScript(t *testing.T) {
 			after: "HEXISTS STATE hand_over = 0",
 		},
 		{
-			name: "held, offered and paused", before: rival + "HSET STATE offered now-10s paused_since now-10s paused_until now+3600s", call: "acquire settle=5s waits=1",
+			name: "held, offered and paused", before: rival + "HSET STATE offered now-10s pause_since now-10s pause_until now+3600s", call: "acquire settle=5s waits=1",
 			want: "0 now 20s held other now-10s 40s 10s now+20s", after: "HEXISTS STATE hand_over = 0",
 		},
 		{name: "held: the state was lost", before: "SET LEASE other PX 20s", call: "acquire", want: "0 now 20s held other 0 30s 0 0"},
@@ -85,16 +85,16 @@ func TestAcquireScript(t *testing.T) {
 			want: "LEADERRUN leaderrun:state:{leaderrun:leader:k}: WRONGTYPE Operation against a key holding the wrong kind of value", after: "EXISTS LEASE = 0",
 		},
 		{
-			name: "a state of garbage counts as none", before: "HSET STATE token x holder y acquired -1 min_hold_until 1e9 tick z ttl 99999999999999999 expires 0x1 settle_since - settle_due - served_tick ~ series_tick ! starts ?",
+			name: "a state of garbage counts as none", before: "HSET STATE token x holder y acquired -1 min_hold_until 1e9 tick z ttl_ms 99999999999999999 expires 0x1 settle_since - settle_due - served_tick ~ series_tick ! starts ?",
 			call: "acquire period=1h round=1800s reach=1h tries=1 settle=0", want: "1 now now now now now", after: "HMGET STATE token holder series_tick starts = now me now 1; EXISTS RUNS = 0",
 		},
 		{
-			name: "wake-ups of the past end with a grant", before: known + "RPUSH WAKE 1; RPUSH CTL 1",
-			call: "acquire", want: "1 now now 0 now now", after: "EXISTS WAKE CTL = 0",
+			name: "wake-ups of the past end with a grant", before: known + "RPUSH WAKE 1; RPUSH CALL 1",
+			call: "acquire", want: "1 now now 0 now now", after: "EXISTS WAKE CALL = 0",
 		},
 		{
-			name: "wrong types at the lists and the marker do no harm", before: "SET WAKE x; SET CTL x; SET RUNS x; RPUSH SETTLED x;" + "HSET STATE token now-90s holder other ttl 30s expires now-60s",
-			call: "acquire settle=0", want: "1 now now 0 now now", after: "LLEN RUNS = 1; EXISTS WAKE CTL = 0; TYPE SETTLED = string",
+			name: "wrong types at the lists and the marker do no harm", before: "SET WAKE x; SET CALL x; SET RUNS x; RPUSH SERVING x;" + "HSET STATE token now-90s holder other ttl_ms 30s expires now-60s",
+			call: "acquire settle=0", want: "1 now now 0 now now", after: "LLEN RUNS = 1; EXISTS WAKE CALL = 0; TYPE SERVING = string",
 		},
 	})
 }
@@ -102,9 +102,9 @@ func TestAcquireScript(t *testing.T) {
 // Gap 1: only what leaderrun wrote is healed.
 func TestAcquireHealsItsOwnOnly(t *testing.T) {
 	cases := []scriptCase{
-		{name: "held", before: "HSET STATE token now-10s holder other ttl 40s; SET LEASE other", call: "acquire", want: "0 now 40s held other now-10s 40s 0 now+40s", after: "PTTL LEASE = 40s; GET LEASE = other"},
-		{name: "the clock has gone back", before: "HSET STATE token now-10s holder other acquired now+900s min_hold_until now+900s ttl 40s expires now+940s; SET LEASE other PX 940s", call: "acquire", want: "0 now 40s held other now-10s 40s 0 now+40s", after: "PTTL LEASE = 40s; HGET STATE expires = now+40s"},
-		{name: "and a minimum hold goes on for no longer than it ever lasted", before: "HSET STATE token now-10s holder other acquired now+900s min_hold_until now+960s ttl 40s expires now+960s; SET LEASE other PX 960s", call: "acquire", want: "0 now 60s held other now-10s 40s 0 now+60s", after: "PTTL LEASE = 60s"},
+		{name: "held", before: "HSET STATE token now-10s holder other ttl_ms 40s; SET LEASE other", call: "acquire", want: "0 now 40s held other now-10s 40s 0 now+40s", after: "PTTL LEASE = 40s; GET LEASE = other"},
+		{name: "the clock has gone back", before: "HSET STATE token now-10s holder other acquired now+900s min_hold_until now+900s ttl_ms 40s expires now+940s; SET LEASE other PX 940s", call: "acquire", want: "0 now 40s held other now-10s 40s 0 now+40s", after: "PTTL LEASE = 40s; HGET STATE expires = now+40s"},
+		{name: "and a minimum hold goes on for no longer than it ever lasted", before: "HSET STATE token now-10s holder other acquired now+900s min_hold_until now+960s ttl_ms 40s expires now+960s; SET LEASE other PX 960s", call: "acquire", want: "0 now 60s held other now-10s 40s 0 now+60s", after: "PTTL LEASE = 60s"},
 		{name: "held, no state", before: "SET LEASE third", call: "acquire", want: "0 now 30s held third 0 30s 0 0", after: "PTTL LEASE = 30s; EXISTS STATE = 0"},
 		{name: "cooldown", before: "SET LEASE cooldown:other", call: "acquire", want: "0 now 30s cooldown cooldown:other 0 30s 0 0", after: "PTTL LEASE = 30s; EXISTS STATE = 0"},
 		{name: "revoked", before: "SET LEASE revoked:other", call: "acquire", want: "0 now 30s revoked revoked:other 0 30s 0 0", after: "PTTL LEASE = 30s; EXISTS STATE = 0"},
@@ -141,7 +141,7 @@ func TestAcquireCountsStarts(t *testing.T) {
 		{name: "an anchor of the far future is garbage", before: ended + "HSET STATE series_tick now+900s starts 9", call: call, want: "1 now now now now now", after: "HMGET STATE series_tick starts = now 1"},
 		{name: "while the last one runs it is held", before: rival + "HSET STATE series_tick now-20s starts 2", call: call, want: "0 now 20s held other now-10s 40s 10s now+20s"},
 		{name: "while the last one cools down it is held", before: ended + "SET LEASE cooldown:other PX 20s; HSET STATE series_tick now-20s starts 2", call: call, want: "0 now 20s cooldown cooldown:other now-10s 40s 0 now+20s"},
-		{name: "while the last one may come back it settles", before: "HSET STATE token now-10s holder other ttl 40s expires now+20s series_tick now-20s starts 2", call: call, want: "2 now 20s vanished"},
+		{name: "while the last one may come back it settles", before: "HSET STATE token now-10s holder other ttl_ms 40s expires now+20s series_tick now-20s starts 2", call: call, want: "2 now 20s vanished"},
 		{name: "any number of tries", before: ended + "HSET STATE series_tick now-20s starts 7", call: call + " tries=0", want: "1 now now now now now", after: "HGET STATE starts = 8"},
 		{name: "without a period nothing is read or written", before: ended + "HSET STATE series_tick now-20s starts 7 served_tick now", call: "acquire", want: "1 now now 0 now now", after: "HMGET STATE series_tick starts served_tick = now-20s 7 now"},
 		{name: "asked again is no start", before: leads + "HSET STATE series_tick now-20s starts 2", call: call, want: "1 now now-10s now-20s now-10s now-10s", after: "HGET STATE starts = 2"},
@@ -166,7 +166,7 @@ func TestAcquireTicksDone(t *testing.T) {
 // Gap 3: a run that never released is filed as vanished.
 func TestAcquireFilesVanished(t *testing.T) {
 	const vanished = `{"token":now-90s,"tick":now-100s,"start":now-90s,"end":now-60s,"exit":0,"vanished":true,"host":"host-b","holder":"other"}`
-	const died = "HSET STATE token now-90s holder other acquired now-90s min_hold_until now-90s tick now-100s ttl 30s expires now-60s;"
+	const died = "HSET STATE token now-90s holder other acquired now-90s min_hold_until now-90s tick now-100s ttl_ms 30s expires now-60s;"
 	const acquire = "acquire settle=0"
 	runScriptCases(t, []scriptCase{
 		{name: "filed", before: died, call: acquire, want: "1 now now 0 now now", after: "LRANGE RUNS 0 -1 = " + vanished + "; PTTL RUNS = 100s"},
@@ -174,7 +174,7 @@ func TestAcquireFilesVanished(t *testing.T) {
 		{name: "the truth stays", before: died + `RPUSH RUNS {"token":now-90s,"exit":0,"rest":1}`, call: acquire, want: "1 now now 0 now now", after: `LRANGE RUNS 0 -1 = {"token":now-90s,"exit":0,"rest":1}`},
 		{name: "a released run did not vanish", before: ended, call: "acquire", want: "1 now now 0 now now", after: "EXISTS RUNS = 0"},
 		{name: "the end is never later than now", before: died + "HSET STATE expires now+900s settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now", after: "LRANGE RUNS 0 -1 = " + strings.Replace(vanished, "now-60s", "now", 1)},
-		{name: "the state says little", before: "HSET STATE token now-90s holder other ttl 30s expires now-60s", call: acquire, want: "1 now now 0 now now",
+		{name: "the state says little", before: "HSET STATE token now-90s holder other ttl_ms 30s expires now-60s", call: acquire, want: "1 now now 0 now now",
 			after: `LRANGE RUNS 0 -1 = {"token":now-90s,"tick":0,"start":0,"end":now-60s,"exit":0,"vanished":true,"host":"host-b","holder":"other"}`},
 		{name: "an id of garbage is filed nowhere", before: "HSET STATE token now-90s holder ///\"}, expires now-60s", call: acquire, want: "1 now now 0 now now", after: "EXISTS RUNS = 0"},
 	})
@@ -182,39 +182,39 @@ func TestAcquireFilesVanished(t *testing.T) {
 
 // Gap 5: the marker; and leases that are over by this server's clock alone.
 func TestAcquireSettles(t *testing.T) {
-	const died = "HSET STATE token now-90s holder other acquired now-90s min_hold_until now-90s tick now-100s ttl 30s expires now-60s;"
+	const died = "HSET STATE token now-90s holder other acquired now-90s min_hold_until now-90s tick now-100s ttl_ms 30s expires now-60s;"
 	runScriptCases(t, []scriptCase{
 		{
 			name: "a first grant", call: "acquire", want: "2 now 60s fresh",
-			after: "GET LEASE = nil; HMGET STATE settle_since settle_due token = now now+60s nil; PTTL STATE = 100s; LLEN CTL = 16; PTTL CTL = 5s; EXISTS SETTLED = 0",
+			after: "GET LEASE = nil; HMGET STATE settle_since settle_due token = now now+60s nil; PTTL STATE = 100s; LLEN CALL = 16; PTTL CALL = 5s; EXISTS SERVING = 0",
 		},
-		{name: "not over", before: "HSET STATE settle_since now-20s settle_due now+40s settle_server SELF", call: "acquire", want: "2 now 40s fresh", after: "EXISTS CTL = 0"},
+		{name: "not over", before: "HSET STATE settle_since now-20s settle_due now+40s settle_server SELF", call: "acquire", want: "2 now 40s fresh", after: "EXISTS CALL = 0"},
 		{
 			name: "over", before: "HSET STATE settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now",
-			after: "HMGET STATE settle_since settle_due = _ _; GET SETTLED = now SELF; PTTL SETTLED = 2937600s",
+			after: "HMGET STATE settle_since settle_due = _ _; GET SERVING = now SELF; PTTL SERVING = 2937600s",
 		},
 		{name: "long over: it begins anew", before: "HSET STATE settle_since now-130s settle_due now-70s settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
 		{name: "garbage: it begins anew", before: "HSET STATE settle_since now settle_due 9999999999999 settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
 		{name: "half of it is garbage: it begins anew", before: "HSET STATE settle_since now-10s settle_server SELF", call: "acquire", want: "2 now 60s fresh"},
 		{name: "a day ahead is no garbage", before: "HSET STATE settle_since now settle_due now+86400s settle_server SELF", call: "acquire", want: "2 now 86400s fresh"},
-		{name: "the marker is old enough", before: "SET SETTLED now-100s~SELF", call: "acquire", want: "1 now now 0 now now", after: "GET SETTLED = now-100s SELF"},
-		{name: "the marker is young", before: "SET SETTLED now-80s~SELF", call: "acquire", want: "2 now 60s fresh", after: "GET SETTLED = now-80s SELF"},
-		{name: "the marker is younger than two ttls", before: "SET SETTLED now-100s~SELF", call: "acquire ttl=60s", want: "2 now 60s fresh"},
-		{name: "the marker is older than two ttls", before: "SET SETTLED now-140s~SELF", call: "acquire ttl=60s", want: "1 now now 0 now now"},
-		{name: "the marker is of the future", before: "SET SETTLED now+500s~SELF", call: "acquire", want: "2 now 60s fresh"},
-		{name: "the marker is another server's", before: "SET SETTLED now-900s~abc", call: "acquire", want: "2 now 60s fresh"},
-		{name: "the marker of another server is replaced", before: "SET SETTLED now-900s~abc", call: "acquire settle=0", want: "1 now now 0 now now", after: "GET SETTLED = now SELF"},
-		{name: "the marker is garbage", before: "SET SETTLED x", call: "acquire", want: "2 now 60s fresh"},
+		{name: "the marker is old enough", before: "SET SERVING now-100s~SELF", call: "acquire", want: "1 now now 0 now now", after: "GET SERVING = now-100s SELF"},
+		{name: "the marker is young", before: "SET SERVING now-80s~SELF", call: "acquire", want: "2 now 60s fresh", after: "GET SERVING = now-80s SELF"},
+		{name: "the marker is younger than two ttls", before: "SET SERVING now-100s~SELF", call: "acquire ttl=60s", want: "2 now 60s fresh"},
+		{name: "the marker is older than two ttls", before: "SET SERVING now-140s~SELF", call: "acquire ttl=60s", want: "1 now now 0 now now"},
+		{name: "the marker is of the future", before: "SET SERVING now+500s~SELF", call: "acquire", want: "2 now 60s fresh"},
+		{name: "the marker is another server's", before: "SET SERVING now-900s~abc", call: "acquire", want: "2 now 60s fresh"},
+		{name: "the marker of another server is replaced", before: "SET SERVING now-900s~abc", call: "acquire settle=0", want: "1 now now 0 now now", after: "GET SERVING = now SELF"},
+		{name: "the marker is garbage", before: "SET SERVING x", call: "acquire", want: "2 now 60s fresh"},
 		{name: "the marker does not hide a rollback", before: known, call: "acquire seen=now-50s seenttl=40s", want: "2 now 60s rollback"},
 		{name: "a rollback waits the holder's ttl", before: known + ended, call: "acquire seen=now seenttl=90s settle=0", want: "2 now 90s rollback"},
-		{name: "nor a vanished lease", before: known + "HSET STATE token now-10s holder other ttl 30s expires now+20s", call: "acquire", want: "2 now 20s vanished", after: "LLEN CTL = 16"},
-		{name: "a vanished lease of garbage ends with the ttl", before: "HSET STATE token now-10s holder other ttl 40s expires now+900s", call: "acquire", want: "2 now 40s vanished"},
+		{name: "nor a vanished lease", before: known + "HSET STATE token now-10s holder other ttl_ms 30s expires now+20s", call: "acquire", want: "2 now 20s vanished", after: "LLEN CALL = 16"},
+		{name: "a vanished lease of garbage ends with the ttl", before: "HSET STATE token now-10s holder other ttl_ms 40s expires now+900s", call: "acquire", want: "2 now 40s vanished"},
 		{name: "a longer reason lengthens it", before: "HSET STATE settle_since now-10s settle_due now+10s settle_server SELF", call: "acquire seen=now seenttl=70s", want: "2 now 60s rollback", after: "HGET STATE settle_due = now+60s"},
-		{name: "another server granted the last run", before: ended + "HSET STATE server abc", call: "acquire", want: "2 now 60s restarted", after: "LLEN CTL = 16"},
+		{name: "another server granted the last run", before: ended + "HSET STATE server abc", call: "acquire", want: "2 now 60s restarted", after: "LLEN CALL = 16"},
 		{name: "another server granted it, and it is over", before: died + "HSET STATE server abc", call: "acquire", want: "2 now 60s restarted"},
 		{name: "and it has settled", before: ended + "HSET STATE server abc settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now", after: "HGET STATE server = SELF"},
 		{name: "this server granted the last run", before: ended + "HSET STATE server SELF", call: "acquire", want: "1 now now 0 now now"},
-		{name: "nobody released, this candidate knows nothing", before: died, call: "acquire", want: "2 now 60s expired", after: "LLEN CTL = 16"},
+		{name: "nobody released, this candidate knows nothing", before: died, call: "acquire", want: "2 now 60s expired", after: "LLEN CALL = 16"},
 		{name: "nobody released, the holder was called before the end", before: died + "HSET STATE settle_since now-60s settle_due now-1s settle_server SELF", call: "acquire", want: "1 now now 0 now now"},
 		{name: "by this candidate's clock it goes on", before: died, call: "acquire settle=0 seen=now-90s seenttl=30s seenexpires=now-60s seenleft=20s", want: "2 now 20s expired"},
 		{name: "for a ttl at most", before: died, call: "acquire settle=0 seen=now-90s seenttl=30s seenexpires=now-60s seenleft=90s", want: "2 now 30s expired"},

@@ -64,7 +64,7 @@ func leasesOfACluster(t *testing.T, c *script.Cluster) {
 		if err := s.Pass(bounded(t), key); err != nil {
 			t.Error(err)
 		}
-		if raw := rawClient(t, node.Addr); raw.Exists(t.Context(), prefix+":settled").Val() != 0 {
+		if raw := rawClient(t, node.Addr); raw.Exists(t.Context(), prefix+":serving").Val() != 0 {
 			t.Error("a marker was written")
 		}
 	}

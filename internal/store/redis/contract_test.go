@@ -38,7 +38,7 @@ func TestHistories(t *testing.T) {
 	t.Parallel()
 	b := realBackend(t) // leases that end in real time need a real server
 	// The prefix is an old one: no key settles because it is new.
-	b.do(t, "SET", prefix+":settled", fmt.Sprint(b.now(t)-24*time.Hour.Milliseconds(), " ", b.names(t)))
+	b.do(t, "SET", prefix+":serving", fmt.Sprint(b.now(t)-24*time.Hour.Milliseconds(), " ", b.names(t)))
 	leasetest.Histories(t, harness(b))
 }
 

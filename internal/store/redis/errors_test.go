@@ -246,7 +246,7 @@ func TestLeastRights(t *testing.T) {
 	if got := b.do(t, "HGET", state, "starts"); got != "1" {
 		t.Errorf("%v starts", got)
 	}
-	if b.do(t, "EXISTS", prefix+":settled") != int64(1) {
+	if b.do(t, "EXISTS", prefix+":serving") != int64(1) {
 		t.Error("no marker was written")
 	}
 	if log := b.do(t, "ACL", "LOG").([]any); len(log) > 0 {

@@ -1,12 +1,12 @@
 -- The common head of every script: it stands before the text of each verb.
--- KEYS 1 lease (string) 2 state (hash) 3 wake (list) 4 ctl (list) 5 runs (list) 6 settled (string; none in a cluster)
+-- KEYS 1 lease (string) 2 state (hash) 3 wake (list) 4 call (list) 5 runs (list) 6 serving (string; none in a cluster)
 -- Times are milliseconds of this server's clock, durations milliseconds. Every answer begins with {code, now, ...}.
--- Steps that a verb can do without go through pcall: one that is denied must not undo what was written before it.
-local LEASE, STATE, WAKE, CTL, RUNS, SETTLED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+-- Steps that a verb can do without go through pcall: if one of them is denied, the verb still gives its answer.
+local LEASE, STATE, WAKE, CALL, RUNS, SERVING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local MAXINT = 9007199254740000 -- beyond it a Lua number skips integers
 local WAKE_LIFE = 5000          -- a wake-up that nobody takes is forgotten
 local RUNS_KEPT = 20
-local CANDIDATES_SIZE = 6000    -- no less than 64 of them need
+local CANDIDATES_SIZE = 6000    -- 64 of them need less
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -19,28 +19,28 @@ local function int(v)
   if type(v) == 'string' and #v < 17 and string.find(v, '^%d+$') then return tonumber(v) end
 end
 
--- rest is how much is left of a minimum hold: never more than all of it, if the clock has gone back
-local function rest(acquired, holduntil)
-  return math.max(0, math.min(holduntil - now, holduntil - acquired))
+-- rest returns the rest of a minimum hold: never more than its length, if the clock has gone back
+local function rest(acquired, hold_until)
+  return math.max(0, math.min(hold_until - now, hold_until - acquired))
 end
 
 local function bad(key, why)
   return redis.error_reply('LEADERRUN ' .. key .. ': ' .. (type(why) == 'table' and why.err or why))
 end
 
--- ping leaves these elements, and no others, for whoever blocks on the list, now or soon
-local function ping(list, ...)
+-- leave puts these elements, and no others, into a list on which clients block, now or soon
+local function leave(list, ...)
   redis.pcall('DEL', list)
   redis.pcall('RPUSH', list, ...)
   redis.pcall('PEXPIRE', list, WAKE_LIFE)
 end
 
--- wake wakes one of those who stand by
-local function wake() ping(WAKE, '1') end
+-- wake_standby wakes one standby
+local function wake_standby() leave(WAKE, '1') end
 
--- call calls the holder. After a cut of the network the server may still take old connections of the holder for alive, and
--- gives them an element each before it serves the new one. The next renewal removes what nobody took.
-local function call() ping(CTL, '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1') end
+-- call_holder makes the holder renew. After a network cut the server may still have old connections of the holder, and gives
+-- each of them an element before it serves the new one. The next renewal removes the rest.
+local function call_holder() leave(CALL, '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1') end
 
 -- host returns the first part of a holder id host/pid/32 hex, nothing for any other text
 local function host(id)
@@ -48,8 +48,8 @@ local function host(id)
   if name and #name <= 63 and #pid <= 10 and #random == 32 then return name end
 end
 
--- kind says what stands at the lease key: held, cooldown or revoked, with the holder's id, or foreign when leaderrun did
--- not write it
+-- kind returns why a value takes the key: held, cooldown or revoked, with the holder's id, or foreign if leaderrun did not
+-- write it
 local function kind(value)
   local id, why = value, 'held'
   for _, mark in ipairs({'cooldown', 'revoked'}) do
@@ -60,21 +60,17 @@ end
 
 local VANISHED = '"vanished":true,'
 
--- record is one run as JSON, without an exit where nobody told how it ended
-local function record(token, tick, from, to, exit, holder)
-  return string.format('{"token":%s,"tick":%s,"start":%s,"end":%s,"exit":%s,%s"host":"%s","holder":"%s"}',
+-- add_run records a run, newest token first. A token has one record, however often its release is repeated; only that a run
+-- vanished, which has no exit, is replaced by its holder's report.
+local function add_run(token, tick, from, to, exit, holder, keep)
+  local entry = string.format('{"token":%s,"tick":%s,"start":%s,"end":%s,"exit":%s,%s"host":"%s","holder":"%s"}',
     str(token), str(tick), str(from), str(to), exit or '0', exit and '' or VANISHED, host(holder) or '', holder)
-end
-
--- file puts a record among the last runs, newest token first. A token has one record, however often its release is
--- repeated; only "vanished" gives way to the truth.
-local function file(token, entry, keep)
   local old = redis.pcall('LRANGE', RUNS, 0, RUNS_KEPT - 1)
-  if old.err then -- no list; the name is ours, so it is ours to replace
+  if old.err then -- it is no list, and is replaced
     if not string.find(old.err, 'WRONGTYPE') then return end
     redis.pcall('DEL', RUNS)
   end
-  local push, placed = {}, false -- oldest first: LPUSH turns the order round
+  local push, placed = {}, false -- oldest first: LPUSH reverses the order
   for _, e in ipairs(old) do
     local t = int(string.match(e, '^{"token":(%d+),'))
     if t == token and not string.find(e, VANISHED) then return end
@@ -85,16 +81,16 @@ local function file(token, entry, keep)
     if t and t ~= token then table.insert(push, 1, e) end
   end
   if not placed then table.insert(push, 1, entry) end
-  -- in front of the old list, which is cut off afterwards: a denied push leaves the old list whole
+  -- before the old entries, which are removed afterwards: if the push is denied, they stay
   if type(redis.pcall('LPUSH', RUNS, unpack(push))) == 'number' then
     redis.pcall('LTRIM', RUNS, 0, math.min(#push, RUNS_KEPT) - 1)
     redis.pcall('PEXPIRE', RUNS, keep)
   end
 end
 
--- kept is for how long what is known of the key is kept: no less than it is already, since a run without ticks must not
--- shorten the life of those of others
-local function kept(keep) return math.max(tonumber(keep), redis.call('PTTL', STATE)) end
+-- life returns how long the state is kept: no shorter than already, since a run without ticks must not shorten the life of
+-- the ticks of others
+local function life(keep) return math.max(tonumber(keep), redis.call('PTTL', STATE)) end
 
 -- info returns the first digits of an id that this server gives itself, '' without the right to ask
 local function info(section, name)
@@ -103,24 +99,24 @@ local function info(section, name)
   return string.sub(id, 1, 20)
 end
 
--- server names the run of this server, and the history of its data, which begins anew when it has been another one's
--- replica: another run, and another history, may lack what was acknowledged.
+-- server identifies the server's process and the history of its data, which is a new one after the server was a replica:
+-- another process, or another history, may lack acknowledged writes
 local server = info('server', 'run_id')
 if server ~= '' then server = server .. info('replication', 'master_replid') end
 
--- born returns since when this run of the server has remembered leases of this prefix, nothing if that is not known
-local function born()
-  local text = SETTLED and redis.pcall('GET', SETTLED)
+-- serving_since returns since when this process of the server has kept leases of this prefix, nothing if that is unknown
+local function serving_since()
+  local text = SERVING and redis.pcall('GET', SERVING)
   if type(text) ~= 'string' then return nil end
   local since, by = string.match(text, '^(%d+) ?(%x*)$')
   return since and by == server and int(since) or nil
 end
 
--- settled notes that once. The note ends before any state does: if the clock is set forward by months, what this server
--- has forgotten is not taken for what it never knew
-local function settled()
-  local life = 34 * 86400000
-  if SETTLED and not born() then redis.pcall('SET', SETTLED, str(now) .. ' ' .. server, 'PX', life) end
+-- note_serving records that once. The record ends before any state does: if the clock is set forward by months, a key whose
+-- state has ended is not taken for a new one
+local function note_serving()
+  local ends = 34 * 86400000
+  if SERVING and not serving_since() then redis.pcall('SET', SERVING, str(now) .. ' ' .. server, 'PX', ends) end
 end
 
 local value = redis.pcall('GET', LEASE)
@@ -128,23 +124,23 @@ if type(value) == 'table' then return bad(LEASE, value) end
 
 -- token           of the newest grant            holder           of that grant, '' after the release
 -- acquired        when it was granted            min_hold_until   its minimum hold ends
--- tick            of that run                    ttl              of its holder
--- expires         when the lease runs out, as far as is known
--- hand_over       token that was asked to hand over
+-- tick            of that run                    ttl_ms           of its holder
+-- expires         when the lease expires, as far as is known
+-- hand_over       token whose holder was asked to hand over
 -- released        ' id ' of the last few holders that have released
 -- revoked         id of the holder that was revoked and has not released since
 -- offered         token whose holder would hand over to a standby
 -- settle_since    a settling began               settle_due       it ends
--- settle_server   where it began                 paused_since     a pause began
--- period, tries   of the newest grant with ticks, read by status alone
--- paused_until    it ends                        paused_by, paused_reason: who wants it and why, read where it is told
+-- settle_server   where it began                 pause_since      a pause began
+-- pause_until     it ends                        pause_by, pause_reason: who paused the key and why, read by pause alone
+-- period_ms, tries  of the newest grant with ticks, read by status alone
 -- served_tick     the last tick that was served  series_tick      first tick of a series
 -- starts          of that series                 server           that made the last grant or renewal
--- candidates      'host first last ...': the hosts that have come for ticks, the last one first; read where they are told
--- version         of the form of all this; not written while that is the first one
-local FIELDS = {'token', 'holder', 'acquired', 'min_hold_until', 'tick', 'ttl', 'expires', 'hand_over', 'released',
+-- candidates      'host first last ...': the hosts that have come for ticks, the last one first; read where they are used
+-- version         of this format; missing while that is the first one
+local FIELDS = {'token', 'holder', 'acquired', 'min_hold_until', 'tick', 'ttl_ms', 'expires', 'hand_over', 'released',
   'settle_since', 'settle_due', 'settle_server', 'served_tick', 'series_tick', 'starts', 'server',
-  'paused_since', 'paused_until', 'version', 'offered', 'revoked'}
+  'pause_since', 'pause_until', 'version', 'offered', 'revoked'}
 local st = {}
 local raw = redis.pcall('HMGET', STATE, unpack(FIELDS))
 if raw.err then return bad(STATE, raw) end
@@ -153,17 +149,24 @@ if st.version ~= '' then return bad('VERSION', STATE .. ' was written by a newer
 local token = int(st.token)
 if token and token > MAXINT then return bad(STATE, 'field token is out of range') end
 
--- paused returns how much of the pause is left: never more than all of it, if the clock has gone back, and nothing of one
--- that cannot be
+-- vanish records the newest run as vanished, if it was not released; its holder's report may still follow
+local function vanish(keep)
+  if token and host(st.holder) then
+    add_run(token, int(st.tick) or 0, int(st.acquired) or 0, math.min(int(st.expires) or now, now), nil, st.holder, keep)
+  end
+end
+
+-- paused returns the rest of the pause: never more than its length, if the clock has gone back, and 0 if its times are
+-- impossible
 local function paused()
-  local since, till = int(st.paused_since), int(st.paused_until)
+  local since, till = int(st.pause_since), int(st.pause_until)
   if not since or not till or till - since > 7776000000 then return 0 end
   return math.max(0, math.min(till - now, till - since))
 end
 
--- pause returns when the pause began and ends, who wants it and why; 0 and '' without one
+-- pause returns when the pause began and ends, who wanted it and why; 0 and '' without one
 local function pause()
   if paused() == 0 then return 0, 0, '', '' end
-  local texts = redis.pcall('HMGET', STATE, 'paused_by', 'paused_reason')
-  return int(st.paused_since), int(st.paused_until), string.sub(texts[1] or '', 1, 1000), string.sub(texts[2] or '', 1, 1000)
+  local texts = redis.pcall('HMGET', STATE, 'pause_by', 'pause_reason')
+  return int(st.pause_since), int(st.pause_until), string.sub(texts[1] or '', 1, 1000), string.sub(texts[2] or '', 1, 1000)
 end

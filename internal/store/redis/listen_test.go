@@ -68,7 +68,7 @@ func TestHolderIsCalled(t *testing.T) {
 	for name, forget := range map[string][]any{
 		"flushed":           {"FLUSHALL"},
 		"the key is gone":   {"DEL", "leaderrun:leader:k"},
-		"the state is gone": {"DEL", "leaderrun:leader:k", "leaderrun:state:{leaderrun:leader:k}", "leaderrun:settled"},
+		"the state is gone": {"DEL", "leaderrun:leader:k", "leaderrun:state:{leaderrun:leader:k}", "leaderrun:serving"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, b.addr)
@@ -107,7 +107,7 @@ func TestLostConnectionsWaitToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		fmt.Fprintf(c, "BLPOP %s 0\r\n", s.companion("ctl", "k"))
+		fmt.Fprintf(c, "BLPOP %s 0\r\n", s.companion("call", "k"))
 	}
 	await(t, func() bool { return b.waiting(t) == lost })
 	heard := make(chan error, 1)
@@ -123,7 +123,7 @@ func TestLostConnectionsWaitToo(t *testing.T) {
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.raw.Exists(t.Context(), s.companion("ctl", "k")).Val(); n != 0 {
+	if n := b.raw.Exists(t.Context(), s.companion("call", "k")).Val(); n != 0 {
 		t.Error("the call outlives its answer")
 	}
 }

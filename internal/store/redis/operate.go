@@ -56,7 +56,7 @@ func (s *Store) status(ctx context.Context, op, script, key string, args ...any)
 	}
 	status := lease.Status{
 		Key: key, Now: a.int(1), Value: lease.Cut(a.str(3), lease.MaxValue), Remaining: a.duration(4), Holder: lease.Holder(a.str(5)),
-		Token: a.int(6), TTL: a.duration(7), Since: a.int(8), MinHold: a.int(9), Tick: a.int(10), Served: a.int(11),
+		Token: a.int(6), TTL: a.duration(7), Since: a.int(8), MinHoldUntil: a.int(9), Tick: a.int(10), ServedTick: a.int(11),
 		Starts: int(a.int(12)), HandOver: a.int(13) == 1, Meta: lease.Cut(a.str(14), lease.MaxMeta), Runs: runs(a.list(15)),
 		Pause: a.pause(16), Period: a.duration(20),
 		Candidates: candidates(a.str(21)), Tries: int(a.int(22)),

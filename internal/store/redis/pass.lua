@@ -1,4 +1,4 @@
--- pass: a candidate leaves that may have taken a wake-up; the next standby gets it
+-- pass: a candidate that may have taken a wake-up leaves; the next standby gets it
 -- {1, now}
-wake()
+wake_standby()
 return {1, now}

@@ -2,7 +2,7 @@
 -- the answer is status as it was before
 local before = status()
 if paused() > 0 then
-  redis.call('HSET', STATE, 'paused_since', '', 'paused_until', '', 'paused_by', '', 'paused_reason', '')
-  wake()
+  redis.call('HSET', STATE, 'pause_since', '', 'pause_until', '', 'pause_by', '', 'pause_reason', '')
+  wake_standby()
 end
 return before

@@ -12,7 +12,7 @@ import (
 // The scripts, case by case. A case is text: commands that prepare the server,
 // one call, the answer wanted, and commands with what they must then answer.
 //
-// In these texts LEASE, STATE, WAKE, CTL, RUNS and SETTLED are the six keys; me,
+// In these texts LEASE, STATE, WAKE, CALL, RUNS and SERVING are the six keys; me,
 // other and third are holder ids; now, now+30s and now-30s are times of the
 // server's clock, 30s is 30000 and 1h is 3600000; _ is nothing and ~ a space.
 // SELF is the run id of the server. Answers are written in the same way: a time is rounded to ten seconds, a
@@ -46,11 +46,11 @@ var defaults = map[string]string{
 }
 
 const (
-	leads = "SET LEASE me PX 20s; HSET STATE token now-10s holder me acquired now-10s min_hold_until now-10s tick now-20s ttl 30s expires now+20s;"
-	rival = "SET LEASE other PX 20s; HSET STATE token now-10s holder other acquired now-10s min_hold_until now-10s tick now-20s ttl 40s expires now+20s;"
+	leads = "SET LEASE me PX 20s; HSET STATE token now-10s holder me acquired now-10s min_hold_until now-10s tick now-20s ttl_ms 30s expires now+20s;"
+	rival = "SET LEASE other PX 20s; HSET STATE token now-10s holder other acquired now-10s min_hold_until now-10s tick now-20s ttl_ms 40s expires now+20s;"
 	// the state that a finished run leaves
-	ended = "HSET STATE token now-10s holder _ acquired now-40s min_hold_until now-40s tick now-40s ttl 40s expires now+20s;"
-	known = "SET SETTLED now-120s~SELF;"
+	ended = "HSET STATE token now-10s holder _ acquired now-40s min_hold_until now-40s tick now-40s ttl_ms 40s expires now+20s;"
+	known = "SET SERVING now-120s~SELF;"
 )
 
 func runScriptCases(t *testing.T, cases []scriptCase) {
@@ -100,7 +100,7 @@ func (b backend) call(t *testing.T, call string, now int64) any {
 	}
 	s := &Store{prefix: prefix}
 	args := []any{"EVAL", headLua + scripts[verb], 6, s.leaseKey("k"), s.companion("state", "k"), s.companion("wake", "k"),
-		s.companion("ctl", "k"), s.companion("runs", "k"), prefix + ":settled"}
+		s.companion("call", "k"), s.companion("runs", "k"), prefix + ":serving"}
 	for _, pair := range strings.Fields(defaults[verb]) {
 		name, value, _ := strings.Cut(pair, "=")
 		if v, ok := set[name]; ok {
@@ -132,7 +132,7 @@ func expand(t *testing.T, text string, now int64) []any {
 	for _, word := range strings.Fields(text) {
 		for name, key := range map[string]string{
 			"LEASE": s.leaseKey("k"), "STATE": s.companion("state", "k"), "WAKE": s.companion("wake", "k"),
-			"CTL": s.companion("ctl", "k"), "RUNS": s.companion("runs", "k"), "SETTLED": prefix + ":settled", "_": "",
+			"CALL": s.companion("call", "k"), "RUNS": s.companion("runs", "k"), "SERVING": prefix + ":serving", "_": "",
 		} {
 			if word == name {
 				word = key

@@ -40,7 +40,7 @@ func realStage(t *testing.T) *stage {
 // lead grants the key to holder for 20 s on a server whose clock stands at now.
 func (s *stage) lead(t *testing.T, holder string, now int64) {
 	s.setTime(now)
-	for _, line := range lines("SET LEASE " + holder + " PX 20s; HSET STATE token now-10s holder other acquired now-10s min_hold_until now-10s ttl 40s expires now+20s") {
+	for _, line := range lines("SET LEASE " + holder + " PX 20s; HSET STATE token now-10s holder other acquired now-10s min_hold_until now-10s ttl_ms 40s expires now+20s") {
 		s.do(t, expand(t, line, now)...)
 	}
 }
@@ -79,7 +79,7 @@ func TestToTheMillisecond(t *testing.T) {
 	t.Parallel()
 	s := miniStage(t)
 	self := s.names(t)
-	const unreleased = "HSET STATE token T-9000 holder other acquired T-9000 min_hold_until T-9000 ttl 30s "
+	const unreleased = "HSET STATE token T-9000 holder other acquired T-9000 min_hold_until T-9000 ttl_ms 30s "
 	for _, c := range []struct {
 		name          string
 		now           int64
@@ -90,18 +90,18 @@ func TestToTheMillisecond(t *testing.T) {
 		{name: "before it", now: 978_307_199_999, call: "acquire settle=0", begins: "LEADERRUN TIME"},
 		{name: "a settling of one millisecond", call: "acquire settle=1", begins: "[2 T+0 1 fresh"},
 		{name: "a settling of more than a day", before: "HSET STATE settle_since T+0 settle_due T+86400001 settle_server SELF", call: "acquire settle=50", begins: "[2 T+0 50 fresh"},
-		{name: "the marker is old", before: "SET SETTLED T-90001~SELF", call: "acquire", begins: "[1 "},
-		{name: "the marker is one millisecond too young", before: "SET SETTLED T-90000~SELF", call: "acquire settle=50", begins: "[2 T+0 50 fresh"},
+		{name: "the marker is old", before: "SET SERVING T-90001~SELF", call: "acquire", begins: "[1 "},
+		{name: "the marker is one millisecond too young", before: "SET SERVING T-90000~SELF", call: "acquire settle=50", begins: "[2 T+0 50 fresh"},
 		{name: "an expiry that comes early", before: unreleased + "expires T+20", call: "acquire settle=50", begins: "[2 T+0 50 expired"},
 		{name: "an expiry that comes too early", before: unreleased + "expires T+21", call: "acquire settle=10", begins: "[2 T+0 21 vanished"},
-		{name: "the longest pause", before: "HSET STATE paused_since T+0 paused_until T+7776000000", call: "acquire", begins: "[5 T+0 7776000000 "},
-		{name: "a longer one is none", before: "HSET STATE paused_since T+0 paused_until T+7776000001", call: "acquire settle=0", begins: "[1 "},
-		{name: "a pause goes on", before: "HSET STATE paused_since T-9 paused_until T+1 served_tick T-9", call: "forget", begins: "[1 ", after: "HGET STATE served_tick = T-9"},
+		{name: "the longest pause", before: "HSET STATE pause_since T+0 pause_until T+7776000000", call: "acquire", begins: "[5 T+0 7776000000 "},
+		{name: "a longer one is none", before: "HSET STATE pause_since T+0 pause_until T+7776000001", call: "acquire settle=0", begins: "[1 "},
+		{name: "a pause goes on", before: "HSET STATE pause_since T-9 pause_until T+1 served_tick T-9", call: "forget", begins: "[1 ", after: "HGET STATE served_tick = T-9"},
 		{name: "a minimum hold goes on", before: "SET LEASE me PX 20s", call: "release token=T-9 nb=T+1", begins: "[1 ", after: "GET LEASE = cooldown:me"},
 		{name: "the last token", before: "HSET STATE token 9007199254739999", call: "acquire settle=0", begins: "[1 T+0 9007199254740000 "},
 		{name: "the last token, to revoke", before: "HSET STATE token 9007199254739999", call: "revoke now=1", begins: "[1 ", after: "HGET STATE token = 9007199254740000"},
 		{name: "the largest number is shown", before: "HSET STATE served_tick 9007199254740000", call: "status", begins: "[1 T+0   0  0 0 0 0 0 9007199254740000 "},
-		{name: "the marker is kept for 34 days", call: "acquire settle=0", begins: "[1 ", after: "PTTL SETTLED = 2937600000"},
+		{name: "the marker is kept for 34 days", call: "acquire settle=0", begins: "[1 ", after: "PTTL SERVING = 2937600000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := cmp.Or(c.now, 1_900_022_400_000)

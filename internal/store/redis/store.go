@@ -274,7 +274,7 @@ const listensAtMost = 2 * time.Minute
 func (s *Store) Listen(ctx context.Context, key string) error {
 	ctx, cancel := s.servers.conns.slots.UntilRefused(network.Holder(ctx))
 	defer cancel()
-	_, err := s.pop(ctx, listen, "ctl", key, listensAtMost)
+	_, err := s.pop(ctx, listen, "call", key, listensAtMost)
 	return err
 }
 
@@ -300,11 +300,11 @@ func (s *Store) Close() error {
 
 func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (*answer, error) {
 	keys := []string{
-		s.leaseKey(key), s.companion("state", key), s.companion("wake", key), s.companion("ctl", key),
+		s.leaseKey(key), s.companion("state", key), s.companion("wake", key), s.companion("call", key),
 		s.companion("runs", key),
 	}
 	if s.servers.kind != cluster { // it has another slot
-		keys = append(keys, s.prefix+":settled")
+		keys = append(keys, s.prefix+":serving")
 	}
 	v, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
 		// EVAL, not EVALSHA: after a restart of the server the latter costs a round

@@ -141,7 +141,7 @@ func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 	if _, err := s.Renew(bounded(t), l); err != nil { // beside the one that listens
 		t.Fatal(err)
 	}
-	b.do(t, "RPUSH", s.companion("ctl", "k"), "1")
+	b.do(t, "RPUSH", s.companion("call", "k"), "1")
 	if err := heardWithin(t, heard); err != nil {
 		t.Fatal(err)
 	}

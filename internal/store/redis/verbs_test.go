@@ -8,7 +8,7 @@ import (
 func TestRenewScript(t *testing.T) {
 	runScriptCases(t, []scriptCase{
 		{name: "memory is not shortened", before: leads + "PEXPIRE STATE 900s", call: "renew", want: "1 now 0", after: "PTTL STATE = 900s"},
-		{name: "renewed", before: leads, call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s; PTTL STATE = 100s; HMGET STATE expires token holder = now+30s now-10s me; EXISTS SETTLED = 0"},
+		{name: "renewed", before: leads, call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s; PTTL STATE = 100s; HMGET STATE expires token holder = now+30s now-10s me; EXISTS SERVING = 0"},
 		{name: "not shorter than the minimum hold", before: leads, call: "renew nb=now+80s", want: "1 now 0", after: "PTTL LEASE = 80s; HGET STATE expires = now+80s"},
 		{name: "asked to hand over", before: leads + "HSET STATE hand_over now-10s", call: "renew", want: "1 now 1"},
 		{name: "offered", before: leads, call: "renew offered=1", want: "1 now 0", after: "HGET STATE offered = now-10s"},
@@ -17,14 +17,14 @@ func TestRenewScript(t *testing.T) {
 		{name: "an older holder was asked", before: leads + "HSET STATE hand_over now-20s", call: "renew", want: "1 now 0"},
 		{
 			name: "the state was lost", before: "SET LEASE me PX 20s", call: "renew", want: "1 now 0",
-			after: "HMGET STATE token holder acquired min_hold_until tick ttl expires meta = now-10s me now-10s now-10s now-20s 30000 now+30s {}; PTTL STATE = 100s",
+			after: "HMGET STATE token holder acquired min_hold_until tick ttl_ms expires meta = now-10s me now-10s now-10s now-20s 30000 now+30s {}; PTTL STATE = 100s",
 		},
 		{name: "a part of the state was lost", before: leads + "HSET STATE holder _", call: "renew", want: "1 now 0", after: "HMGET STATE token holder = now-10s me"},
 		{name: "the state is an older one", before: leads + "HSET STATE token now-50s", call: "renew", want: "1 now 0", after: "HMGET STATE token holder = now-10s me"},
 		{name: "a lease without an expiry gets one again", before: leads + "PERSIST LEASE", call: "renew", want: "1 now 0", after: "PTTL LEASE = 30s"},
 		{
 			name: "gone with its state: back", call: "renew nb=now+80s", want: "2 now 0",
-			after: "GET LEASE = me; PTTL LEASE = 80s; HMGET STATE token holder acquired min_hold_until tick ttl expires = now-10s me now-10s now+80s now-20s 30000 now+80s; GET SETTLED = now SELF; PTTL SETTLED = 2937600s",
+			after: "GET LEASE = me; PTTL LEASE = 80s; HMGET STATE token holder acquired min_hold_until tick ttl_ms expires = now-10s me now-10s now+80s now-20s 30000 now+80s; GET SERVING = now SELF; PTTL SERVING = 2937600s",
 		},
 		{name: "gone: back", before: leads + "DEL LEASE; HSET STATE hand_over now-10s settle_since now settle_due now+10s", call: "renew", want: "2 now 1", after: "GET LEASE = me; HMGET STATE settle_since settle_due = _ _"},
 		{name: "gone, an older counter: back", before: "HSET STATE token now-50s holder other", call: "renew", want: "2 now 0", after: "HMGET STATE token holder = now-10s me"},
@@ -44,7 +44,7 @@ func TestRenewScript(t *testing.T) {
 		{name: "it cools down, and an older state came back", before: "SET LEASE cooldown:me PX 20s; HSET STATE token now-50s holder '' server abc", call: "renew", want: "0 now cooldown cooldown:me"},
 		{name: "it cools down", before: "SET LEASE cooldown:me PX 20s", call: "renew", want: "0 now cooldown cooldown:me"},
 		{name: "an older state has its release", before: "HSET STATE token now-50s holder _ released ~me~", call: "renew", want: "0 now released _", after: "EXISTS LEASE = 0"},
-		{name: "a call has its answer", before: leads + "RPUSH CTL 1 1", call: "renew", want: "1 now 0", after: "EXISTS CTL = 0"},
+		{name: "a call has its answer", before: leads + "RPUSH CALL 1 1", call: "renew", want: "1 now 0", after: "EXISTS CALL = 0"},
 		{name: "what another's program wrote is cut off", before: "SET LEASE " + strings.Repeat("x", 300), call: "renew", want: "0 now other " + strings.Repeat("x", 256)},
 		{name: "it was revoked", before: "SET LEASE revoked:me PX 20s", call: "renew", want: "0 now revoked revoked:me", after: "PTTL LEASE = 20s"},
 		{name: "an older token of the same holder", before: leads, call: "renew token=now-30s", want: "0 now newer me", after: "PTTL LEASE = 20s"},
@@ -147,7 +147,7 @@ func TestReleaseFilesOnce(t *testing.T) {
 // Gap 6: handing a wake-up on.
 func TestPassScript(t *testing.T) {
 	runScriptCases(t, []scriptCase{
-		{name: "free", call: "pass", want: "1 now", after: "LLEN WAKE = 1; PTTL WAKE = 5s; EXISTS LEASE STATE RUNS SETTLED CTL = 0"},
+		{name: "free", call: "pass", want: "1 now", after: "LLEN WAKE = 1; PTTL WAKE = 5s; EXISTS LEASE STATE RUNS SERVING CALL = 0"},
 		{name: "held", before: rival, call: "pass", want: "1 now", after: "LLEN WAKE = 1; GET LEASE = other"},
 		{name: "one element at the most", before: "RPUSH WAKE 1 2 3", call: "pass", want: "1 now", after: "LLEN WAKE = 1; PTTL WAKE = 5s"},
 		{name: "a wrong type is replaced", before: "SET WAKE x", call: "pass", want: "1 now", after: "LLEN WAKE = 1"},

@@ -16,7 +16,7 @@ import (
 const (
 	leaseKey  = prefix + ":leader:" + key
 	stateKey  = prefix + ":state:{" + leaseKey + "}"
-	markerKey = prefix + ":settled"
+	markerKey = prefix + ":serving"
 )
 
 // redisServer runs the scripts of Redis.

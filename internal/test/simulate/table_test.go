@@ -37,9 +37,9 @@ type table struct {
 const second = 1000 // in which Date counts
 
 type row struct {
-	Version int64 // 0: there is none
-	Value   cas.Value
-	Beaten  time.Duration // when the last renewal was written
+	Version   int64 // 0: there is none
+	Value     cas.Value
+	RenewedAt time.Duration // when the last renewal was written
 }
 
 // waiter is a connection that waits for a kind of change.
@@ -136,8 +136,8 @@ func (t *table) answer(q inquiry, inquiries <-chan inquiry) (r reply, ok bool) {
 			return reply{}, false
 		}
 	case q.Op == "write" && t.row.Version == q.Before:
-		if q.Row.Beaten = t.row.Beaten; q.Row.Value.Beat != t.row.Value.Beat {
-			q.Row.Beaten = t.w.at()
+		if q.Row.RenewedAt = t.row.RenewedAt; q.Row.Value.Renewed != t.row.Value.Renewed {
+			q.Row.RenewedAt = t.w.at()
 		}
 		t.row, r.Saved = q.Row, true
 		t.waiting = slices.DeleteFunc(t.waiting, func(w *waiter) bool {
@@ -174,7 +174,7 @@ func (t *table) look() seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	st := &t.row.Value.State
-	s := seen{token: st.Token, ticks: fmt.Sprint(st.Served, st.Anchor, st.Starts), anchor: st.Anchor}
+	s := seen{token: st.Token, ticks: fmt.Sprint(st.ServedTick, st.SeriesTick, st.Starts), anchor: st.SeriesTick}
 	if g := st.Grant; g != nil {
 		if left := t.left(g); left > 0 {
 			s.left = time.Duration(left) * time.Millisecond
@@ -199,8 +199,8 @@ func (t *table) left(g *leasestate.Grant) int64 {
 	if t.apart == 0 {
 		return g.Expires - now
 	}
-	watched := g.TTL*99/100 - (t.w.at() - t.row.Beaten).Milliseconds()
-	return max(min(g.MinHold-now, g.MinHold-g.Acquired)-t.apart, min(watched, g.Expires+(t.apart+second)/2-now))
+	watched := g.TTL*99/100 - (t.w.at() - t.row.RenewedAt).Milliseconds()
+	return max(min(g.MinHoldUntil-now, g.MinHoldUntil-g.Acquired)-t.apart, min(watched, g.Expires+(t.apart+second)/2-now))
 }
 
 func (t *table) save()    { t.mu.Lock(); defer t.mu.Unlock(); t.saved = t.row.clone() }
