@@ -3,9 +3,11 @@
 package store
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/etcd"
 	"github.com/leaderrun/leaderrun/internal/store/file"
 	"github.com/leaderrun/leaderrun/internal/store/kubernetes"
@@ -30,7 +32,11 @@ const Default = redis.Default
 // Open makes the store that an address names. No server is asked yet.
 func Open(url string, o location.Options) (location.Store, error) {
 	if f := factory(url); f != nil {
-		return f.Open(url, o)
+		s, err := f.Open(url, o)
+		if failure, ok := errors.AsType[*lease.StoreError](err); ok && strings.Contains(url, ":file:/") {
+			failure.Hint = "write the slashes of the password's file as %2F, as in USER:file:%2Fetc%2Fpassword@HOST"
+		}
+		return s, err
 	}
 	var schemes []string
 	for _, f := range factories {

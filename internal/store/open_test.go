@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
@@ -24,6 +26,18 @@ func TestInsecureStoreWarns(t *testing.T) {
 		defer s.Close()
 		if warns := strings.HasPrefix(warned, "insecure=true: "); warns != insecure || !insecure && warned != "" {
 			t.Errorf("%s: warned %q", address, warned)
+		}
+	}
+}
+
+// The path of a password's file ends the part of the user and the host, unless its slashes
+// are encoded.
+func TestPasswordFileHint(t *testing.T) {
+	for _, form := range []string{"redis://:%s@h", "redis-cluster://u:%s@h,g", "unix://:%s@/s", "postgres://u:%s@h/d", "mysql://u:%s@h/d", "etcd://u:%s@h"} {
+		_, err := Open(fmt.Sprintf(form, "file:/etc/sesame"), location.Options{Prefix: "p"})
+		var failure *lease.StoreError
+		if !errors.As(err, &failure) || !strings.Contains(failure.Hint, "%2F") || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v", form, err)
 		}
 	}
 }
