@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -193,7 +194,7 @@ func lockTimeout(ctx context.Context) string {
 	if !bounded {
 		return ""
 	}
-	return strconv.FormatInt(max(1, left.Milliseconds()*9/10), 10)
+	return strconv.FormatInt(min(max(1, left.Milliseconds()*9/10), math.MaxInt32), 10)
 }
 
 // remaining is the time that ctx still has, if it is bounded.

@@ -97,6 +97,17 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// A TTL may be ten years, and a first attempt a sixth of that; lock_timeout ends at 24 days.
+func TestLongAttempt(t *testing.T) {
+	t.Parallel()
+	s := newBackend(t).open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*365*24*time.Hour/6)
+	defer cancel()
+	if _, err := s.Acquire(ctx, request("k")); err != nil {
+		t.Error(err)
+	}
+}
+
 // A dead host before the living one takes a part of the time only.
 func TestSecondHostAnswers(t *testing.T) {
 	t.Parallel()
