@@ -254,6 +254,10 @@ func failure(err error) *lease.StoreError {
 		e.Permanent, e.Hint = true, "something else stands in the place of a file: remove it"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		e.Hint = "make room on that file system"
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		e.Hint = "raise the limit of open files: ulimit -n, or LimitNOFILE= of a systemd unit"
+	case errors.Is(err, unix.EFBIG):
+		e.Hint = "raise the limit of the size of files: ulimit -f"
 	}
 	return e
 }

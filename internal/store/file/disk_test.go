@@ -188,6 +188,14 @@ func TestDenialWritesNothing(t *testing.T) {
 	}
 }
 
+func TestShortagesAreNotForEver(t *testing.T) {
+	for errno, hint := range map[error]string{unix.ENOSPC: "make room", unix.EDQUOT: "make room", unix.EMFILE: "ulimit -n", unix.ENFILE: "ulimit -n", unix.EFBIG: "ulimit -f"} {
+		if e := failure(&os.PathError{Op: "write", Path: "k", Err: errno}); e.Permanent || !strings.Contains(e.Hint, hint) {
+			t.Errorf("%v: permanent %t, hint %q", errno, e.Permanent, e.Hint)
+		}
+	}
+}
+
 func TestBusyKeyNamesTheFileAndLeavesOtherKeysAlone(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

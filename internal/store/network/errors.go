@@ -35,6 +35,7 @@ type Words struct {
 const (
 	HintNetwork = "check that it runs and that nothing on the way drops packets"
 	hintStart   = "start it, or name the store with --store"
+	hintFiles   = "raise the limit of open files on this host: ulimit -n, or LimitNOFILE= of a systemd unit"
 )
 
 // Known is what a store knows of an error that its server has sent or the store has found.
@@ -96,6 +97,8 @@ func (w Words) Problem(ctx context.Context, err error) (text string, refused boo
 		return "connection refused", true, hintStart
 	case errors.Is(err, syscall.ENOENT):
 		return "no such socket", true, hintStart
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return Cause(err).Error(), false, hintFiles
 	case errors.As(err, &errno):
 		return errno.Error(), false, HintNetwork
 	}

@@ -31,6 +31,7 @@ func TestProblem(t *testing.T) {
 		{io.ErrUnexpectedEOF, "it closed the connection", false, "other"},
 		{net.ErrClosed, "it closed the connection", false, "other"},
 		{syscall.ECONNRESET, "it closed the connection", false, "other"},
+		{os.NewSyscallError("socket", syscall.EMFILE), "too many open files", false, hintFiles},
 		{syscall.EHOSTUNREACH, "no route to host", false, HintNetwork},
 		{errors.Join(syscall.ECONNREFUSED, fmt.Errorf("second: %w", errors.New("nonsense"))), "connection refused", true, hintStart},
 		{errors.Join(errors.New("first"), fmt.Errorf("second: %w", errors.New("nonsense"))), "no Store: nonsense", false, "other"},
