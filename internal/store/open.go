@@ -3,11 +3,9 @@
 package store
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/etcd"
 	"github.com/leaderrun/leaderrun/internal/store/file"
 	"github.com/leaderrun/leaderrun/internal/store/kubernetes"
@@ -33,10 +31,7 @@ const Default = redis.Default
 func Open(url string, o location.Options) (location.Store, error) {
 	if f := factory(url); f != nil {
 		s, err := f.Open(url, o)
-		if failure, ok := errors.AsType[*lease.StoreError](err); ok && strings.Contains(url, ":file:/") {
-			failure.Hint = "write the slashes of the password's file as %2F, as in USER:file:%2Fetc%2Fpassword@HOST"
-		}
-		return s, err
+		return s, location.HintPasswordFile(url, err)
 	}
 	var schemes []string
 	for _, f := range factories {

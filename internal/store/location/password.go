@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 const filePrefix = "file:"
@@ -30,4 +32,14 @@ func Password(given string) (string, *Error) {
 		return "", &Error{Problem: "the password file " + strconv.Quote(file) + " is empty", Hint: "put the password into its first line"}
 	}
 	return first, nil
+}
+
+// HintPasswordFile changes the hint of an error of [Factory.Open] where the path of a
+// password's file was written with its slashes as they are: the first one ends the host.
+func HintPasswordFile(address string, err error) error {
+	var failure *lease.StoreError
+	if errors.As(err, &failure) && strings.Contains(address, ":"+filePrefix+"/") {
+		failure.Hint = "write the slashes of the password's file as %2F, as in USER:file:%2Fetc%2Fpassword@HOST"
+	}
+	return err
 }
