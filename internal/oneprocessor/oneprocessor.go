@@ -5,7 +5,8 @@
 // leaderrun waits more than it computes. On a second processor the runtime looks for work
 // that is not there, and starts threads for that: a quarter of the time of a start
 // (docs/performance.md). With one, and a call that blocks, other goroutines go on after 10 ms
-// at most, when the runtime notices (sysmon in runtime/proc.go).
+// at most, when the runtime notices (sysmon in runtime/proc.go). It does not notice a fork
+// whose exec hangs: runs with hooks have two processors (package runner).
 package oneprocessor
 
 import (

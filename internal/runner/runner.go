@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -78,28 +79,41 @@ type Runner struct {
 	now      *held // see held
 	closed   bool
 	helpers  helpers
+	threads  int           // to reserve
 	reserved chan struct{} // closed when the threads are there; nil before the first guard
 }
 
 // New returns a runner of the program at path with the argv args.
 func New(path string, args []string) *Runner {
-	return &Runner{path: path, args: args}
+	return &Runner{path: path, args: args, threads: threads}
 }
 
-const reservedThreads = 10
+// The threads that are reserved: one for each processor, and one for each call that may
+// block beside it, of signals, guards, hooks, files and messages.
+const (
+	threads         = 10
+	threadsForHooks = 12
+)
+
+// ForHooks prepares for [Runner.RunHook] and comes before a guard is started. A hook whose
+// exec hangs, as on a file system that does not answer, keeps a processor of the Go runtime,
+// which does not know that the forking thread waits (vfork in syscall.ForkExec). The program
+// has one (package oneprocessor), so this adds one for everything else.
+func (r *Runner) ForHooks() {
+	runtime.GOMAXPROCS(2)
+	r.threads = threadsForHooks
+}
 
 // reserveThreads starts the threads that this process may need before there is a
-// command that may use up the process limit: one that runs (package oneprocessor), and
-// one for each call that may block beside it, of signals, guards, hooks, files and
-// messages. It begins when the first guard does, which takes longer to get ready; a
-// run that starts nothing needs none.
+// command that may use up the process limit. It begins when the first guard does, which
+// takes longer to get ready; a run that starts nothing needs none.
 func (r *Runner) reserveThreads() {
 	if r.reserved != nil {
 		return
 	}
 	r.reserved = make(chan struct{})
 	go func() {
-		proc.ReserveThreads(reservedThreads)
+		proc.ReserveThreads(r.threads)
 		close(r.reserved)
 	}()
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
@@ -78,6 +80,49 @@ func TestKillMatrix(t *testing.T) {
 	}
 }
 
+// A hook whose exec hangs, as on a file system that does not answer, keeps a processor of
+// the Go runtime. The lease is renewed all the same, and a dead guard's tree is killed.
+func TestHookThatHangs(t *testing.T) {
+	t.Parallel()
+	hook := filepath.Join(t.TempDir(), "hook")
+	err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(hook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if _, err := unix.FcntlInt(held.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil { // for 45 s at most
+		t.Fatal(err)
+	}
+	m := lead(t, shapes["setsid"], "--on-acquire="+hook)
+	elector := m.elector.Process.Pid
+	guard := guardOf(t, elector)
+	var hanging int
+	eventually(t, "the hook is started", func() bool {
+		pids, _ := proc.ChildrenOf(elector)
+		for _, pid := range pids {
+			if pid != guard {
+				hanging = pid
+			}
+		}
+		return hanging != 0
+	})
+	m.outlives(t, 4500*time.Millisecond) // one and a half TTLs
+	send(t, guard, syscall.SIGKILL)
+	for _, pid := range m.successor(t) {
+		if pid != hanging {
+			t.Errorf("process %d was alive when the next leader's command started", pid)
+		}
+	}
+	held.Close()
+	if got := status(t, m.elector); got != 125 {
+		t.Errorf("leaderrun ended with %d, want 125", got)
+	}
+}
+
 // leader is a leading leaderrun and the mark of its tree.
 type leader struct {
 	dir, mark string
@@ -88,11 +133,11 @@ type leader struct {
 // matrixTTL leaves a kill margin of half a second.
 const matrixTTL = "--ttl=3s"
 
-func lead(t *testing.T, script string) *leader {
+func lead(t *testing.T, script string, flags ...string) *leader {
 	t.Helper()
 	dir := memory(t)
 	m := &leader{dir: dir, mark: "MATRIX=" + dir}
-	m.elector = leaderrun(dir, "-q", "--", "bash", "-c", "echo $$ >pid; exec >ready\n"+script)
+	m.elector = leaderrun(dir, append(flags, "-q", "--", "bash", "-c", "echo $$ >pid; exec >ready\n"+script)...)
 	m.elector.Env = append(os.Environ(), m.mark)
 	if err := m.elector.Start(); err != nil {
 		t.Fatal(err)
