@@ -29,7 +29,7 @@ func newTable() *table {
 	return &table{began: time.Now(), ahead: 10 * 365 * 24 * time.Hour, texts: map[string]string{}, changes: map[string]int{}, changed: make(chan struct{})}
 }
 
-// keeper is what one store has of a table.
+// keeper is one store's access to a table.
 type keeper struct {
 	*table
 	store *Store

@@ -29,7 +29,7 @@ func TestErrorsOfATable(t *testing.T) {
 	}
 }
 
-// The message has what it means for the table, and then the words of the server unchanged.
+// The message says what the error means for the table, and then has the server's own words.
 func TestErrorsOfAServer(t *testing.T) {
 	denied := errors.New("denied")
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ func (k *lossy) Swap(ctx context.Context, r Row) (Row, bool, error) {
 	return r, false, errLost
 }
 
-// An operator's change whose answer is lost is made once, also if the key has changed
+// An operator's change whose answer is lost is made once, even if the key has changed
 // before another server is asked.
 func TestAnswerIsLost(t *testing.T) {
 	free := func(t *testing.T, s lease.Admin) (lease.Status, error) { return s.Revoke(t.Context(), "k", true) }
@@ -111,7 +111,7 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 }
 
-// A candidate whose grant was not answered is granted the lease by the next answer.
+// If the answer to a grant is lost, the candidate's next attempt is granted.
 func TestGrantIsLost(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		all := newTable()
@@ -144,7 +144,7 @@ func (k *late) Swap(ctx context.Context, r Row) (Row, bool, error) {
 	return k.keeper.Swap(ctx, r)
 }
 
-// Of two operators at the same time each gets what it asked for.
+// Two operators change a key at the same time: both changes are made.
 func TestTwoOperators(t *testing.T) {
 	all := newTable()
 	first, second := all.open(), all.open()

@@ -11,39 +11,39 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Table is a [lease.Store], but for Wait, Listen and Close, and a [lease.Admin], on a
-// table leaderrun_leases that has a row per key, and on the clock of its database. A row
-// has a version: a change is written only to the row that it was made for. C is a
-// connection.
+// Table is a [lease.Store] without Wait, Listen and Close, and a [lease.Admin], on a table
+// leaderrun_leases with a row per key, and on the clock of its database. A row has a
+// version: a change is written only to the row that it was made for. C is a connection.
 type Table[C any] struct {
 	Verbs
 	Prefix string // the first column of every row
-	// Do runs a call on a connection. An error is returned as a *lease.StoreError.
+	// Do runs a call on a connection, and returns its error as a *lease.StoreError.
 	Do func(ctx context.Context, op string, call func(C) error) error
-	// Yield gives a connection back if the database has too few.
+	// Yield closes an idle connection if the database has too few.
 	Yield func()
-	// Look finds the row of key, or one with a new state. It never guesses: see Keeper.
+	// Look returns the row of key, or one with a new state. A damaged row is an error: see
+	// Keeper.
 	Look func(ctx context.Context, c C, key string) (Record, error)
-	// Missing reports whether an error says that there is no table, which Create makes, and
-	// Interrupted whether a read was cut short, and may be done again at once.
+	// Missing reports whether an error says that there is no table; Create makes it.
+	// Interrupted reports whether a read was interrupted and may be repeated at once.
 	Missing, Interrupted func(error) bool
 	Create               func(context.Context, C) error
-	// Save replaces the row that was read, unless somebody has changed it since. Refused
-	// is why the database did not take it now, so that it was undone.
+	// Save replaces the row that was read, unless somebody has changed it since. If the
+	// database did not take the change because of others and undid it, refused says why.
 	Save func(ctx context.Context, c C, r Record, e Effect) (saved bool, refused, err error)
-	// Names are the keys of all rows with the prefix.
+	// Names returns the keys of all rows with the prefix.
 	Names func(context.Context, C) ([]string, error)
 }
 
-// Record is what a table has of a key, and when.
+// Record is the row of a key, and when it was read.
 type Record struct {
 	State   leasestate.State
 	Version int64 // 0: there is no row
 	Now     leasestate.Instant
-	Kept    any // what the store has to know to replace it
+	Kept    any // what the store needs to replace it
 }
 
-// NewTable makes the store of a table that has all but its Verbs.
+// NewTable returns t with its Verbs.
 func NewTable[C any](t Table[C]) *Table[C] {
 	t.Verbs = t.change
 	return &t
@@ -52,31 +52,31 @@ func NewTable[C any](t Table[C]) *Table[C] {
 var (
 	// ErrShape says that the table is another program's.
 	ErrShape = errors.New("its table leaderrun_leases is not leaderrun's")
-	// ErrNotSaved says that the table was not changed, without an error of the database.
+	// ErrNotSaved says that a change had no effect, though the database reported no error.
 	ErrNotSaved = errors.New("its table leaderrun_leases does not take what is written to it")
 )
 
-// noTable is why a table that is missing cannot be made.
+// noTable says why the missing table cannot be created.
 type noTable struct{ error }
 
 func (e *noTable) Unwrap() error { return e.error }
 
-// contendedError is why the database refused change after change of a row: because of
-// other transactions.
+// contendedError says that other transactions kept the database from changing a row, again
+// and again.
 type contendedError struct{ error }
 
 func (e *contendedError) Unwrap() error { return e.error }
 
-// untrusted is a row that leaderrun did not write.
+// untrusted says that leaderrun cannot have written a row.
 type untrusted struct{ error }
 
 func (e *untrusted) Unwrap() error { return e.error }
 
-// Hints are what to do about errors of one kind of database: the table is missing, is
-// another program's, or takes no changes.
+// Hints say, for one kind of database, what to do if the table is missing, belongs to
+// another program, or takes no changes.
 type Hints struct{ Table, Shape, NotSaved string }
 
-// Complete adds to the server's words for err what they mean for the table.
+// Complete adds to the server's message for err what it means for the table.
 func (h Hints) Complete(said *network.Known, err error) {
 	if said.Hint == h.Shape {
 		said.Text = ErrShape.Error() + ": " + said.Text
@@ -92,7 +92,7 @@ func (h Hints) Complete(said *network.Known, err error) {
 	}
 }
 
-// Known words an error of this package; nil: it is none.
+// Known returns the text and hint of an error of this package, nil for any other error.
 func (h Hints) Known(err error) *network.Known {
 	known := network.Known{Text: err.Error(), Permanent: true}
 	switch {
@@ -108,7 +108,7 @@ func (h Hints) Known(err error) *network.Known {
 	return &known
 }
 
-// Untrusted says that the row of key cannot be trusted.
+// Untrusted returns the error that the row of key cannot be trusted.
 func (t *Table[C]) Untrusted(key string, err error) error {
 	return &untrusted{fmt.Errorf("the row of %s, %s in leaderrun_leases cannot be trusted: %w", t.Prefix, key, err)}
 }
@@ -122,7 +122,7 @@ func (t *Table[C]) Acquire(ctx context.Context, r lease.Request) (lease.Lease, e
 	return l, err
 }
 
-// Read looks at the row of key, and makes the table where it is missing.
+// Read returns the row of key, and creates the table if it is missing.
 func (t *Table[C]) Read(ctx context.Context, c C, key string) (Record, error) {
 	r, err := t.Look(ctx, c, key)
 	if t.Missing(err) {
@@ -134,10 +134,11 @@ func (t *Table[C]) Read(ctx context.Context, c C, key string) (Record, error) {
 	return r, err
 }
 
-// refusals is how often a change of a row that nobody has changed may fail.
+// refusals is how often a change may fail although nobody else has changed the row.
 const refusals = 10
 
-// change applies a change to the key's row, again while others change the row in between.
+// change applies a change to the key's row, and begins again if others have changed the row
+// in between.
 func (t *Table[C]) change(ctx context.Context, ch Change) (l lease.Lease, answer error) {
 	err := t.Do(ctx, ch.Op, func(c C) error {
 		var unchanged, last int64
@@ -149,7 +150,7 @@ func (t *Table[C]) change(ctx context.Context, ch Change) (l lease.Lease, answer
 			if err != nil {
 				return err
 			}
-			did, err := ch.to(&r.State, r.Now)
+			did, err := ch.applyTo(&r.State, r.Now)
 			l, answer = did.lease, did.answer
 			if err != nil || !did.changed {
 				return err
@@ -176,7 +177,7 @@ func (t *Table[C]) change(ctx context.Context, ch Change) (l lease.Lease, answer
 	return l, answer
 }
 
-// Inspect implements [lease.Admin]. Where the table is missing it stays so.
+// Inspect implements [lease.Admin]. It does not create the table.
 func (t *Table[C]) Inspect(ctx context.Context, key string) (status lease.Status, err error) {
 	err = t.Do(ctx, "status", func(c C) error {
 		r, err := t.Look(ctx, c, key)

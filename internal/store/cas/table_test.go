@@ -20,7 +20,7 @@ var errNoTable, errInterrupted = errors.New("no such table"), errors.New("interr
 type database struct {
 	*table
 	missing bool
-	signs   map[string]chan struct{} // by what they say: wake or call, and the key
+	signs   map[string]chan struct{} // by their text: wake or call, and the key
 }
 
 func newDatabase() *database {
@@ -107,7 +107,7 @@ func (d *database) signal(what string) {
 	}
 }
 
-// sleep waits for a sign, unless enough says that it need not.
+// sleep waits for a sign, unless enough is true of the row already.
 func (s *rows) sleep(ctx context.Context, what, key string, enough func(Record) bool) error {
 	s.mu.Lock()
 	sign := s.signs[what+key]
@@ -219,7 +219,8 @@ func TestTableIsInterrupted(t *testing.T) {
 	}
 }
 
-// A change of a row that nobody changes is given up after so many tries, with the reason.
+// A change that fails again and again, though nobody else changes the row, is given up with
+// the reason.
 func TestTableRefuses(t *testing.T) {
 	contended := errors.New("could not serialize access")
 	for _, refused := range []error{nil, contended} {
@@ -242,7 +243,7 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
-// A candidate that stands by gives its connection back, if they are scarce.
+// A standby gives its connection back if connections are scarce.
 func TestStandbyYields(t *testing.T) {
 	d := newDatabase()
 	s := d.open()
@@ -293,7 +294,7 @@ func paused(t *testing.T, s *rows, l lease.Lease) {
 	}
 }
 
-// settled acquires once the key has settled.
+// settled acquires the key, and waits while it settles.
 func settled(t *testing.T, s *rows, r lease.Request) lease.Lease {
 	t.Helper()
 	if _, err := s.Acquire(t.Context(), r); !errors.As(err, new(*lease.SettlingError)) {

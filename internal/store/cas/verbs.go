@@ -17,20 +17,20 @@ import (
 // Change is what a verb does to the state of a key.
 type Change struct {
 	Op, Key string
-	// Apply changes the state that is there. What it leaves is to be kept whatever it
-	// answers. It may be called again, on what others have made of the state meanwhile.
+	// Apply changes the present state, which must be kept even if Apply returns an error. It
+	// may be called again, if others have changed the state meanwhile.
 	Apply func(*leasestate.State, leasestate.Instant) (lease.Lease, error)
-	// Renews says that a positive answer is a grant or a renewal, Calls that the holder
-	// is called, Wakes that standbys may find the key free.
+	// Renews: without an error, it was a grant or a renewal. Calls: the holder is to be
+	// called. Wakes: the key may be free now, so standbys are to be woken.
 	Renews, Calls, Wakes bool
-	// ID is set if the change must not be made twice, also if its answer is lost.
+	// ID is set if the change must not be made twice, even if its answer is lost.
 	ID string
 }
 
 // Effect is what a change did to a state.
 type Effect struct {
-	// Renewed: it was a grant or a renewal. Calls and Wakes are as in Change, and a settling that
-	// begins calls, too.
+	// Renewed: it was a grant or a renewal. Calls and Wakes are as in Change; a new settling
+	// also calls the holder.
 	Renewed, Calls, Wakes bool
 
 	changed bool
@@ -38,8 +38,8 @@ type Effect struct {
 	answer  error
 }
 
-// to applies a change to a state.
-func (c Change) to(st *leasestate.State, now leasestate.Instant) (e Effect, err error) {
+// applyTo applies a change to a state.
+func (c Change) applyTo(st *leasestate.State, now leasestate.Instant) (e Effect, err error) {
 	settling := st.Settling
 	was, errWas := json.Marshal(st)
 	e.lease, e.answer = c.Apply(st, now)
@@ -50,9 +50,9 @@ func (c Change) to(st *leasestate.State, now leasestate.Instant) (e Effect, err 
 	return e, errors.Join(errWas, errIs)
 }
 
-// Verbs is a function that applies a change, as a whole or not at all, and with it the
-// verbs of [lease.Store] and [lease.Admin] that change a key. Its error is the change's
-// answer, or a *lease.StoreError.
+// Verbs is a function that applies a change, as a whole or not at all. Its methods are the
+// verbs of [lease.Store] and [lease.Admin] that change a key. Its error is that of
+// Change.Apply, or a *lease.StoreError.
 type Verbs func(context.Context, Change) (lease.Lease, error)
 
 // Acquire implements [lease.Store].
@@ -74,8 +74,9 @@ func (v Verbs) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error
 	return l, err
 }
 
-// note notes that the host of r has come. That is a change of its own, after the answer,
-// which it neither delays for long nor fails: what fails is left for the next attempt.
+// note records that the host of r came. That is a separate change, made once the answer is
+// known: it delays the answer by 300 ms at most, and its errors are ignored, since the next
+// attempt records the host as well.
 func (v Verbs) note(ctx context.Context, r lease.Request) {
 	const longest = 300 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, longest)
@@ -101,8 +102,7 @@ func (v Verbs) Release(ctx context.Context, l lease.Lease, r lease.Result) error
 	return err
 }
 
-// Pass implements [lease.Store] for stores that wake all standbys: no wake-up has to be
-// passed on.
+// Pass implements [lease.Store]. It does nothing: these stores wake all standbys.
 func (v Verbs) Pass(context.Context, string) error { return nil }
 
 // HandOver implements [lease.Admin].

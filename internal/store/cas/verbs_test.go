@@ -11,8 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// A note comes after the answer: a store that does not take it neither changes the answer
-// nor delays it for long.
+// A host is recorded after the answer is known: an error there does not change the answer,
+// and delays it by a bounded time.
 func TestNoteThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := leasestate.New("k")

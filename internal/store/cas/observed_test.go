@@ -43,14 +43,14 @@ func called(t *testing.T, s lease.Pinger) bool {
 	return err == nil
 }
 
-// back returns a function with which the store comes back with the data that it has now.
+// back returns a function that restores the store's present data.
 func (t *table) back() (restore func()) {
 	text := t.texts["k"]
 	return func() { t.put("k", text) }
 }
 
-// A holder is called by a request to hand over until a renewal has reported it, and by a
-// store that may have lost its lease.
+// A request to hand over calls the holder until a renewal has reported it. So does a store
+// that may have lost its lease.
 func TestHolderIsCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
@@ -101,7 +101,7 @@ func TestHolderIsCalled(t *testing.T) {
 	})
 }
 
-// A row that was read while a renewal was under way is older than that.
+// A row that was read while a renewal was under way lacks it, and is no loss of data.
 func TestRenewalBesideAReadCallsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		holder := newTable().open()
@@ -121,8 +121,8 @@ func TestRenewalBesideAReadCallsNobody(t *testing.T) {
 	})
 }
 
-// A standby that follows a key sees renewals when they are made: a dead holder is
-// followed when its lease is over, though the servers' clocks may be apart.
+// A standby that follows a key sees each renewal at once. So it takes over from a dead
+// holder when the lease is over, although the servers' clocks may differ.
 func TestStandbySeesRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
@@ -142,8 +142,8 @@ func TestStandbySeesRenewals(t *testing.T) {
 	})
 }
 
-// A renewal is seen also after the store has come back with older data, where the same
-// number of renewals has been counted before.
+// A renewal is seen even if the store has come back with older data and has counted the
+// same number of renewals before.
 func TestRenewalsAfterTheStoreWentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
@@ -170,8 +170,8 @@ func TestRenewalsAfterTheStoreWentBack(t *testing.T) {
 	})
 }
 
-// A value has the time of its last change: some stores remove keys that are long out of
-// use.
+// A value has the time of its last change, so that stores can remove keys that are no longer
+// used.
 func TestChangesHaveATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
@@ -189,7 +189,8 @@ func TestChangesHaveATime(t *testing.T) {
 	})
 }
 
-// Wait returns the error of Follow; a permanent one means that there are no wake-ups.
+// Wait returns the error of Follow. If that is permanent it returns that there are no
+// wake-ups.
 func TestWaitFails(t *testing.T) {
 	s := newTable().open()
 	for _, permanent := range []bool{false, true} {
