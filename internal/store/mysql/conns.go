@@ -39,7 +39,7 @@ func newConns(url string, t *target, dial network.Dial) *conns {
 // answer and is still open is kept for the next call.
 func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error {
 	c, err := p.Take(func() (c *conn, err error) {
-		err = network.Guarded(func() (err error) { c, err = p.connect(ctx); return err })
+		err = network.CatchPanic(func() (err error) { c, err = p.connect(ctx); return err })
 		return c, err
 	})
 	if is(err, tooManyConnections...) {
@@ -48,7 +48,7 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 	if err != nil {
 		return p.storeError(ctx, op, err)
 	}
-	err = network.Guarded(func() error { return call(c) })
+	err = network.CatchPanic(func() error { return call(c) })
 	// The driver closes a connection whose call's time ends as its answer arrives.
 	if err == nil && c.IsValid() {
 		p.Put(c)

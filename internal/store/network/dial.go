@@ -1,8 +1,9 @@
-// Package network is what the stores share that are reached by a network: how
-// connections are opened, what follows when the server has none left, and the words of
-// their errors.
+// Package network is what networked stores share: it opens connections, keeps them for the
+// next call, gives them up when the server has too few, and words errors.
 //
-// It knows no protocol and no store. Only the stores may import it.
+// Promise: a dial and a TLS handshake end with their context, a connection is used by one
+// call at a time, and no error shows a password that its caller names. Not promised: it
+// repeats no request, and knows no protocol and no store. Only the stores may import it.
 package network
 
 import (
@@ -16,22 +17,20 @@ type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 const (
 	// hedgeAfter is the time between two attempts of one hedged dial. A store that comes
-	// back without its memory gives a holder 300 ms; the kernel repeats a SYN after
-	// 1, 3 and 7 s only.
+	// back without its data waits 300 ms for the holder, while the kernel repeats a SYN
+	// only after 1, 3 and 7 s.
 	hedgeAfter = 150 * time.Millisecond
-	// hedgeLimit is how long an attempt lasts that is not the first: so besides the first
-	// there are seven at the same time, at most.
+	// hedgeLimit bounds all attempts but the first, so at most seven others run at a time.
 	hedgeLimit = time.Second
 )
 
-// keepAlive notices within 3 s that the host at the other end is gone. A holder that
-// waits to be called must notice before that host is back.
+// keepAlive notices within 3 s that the server's host is gone. A holder that waits to be
+// called must notice that before the host is back.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
 
-// Dialer opens the connections of a store, by dial if there is one. What a holder
-// opens is hedged: while there is no answer there are further attempts, the first
-// answer counts, and the other attempts are closed. Candidates are many and have
-// time: they dial once.
+// Dialer returns the dial of a store, which uses dial if it is not nil. A holder's dial is
+// hedged: as long as none is answered it starts further attempts, and closes all but the
+// first that is answered. Candidates dial once: they are many, and have time.
 func Dialer(dial Dial) Dial {
 	holders := dial
 	if dial == nil {
@@ -48,7 +47,7 @@ func Dialer(dial Dial) Dial {
 
 type holderKey struct{}
 
-// Holder marks the calls of a holder.
+// Holder marks the calls of a holder: their dials are hedged.
 func Holder(ctx context.Context) context.Context { return context.WithValue(ctx, holderKey{}, true) }
 
 func hedged(ctx context.Context, dial Dial, network, addr string) (net.Conn, error) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A host that is gone may not have closed its connections.
+// A host that is gone has not closed its connections: only keep-alives notice it.
 func TestHoldersConnectionsAreKeptAlive(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestHoldersConnectionsAreKeptAlive(t *testing.T) {
 	}
 }
 
-// noticed is after how many seconds the kernel notices that the host is gone.
+// noticed returns after how many seconds the kernel notices that the host is gone.
 func noticed(t *testing.T, c *net.TCPConn) int {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -47,7 +47,7 @@ func noticed(t *testing.T, c *net.TCPConn) int {
 	return idle + interval*probes
 }
 
-// A candidate that is granted the lease goes on with its connection.
+// A candidate that is granted the lease keeps its connection, now with keep-alives.
 func TestCandidatesConnectionBecomesAHolders(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()

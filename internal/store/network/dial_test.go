@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// host is a server that does not answer until an instant, and counts its dials.
+// host is a server that does not answer before backAt, and counts the dials.
 type host struct {
 	began, backAt time.Time
 	refuses       bool
@@ -28,7 +28,7 @@ func newHost(dark time.Duration) *host {
 	return &host{began: time.Now(), backAt: time.Now().Add(dark)}
 }
 
-// dial is answered if the host answers when the dial begins: no packet is repeated.
+// dial is answered only if the host answers when it begins: no packet is repeated.
 func (h *host) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	h.mu.Lock()
 	h.attempts = append(h.attempts, time.Since(h.began))
@@ -87,12 +87,12 @@ func TestHolderIsAnsweredSoonAfterTheHostIsBack(t *testing.T) {
 	}
 }
 
-// Of attempts that are answered at the same time one connection is left.
+// If several attempts are answered, one connection stays open.
 func TestLosersAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(0)
 		slow := func(ctx context.Context, network, addr string) (net.Conn, error) {
-			time.Sleep(time.Until(h.began.Add(time.Second))) // a SYN that waits for the host, and does not see the end of ctx
+			time.Sleep(time.Until(h.began.Add(time.Second))) // a SYN that is on its way, and does not end with ctx
 			return h.dial(ctx, network, addr)
 		}
 		c, err := Dialer(slow)(Holder(t.Context()), "tcp", "store")

@@ -17,39 +17,40 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Words are the terms of one store's errors.
+// Words are the parts of error messages that differ between stores.
 type Words struct {
 	// Server is what should answer, such as "Redis".
 	Server string
-	// CA, Client and Name are parts of an address: the file of a CA, the two files of a
-	// client certificate, and the name in the server's certificate. Name is empty where
-	// the address has no such part.
+	// CA, Client and Name are how an address names the file of a CA, the two files of a
+	// client certificate, and the name in the server's certificate. Name is empty if the
+	// address cannot say it.
 	CA, Client, Name string
-	// Place is where those parts stand; "": the store's URL.
+	// Place is where those are written; "" means the store's URL.
 	Place string
-	// NoTLS is the hint for a server without TLS, Other the one for all that is unknown.
+	// NoTLS is the hint for a server without TLS, Other the one for unknown errors.
 	NoTLS, Other string
 }
 
-// Hints about the way to a server.
+// Hints for errors of the network.
 const (
 	HintNetwork = "check that it runs and that nothing on the way drops packets"
 	hintStart   = "start it, or name the store with --store"
 	hintFiles   = "raise the limit of open files on this host: ulimit -n, or LimitNOFILE= of a systemd unit"
 )
 
-// Known is what a store knows of an error that its server has sent or the store has found.
+// Known is what a store knows about an error that its server sent, or that it found itself.
 type Known struct {
 	Text string
-	// Permanent: it stays so until a person acts. Login: it is about a user, a password
-	// or a certificate.
+	// Permanent: it stays until a person acts. Login: it concerns a user, a password or a
+	// certificate.
 	Permanent, Login bool
 	Hint             string
 }
 
-// StoreError says in one line what a person needs to know of err, which is any error of a
-// store's client, of the network or of the server at an address. Known is nil if the store
-// knows nothing of it. Accepted: the address's login has been accepted before.
+// StoreError returns err, any error of a store's client, the network or the server at an
+// address, as one line for people. known is nil if the store knows nothing about it. If the
+// server has accepted the address's login before, errors about logins are not permanent.
+// Secrets are removed from the text.
 func (w Words) StoreError(ctx context.Context, op, at string, err error, known *Known, accepted bool, secrets ...string) *lease.StoreError {
 	if errors.Is(err, ErrClosed) {
 		return &lease.StoreError{Op: op, Err: err}
@@ -58,7 +59,7 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 	refused := false
 	unreadable, isFile := errors.AsType[*lease.StoreError](err)
 	switch {
-	case isFile: // one that the address names
+	case isFile: // a file of the address cannot be read
 		k = Known{unreadable.Err.Error(), unreadable.Permanent, true, unreadable.Hint}
 	case known != nil:
 		k = *known
@@ -71,14 +72,14 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 			k.Text, refused, k.Hint = w.Problem(ctx, err)
 		}
 	}
-	if k.Login && accepted { // it is being changed, there or here
+	if k.Login && accepted { // somebody is changing it, at the server or here
 		k.Permanent = false
 	}
 	return &lease.StoreError{Op: op, Err: fmt.Errorf("%s: %s", at, lease.Readable(k.Text, secrets...)), Refused: refused, Permanent: k.Permanent, Hint: k.Hint}
 }
 
-// Problem words an error that kept a server from answering, other than one of TLS.
-// Refused: nothing listens at the address.
+// Problem returns the text and the hint of an error that kept a server from answering,
+// other than one of TLS. refused: nothing listens at the address.
 func (w Words) Problem(ctx context.Context, err error) (text string, refused bool, hint string) {
 	var dns *net.DNSError
 	var errno syscall.Errno
@@ -105,8 +106,8 @@ func (w Words) Problem(ctx context.Context, err error) (text string, refused boo
 	return "no " + w.Server + ": " + Cause(err).Error(), false, w.Other
 }
 
-// TLSProblem words an error of TLS; the text is empty if it is none. A permanent one takes
-// another certificate, or another address.
+// TLSProblem returns the text and the hint of an error of TLS, and an empty text for other
+// errors. A permanent one needs another certificate or another address.
 func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -146,7 +147,7 @@ func (w Words) hintName() string {
 
 func (w Words) in() string { return " in " + cmp.Or(w.Place, "the store's URL") }
 
-// HungUp reports whether the other side had closed the connection before a write.
+// HungUp reports whether err says that the peer had closed the connection before a write.
 func HungUp(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -157,7 +158,7 @@ func IsTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// Cause is the innermost error of what was tried last.
+// Cause returns the innermost error of the last attempt.
 func Cause(err error) error {
 	for {
 		var next error
@@ -176,9 +177,9 @@ func Cause(err error) error {
 	}
 }
 
-// Guarded turns a panic of a store's client into an error: an answer of another program,
-// at a wrong port, must not end the elector.
-func Guarded(call func() error) (err error) {
+// CatchPanic returns a panic of call as an error: clients of stores panic at some answers
+// of other programs, and that must not end the elector.
+func CatchPanic(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("unreadable answer: %v", r)

@@ -74,9 +74,8 @@ func TestTLSProblem(t *testing.T) {
 	}
 }
 
-// A panic of a client becomes an error.
-func TestGuarded(t *testing.T) {
-	err := Guarded(func() error { panic("length -5") })
+func TestCatchPanic(t *testing.T) {
+	err := CatchPanic(func() error { panic("length -5") })
 	if err == nil || err.Error() != "unreadable answer: length -5" {
 		t.Error(err)
 	}

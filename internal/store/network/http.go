@@ -11,9 +11,9 @@ import (
 
 type callKey struct{}
 
-// HTTP makes a client for requests whose context is one of [Call]. Connections are
-// opened by dial and speak HTTP/1.1, with TLS if config is not nil, which is called for
-// each. Redirects are not followed.
+// HTTP returns a client for requests with a context from [Call]. It opens connections by
+// dial, and speaks HTTP/1.1; with TLS if config is not nil, which is called for each
+// connection. It does not follow redirects.
 func HTTP(dial Dial, config func(ctx context.Context) (*tls.Config, error)) *http.Client {
 	dial = Dialer(dial)
 	connect := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -36,9 +36,9 @@ func HTTP(dial Dial, config func(ctx context.Context) (*tls.Config, error)) *htt
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Call returns the context of a request. A dial ends with it, too: without this a
-// transport goes on dialling. A holder's request has its connection kept alive also where
-// that was opened by a candidate.
+// Call returns the context for a request. It ends the request's dial, too, which a
+// transport would continue. If the request is a holder's, its connection is kept alive even if a
+// candidate opened it.
 func Call(ctx context.Context) context.Context {
 	request := context.WithValue(ctx, callKey{}, ctx)
 	if ctx.Value(holderKey{}) != nil {
@@ -63,8 +63,8 @@ func callOf(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Begin runs begin, which must return within limit. What it has begun may go on: its
-// context ends with ctx, or by end.
+// Begin runs begin, and fails if that does not return within limit. The context of begin
+// then lives on until ctx ends or end is called.
 func Begin[T any](ctx context.Context, limit time.Duration, begin func(context.Context) (T, error)) (value T, end context.CancelFunc, err error) {
 	ctx, end = context.WithCancel(ctx)
 	late := time.AfterFunc(limit, end)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Options say where the leases of a store are.
+// Options are what a store is opened with.
 type Options struct {
 	URL string
 	// Prefix begins the names of all keys.
@@ -18,8 +18,8 @@ type Options struct {
 // ErrClosed says that a store was closed before the call.
 var ErrClosed = errors.New("the store is closed")
 
-// Pool hands out connections, each to one call at a time. So a renewal never waits for a
-// standby's wait on the same store. Several goroutines may use it.
+// Pool hands out connections, each to one call at a time. So a renewal never waits until a
+// standby's wait on the same store ends. Several goroutines may use it.
 type Pool[C any] struct {
 	Slots Slots
 
@@ -30,13 +30,13 @@ type Pool[C any] struct {
 	isCut  func(C) bool
 }
 
-// NewPool makes one that ends its idle connections by quit, and hands out none that the
-// other side has cut while it was idle, as servers and proxies do after a while.
+// NewPool returns a pool that closes idle connections by quit. It hands out none for which
+// isCut is true: servers and proxies cut connections that are idle for long.
 func NewPool[C any](quit func(C), isCut func(C) bool) *Pool[C] {
 	return &Pool[C]{quit: quit, isCut: isCut}
 }
 
-// Take returns a connection that nobody uses: an idle one, or what open makes.
+// Take returns an idle connection, or a new one from open.
 func (p *Pool[C]) Take(open func() (C, error)) (c C, err error) {
 	c, found, err := p.takeIdle()
 	if found || err != nil {
@@ -65,8 +65,8 @@ func (p *Pool[C]) takeIdle() (c C, found bool, err error) {
 	return c, false, nil
 }
 
-// IsCut reports whether the other side has closed a TCP connection. It does not wait, not
-// even for a reader, and takes nothing from what has come.
+// IsCut reports whether the peer has closed a TCP connection. It never blocks, not even
+// during a Read by another goroutine, and consumes no data.
 func IsCut(c net.Conn) (cut bool) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -76,8 +76,8 @@ func IsCut(c net.Conn) (cut bool) {
 	if err != nil {
 		return true
 	}
-	// Read would wait for a client that reads in the background, as pgconn does.
-	err = raw.Control(func(fd uintptr) { cut = hungUp(int(fd)) })
+	// raw.Read would wait for a client that reads in the background, as pgconn does.
+	err = raw.Control(func(fd uintptr) { cut = peerClosed(int(fd)) })
 	return cut || err != nil
 }
 
@@ -92,7 +92,7 @@ func (p *Pool[C]) Put(c C) {
 	p.idle = append(p.idle, c)
 }
 
-// Yield ends the connection that was used last, if the server has too few.
+// Yield closes the connection that was used last, if the server has too few.
 func (p *Pool[C]) Yield() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,14 +102,14 @@ func (p *Pool[C]) Yield() {
 	}
 }
 
-// Idle returns how many connections nobody uses.
+// Idle returns the number of idle connections.
 func (p *Pool[C]) Idle() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.idle)
 }
 
-// Close ends all connections that nobody uses, and the others once they are put back.
+// Close closes all idle connections, and the others once they are put back.
 func (p *Pool[C]) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A connection that the other side has cut is not handed out; what has come on one that is
-// open stays there.
+// A connection that the peer has cut is not handed out. Data on an open one stays there.
 func TestCutConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +37,7 @@ func TestCutConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = others[2].Close() // it said why
+	_ = others[2].Close() // after it has said why
 	for !IsCut(second) || !IsCut(third) {
 		time.Sleep(time.Millisecond)
 	}
@@ -53,7 +52,7 @@ func TestCutConnections(t *testing.T) {
 	}
 }
 
-// A client that reads in the background, as pgconn does, does not delay the look.
+// A client that reads in the background, as pgconn does, does not delay the check.
 func TestCutConnectionThatIsRead(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -5,16 +5,17 @@ import (
 	"sync"
 )
 
-// Slots remembers that a server has refused a connection because it has too many.
-// A standby then gives its own back after each call and polls, so that a holder
-// whose connection broke soon finds a free one; and a holder stops listening.
+// Slots remembers that a server has refused a connection because it has too many. Then
+// standbys poll and close their connection after each call, so that a holder whose
+// connection broke soon finds a free one; and holders stop listening. Its zero value is
+// ready. Several goroutines may use it.
 type Slots struct {
 	mu      sync.Mutex
 	scarce  int
 	refused chan struct{} // closed by the next refusal
 }
 
-// manyDials is how many connections in a row must be admitted before one is kept
+// manyDials is how many connections in a row must be accepted before standbys keep theirs
 // again.
 const manyDials = 10
 

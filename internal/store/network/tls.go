@@ -25,8 +25,8 @@ func Secure(ctx context.Context, c net.Conn, config *tls.Config, addr string) (n
 	return secured{t}, nil
 }
 
-// secured is a TLS connection whose failed Write returns the server's alert: a server that
-// refuses this side's certificate sends it after the handshake, and has closed the
+// secured is a TLS connection whose failed Write returns the server's alert. A server that
+// refuses the client's certificate sends that alert after the handshake, and has closed the
 // connection when the first request comes.
 type secured struct{ *tls.Conn }
 

@@ -61,7 +61,7 @@ func address(host string, port uint16) string {
 func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error {
 	c, err := p.Take(func() (*conn, error) {
 		c := &conn{}
-		return c, network.Guarded(func() error { return c.connect(ctx, p) })
+		return c, network.CatchPanic(func() error { return c.connect(ctx, p) })
 	})
 	if hasState(err, tooManyConnections) {
 		p.Slots.Refused()
@@ -70,7 +70,7 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 		return p.storeError(ctx, op, err)
 	}
 	uncut := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
-	err = network.Guarded(func() error { return call(c) })
+	err = network.CatchPanic(func() error { return call(c) })
 	const noTransaction = 'I'
 	if uncut() && err == nil && !c.IsClosed() && c.TxStatus() == noTransaction {
 		p.Put(c)

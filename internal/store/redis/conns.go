@@ -15,15 +15,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// conns hands out connections, each to one call at a time. So a renewal never
-// stands behind a standby's blocking wait on the same store; and what a
-// cut-off call left on its connection never reaches the next one.
+// conns hands out connections, each to one call at a time. So a renewal never waits until a
+// standby's blocking call on the same store ends, and the rest of an interrupted call's
+// answer never reaches the next call.
 //
-// Each connection is a client of its own. The client's pool cannot do this: it
-// reads on when a context is cancelled, and after a failed dial it answers later
-// calls with the old error until a second of its own has passed. Nor do the
-// client's own ways to follow sentinels and clusters: they ask again behind the
-// caller's back, and in the background.
+// Each connection is a client of its own. The client's pool will not do: it
+// goes on reading when a context is cancelled, and after a failed dial it returns the old
+// error for a second. Nor will the client's own support for sentinels and clusters: it
+// repeats requests without telling the caller, and in the background.
 type conns struct {
 	opt  redis.Options
 	dial func(ctx context.Context, addr string) (net.Conn, *target, error)
@@ -38,9 +37,8 @@ type conns struct {
 	closed bool
 }
 
-// conn is a connection and the context of the call that has it. The client dials
-// under a context of its own; here a dial ends with the call that needed it, or
-// sockets would pile up while packets vanish.
+// conn is a connection and the context of the call that uses it. A dial ends with that
+// context, not with the client's own: otherwise sockets would pile up while packets vanish.
 type conn struct {
 	*redis.Client
 	addr string
@@ -50,31 +48,30 @@ type conn struct {
 	user, password string // as they were read for the last dial
 }
 
-// newConns: dial opens a connection, and says what the address says then.
+// newConns returns no connection yet. dial opens one, and returns the address's target as it
+// is then; who returns the login of a target.
 func newConns(db int, who func(*target) (user, password string), dial func(context.Context, string) (net.Conn, *target, error)) *conns {
 	return &conns{dial: dial, who: who, accepted: &atomic.Bool{}, opt: redis.Options{
-		// The greeting carries user and password; nothing else is asked on a new
-		// connection.
+		// The greeting has user and password; a new connection sends nothing else.
 		DB:              db,
 		Protocol:        2,
 		DisableIdentity: true,
-		// A call that is repeated, or a dial, is the caller's decision, and the call's
-		// context is the only clock.
+		// Only the caller repeats a call or a dial, and only the call's context bounds it.
 		MaxRetries:    -1,
 		DialerRetries: 1,
 		DialTimeout:   -1, ReadTimeout: -1, WriteTimeout: -1,
 		ContextTimeoutEnabled: true,
-		// One connection is used. At a size of 1 the first failed dial would make the
-		// pool dial on its own, in the background.
+		// Only one connection is used, but with a size of 1 a failed dial would make the pool
+		// dial by itself in the background.
 		PoolSize:         2,
 		PipelinePoolSize: -1,
 		ReadBufferSize:   4 << 10, WriteBufferSize: 12 << 10, // the longest request has 10 kB
 	}}
 }
 
-// do runs one call at addr and returns soon after ctx ends. Only a connection
-// that gave an answer is kept for the next call: after some errors servers hang
-// up. And what broke one has most likely broken all.
+// do runs one call at addr and returns soon after ctx ends. A connection is kept for the next
+// call only if it gave an answer: after some errors servers close it. Whatever broke one
+// connection has probably broken all, so then the idle ones are closed, too.
 func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (any, error)) (any, error) {
 	c, err := p.take(addr)
 	if err != nil {
@@ -83,9 +80,9 @@ func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (a
 	c.ctx = ctx
 	uncut := context.AfterFunc(ctx, func() { _ = c.Close() })
 	var v any
-	err = network.Guarded(func() (err error) { v, err = call(c.Client); return err })
+	err = network.CatchPanic(func() (err error) { v, err = call(c.Client); return err })
 	if errors.Is(err, redis.Nil) {
-		v, err = nil, nil // an answer: nothing
+		v, err = nil, nil // nil is an answer
 	}
 	if err == nil && !c.warm {
 		c.warm = true
@@ -177,15 +174,15 @@ func (p *conns) close() {
 	p.idle = nil
 }
 
-// plain is a connection on which a server says that it has too many clients. It
-// says so and hangs up before the first request comes; and the client takes any
-// error in the first answer as that of a server that knows no greeting.
+// plain is a connection without TLS that reports if the server has too many clients. The
+// server says so and closes the connection before the first request comes, and the client
+// takes any error in the first answer for that of a server that knows no greeting.
 type plain struct {
 	fromKernel
 	answered bool
 }
 
-// fromKernel is a connection that the client can ask whether it is still there.
+// fromKernel is a connection that lets the client check whether it is still open.
 type fromKernel interface {
 	net.Conn
 	syscall.Conn
@@ -195,7 +192,7 @@ var errTooManyClients = errors.New("max number of clients reached")
 
 func (c *plain) Write(p []byte) (int, error) {
 	n, err := c.fromKernel.Write(p)
-	if network.HungUp(err) && !c.answered { // as the next Read will report, unless there are those words
+	if network.HungUp(err) && !c.answered { // the next Read reports it, or that there are too many clients
 		return len(p), nil
 	}
 	return n, err
@@ -210,14 +207,14 @@ func (c *plain) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limited is a connection that reads no endless answer: the client keeps all of one
-// in memory.
+// limited is a connection that bounds the length of an answer, which the client keeps in
+// memory.
 type limited struct {
 	fromKernel
 	read int // since the last request
 }
 
-const maxAnswer = 16 << 20 // above a page of keys
+const maxAnswer = 16 << 20 // more than a page of keys needs
 
 var errTooLong = errors.New("it answers with more than 16 MiB")
 
@@ -235,8 +232,8 @@ func (c *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The client logs to standard error by default; everything it could say comes
-// back as an error as well.
+// By default the client logs to standard error. Whatever it logs is also returned as an
+// error.
 func init() { redis.SetLogger(silence{}) }
 
 type silence struct{}

@@ -9,11 +9,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// CutWhileIdle checks that a renewal succeeds at once where a proxy has cut its connection
-// while nobody used it.
+// CutWhileIdle checks that a renewal succeeds at once after a proxy has cut its idle
+// connection.
 func CutWhileIdle(t *testing.T, open func(network.Dial) Store) {
 	t.Helper()
-	const most = 10 // connections, more than are made
+	const most = 10 // connections; fewer are made
 	addrs, ours, theirs := make(chan string, most), make(chan net.Conn, most), make(chan net.Conn, most)
 	proxy := Serve(t, func(c net.Conn) {
 		s, err := net.Dial("tcp", <-addrs)

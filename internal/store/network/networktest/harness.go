@@ -12,7 +12,7 @@ import (
 )
 
 // Harness is the common part of the harnesses of stores that wake all standbys and settle.
-// Subtests may share a server: a stall is of one subtest's connections.
+// Subtests may share a server: a stall only affects the connections of one subtest.
 func Harness(open func(*testing.T, network.Dial) lease.Store) leasetest.Harness {
 	stalls := &Stalls{}
 	return leasetest.Harness{
@@ -26,7 +26,8 @@ func Harness(open func(*testing.T, network.Dial) lease.Store) leasetest.Harness 
 }
 
 // Shifted is the Harness of a store whose servers' clocks may differ by apart. A lease that
-// nobody watched outlives its TTL by as much: the test moves the clocks on and does not wait.
+// nobody watched is held for that much longer: the test advances the clocks instead of
+// waiting.
 func Shifted(apart time.Duration, open func(*testing.T, network.Dial) (lease.Store, *cas.Store)) leasetest.Harness {
 	var clock Clock
 	h := Harness(func(t *testing.T, dial network.Dial) lease.Store {
@@ -38,8 +39,8 @@ func Shifted(apart time.Duration, open func(*testing.T, network.Dial) (lease.Sto
 	return h
 }
 
-// StandbyWaitsOnItsConnection wants a standby to wait on the connection on which it has
-// asked. W counts its connections; waiting starts a call and returns once it waits.
+// StandbyWaitsOnItsConnection checks that a standby uses one connection for its requests and
+// its waits. w counts its connections; waiting starts a call and returns once it waits.
 func StandbyWaitsOnItsConnection(t *testing.T, holder, standby Store, w *Wire, waiting func(call func() error) <-chan error) {
 	t.Helper()
 	l := Grant(t, holder, Request("k"))

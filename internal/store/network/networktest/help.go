@@ -12,22 +12,22 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Patience bounds everything that is awaited.
+// Patience is how long tests wait for anything.
 const Patience = 30 * time.Second
 
-// Bounded is a context that ends with the test or after Patience.
+// Bounded returns a context that ends with the test or after Patience.
 func Bounded(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Request is the first attempt of a new candidacy.
+// Request returns the first attempt of a new candidate.
 func Request(key string) lease.Request {
 	return lease.Request{Key: key, Holder: lease.NewHolder("test", os.Getpid()), TTL: 30 * time.Second}
 }
 
-// Grant acquires r, once the key has settled.
+// Grant acquires r, and waits while the key settles.
 func Grant(t testing.TB, s lease.Store, r lease.Request) lease.Lease {
 	t.Helper()
 	l, err := s.Acquire(Bounded(t), r)
@@ -40,7 +40,7 @@ func Grant(t testing.TB, s lease.Store, r lease.Request) lease.Lease {
 	return l
 }
 
-// Refused returns the error with which s denies the key k.
+// Refused returns the error of an attempt to acquire the key k, which must fail.
 func Refused(t testing.TB, s lease.Store) error {
 	t.Helper()
 	l, err := s.Acquire(Bounded(t), Request("k"))
@@ -50,7 +50,7 @@ func Refused(t testing.TB, s lease.Store) error {
 	return err
 }
 
-// Opened is a store that is open until the test ends.
+// Opened returns s, and closes it when the test ends.
 func Opened[S lease.Store](t testing.TB, s S, err error) S {
 	t.Helper()
 	if err != nil {
@@ -60,7 +60,7 @@ func Opened[S lease.Store](t testing.TB, s S, err error) S {
 	return s
 }
 
-// As is the address with another user, whose password is sesame.
+// As returns the address with another user, whose password is sesame.
 func As(t testing.TB, address, user string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -71,7 +71,7 @@ func As(t testing.TB, address, user string) string {
 	return u.String()
 }
 
-// Await wants ok to become true.
+// Await waits until ok is true.
 func Await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(2 * time.Millisecond) {
@@ -93,11 +93,11 @@ func EndOf(t testing.TB, over <-chan error) error {
 	}
 }
 
-// Clock is the time of a test's stores, and of the Date of answers: real time that can be
-// moved on.
+// Clock is the clock of a test's stores, and of the Date of answers: real time that the test
+// can advance.
 type Clock struct{ ahead atomic.Int64 }
 
-// Advance moves it on.
+// Advance advances it.
 func (c *Clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
 // Set gives a store the clock: now and wall are those of its cas.Config.

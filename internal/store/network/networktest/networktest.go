@@ -1,5 +1,5 @@
-// Package networktest has tests that all stores with a network share, servers that fail,
-// and connections that are counted. Only tests may import it.
+// Package networktest has the tests that networked stores share, servers that fail, and
+// connections that are counted. Only tests may import it.
 package networktest
 
 import (
@@ -34,16 +34,16 @@ func (w *Wire) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return &wireConn{Conn: c, w: w}, err
 }
 
-// Used returns on how many connections something was sent: a busy machine makes a
-// hedged dial open more than one.
+// Used returns the number of connections on which something was sent. On a busy machine a
+// hedged dial opens more.
 func (w *Wire) Used() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.used
 }
 
-// Trips returns the round trips: one begins where something is sent after something
-// was received. The handshake of TCP is none.
+// Trips returns the number of round trips, without TCP's handshake: each begins when
+// something is sent after something was received.
 func (w *Wire) Trips() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +57,7 @@ func (w *Wire) Sent() string {
 	return w.out.String()
 }
 
-// Answered reports whether something came back for what was sent last.
+// Answered reports whether anything was received since something was last sent.
 func (w *Wire) Answered() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,8 +93,8 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Answering starts a server that gives one answer to each of what comes in, and then
-// hangs up; at an empty answer it hangs up at once. It returns the address.
+// Answering starts a server that sends the next answer after each piece of data, and closes
+// the connection after the last answer or at an empty one. It returns the address.
 func Answering(t *testing.T, answers ...string) string {
 	return Serve(t, func(c net.Conn) {
 		buf := make([]byte, 64<<10)
@@ -107,8 +107,8 @@ func Answering(t *testing.T, answers ...string) string {
 	})
 }
 
-// Serve starts a server on loopback, until the test ends, and returns its address.
-// Each connection is served in a goroutine of its own, and then closed.
+// Serve runs a server on loopback until the test ends, and returns its address. Each
+// connection is served in its own goroutine, and then closed.
 func Serve(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +131,7 @@ func Serve(t *testing.T, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// NeverAnswers returns an address at which connections are made and nothing is read.
+// NeverAnswers returns an address that accepts connections and never reads from them.
 func NeverAnswers(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -141,8 +141,8 @@ func NeverAnswers(t *testing.T) string {
 	return l.Addr().String() // the kernel accepts
 }
 
-// PacketsVanish returns an address at which the kernel drops every SYN: a
-// listener whose queue is full.
+// PacketsVanish returns an address where the kernel drops every SYN: a listener with a
+// full queue.
 func PacketsVanish(t *testing.T) string {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Renews renews for d, as a holder with a TTL of 15 s does, and fails if there is no answer
-// for so long that a run has to end.
+// Renews renews for d, like a holder with a TTL of 15 s. The test fails if there is no answer
+// for so long that a run would have to end.
 func Renews(t *testing.T, s lease.Store, l lease.Lease, d time.Duration) {
 	t.Helper()
 	// One call may take TTL/15, and a holder goes on without an answer for TTL - margin -

@@ -11,8 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// Rules compares a store, whose verbs are given, with package leasestate. The time of each
-// change is the test's, not the server's.
+// Rules compares a store with package leasestate. verbs are the store's own: the test sets
+// the time of each change.
 func Rules(t *testing.T, s lease.Store, verbs *cas.Verbs, instant leasestate.Instant, histories int64) {
 	t.Helper()
 	var now int64

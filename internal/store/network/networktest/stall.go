@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Stalls are the networks of tests that share a server: each can lose what its
-// stores send. A test is known by its name.
+// Stalls are the networks of tests that share a server, by the tests' names. Each can lose
+// what its stores send.
 type Stalls struct{ tests sync.Map }
 
 func (s *Stalls) of(t *testing.T) *atomic.Bool {
@@ -17,7 +17,7 @@ func (s *Stalls) of(t *testing.T) *atomic.Bool {
 	return stalled.(*atomic.Bool)
 }
 
-// Dialer opens the connections of a test.
+// Dialer returns the dialer of a test.
 func (s *Stalls) Dialer(t *testing.T) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	stalled := s.of(t)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -26,8 +26,8 @@ func (s *Stalls) Dialer(t *testing.T) func(ctx context.Context, network, addr st
 	}
 }
 
-// Stall has a test's connections lose what is sent, until it is undone. It is in the
-// form that leasetest asks for.
+// Stall makes a test's connections lose what is sent, until undo. It has the form that
+// leasetest needs.
 func (s *Stalls) Stall(t *testing.T, _ string) (undo func()) {
 	stalled := s.of(t)
 	stalled.Store(true)

@@ -16,17 +16,17 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// Calls are the calls of a store that ask its server, by the name that their errors have.
+// Calls are the calls of a store that ask its server, by their names in errors.
 type Calls map[string]func(context.Context) error
 
-// Store is what every store is.
+// Store is what every networked store implements.
 type Store interface {
 	lease.Store
 	lease.Admin
 	lease.Pinger
 }
 
-// CallsOf returns the calls that all stores make. The key is k.
+// CallsOf returns the calls of a store, for the key k.
 func CallsOf[S Store](s S) Calls {
 	r := lease.Request{Key: "k", Holder: lease.NewHolder("test", 1), TTL: 30 * time.Second}
 	l := lease.Lease{Key: r.Key, Holder: r.Holder, Token: 1, TTL: r.TTL}
@@ -47,8 +47,8 @@ func CallsOf[S Store](s S) Calls {
 	}
 }
 
-// TryOnce wants each call to fail after one try, which tries counts: trying again is the
-// decision of the caller, who knows whether it may.
+// TryOnce checks that each call fails after one try, as counted by tries: only the caller
+// knows whether a call may be repeated.
 func TryOnce(t *testing.T, calls Calls, tries func() int) {
 	t.Helper()
 	for range 3 {
@@ -63,8 +63,8 @@ func TryOnce(t *testing.T, calls Calls, tries func() int) {
 	}
 }
 
-// Silent are stores whose servers do not answer, by the reason. The server at addr is frozen
-// until the test ends.
+// Silent returns stores whose servers do not answer, by the reason. The server at addr stays
+// frozen until the test ends.
 func Silent[S Store](t *testing.T, addr string, freeze, thaw func(), open func(addr string) S) map[string]S {
 	t.Helper()
 	proxy, err := faultnet.Listen(addr)
@@ -101,8 +101,8 @@ func AllEndWithContext[S Store](t *testing.T, stores map[string]S, calls func(S)
 	})
 }
 
-// WantClosed closes the store, and wants each call to say so, and a second Close to do
-// nothing.
+// WantClosed closes the store, and checks that each call then says so, and that a second
+// Close does nothing.
 func WantClosed(t *testing.T, s Store, calls Calls) {
 	t.Helper()
 	if err := s.Close(); err != nil {
@@ -118,8 +118,8 @@ func WantClosed(t *testing.T, s Store, calls Calls) {
 	}
 }
 
-// WantNoAnswers wants each call to fail in a way that people can read: what answers is
-// another kind of server.
+// WantNoAnswers checks that each call fails with a readable error if another kind of server
+// answers.
 func WantNoAnswers(t *testing.T, s Store) {
 	t.Helper()
 	for op, call := range CallsOf(s) {
@@ -134,8 +134,9 @@ func WantNoAnswers(t *testing.T, s Store) {
 	}
 }
 
-// StandbyHasOneConnection wants a standby to wait, and to ask in between, on one
-// connection. W counts them; waiting starts a call and returns once it waits.
+// StandbyHasOneConnection checks that a standby uses one connection for its waits and for
+// the requests in between. w counts its connections; waiting starts a call and returns once
+// it waits.
 func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, within time.Duration, waiting func(call func() error) <-chan error) {
 	t.Helper()
 	for round := range 3 {
@@ -155,7 +156,7 @@ func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, withi
 			t.Fatal(err)
 		}
 	}
-	// What woke it before does not wake it again.
+	// An old wake-up does not wake it again.
 	Grant(t, holder, Request("k"))
 	const atMost = 200 * time.Millisecond
 	began := time.Now()
@@ -167,16 +168,16 @@ func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, withi
 	}
 }
 
-// LoginIsReadAgain wants that a password or a certificate may be changed while a command
-// runs: until both sides have the new one a holder's calls fail for the time being, and
-// those of a new store for good. Spoil changes it on one side and ends the connections, mend
-// on the other.
+// LoginIsReadAgain checks that a password or a certificate can be changed while a command
+// runs. Until both sides have the new one, a holder's calls fail temporarily, and those of a
+// new store permanently. spoil changes one side and ends the connections, mend changes the
+// other side.
 func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says, hint string) {
 	t.Helper()
 	s := open()
 	l := Grant(t, s, Request("k"))
 	spoil()
-	_, _ = s.Renew(Bounded(t), l) // it finds the end of its connection
+	_, _ = s.Renew(Bounded(t), l) // fails: the connection has ended
 	_, err := s.Renew(Bounded(t), l)
 	WantError(t, err, false, says, hint)
 	WantError(t, Refused(t, open()), true, says, hint)
@@ -186,7 +187,7 @@ func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says,
 	}
 }
 
-// Refusing is a dialer whose every dial is refused.
+// Refusing is a dialer whose dials are all refused.
 type Refusing struct{ dials int }
 
 // Dial fails.
@@ -198,8 +199,8 @@ func (r *Refusing) Dial(context.Context, string, string) (net.Conn, error) {
 // Dials returns how often it was called.
 func (r *Refusing) Dials() int { return r.dials }
 
-// EndWithContext wants each call, which gets no answer, to end with its context and to
-// say so.
+// EndWithContext checks that each call, which gets no answer, ends with its context and says
+// so.
 func EndWithContext(t *testing.T, calls Calls) {
 	for op, call := range calls {
 		t.Run(op+"/deadline", func(t *testing.T) {
@@ -217,11 +218,11 @@ func EndWithContext(t *testing.T, calls Calls) {
 	}
 }
 
-// endsWith wants a call to end with ctx, which ends 100 ms after began.
+// endsWith checks that a call ends with ctx, which ends 100 ms after began.
 func endsWith(t *testing.T, ctx context.Context, began time.Time, op string, call func(context.Context) error, says string) {
 	t.Helper()
 	err := call(ctx)
-	if took := time.Since(began); took < 90*time.Millisecond || took > 4*time.Second { // without an end of their own, the clients take 5 s and more
+	if took := time.Since(began); took < 90*time.Millisecond || took > 4*time.Second { // the clients' own limits are 5 s and more
 		t.Errorf("returned after %s, the context ended after 100ms", took)
 	}
 	var failure *lease.StoreError
@@ -230,8 +231,8 @@ func endsWith(t *testing.T, ctx context.Context, began time.Time, op string, cal
 	}
 }
 
-// WantRefused wants each call to say that nobody listens at the server, its address
-// being as messages show it.
+// WantRefused checks that each call says that nothing listens at the server. server is the
+// address as messages show it.
 func WantRefused(t *testing.T, calls Calls, server string) {
 	t.Helper()
 	for range 3 {
@@ -246,8 +247,8 @@ func WantRefused(t *testing.T, calls Calls, server string) {
 	}
 }
 
-// RenewDuringWait wants renewals to work, on a connection of their own, while a
-// standby's wait blocks. The server is asked to wait by the word waits.
+// RenewDuringWait checks that renewals work, on their own connection, while a standby's wait
+// blocks. A request to wait contains the word waits.
 func RenewDuringWait(t *testing.T, s lease.Store, l lease.Lease, w *Wire, waits string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -272,9 +273,8 @@ func RenewDuringWait(t *testing.T, s lease.Store, l lease.Lease, w *Wire, waits 
 	}
 }
 
-// WantError checks a store's error: what it says, its hint, and whether trying again
-// is of no use. It is one line and has no password; those of the tests are sesame and
-// s3cret.
+// WantError checks a store's error: its text, its hint, whether it is permanent, and that it
+// is one line without a password. The passwords of the tests are sesame and s3cret.
 func WantError(t *testing.T, err error, permanent bool, says, hint string) {
 	t.Helper()
 	var failure *lease.StoreError
@@ -290,7 +290,7 @@ func WantError(t *testing.T, err error, permanent bool, says, hint string) {
 	ForPeople(t, fmt.Sprint(err), failure.Hint)
 }
 
-// ForPeople wants an error and its hint to fit on a terminal, without a password.
+// ForPeople checks that an error and its hint fit on a terminal and show no password.
 func ForPeople(t *testing.T, text, hint string) {
 	t.Helper()
 	line := text + hint
@@ -304,8 +304,8 @@ func ForPeople(t *testing.T, text, hint string) {
 	}
 }
 
-// WantNamesLookedUp wants a store at host h, which place names, to say that the host's name is unknown, or
-// cannot be looked up, which may pass.
+// WantNamesLookedUp checks the errors of a store at the host h: its name is unknown, or
+// cannot be looked up now. place is where messages say that the host is named.
 func WantNamesLookedUp(t *testing.T, server, place string, open func(network.Dial) Store) {
 	t.Helper()
 	for says, dns := range map[string]*net.DNSError{

@@ -6,8 +6,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// RowMadeAnew wants that a change of a row is not written to another row of the same key.
-// SQL runs a statement by another client, and open makes another store.
+// RowMadeAnew checks that a change made for one row is not written to another row of the
+// same key. sql runs a statement by another client, and open opens another store.
 func RowMadeAnew[C any](t *testing.T, table *cas.Table[C], sql func(string), open func() Store) {
 	remove := func() { sql("DELETE FROM leaderrun_leases") }
 	for name, change := range map[string]func(){
