@@ -1,5 +1,7 @@
-// Package store finds the package that serves an address. A new store is a folder here
-// and one line in factories.
+// Package store finds the package that serves an address. To add a store, make a folder here
+// and add a line to factories.
+//
+// Promise: no error shows any part of an address that may be a password. It asks no server.
 package store
 
 import (
@@ -24,10 +26,11 @@ var factories = []location.Factory{
 	file.Factory,
 }
 
-// Default is the address of the store where none is named.
+// Default is the address of the store if none is named.
 const Default = redis.Default
 
-// Open makes the store that an address names. No server is asked yet.
+// Open returns the store of an address, and asks no server yet. If no store has the
+// address's scheme, the error is a *location.Error, else it is that of Factory.Open.
 func Open(url string, o location.Options) (location.Store, error) {
 	if f := factory(url); f != nil {
 		s, err := f.Open(url, o)
@@ -40,9 +43,9 @@ func Open(url string, o location.Options) (location.Store, error) {
 	return nil, &location.Error{Problem: "the store's address must begin with " + list(schemes, ":"), Hint: "write " + forms()}
 }
 
-// Usage says how addresses are written.
+// Usage shows people how addresses are written.
 func Usage() string {
-	var others []string // which the forms do not show
+	var others []string // schemes that the forms do not show
 	for _, f := range factories {
 		others = append(others, f.Schemes[1:]...)
 	}
@@ -57,7 +60,7 @@ func forms() string {
 	return list(all, "")
 }
 
-// list joins words, each with an end, by commas and an or.
+// list joins words with commas and an "or", and adds end to each word.
 func list(words []string, end string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], end+", ") + end + " or " + words[last] + end
@@ -71,8 +74,7 @@ func Redact(url string) string {
 	return location.Redact(url)
 }
 
-// FromEnvironment finds the store that variables of other programs name, the first
-// that does.
+// FromEnvironment returns the first store that is named by variables of other programs.
 func FromEnvironment(environ []string) (location.Found, error) {
 	for _, f := range factories {
 		if f.FromEnvironment == nil {

@@ -1,9 +1,9 @@
-// Package location holds what the addresses of all stores have in common: how a
-// store package makes itself known, how an address is shown without its
-// passwords, and passwords that are kept in files.
+// Package location holds what the addresses of all stores have in common: the [Factory] by
+// which a store makes itself known, parsing, TLS, passwords in files, and hiding passwords.
 //
-// It knows no store's own form of address: that is the store's. Package store has
-// the list of stores; settings and cmd go through it.
+// Promise: no error repeats any part of an address that may be a password. Not promised: it
+// knows the address of no particular store; each store parses its own. Package store has the
+// list of stores; settings and cmd go through it.
 package location
 
 import (
@@ -14,54 +14,54 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Store is what every technology offers.
+// Store is what every store offers.
 type Store interface {
 	lease.Store
 	lease.Admin
 }
 
-// Factory is what a store package says of itself.
+// Factory describes a store and opens it.
 type Factory struct {
-	// Schemes are what the store's addresses begin with, up to the first colon.
+	// Schemes are the beginnings of the store's addresses, up to the first colon.
 	Schemes []string
-	// Form shows people how an address with the first of the schemes is written.
+	// Form shows people how an address with the first scheme is written.
 	Form string
-	// Open makes the store and asks nothing yet. An error is a *lease.StoreError,
-	// permanent where the address is no good, and shows no password.
+	// Open returns the store, and asks no server yet. An error is a *lease.StoreError,
+	// permanent if the address is wrong, and shows no password.
 	Open func(address string, o Options) (Store, error)
 	// Redact returns an address without its passwords.
 	Redact func(address string) string
-	// FromEnvironment finds the store that variables name which other programs
-	// know, too. The error is an *Error. Nil: there are none.
+	// FromEnvironment returns the store that variables of other programs name. The error
+	// is an *Error. Nil if this store has no such variables.
 	FromEnvironment func(environ []string) (Found, error)
 }
 
-// Options are what a store is opened with besides its address.
+// Options are what a store is opened with, besides its address.
 type Options struct {
 	// Prefix starts the names of all keys.
 	Prefix string
-	// MustExist is set where the store is only read: what is missing is not made.
+	// MustExist is set if the store is only read: Open creates nothing.
 	MustExist bool
-	// Warn reports what works and is dangerous, and what to do about it.
+	// Warn reports something that works but is dangerous, and what to do about it.
 	Warn func(problem, hint string)
 }
 
-// WarnIfInsecure warns of a URL whose TLS takes any certificate.
+// WarnIfInsecure warns if TLS accepts any certificate.
 func (o Options) WarnIfInsecure(c *tls.Config) {
 	if c != nil && c.InsecureSkipVerify {
 		o.Warn("insecure=true: anybody on the way to the store can pose as it", "give the file of the CA's certificate with ca=FILE instead")
 	}
 }
 
-// Found is what a set of variables says: settings by name, and the variable that
-// stands for each, also for one that was not set. Its zero value says nothing.
+// Found is a set of variables: Values are settings by their names, and Variables the
+// variables that set them, including those that are not set. The zero value is no set.
 type Found struct {
 	Values, Variables map[string]string
 }
 
-// Error is an address, or a part of one, that cannot be used.
+// Error says that an address, or a part of one, cannot be used.
 type Error struct {
-	// Variable and its Value are empty where Problem names what it is about.
+	// Variable and its Value are empty if Problem already names what is wrong.
 	Variable, Value string
 	// Problem says what is wrong, Hint what to do about it.
 	Problem, Hint string
@@ -75,8 +75,8 @@ func (e *Error) Error() string {
 }
 
 // Redact replaces the passwords in a URL by ***: the user's, and those among its
-// parameters. The path of a file that holds one is kept. What is no URL is not
-// shown at all.
+// parameters. It keeps the path of a password file. Of a text that is no URL it shows
+// nothing.
 func Redact(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -112,9 +112,8 @@ func masked(password string) string {
 	return "***"
 }
 
-// IsKubernetes reports whether a variable is one of those that Kubernetes sets for
-// every service of the namespace: a service that is called redis or leaderrun must
-// not change any setting.
+// IsKubernetes reports whether a variable is one that Kubernetes sets for every service of
+// the namespace. A service with the name redis or leaderrun must not change any setting.
 func IsKubernetes(name, value string) bool {
 	if strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_SERVICE_PORT") || strings.Contains(name, "_SERVICE_PORT_") {
 		return true

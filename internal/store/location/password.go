@@ -12,8 +12,8 @@ import (
 
 const filePrefix = "file:"
 
-// Password returns the password that an address gives: itself, or as file:PATH the first
-// line of that file. The caller has decoded the address's %-escapes.
+// Password returns the password that an address gives: the text itself, or the first line
+// of a file if it has the form file:PATH. The caller has already decoded %-escapes.
 func Password(given string) (string, *Error) {
 	file, ok := strings.CutPrefix(given, filePrefix)
 	if !ok {

@@ -15,20 +15,20 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Kind is what the addresses of one store are called in errors, such as "mysql store".
+// Kind is a store's name in errors about its address, such as "mysql store".
 type Kind string
 
 // EncodeThem is the end of a hint about a URL that cannot be read.
 const EncodeThem = "in users and passwords percent-encode all but A-Z a-z 0-9 . _ ~ -, in paths all but these and /"
 
-// Refusal is why an address is not taken. A URL that is cut at the wrong place, for
-// instance because of a '#' in the password, shows parts of the password as host, port,
-// path or parameter: so no problem may repeat any of them.
+// Refusal returns the error for an address that cannot be used. problem must not repeat a
+// host, port, path or parameter: if a password has a '#' that is not escaped, say, parts of
+// it are parsed as one of these.
 func (k Kind) Refusal(problem, hint string) error {
 	return &lease.StoreError{Op: string(k), Err: errors.New(problem), Permanent: true, Hint: hint}
 }
 
-// Parse reads an address with the store's parse, and refuses an empty prefix.
+// Parse reads an address with the store's own parse, and refuses an empty prefix.
 func Parse[T any](k Kind, address, prefix string, parse func(string) (T, error)) (t T, err error) {
 	if t, err = parse(address); err == nil && prefix == "" {
 		err = k.Refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
@@ -45,7 +45,7 @@ func (k Kind) Password(given string) (string, error) {
 	return password, nil
 }
 
-// Host returns a host of a URL with its port, or the default one. Form is how to write it.
+// Host returns a host of a URL with its port or the default port. form is the hint of errors.
 func (k Kind) Host(host, defaultPort, form string) (addr string, err error) {
 	u, err := url.Parse("store://" + host)
 	if err != nil || strings.ContainsAny(u.Hostname(), "[]") { // package url lets a lone bracket pass
@@ -61,9 +61,9 @@ func (k Kind) Host(host, defaultPort, form string) (addr string, err error) {
 	return net.JoinHostPort(name, port), nil
 }
 
-// Parameters reads those of a URL, which must be known and given once.
+// Parameters returns the parameters of a URL. Each must be known and given only once.
 func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
-	// In a URL a plus is a plus; package url reads it as a browser's form, as a space.
+	// A plus is a plus here, while package url reads it as a space, as in HTML forms.
 	values, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B"))
 	if err != nil {
 		return nil, k.Refusal("the parameters of the URL cannot be read", EncodeThem)
@@ -79,10 +79,10 @@ func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	return values, nil
 }
 
-// TLSParameters are those of an address that TLS reads.
+// TLSParameters are the parameters that TLS reads.
 var TLSParameters = []string{"ca", "cert", "key", "server_name", "insecure"}
 
-// TLS reads the parameters of TLS and the files that they name.
+// TLS returns the TLS configuration of the parameters and the files that they name.
 func (k Kind) TLS(values url.Values) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: values.Get("server_name")}
 	if text := values.Get("insecure"); text != "" {
