@@ -99,7 +99,7 @@ func TestAcquireScript(t *testing.T) {
 	})
 }
 
-// Gap 1: only what leaderrun wrote is healed.
+// A lease without an expiry gets one only if leaderrun wrote it.
 func TestAcquireHealsItsOwnOnly(t *testing.T) {
 	cases := []scriptCase{
 		{name: "held", before: "HSET STATE token now-10s holder other ttl_ms 40s; SET LEASE other", call: "acquire", want: "0 now 40s held other now-10s 40s 0 now+40s", after: "PTTL LEASE = 40s; GET LEASE = other"},
@@ -125,7 +125,7 @@ func TestAcquireHealsItsOwnOnly(t *testing.T) {
 	runScriptCases(t, cases)
 }
 
-// Gap 2: starts per tick.
+// The starts of a tick are counted.
 func TestAcquireCountsStarts(t *testing.T) {
 	const call = "acquire round=50s reach=100s tries=2 tick=now"
 	runScriptCases(t, []scriptCase{
@@ -163,8 +163,8 @@ func TestAcquireTicksDone(t *testing.T) {
 	})
 }
 
-// Gap 3: a run that never released is filed as vanished.
-func TestAcquireFilesVanished(t *testing.T) {
+// A run that was never released is recorded as vanished.
+func TestAcquireRecordsVanished(t *testing.T) {
 	const vanished = `{"token":now-90s,"tick":now-100s,"start":now-90s,"end":now-60s,"exit":0,"vanished":true,"host":"host-b","holder":"other"}`
 	const died = "HSET STATE token now-90s holder other acquired now-90s min_hold_until now-90s tick now-100s ttl_ms 30s expires now-60s;"
 	const acquire = "acquire settle=0"
@@ -180,7 +180,8 @@ func TestAcquireFilesVanished(t *testing.T) {
 	})
 }
 
-// Gap 5: the marker; and leases that are over by this server's clock alone.
+// A key settles if the server does not know it, or if its lease is over by the server's
+// clock alone.
 func TestAcquireSettles(t *testing.T) {
 	const died = "HSET STATE token now-90s holder other acquired now-90s min_hold_until now-90s tick now-100s ttl_ms 30s expires now-60s;"
 	runScriptCases(t, []scriptCase{
@@ -224,7 +225,7 @@ func TestAcquireSettles(t *testing.T) {
 	})
 }
 
-// Gap 7: which hosts have come for ticks.
+// The hosts that come for ticks are recorded.
 func TestAcquireNotesCandidates(t *testing.T) {
 	const call, noted = "acquire round=50s reach=100s tick=now", "HGET STATE candidates = "
 	note := func(notes string) string { return "HSET STATE candidates " + notes + ";" }

@@ -6,16 +6,15 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// answer reads what a script returned. It trusts nothing: the answer may not be that
-// of our script, nor of a Redis at all. The first item that is missing, of
-// another type or out of range makes the answer bad, and a bad answer grants
-// nothing.
+// answer reads what a script returned. It trusts nothing, since the answer may come from
+// another script or another program. An item that is missing, of another type or out of
+// range makes the answer bad, and a bad answer grants nothing.
 type answer struct {
 	items []any
 	bad   bool
 }
 
-// maxInt is the largest number a script can mean: Lua numbers are doubles.
+// maxInt is the largest exact number of a script: Lua's numbers are doubles.
 const maxInt = 1 << 53
 
 func newAnswer(v any) *answer {
@@ -46,14 +45,14 @@ func (a *answer) str(i int) string {
 	return ""
 }
 
-// duration is at most ten years, so that sums of it stay in range whatever a key
-// that leaderrun did not write may say.
+// duration returns item i, which is in milliseconds, as ten years at most: sums of durations stay
+// in range even if leaderrun did not write the key.
 func (a *answer) duration(i int) time.Duration {
 	const most = 10 * 365 * 24 * time.Hour
 	return time.Duration(min(a.int(i), most.Milliseconds())) * time.Millisecond
 }
 
-// list is a list of texts; what is no text in it is left out.
+// list returns the texts in a list, without its other items.
 func (a *answer) list(i int) (texts []string) {
 	if i < len(a.items) {
 		if items, ok := a.items[i].([]any); ok {
@@ -69,7 +68,7 @@ func (a *answer) list(i int) (texts []string) {
 	return nil
 }
 
-// pause is that which begins with item i, fit for a terminal.
+// pause returns the pause that begins with item i, safe for a terminal.
 func (a *answer) pause(i int) lease.Pause {
 	return lease.Pause{Since: a.int(i), Until: a.int(i + 1), By: a.str(i + 2), Reason: a.str(i + 3)}.Going(a.int(1))
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// askNode asks one node of a cluster for the one that has the key. Single
-// servers would each say that they have it, and each grant it: so the greeting
-// must say that this is a cluster.
+// askNode asks one node of a cluster which node has the key. The greeting must say that this
+// is a cluster: each of several single servers would say that it has the key, and grant it.
 func (s *servers) askNode(ctx context.Context, addr, key string) (string, *lease.StoreError) {
 	said, err := s.greet(ctx, addr)
 	if err != nil {
@@ -35,15 +34,14 @@ func (s *servers) askNode(ctx context.Context, addr, key string) (string, *lease
 	return addr, nil
 }
 
-// movedTo returns the address that a node of a cluster has named instead of
-// executing a call.
+// movedTo returns the address that a node of a cluster named instead of executing a call.
 func movedTo(err error, from string) (addr string, moved bool) {
 	addr, moved = redis.IsMovedError(err)
 	return withHost(addr, from), moved
 }
 
-// withHost completes an address that a node has sent: one that does not know its
-// own host leaves it out.
+// withHost completes an address from a node: one that does not know its own host leaves the
+// host out.
 func withHost(addr, from string) string {
 	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
 		host, _, _ = net.SplitHostPort(from)
@@ -52,8 +50,8 @@ func withHost(addr, from string) string {
 	return addr
 }
 
-// eachPrimary calls every node of the cluster that has slots, by the list of the node that
-// has the key.
+// eachPrimary calls every node of the cluster that has slots. The node with the key lists
+// them.
 func (s *servers) eachPrimary(ctx context.Context, op, key string, call func(*redis.Client) (any, error)) error {
 	v, err := s.do(ctx, op, key, func(c *redis.Client) (any, error) {
 		slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // version 6 knows no CLUSTER SHARDS
@@ -78,7 +76,7 @@ func (s *servers) eachPrimary(ctx context.Context, op, key string, call func(*re
 	return nil
 }
 
-// primaries are the addresses of those that have slots.
+// primaries returns the addresses of the nodes that have slots.
 func primaries(slots []redis.ClusterSlot, from string) []string {
 	var addrs []string
 	for _, slot := range slots {

@@ -34,7 +34,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// Whatever node is asked first, a lease is one, wherever its key is.
+// A key is granted once, whichever node is asked first and wherever the key is.
 func leasesOfACluster(t *testing.T, c *script.Cluster) {
 	nodes := map[*script.RedisServer]bool{}
 	for i := range 9 {
@@ -142,8 +142,8 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
-// A node dies that has no replica: its keys are away, and the others as well
-// unless the cluster is set to go on without it.
+// If a node without a replica dies, its keys are unavailable. So are all others, unless the
+// cluster is configured to go on without it.
 func TestClusterLosesANode(t *testing.T) {
 	for _, whole := range []string{"yes", "no"} {
 		t.Run("whole "+whole, func(t *testing.T) {
@@ -214,8 +214,7 @@ func awaitDown(t *testing.T, addr string, whole bool) {
 	t.Fatal("no node counts as dead")
 }
 
-// A slot moves: while it does nothing is granted, before and afterwards all is as
-// ever.
+// While a slot moves nothing is granted; before and after that all works.
 func slotMoves(t *testing.T, c *script.Cluster) {
 	from, i := c.Of(t, prefix+":leader:moves")
 	to := c.Primaries[(i+1)%3]
@@ -261,7 +260,7 @@ func TestClusterOverTLS(t *testing.T) {
 	}
 }
 
-// Servers that are no cluster would each grant the same lease.
+// Several servers that are no cluster would all grant the same lease, so they are refused.
 func TestNoCluster(t *testing.T) {
 	one, other := script.StartRedis(t), script.StartRedis(t)
 	dead := script.StartRedis(t)
@@ -290,7 +289,7 @@ func TestNoCluster(t *testing.T) {
 
 const clusterGreeting = "*2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n"
 
-// Nodes that send each other's clients round for ever are not followed for ever.
+// Nodes that name each other again and again are not followed for ever.
 func TestNodesDisagree(t *testing.T) {
 	var asked atomic.Int64
 	var other string
@@ -307,7 +306,7 @@ func TestNodesDisagree(t *testing.T) {
 	}
 }
 
-// What a node says that is behind the others does not last.
+// A node with outdated slots is not believed for long.
 func TestAnotherNodeIsAsked(t *testing.T) {
 	b := realBackend(t)
 	dead := script.StartRedis(t)

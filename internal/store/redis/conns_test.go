@@ -76,7 +76,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	networktest.AllEndWithContext(t, networktest.Silent(t, frozen.Addr, frozen.Stop, frozen.Cont, func(addr string) *Store { return open(t, addr) }), calls)
 }
 
-// calls are those that ask the server.
+// calls returns the calls that send requests to the server.
 func calls(s *Store) networktest.Calls {
 	all := networktest.CallsOf(s)
 	all["pass"] = func(ctx context.Context) error { return s.Pass(ctx, "k") }
@@ -90,7 +90,7 @@ func TestRenewDuringWait(t *testing.T) {
 	networktest.RenewDuringWait(t, s, grant(t, s, request("k")), &w, "BLPOP")
 }
 
-// Servers that are far away have to say early enough that nothing came.
+// A distant server has to answer early enough that nothing came.
 func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 	b := realBackend(t)
 	for atMost, asked := range map[time.Duration]string{time.Minute: "59.750", time.Second: "0.900"} {
@@ -133,7 +133,7 @@ func TestEndlessAnswer(t *testing.T) {
 	}
 }
 
-// The next call after an outage works at once, whatever failed before it.
+// The first call after an outage works, whatever failed before it.
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
 	server := script.StartRedis(t)
@@ -152,8 +152,8 @@ func TestServerComesBack(t *testing.T) {
 	}
 }
 
-// The client's own log would go to standard error, which belongs to the command
-// line. What it says at its start and at a failure is looked at from outside.
+// The client must not log to standard error. A second process shows what it writes at its
+// start and at a failure.
 func TestNothingIsLogged(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
@@ -187,7 +187,7 @@ func TestClose(t *testing.T) {
 	t.Errorf("connections are left:\n%s", clients)
 }
 
-// Two hours in simulated time; the bubble ends only when no goroutine is left over.
+// Two hours of virtual time. The test's bubble ends only when all goroutines have ended.
 func TestHoursOfRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(2 * 365 * 24 * time.Hour) // a bubble's time begins in 2000
@@ -225,8 +225,8 @@ func TestHoursOfRenewals(t *testing.T) {
 	})
 }
 
-// What docs/stores.md says of a leader and a standby, and what becomes of them
-// once the server takes no more.
+// A leader and a standby have as many connections as docs/stores.md says, and give some up
+// when the server takes no more.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	b := realBackend(t)
@@ -265,7 +265,7 @@ func TestConnections(t *testing.T) {
 	b.do(t, "CONFIG", "SET", "maxclients", "1")
 	renew("at a server that is full")
 
-	// The standby loses its connection, and gets no other one.
+	// The standby loses its connection, and gets no new one.
 	stop()
 	<-waited
 	if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, &full) || !strings.Contains(err.Error(), "max number of clients") {
@@ -287,7 +287,7 @@ func TestConnections(t *testing.T) {
 		t.Errorf("%d connections, want 3", n)
 	}
 
-	// The leader loses the connection for renewals: rather than none it has one.
+	// The leader loses the connection for renewals, and gives up the one that listens.
 	b.do(t, "CONFIG", "SET", "maxclients", "1")
 	leader.servers.conns.close()
 	leader.servers.conns.closed = false

@@ -25,7 +25,7 @@ func TestContractOnRedis(t *testing.T) {
 	b := realBackend(t)
 	h := harness(b)
 	h.Unit = 200 * time.Millisecond
-	// The subtests run in parallel on one server, so the network of one stalls.
+	// The subtests run in parallel on one server, so only one subtest's network may stall.
 	var network networktest.Stalls
 	h.Open = func(t *testing.T) lease.Store {
 		return openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: network.Dialer(t)})
@@ -37,7 +37,7 @@ func TestContractOnRedis(t *testing.T) {
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	b := realBackend(t) // leases that end in real time need a real server
-	// The prefix is an old one: no key settles because it is new.
+	// The server has known the prefix for a day: no key settles because it is new.
 	b.do(t, "SET", prefix+":serving", fmt.Sprint(b.now(t)-24*time.Hour.Milliseconds(), " ", b.names(t)))
 	leasetest.Histories(t, harness(b))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-// environment is the variables of a process.
+// environment has the variables of a process, as in os.Environ.
 type environment []string
 
 func (env environment) lookup(name string) (value string, ok bool) {
@@ -29,9 +29,9 @@ func (env environment) get(name string) string {
 }
 
 // fromEnvironment reads the first set there is: MUTEX_REDIS_*, else REDIS_URL, else
-// REDIS_*. A set is used alone: half of one address and half of another would
-// be a store that nobody named. REDIS_* without a host is no set: it belongs to
-// the application.
+// REDIS_*. Sets are not mixed: half of one address and half of another would be a store
+// that nobody named. REDIS_* without a host is no set, since those variables are the
+// application's.
 func fromEnvironment(environ []string) (location.Found, error) {
 	env := environment(environ)
 	if slices.ContainsFunc(environ, isMutexVariable) {
@@ -54,10 +54,9 @@ func isMutexVariable(entry string) bool {
 	return strings.HasPrefix(name, "MUTEX_REDIS_") && !location.IsKubernetes(name, value)
 }
 
-// readSet reads the variables that begin with p. Where they name sentinels,
-// these say which server it is, and its own name does not count. No message shows
-// the value of any but the ports and the database: people put whole addresses
-// into hosts.
+// readSet reads the variables that begin with p. If they name sentinels, a server's name is
+// ignored. Messages show the values of ports and database only: people put whole addresses
+// into HOST.
 func (env environment) readSet(p string) (location.Found, error) {
 	db, err := env.number(p+"DB", "0", 0, 1<<31-1)
 	if err != nil {
@@ -103,8 +102,7 @@ func (env environment) readHost(p string) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
-// readSentinels reads a list of sentinels, each with a port of its own or that of
-// all.
+// readSentinels reads a list of sentinels, each with its own port or the common one.
 func (env environment) readSentinels(p string) (string, error) {
 	for _, name := range []string{"SENTINEL_HOST", "SENTINEL_NAME"} {
 		if env.get(p+name) == "" {
@@ -124,7 +122,7 @@ func (env environment) readSentinels(p string) (string, error) {
 		if !isHost(host) {
 			return "", &location.Error{Problem: p + "SENTINEL_HOST is not a list of host names or IP addresses", Hint: "write HOST[:PORT],HOST[:PORT], or name a whole address with --store"}
 		}
-		hosts[i] = net.JoinHostPort(host, own) // a port that is none is the store's to refuse
+		hosts[i] = net.JoinHostPort(host, own) // the store refuses a bad port
 	}
 	return strings.Join(hosts, ","), nil
 }
@@ -140,8 +138,8 @@ func isHost(s string) bool {
 	return s != "" && !strings.ContainsAny(s, ",:/@?#[]%\\ \t\r\n")
 }
 
-// number reads a whole number from a variable; empty or Kubernetes' own means
-// the default.
+// number reads a whole number from a variable. Without a value, or with one that Kubernetes
+// set, it returns the default.
 func (env environment) number(name, byDefault string, least, most int) (string, error) {
 	value := env.get(name)
 	if value == "" || location.IsKubernetes(name, value) {

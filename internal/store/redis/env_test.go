@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A list of sentinels cannot be read by package url, and a password that is in it
-// must not be taken for one of the sentinels'.
+// Package url cannot read a list of sentinels, and a password in it must not be taken for the
+// sentinels'.
 func TestPasswordFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -17,16 +17,15 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// rights are all that an ACL user needs who may touch nothing but leaderrun's
-// keys: besides them only "~PREFIX:*" and, for a database other than 0,
-// "+select".
+// rights are all rights that an ACL user needs, besides "~PREFIX:*" and, for a database other
+// than 0, "+select".
 const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +lpush +ltrim +lrange +blpop +info +hello"
 
-// listing are the rights that only Keys needs, the second one in a cluster.
+// listing are the rights that only Keys needs; the second one is for clusters.
 const listing = "+scan +cluster|slots"
 
-// reply is an error that a server gives, by how it begins. It is no answer; a
-// permanent one stays so until a person acts.
+// reply is an error of a server, by its beginning. A permanent one stays until a person
+// acts.
 type reply struct {
 	prefix    string
 	permanent bool
@@ -63,10 +62,10 @@ var replies = []reply{
 	{"ERR " + errTooManyClients.Error(), false, hintTooMany},
 }
 
-// loginReplies begin what is said of a user or a password.
+// loginReplies are the beginnings of errors about a user or a password.
 var loginReplies = []string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH <password> called", "Client sent AUTH"}
 
-// Replies that mean something else where the URL names sentinels or a cluster.
+// Replies that mean something else if the URL names sentinels or a cluster.
 var (
 	sentinelReplies = []reply{
 		{noAuth, true, "give the sentinels' password with sentinel_password=PASSWORD in the store's URL"},
@@ -79,13 +78,13 @@ var (
 		{"MASTERDOWN", false, hintFailover},
 	}
 	clusterReplies = []reply{
-		{"MOVED", false, hintDown}, // more often than a call follows
+		{"MOVED", false, hintDown}, // after maxMoves of them
 		{"ASK", false, hintMoving},
 		{"TRYAGAIN", false, hintMoving},
 	}
 )
 
-// replies are those that apply to what answered.
+// replies returns the replies that apply to what, "redis" or "sentinel".
 func (s *servers) replies(what string) []reply {
 	switch {
 	case what == "sentinel":
@@ -98,18 +97,19 @@ func (s *servers) replies(what string) []reply {
 	return replies
 }
 
-// noAuth is what a server means that answers a protocol error, because our scripts
-// are longer than what it reads from a client without a password.
+// noAuth replaces a protocol error: a server reports that if a client without a password
+// sends something as long as our scripts.
 const noAuth = "NOAUTH Authentication required"
 
-// noSlot reports that a server has too many clients. Over TLS it just hangs up.
+// noSlot reports whether a server has too many clients. With TLS it only closes the
+// connection.
 func noSlot(err error) bool {
 	var handshake network.HandshakeError
 	return errors.Is(err, errTooManyClients) ||
 		errors.As(err, &handshake) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET))
 }
 
-// noList is a NOPERM for what only Keys asks.
+// noList replaces a NOPERM for the requests that only Keys sends.
 const noList = "NOPERM: no right to list"
 
 const (
@@ -119,19 +119,20 @@ const (
 	hintTooMany = "raise its maxclients or end idle clients"
 	hintDown    = "look at CLUSTER INFO and CLUSTER NODES"
 	hintMoving  = "the key's slot is on its way to another node: wait until CLUSTER SETSLOT has ended that"
-	// Sentinels name a replica when a failover is not over yet, or went wrong.
+	// Sentinels name a replica if a failover is not over yet, or went wrong.
 	hintFailover = "wait for the end of the failover, or look at SENTINEL MASTERS"
 	hintSocket   = "let this user write to the socket: unixsocketperm, or the group of the server"
 	hintOther    = "check that --store names a Redis server (rediss:// where it speaks TLS), and look at its log"
 )
 
-// words are those of an address of Redis.
+// words are those of Redis.
 var words = network.Words{
 	Server: "Redis", CA: "ca=FILE", Client: "cert=FILE&key=FILE", Name: "server_name=NAME",
 	NoTLS: "name the port that does, or leave TLS out: redis:// instead of rediss://", Other: hintOther,
 }
 
-// failure words an error of the server at addr; what is "redis" or "sentinel".
+// failure returns an error of the server at addr, for people. what is "redis" or
+// "sentinel".
 func (s *servers) failure(ctx context.Context, what, addr string, err error) *lease.StoreError {
 	var known *network.Known
 	switch {
@@ -154,10 +155,9 @@ func (s *servers) failure(ctx context.Context, what, addr string, err error) *le
 	return e
 }
 
-// inScript is what servers wrap round the error of a command in a script:
-// before version 7 in front of it, since then behind it. Most runs
-// meet no such error, so it is compiled when one does: each start pays for what
-// is compiled before.
+// inScript matches what servers add to the error of a command in a script: before version 7
+// in front of it, since then behind it. It is compiled when it is first needed, to keep the start of
+// most runs short.
 var inScript = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^ERR Error running script \(call to \w+\): @user_script: ?\d+: | script: \w+, on @user_script:\d+\.?$`)
 })
@@ -169,8 +169,8 @@ func (s *servers) replyProblem(what string, err error) *network.Known {
 		text = noAuth
 	}
 	class := text
-	// A script reports a bad key as "LEADERRUN KEY: REPLY". Missing rights show
-	// themselves that way, too.
+	// A script reports a bad key as "LEADERRUN KEY: REPLY", and missing rights in the same
+	// way.
 	for _, denied := range []string{"NOPERM", "ERR The user executing the script can't"} {
 		if strings.HasPrefix(class, "LEADERRUN ") && strings.Contains(class, ": "+denied) {
 			class = denied
@@ -190,12 +190,12 @@ func (s *servers) replyProblem(what string, err error) *network.Known {
 	return k
 }
 
-// noAnswer is the error of an answer that asked, such as "a sentinel", never gives.
+// noAnswer returns the error for an answer that asked, such as "a sentinel", never gives.
 func noAnswer(what, addr, asked string) *lease.StoreError {
 	return &lease.StoreError{Hint: hintOther, Err: fmt.Errorf("%s at %s: it answered something else than %s does", what, addr, asked)}
 }
 
-// isReply reports whether the server has sent the error; others kept it from answering.
+// isReply reports whether the server sent the error; other errors kept it from answering.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)

@@ -83,7 +83,7 @@ func TestServerRefuses(t *testing.T) {
 // user is an ACL user as an argument of redis-server.
 func user(rules string) []string { return append([]string{"--user"}, strings.Fields(rules)...) }
 
-// What a real server says only in states that are hard to bring about.
+// Errors that a real server gives only in states that are hard to cause.
 func TestServerIsUnwell(t *testing.T) {
 	for _, c := range []struct {
 		answer    string
@@ -114,8 +114,8 @@ func TestServerIsUnwell(t *testing.T) {
 	}
 }
 
-// A server that is busy for a while, with its own data or with somebody's script:
-// no answer that counts, from any of its connections, and then all is well again.
+// While a server is busy, with loading its data or with somebody's script, no connection gets an
+// answer that counts; afterwards all works.
 func TestServerIsBusy(t *testing.T) {
 	for _, c := range []struct {
 		name, says, hint string
@@ -185,8 +185,8 @@ func TestDiskFull(t *testing.T) {
 	networktest.WantError(t, networktest.Refused(t, open(t, server.Addr)), false, "MISCONF", "its disk")
 }
 
-// The documentation and the scripts that try what it says name the same rights. To
-// authenticate takes none.
+// The documentation, and the scripts that check it, name the same rights. Authentication
+// needs none.
 func TestRightsAreNamedAlike(t *testing.T) {
 	for _, file := range []string{"docs/stores.md", "testdata/script/redis/acl.txtar", "testdata/script/redis/doctor_rights.txtar"} {
 		text, err := os.ReadFile("../../../" + file)
@@ -254,8 +254,8 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// Another kind of server grants nothing, causes no panic, and the password stays out
-// of the message.
+// Another kind of server grants nothing and causes no panic, and no message shows the
+// password.
 func TestHostileAnswers(t *testing.T) {
 	for _, answer := range []string{
 		"", "\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\x00\xff\xfe\r\n", "\x1b[31mred\r\n",

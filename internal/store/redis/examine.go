@@ -14,11 +14,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// probe is the key whose server is examined where there are several.
+// probe is the key whose server is examined if there are several.
 const probe = "leaderrun-doctor"
 
-// Examine implements [lease.Examiner]. It needs +info and, of the sentinels,
-// +sentinel|master, and says so where it lacks them.
+// Examine implements [lease.Examiner]. It needs the right +info and, at sentinels,
+// +sentinel|master, and reports if it lacks them.
 func (s *Store) Examine(ctx context.Context, outage, margin time.Duration) []lease.Finding {
 	findings := s.examineServer(ctx, margin)
 	if s.servers.kind == sentinel {
@@ -33,7 +33,7 @@ func (s *Store) examineServer(ctx context.Context, margin time.Duration) []lease
 		return info, info.Err()
 	})
 	if err != nil {
-		return []lease.Finding{unseen("server", err, "grant this user +info: without it runs do not see, either, that another server has taken the place of the one that granted")}
+		return []lease.Finding{notExamined("server", err, "grant this user +info: without it runs do not see, either, that another server has taken the place of the one that granted")}
 	}
 	info := v.(*redis.InfoCmd)
 	findings := []lease.Finding{
@@ -46,8 +46,8 @@ func (s *Store) examineServer(ctx context.Context, margin time.Duration) []lease
 	return findings
 }
 
-// product is the server's name and version. Others that speak Redis' protocol go on
-// giving a redis_version, of the Redis that they are compatible with.
+// product returns the server's name and version. Other servers with Redis' protocol also
+// have a redis_version: that of the Redis with which they are compatible.
 func product(item func(section, name string) string) string {
 	for _, name := range []string{"valkey", "dragonfly"} {
 		if version := item("Server", name+"_version"); version != "" {
@@ -57,8 +57,8 @@ func product(item func(section, name string) string) string {
 	return "redis " + item("Server", "redis_version")
 }
 
-// unseen is a finding about something that cannot be looked at.
-func unseen(subject string, err error, hint string) lease.Finding {
+// notExamined returns the finding that something cannot be examined.
+func notExamined(subject string, err error, hint string) lease.Finding {
 	f := lease.Finding{Subject: subject, Verdict: lease.Doubtful, Text: "cannot be examined: " + err.Error(), Hint: hint}
 	var failure *lease.StoreError
 	if errors.As(err, &failure) && !failure.Permanent {
@@ -84,7 +84,7 @@ func examineRole(info *redis.InfoCmd) lease.Finding {
 	return f
 }
 
-// replicasOf are the addresses of the replicas that a server lists.
+// replicasOf returns the addresses of the replicas that a server lists.
 func replicasOf(info *redis.InfoCmd) (addrs []string) {
 	for i := 0; ; i++ {
 		text := info.Item("Replication", fmt.Sprintf("slave%d", i))
@@ -100,8 +100,8 @@ func replicasOf(info *redis.InfoCmd) (addrs []string) {
 	}
 }
 
-// examineClocks compares the clocks of the replicas with that of their primary,
-// whose expiries they take over as instants.
+// examineClocks compares the clocks of the replicas with the primary's: replicas get
+// expiries as points in time.
 func (s *Store) examineClocks(ctx context.Context, replicas []string, margin time.Duration) lease.Finding {
 	const look = "look after the time of all servers: chrony, or what the virtual machine offers"
 	f := lease.Finding{Subject: "replica clocks", Verdict: lease.Fine}
@@ -125,8 +125,8 @@ func (s *Store) examineClocks(ctx context.Context, replicas []string, margin tim
 	return f
 }
 
-// clocksApart is by how much the clocks of two servers differ at least: the second
-// is read between two readings of the first.
+// clocksApart returns by how much two servers' clocks differ at least. It reads the second
+// clock between two readings of the first.
 func (s *Store) clocksApart(ctx context.Context, primary, replica string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, guideLimit)
 	defer cancel()
@@ -170,9 +170,9 @@ func examinePersistence(info *redis.InfoCmd) lease.Finding {
 	return f
 }
 
-// failoverTime is what a failover takes on top of the time until a server counts
-// as down: the sentinels agree, elect one of them and promote a replica. About a
-// second was measured on loopback; twice that leaves room for a network.
+// failoverTime is how long a failover takes once a server counts as down: the sentinels
+// agree, elect one of them and promote a replica. That took about a second on loopback;
+// twice that leaves room for a network.
 const failoverTime = 2 * time.Second
 
 func (s *Store) examineSentinels(ctx context.Context, outage time.Duration) lease.Finding {
@@ -190,7 +190,7 @@ func (s *Store) examineSentinels(ctx context.Context, outage time.Duration) leas
 		}
 		err = s.servers.failure(ctx, "sentinel", addr, err)
 	}
-	return unseen(subject, err, "grant this user of the sentinels +sentinel|master")
+	return notExamined(subject, err, "grant this user of the sentinels +sentinel|master")
 }
 
 func judgeSentinels(settings map[string]string, name string, outage time.Duration) lease.Finding {

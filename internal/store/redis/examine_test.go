@@ -14,7 +14,7 @@ import (
 // allowed is by how much clocks may differ.
 const allowed = 305 * time.Millisecond
 
-// found is what an examination finds of one subject.
+// found returns an examination's finding about one subject.
 func found(t *testing.T, s *Store, subject string, outage time.Duration) lease.Finding {
 	t.Helper()
 	findings := s.Examine(bounded(t), outage, allowed)
@@ -27,7 +27,7 @@ func found(t *testing.T, s *Store, subject string, outage time.Duration) lease.F
 	return lease.Finding{}
 }
 
-// finds wants a verdict with this text, and a hint wherever not all is well.
+// finds checks the verdict and the text, and that there is a hint unless all is well.
 func finds(t *testing.T, f lease.Finding, verdict lease.Verdict, text string) {
 	t.Helper()
 	if f.Verdict != verdict || !strings.Contains(f.Text, text) || (f.Hint == "") != (verdict == lease.Fine) {
@@ -103,7 +103,7 @@ func TestExamineReplicas(t *testing.T) {
 	finds(t, found(t, s, "replica clocks", 0), lease.Doubtful, "one cannot be read: ")
 }
 
-// awaitReplica returns once the primary knows of its replica again.
+// awaitReplica waits until the primary knows its replica again.
 func awaitReplica(t *testing.T, primary *redis.Client) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !strings.Contains(primary.Info(t.Context(), "replication").Val(), "slave0:"); time.Sleep(20 * time.Millisecond) {

@@ -9,8 +9,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// A primary becomes the replica of one that lacks its last grants, and then a
-// primary again: its run is the same, its data are not.
+// A primary becomes the replica of a server that lacks its last grants, and then a primary
+// again. Its process is the same, its data are not.
 func TestSameServerWithOtherData(t *testing.T) {
 	t.Parallel()
 	first, second := script.StartRedis(t), script.StartRedis(t)

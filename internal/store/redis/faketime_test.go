@@ -12,8 +12,8 @@ import (
 
 const days = 24 * time.Hour
 
-// Whatever this host's clock says, and however fast the server's runs: grants,
-// denials, renewals, ticks and expiries are the same.
+// Grants, denials, renewals, ticks and expiries do not depend on this host's clock, nor on
+// how fast the server's runs.
 func TestOnlyTheStoresClockCounts(t *testing.T) {
 	for _, c := range []struct {
 		clock string
@@ -55,7 +55,7 @@ func leaseByTheStoresClock(t *testing.T, b backend) {
 	}
 }
 
-// patience is what a busy machine may take between two answers.
+// patience is how long a busy machine may take between two answers.
 const patience = 10 * time.Second
 
 func expiryByTheStoresClock(t *testing.T, b backend) {
@@ -104,8 +104,8 @@ func tickByTheStoresClock(t *testing.T, b backend) {
 	}
 }
 
-// A holder counts its lease on its own clock, the server on the server's. For
-// every rate that the margin covers the lease outlives valid-until.
+// A holder counts its lease by its own clock, the server by the server's. If their rates
+// differ by no more than the margin covers, the lease ends after valid-until.
 func TestMarginCoversAFastStore(t *testing.T) {
 	for _, c := range []struct {
 		clock   string
@@ -130,8 +130,8 @@ func TestMarginCoversAFastStore(t *testing.T) {
 	}
 }
 
-// observeEnd says what is certain about the end of a lease that nobody renews:
-// that it outlives valid-until, that it ends before, or neither.
+// observeEnd reports what is certain about the end of a lease that nobody renews: it is
+// after valid-until, before it, or neither is certain.
 func observeEnd(t *testing.T, b backend, s *Store) (outlives, ends bool) {
 	t.Helper()
 	r := request("k")
@@ -159,8 +159,8 @@ func observeEnd(t *testing.T, b backend, s *Store) (outlives, ends bool) {
 	}
 }
 
-// A server that is set back by 80 days: tokens grow, and what was done in the
-// future silences no job.
+// When a server's clock is set back by 80 days, tokens still grow, and ticks served in the
+// future do not keep jobs from running.
 func TestClockThatJumpsBack(t *testing.T) {
 	server := script.StartRedis(t)
 	server.SetClock("+40d")

@@ -16,11 +16,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 )
 
-// namesFiles are the parameters that have a file read: any, if a URL may name it.
+// namesFiles matches the parameters that name a file: the fuzzer must not make leaderrun
+// read any file.
 var namesFiles = regexp.MustCompile(`(ca|cert|key)=`)
 
-// What is taken names servers; what is not says why and what to do, in one line
-// and without any of the URL.
+// A URL that is accepted names servers. The error for any other says why and what to do, in
+// one line and without any part of the URL.
 func FuzzURL(f *testing.F) {
 	f.Add("redis://:", "@h:6379/0")
 	f.Add("redis://", "")
@@ -47,11 +48,10 @@ func checkLine(t *testing.T, said string) {
 	}
 }
 
-// tooLong matches lengths for which the client takes memory before it has read
-// anything.
+// tooLong matches lengths for which the client allocates memory before it reads anything.
 var tooLong = regexp.MustCompile(`[$*%~>=!(]\d{5,}`)
 
-// Whatever answers: no verb crashes, hangs or takes it for more than it says.
+// Whatever the answer is, no verb crashes, hangs or reads more into it than it says.
 func FuzzAnswer(f *testing.F) {
 	for _, answer := range []string{
 		"*6\r\n:1\r\n:1700000000000\r\n:1700000000000\r\n:0\r\n:1700000000000\r\n:1700000000000\r\n",
@@ -112,7 +112,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// answerOnce greets as a Redis does, gives its answer and hangs up.
+// answerOnce greets like a Redis, gives one answer and closes the connection.
 func answerOnce(server net.Conn, answer []byte) {
 	defer server.Close()
 	request := make([]byte, 64<<10)

@@ -19,22 +19,20 @@ import (
 
 const prefix = "leaderrun"
 
-// backend is a server under test with a second, independent client to look into
-// it and to damage it.
+// backend is a server under test, with a second client that reads and damages its data.
 type backend struct {
 	addr    string
 	raw     goredis.UniversalClient
 	advance func(time.Duration)
 }
 
-// onBoth runs a test on miniredis, whose clock the test moves, and on a real
-// server.
+// onBoth runs a test on miniredis, whose clock the test sets, and on a real server.
 func onBoth(t *testing.T, test func(t *testing.T, b backend)) {
 	t.Run("miniredis", func(t *testing.T) { test(t, miniBackend(t)) })
 	t.Run("redis-server", func(t *testing.T) { test(t, realBackend(t)) })
 }
 
-// startMiniredis starts a server that names its run, as redis-server does.
+// startMiniredis starts a server that has a run id, like redis-server.
 func startMiniredis(t *testing.T) *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
@@ -72,7 +70,7 @@ func rawClient(t testing.TB, addr string) *goredis.Client {
 	return c
 }
 
-// open returns a store on addr, which may carry a user, as in ":secret@HOST:1".
+// open returns a store on addr, which may have a user, as in ":secret@HOST:1".
 func open(t *testing.T, addr string) *Store {
 	t.Helper()
 	return openWith(t, Options{URL: "redis://" + addr, Prefix: prefix})
@@ -84,10 +82,10 @@ func openWith(t *testing.T, o Options) *Store {
 	return networktest.Opened(t, s, err)
 }
 
-// What the tests of all stores use that are reached by a network.
+// Helpers that the tests of all networked stores use.
 var request, grant, bounded, awaits = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await
 
-// do sends one command, which must not fail, and returns what came.
+// do sends one command, which must not fail, and returns the answer.
 func (b backend) do(t *testing.T, args ...any) any {
 	t.Helper()
 	v, err := b.raw.Do(t.Context(), args...).Result()
@@ -100,7 +98,7 @@ func (b backend) do(t *testing.T, args ...any) any {
 	return v
 }
 
-// names is how the server names its run and the history of its data.
+// names returns the ids of the server's run and of the history of its data.
 func (b backend) names(t *testing.T) string {
 	t.Helper()
 	id := func(section, name string) string {

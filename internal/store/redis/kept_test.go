@@ -11,7 +11,7 @@ import (
 func TestKept(t *testing.T) {
 	t.Parallel()
 	b := realBackend(t)
-	// Other programs look at the first of these names, and older leaderruns at all.
+	// Other programs use the first of these names, and older leaderruns use all.
 	leader := func(key string) string { return prefix + ":leader:" + key }
 	state := func(key string) string { return prefix + ":state:{" + leader(key) + "}" }
 	runs := func(key string) string { return prefix + ":runs:{" + leader(key) + "}" }

@@ -14,8 +14,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// listening starts to listen for the holder and returns what comes of it, once
-// the server has it among its waiting clients.
+// listening makes the holder listen, waits until the server has it among its blocked clients, and
+// returns a channel for the result.
 func listening(t *testing.T, b backend, s *Store, key string) <-chan error {
 	t.Helper()
 	heard := make(chan error, 1)
@@ -46,7 +46,7 @@ func heardWithin(t *testing.T, heard <-chan error) error {
 	}
 }
 
-// waiting is the number of clients that block on a list.
+// waiting returns the number of clients that block on a list.
 func (b backend) waiting(t *testing.T) int {
 	t.Helper()
 	n, err := b.raw.Info(t.Context(), "clients").Result()
@@ -62,7 +62,7 @@ func (b backend) waiting(t *testing.T) int {
 	return blocked
 }
 
-// A candidate that finds less than there should be calls the holder.
+// A candidate that finds data missing calls the holder.
 func TestHolderIsCalled(t *testing.T) {
 	b := realBackend(t)
 	for name, forget := range map[string][]any{
@@ -94,8 +94,8 @@ func TestHolderIsCalled(t *testing.T) {
 	}
 }
 
-// A network that was cut leaves connections that wait on the server, of whose end it
-// knows nothing. They come first, and the holder is called all the same.
+// After a network cut the server still has old connections that wait for a call. It serves
+// them first, and the holder is called all the same.
 func TestLostConnectionsWaitToo(t *testing.T) {
 	b := realBackend(t)
 	s := open(t, b.addr)
@@ -119,7 +119,7 @@ func TestLostConnectionsWaitToo(t *testing.T) {
 		t.Errorf("heard %v", err)
 	}
 
-	// The renewal answers the call: the holder is not called once more.
+	// The renewal answers the call: the holder is not called again.
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestLostConnectionsWaitToo(t *testing.T) {
 	}
 }
 
-// A call that came before anybody listened is heard.
+// A call is heard even if it comes before the holder listens.
 func TestCallWaits(t *testing.T) {
 	b := realBackend(t)
 	s := open(t, b.addr)

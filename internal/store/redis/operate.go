@@ -18,14 +18,13 @@ func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
 	return s.status(ctx, "status", statusLua+"return status()", key)
 }
 
-// HandOver implements [lease.Admin]. The holder is called, so it learns of it
-// at once.
+// HandOver implements [lease.Admin]. It calls the holder, which so learns of it at once.
 func (s *Store) HandOver(ctx context.Context, key string) (lease.Status, error) {
 	return s.status(ctx, "hand over", statusLua+handOverLua, key)
 }
 
-// Revoke implements [lease.Admin]. The holder is called, so it learns of it at
-// once; a key that becomes free wakes a standby.
+// Revoke implements [lease.Admin]. It calls the holder, which so learns of it at once. If the key
+// becomes free it wakes a standby.
 func (s *Store) Revoke(ctx context.Context, key string, now bool) (lease.Status, error) {
 	const usualTTL = 30 * time.Second
 	return s.status(ctx, "revoke", statusLua+revokeLua, key, bit(now), minKeep.Milliseconds(), usualTTL.Milliseconds())
@@ -37,8 +36,8 @@ func (s *Store) Pause(ctx context.Context, key string, d time.Duration, by, reas
 		lease.Readable(lease.Cut(by, lease.MaxMeta)), lease.Readable(lease.Cut(reason, lease.MaxMeta)), minKeep.Milliseconds())
 }
 
-// Resume implements [lease.Admin]. One standby is woken; who waits with it asks
-// again after a TTL at most, or follows it.
+// Resume implements [lease.Admin]. It wakes one standby; the others are woken when that one
+// releases, or ask again after a TTL at most.
 func (s *Store) Resume(ctx context.Context, key string) (lease.Status, error) {
 	return s.status(ctx, "resume", statusLua+resumeLua, key)
 }
@@ -48,7 +47,7 @@ func (s *Store) Forget(ctx context.Context, key string, token bool) (lease.Statu
 	return s.status(ctx, "forget", statusLua+forgetLua, key, bit(token), minKeep.Milliseconds())
 }
 
-// status is what a script answers that ends with status.lua's.
+// status runs a script that answers as status.lua does.
 func (s *Store) status(ctx context.Context, op, script, key string, args ...any) (lease.Status, error) {
 	a, err := s.eval(ctx, op, script, key, args...)
 	if err != nil {
@@ -70,7 +69,7 @@ func (s *Store) status(ctx context.Context, op, script, key string, args ...any)
 	return status, nil
 }
 
-// runs are those among the entries of the list that can be read.
+// runs returns the entries of the list that can be read.
 func runs(entries []string) []lease.Run {
 	var all []lease.Run
 	for _, entry := range entries {
@@ -82,22 +81,22 @@ func runs(entries []string) []lease.Run {
 	return lease.ValidRuns(all)
 }
 
-// candidates are those that can be read in the text of head.lua's field.
+// candidates returns the entries of head.lua's field candidates that can be read.
 func candidates(text string) []lease.Candidate {
 	var all []lease.Candidate
 	for words := range slices.Chunk(strings.Fields(text), 3) {
 		if len(words) < 3 {
 			break
 		}
-		first, _ := strconv.ParseInt(words[1], 10, 64) // what is no number is not valid either
+		first, _ := strconv.ParseInt(words[1], 10, 64) // a bad number becomes 0, which is not valid
 		last, _ := strconv.ParseInt(words[2], 10, 64)
 		all = append(all, lease.Candidate{Host: words[0], First: first, Last: last})
 	}
 	return lease.ValidCandidates(all)
 }
 
-// Keys implements [lease.Admin]. It looks at all names of the server, in a
-// cluster of all primaries, and no lease waits for it meanwhile.
+// Keys implements [lease.Admin]. It scans all names of the server, or of all primaries of a
+// cluster, in pages, so that no other request has to wait long.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	const op = "list"
 	known := map[string]bool{}
@@ -119,7 +118,7 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
-// scan adds the keys that one server knows, each by its lease or by its state.
+// scan adds the keys of one server, which it finds by their leases and their states.
 func (s *Store) scan(ctx context.Context, c *redis.Client, known map[string]bool) error {
 	const atATime = 1000
 	for cursor := uint64(0); ; {
@@ -138,7 +137,7 @@ func (s *Store) scan(ctx context.Context, c *redis.Client, known map[string]bool
 	}
 }
 
-// keyOf is the key whose lease or state has this name, "" if it is neither.
+// keyOf returns the key whose lease or state has this name, "" for any other name.
 func (s *Store) keyOf(name string) string {
 	if state, ok := strings.CutPrefix(name, s.prefix+":state:{"); ok {
 		if name, ok = strings.CutSuffix(state, "}"); !ok {
@@ -152,7 +151,7 @@ func (s *Store) keyOf(name string) string {
 	return key
 }
 
-// escapeGlob makes a pattern that matches this text only.
+// escapeGlob returns a pattern that matches only this text.
 func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// Whatever anybody has written beside the lease, the status shows the rest, and is
-// bounded.
+// Whatever is written beside the lease, the status shows the rest, and its size is bounded.
 func TestHostileState(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("\xff\x00\x1b[2J", 200_000)
@@ -108,7 +107,7 @@ func TestOperateScripts(t *testing.T) {
 	})
 }
 
-// What is no key of this prefix is not listed, whatever the prefix looks like.
+// Only keys of the prefix are listed, whatever characters the prefix has.
 func TestKeysOfAPrefix(t *testing.T) {
 	onBoth(t, func(t *testing.T, b backend) {
 		for _, prefix := range []string{"leaderrun", "a:b", "x*", "[x]", `x\`, "x?"} {
@@ -133,7 +132,7 @@ func TestKeysOfAPrefix(t *testing.T) {
 	})
 }
 
-// More names than one answer holds.
+// There are more keys than one page of the scan holds.
 func TestManyKeys(t *testing.T) {
 	b := realBackend(t)
 	b.do(t, "EVAL", "for i = 1, 5000 do redis.call('SET', 'x' .. i, 1) redis.call('SET', 'leaderrun:leader:' .. i, 1) end", 0)
@@ -142,7 +141,7 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// The least rights are enough for all but the list, and that says what it lacks.
+// The least rights are enough for everything but the list, whose error says what is missing.
 func TestOperatorsRights(t *testing.T) {
 	const acl = "cron on >sesame ~leaderrun:* -@all "
 	server := script.StartRedis(t, slices.Concat(user(acl+rights), user(strings.Replace(acl, "cron", "op", 1)+rights+" "+listing))...)
@@ -168,7 +167,7 @@ func TestOperatorsRights(t *testing.T) {
 	}
 }
 
-// The keys of all nodes, and none where one is away.
+// The keys of all nodes are listed, or none if a node does not answer.
 func keysOfACluster(t *testing.T, c *script.Cluster) {
 	s := openCluster(t, c.Addrs())
 	nodes, want := map[*script.RedisServer]bool{}, []string{}

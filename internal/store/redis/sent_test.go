@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is sent says what is written, line by line.
+// The script that is sent has the same code in each line.
 func TestSent(t *testing.T) {
 	for name, script := range map[string]string{"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "status": statusLua} {
 		written, got := strings.Split(headLua+script, "\n"), strings.Split(sent(headLua+script), "\n")
@@ -21,7 +21,7 @@ func TestSent(t *testing.T) {
 				t.Errorf("%s:%d: a string was cut: %q", name, i+1, got[i])
 			}
 		}
-		// With the keys and arguments beside it.
+		// This leaves room for keys and arguments.
 		if n := len(sent(headLua + script)); n > 13_000 {
 			t.Errorf("%s: %d bytes do not fit into ten segments", name, n)
 		}

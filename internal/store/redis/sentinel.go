@@ -10,9 +10,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// askSentinel asks one sentinel for the server, and that server whether it is the
-// one: a sentinel may be behind, and a replica answers some calls as if they had
-// been carried out.
+// askSentinel asks one sentinel for the server, and then asks that server whether it is a
+// replica: a sentinel may be outdated, and a replica answers some calls as if it had carried
+// them out.
 func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.StoreError) {
 	named, failure := s.askName(ctx, addr)
 	if failure != nil {
@@ -52,10 +52,10 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 	return "", noAnswer("sentinel", addr, "a sentinel")
 }
 
-// confirm asks a sentinel whether the server that has granted a lease is still the one.
-// times is how often servers had been named before the request (see named): if one was
-// named since, nobody is asked. A server that was replaced grants leases until a sentinel
-// makes it a replica, a second or two after it can be reached again.
+// confirm asks a sentinel whether the server that granted a lease is still the primary. A
+// server that was replaced grants leases until a sentinel makes it a replica, a second or two
+// after it can be reached again. times is what named returned before the request: if a
+// server was named since then, confirm asks nobody.
 func (s *servers) confirm(ctx context.Context, key string, times int) *lease.StoreError {
 	said, granting := s.named(key)
 	if s.kind != sentinel || said != times {

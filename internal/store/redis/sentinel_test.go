@@ -19,7 +19,7 @@ func openSentinels(t *testing.T, addrs string) *Store {
 	return openWith(t, Options{URL: "redis-sentinel://" + addrs + "/mymaster", Prefix: prefix})
 }
 
-// renewed renews as a holder does whose store is away, until it is back.
+// renewed renews like a holder, again and again until the store is back.
 func renewed(t *testing.T, s *Store, l lease.Lease) lease.Lease {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -38,8 +38,8 @@ func renewed(t *testing.T, s *Store, l lease.Lease) lease.Lease {
 	return l
 }
 
-// The server dies, and its replica has the lease: the holder keeps it, and nobody
-// else gets it.
+// The server dies, and its replica has the lease: the holder keeps it, and no other candidate gets
+// it.
 func TestFailoverWithTheLease(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 1, script.Servers{})
@@ -69,9 +69,8 @@ func TestFailoverWithTheLease(t *testing.T) {
 	}
 }
 
-// The server dies, and its replica has never heard of the lease: a candidate that
-// has seen the lease waits as long as it can last, one that has not waits for the
-// holder to put it back.
+// The server dies, and its replica does not have the lease. A candidate that has seen the
+// lease waits for as long as it can last; any other gives the holder time to restore it.
 func TestFailoverWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 1, script.Servers{})
@@ -88,7 +87,7 @@ func TestFailoverWithoutTheLease(t *testing.T) {
 	if n := b.do(t, "DBSIZE"); n != int64(0) {
 		t.Fatalf("the replica has %v keys", n)
 	}
-	// In this order: the witness makes all wait longer.
+	// In this order: after the candidate that has seen the lease, the others wait longer, too.
 	for _, c := range []struct {
 		what    string
 		request lease.Request
@@ -112,7 +111,7 @@ func TestFailoverWithoutTheLease(t *testing.T) {
 	}
 }
 
-// eventually acquires as a standby does whose store is away, until it answers.
+// eventually acquires like a standby, again and again until the store answers.
 func eventually(t *testing.T, s *Store, r lease.Request) (lease.Lease, error) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -123,7 +122,7 @@ func eventually(t *testing.T, s *Store, r lease.Request) (lease.Lease, error) {
 	}
 }
 
-// One sentinel that answers is enough, and those that do not leave it the time.
+// One sentinel that answers is enough: those that do not answer leave time for it.
 func TestSentinelsInTurn(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 0, script.Servers{})
@@ -143,7 +142,7 @@ func TestSentinelsInTurn(t *testing.T) {
 	if _, err := s.Renew(bounded(t), l); err != nil || w.Used() != before {
 		t.Errorf("renewed with %d new connections, %v", w.Used()-before, err)
 	}
-	// Nor does a sentinel take all the time where there is no end to it.
+	// A sentinel's time is bounded even without a deadline.
 	began := time.Now()
 	if err := openSentinels(t, networktest.NeverAnswers(t)+","+set.Sentinels[2].Addr).Pass(t.Context(), "k"); err != nil || time.Since(began) > 3*guideLimit {
 		t.Errorf("pass: %v after %s", err, time.Since(began))
@@ -164,7 +163,7 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	if got := w.Trips(); w.Used() != 3 || got != 9 {
 		t.Errorf("%d round trips on %d connections, want twice 2 with a sentinel and a greeting, another greeting, 1 for each acquire", got, w.Used())
 	}
-	// A wait that is called off says nothing of the server.
+	// A cancelled wait says nothing about the server.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	waiting, callOff := context.WithCancel(t.Context())
@@ -178,8 +177,8 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	}
 }
 
-// Nothing but a call that a node has turned away is sent again: what may have been
-// carried out is the caller's to repeat.
+// Only a call that a node has redirected is sent again. If a call may have been carried
+// out, only the caller repeats it.
 func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
 	hangsUp := networktest.Answering(t, greeting, "")
 	for _, url := range []string{
@@ -189,7 +188,7 @@ func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
 		var w networktest.Wire
 		s := openWith(t, Options{URL: url, Prefix: prefix, Dialer: w.Dial})
 		all := calls(s)
-		delete(all, "listen") // on a connection of its own, where the answer to ROLE would be the call
+		delete(all, "listen") // it has its own connection, where the answer to ROLE would look like a call
 		for op, call := range all {
 			before := strings.Count(w.Sent(), ":{leaderrun:leader:k}\r\n")
 			networktest.WantError(t, call(bounded(t)), false, "it closed the connection", "look at its log")
@@ -207,8 +206,7 @@ func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
 	}
 }
 
-// Users and passwords, those of the servers and those of the sentinels, with the
-// least rights.
+// Servers and sentinels have their own users and passwords, with the least rights.
 func TestSentinelPasswords(t *testing.T) {
 	t.Parallel()
 	const mayAsk = "+sentinel|get-master-addr-by-name +hello"
@@ -250,7 +248,7 @@ func TestSentinelsOverTLS(t *testing.T) {
 	}
 	refused := openWith(t, Options{URL: url, Prefix: prefix})
 	err := networktest.Refused(t, refused)
-	for range 9 { // one that has not answered in time has not refused yet
+	for range 9 { // until each sentinel has answered in time
 		if store := new(lease.StoreError); errors.As(err, &store) && store.Permanent {
 			break
 		}
@@ -306,7 +304,7 @@ func TestSentinelsHelpNot(t *testing.T) {
 	}
 }
 
-// naming is a sentinel that names addr.
+// naming starts a sentinel that names addr.
 func naming(t *testing.T, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -315,14 +313,14 @@ func naming(t *testing.T, addr string) string {
 	return networktest.Answering(t, greeting, fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port))
 }
 
-// What one sentinel says that is behind the others does not last.
+// A sentinel that is outdated is not believed for long.
 func TestAnotherSentinelIsAsked(t *testing.T) {
 	replica := script.StartRedis(t, "--replicaof", "127.0.0.1", "1")
 	server := script.StartRedis(t)
 	grant(t, openSentinels(t, naming(t, replica.Addr)+","+naming(t, server.Addr)), request("k"))
 }
 
-// Sentinels and nodes that do not answer hold nobody up, whatever the number.
+// Calls end with their contexts, however many sentinels or nodes do not answer.
 func TestGuidesEndWithTheCall(t *testing.T) {
 	t.Parallel()
 	black, frozen := networktest.PacketsVanish(t), networktest.NeverAnswers(t)
@@ -345,8 +343,8 @@ func TestGuidesEndWithTheCall(t *testing.T) {
 	}
 }
 
-// ends wants a call to end soon after its context. The part of the time that one
-// sentinel gets may be over before.
+// ends checks that a call ends soon after its context. One sentinel's share of the time may
+// end earlier.
 func ends(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
 	t.Helper()
 	began := time.Now()
@@ -357,7 +355,7 @@ func ends(t *testing.T, ctx context.Context, op string, call func(context.Contex
 	networktest.WantError(t, err, false, says, "")
 }
 
-// A server that becomes a replica is left, warm connections or not.
+// A server that becomes a replica is not used any more, even if there are connections to it.
 func TestServerIsDemoted(t *testing.T) {
 	server, next := script.StartRedis(t), script.StartRedis(t)
 	s := openSentinels(t, naming(t, server.Addr)+","+naming(t, next.Addr))
@@ -378,8 +376,8 @@ func TestSentinelNamedAsServer(t *testing.T) {
 	networktest.WantError(t, networktest.Refused(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
 }
 
-// A server that was replaced, and is not a replica yet, grants leases. A candidate that is
-// connected to it asks a sentinel before it believes that.
+// A server that was replaced, and is not a replica yet, grants leases. A candidate with a
+// connection to it asks a sentinel before it believes the grant.
 func TestReplacedServerGrantsNothing(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 1, script.Servers{})

@@ -17,32 +17,31 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// servers finds the server that has a key and calls it. Where the URL does not
-// name that server itself, its addresses are guides: the sentinels, or nodes of
-// the cluster. They are asked in turn when it is not known where a key is, and
-// what they say counts until a call there fails. Nothing happens between calls.
+// servers finds the server that has a key and calls it. If the URL names sentinels or nodes
+// of a cluster, these are guides: they are asked, one after the other, which server has a
+// key. Their answer counts until a call to that server fails. Nothing happens between calls.
 type servers struct {
 	*target
 	// latest is the target as it was read for the last dial: passwords and
-	// certificates are changed while a command runs.
+	// certificates may change while a command runs.
 	latest atomic.Pointer[target]
 
-	conns *conns // to those that have leases
-	// listeners are a holder's second connections. They are apart, so that listening
-	// takes none from renewals.
+	conns *conns // to the servers that have leases
+	// listeners has a holder's second connection, so that listening takes none from
+	// renewals.
 	listeners *conns
 	guides    *conns
 
-	mu    sync.Mutex
-	where map[string]string // the address of the server that has a key
-	said  int               // how often a guide has named one
+	mu      sync.Mutex
+	where   map[string]string // the address of the server, by the key's slot
+	namings int               // how often guides have named a server
 
 	next atomic.Int32 // the guide to ask next
 }
 
 const (
-	// guideLimit is the most that one guide may take: two connections over TLS
-	// round half the world.
+	// guideLimit is how long one guide may take: enough for two TLS connections to the
+	// other side of the world.
 	guideLimit = 2 * time.Second
 	// maxMoves is how often one call follows a cluster's MOVED.
 	maxMoves = 3
@@ -89,8 +88,8 @@ func newServers(address string, t *target, dial network.Dial) *servers {
 	return s
 }
 
-// do runs one call at the server that has the key. Only what was certainly not
-// executed is sent again: a call that a node of a cluster has turned away.
+// do runs one call at the server that has the key. It sends a call again only if a node of a
+// cluster has redirected it, so that it was certainly not executed.
 func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Client) (any, error)) (any, error) {
 	for moves := 0; ; moves++ {
 		addr, failure := s.locate(ctx, key)
@@ -110,7 +109,7 @@ func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Clien
 			s.remember(key, to)
 			continue
 		}
-		if op != listen && !errors.Is(ctx.Err(), context.Canceled) { // those say nothing of the connection for renewals
+		if op != listen && !errors.Is(ctx.Err(), context.Canceled) { // neither says anything about the server of renewals
 			s.forget(key, addr)
 		}
 		failure = s.failureThere(ctx, addr, err)
@@ -130,7 +129,7 @@ func (s *servers) locate(ctx context.Context, key string) (string, *lease.StoreE
 	return s.find(ctx, key)
 }
 
-// find asks the guides in turn, first the one that answered last.
+// find asks the guides one after the other, beginning with the one that answered last.
 func (s *servers) find(ctx context.Context, key string) (string, *lease.StoreError) {
 	var failures []*lease.StoreError
 	first := int(s.next.Load())
@@ -152,8 +151,8 @@ func (s *servers) find(ctx context.Context, key string) (string, *lease.StoreErr
 // guided reports whether guides say where a key is.
 func (s *servers) guided() bool { return s.kind == sentinel || s.kind == cluster }
 
-// failureThere is a failure of the server that was found: where there are guides,
-// another may take its place.
+// failureThere returns the failure of a server. If guides named it, another server may take
+// its place.
 func (s *servers) failureThere(ctx context.Context, addr string, err error) *lease.StoreError {
 	e := s.failure(ctx, "redis", addr, err)
 	if e.Refused && s.guided() {
@@ -162,7 +161,7 @@ func (s *servers) failureThere(ctx context.Context, addr string, err error) *lea
 	return e
 }
 
-// greet returns what a server says about itself.
+// greet returns a server's answer to HELLO.
 func (s *servers) greet(ctx context.Context, addr string) (map[string]any, error) {
 	v, err := s.conns.do(ctx, addr, func(c *redis.Client) (any, error) {
 		hello := redis.NewMapStringInterfaceCmd(ctx, "HELLO", 2)
@@ -174,8 +173,8 @@ func (s *servers) greet(ctx context.Context, addr string) (map[string]any, error
 	return v.(*redis.MapStringInterfaceCmd).Val(), nil
 }
 
-// ask asks one guide. One that does not answer leaves time for those after it,
-// left of them with itself, and for the server.
+// ask asks one guide, and gives it a share of the time that remains. left guides, this one
+// among them, and then the server need time.
 func (s *servers) ask(ctx context.Context, guide, key string, left int) (string, *lease.StoreError) {
 	share := guideLimit
 	if deadline, ok := ctx.Deadline(); ok {
@@ -189,14 +188,14 @@ func (s *servers) ask(ctx context.Context, guide, key string, left int) (string,
 	return s.askNode(ctx, guide, key)
 }
 
-// worst makes one error of those of all guides that were asked: the first that
-// says most. It is permanent, or refused, if all are.
+// worst returns the most informative error of the guides, the first one of several. It is
+// permanent, or refused, only if all errors are.
 func worst(failures []*lease.StoreError) *lease.StoreError {
 	says := func(e *lease.StoreError) int {
 		switch {
-		case e.Permanent: // a person must act
+		case e.Permanent:
 			return 2
-		case !e.Refused: // somebody is there
+		case !e.Refused:
 			return 1
 		}
 		return 0
@@ -212,14 +211,15 @@ func worst(failures []*lease.StoreError) *lease.StoreError {
 	return &e
 }
 
-// named returns how often guides have named a server, and the address of the key's.
+// named returns how often guides have named a server, and the address of the key's server,
+// "" if it is unknown.
 func (s *servers) named(key string) (times int, addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.said, s.where[s.slot(key)]
+	return s.namings, s.where[s.slot(key)]
 }
 
-// place is where the key's server is, as far as is known.
+// place returns the address of the key's server, or the first guide's if it is unknown.
 func (s *servers) place(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,11 +230,11 @@ func (s *servers) remember(key, addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.where[s.slot(key)] = addr
-	s.said++
+	s.namings++
 }
 
-// forget drops the address of a server that failed, unless another has been found
-// since, and the connections to it.
+// forget drops the connections to a server that failed, and its address, unless another
+// server has been found since.
 func (s *servers) forget(key, addr string) {
 	if !s.guided() {
 		return
@@ -244,12 +244,11 @@ func (s *servers) forget(key, addr string) {
 	defer s.mu.Unlock()
 	if s.where[s.slot(key)] == addr {
 		delete(s.where, s.slot(key))
-		s.next.Add(1) // what that guide said was out of date, perhaps
+		s.next.Add(1) // that guide may be outdated
 	}
 }
 
-// slot is what keys that have the same server have in common, as far as is known
-// here.
+// slot returns the same text for keys that certainly have the same server.
 func (s *servers) slot(key string) string {
 	if s.kind == cluster {
 		return key

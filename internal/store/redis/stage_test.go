@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// stage is a server whose clock the test sets, in ms since 1970.
+// stage is a server whose clock the test sets in Unix milliseconds.
 type stage struct {
 	backend
 	setTime func(ms int64)
@@ -31,7 +31,7 @@ func realStage(t *testing.T) *stage {
 	return &stage{
 		backend: backend{addr: server.Addr, raw: rawClient(t, server.Addr)},
 		setTime: func(ms int64) {
-			// In the middle of the millisecond, for the fraction is not kept exactly.
+			// In the middle of the millisecond, since the fraction is rounded.
 			server.SetClock(time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.000") + "5")
 		},
 	}
@@ -45,8 +45,8 @@ func (s *stage) lead(t *testing.T, holder string, now int64) {
 	}
 }
 
-// In the last millisecond of a lease redis-server shows it, with nothing left of it. That is
-// no lease without an expiry: nothing lengthens it.
+// In the last millisecond of a lease redis-server returns a PTTL of 0. That must not be taken
+// for a lease without an expiry, which would be extended.
 func TestLastMillisecondOfALease(t *testing.T) {
 	t.Parallel()
 	const now, left = 1_900_022_400_000, 20_000
@@ -73,8 +73,8 @@ func TestLastMillisecondOfALease(t *testing.T) {
 	}
 }
 
-// Bounds to the millisecond, on a clock that stands still. T and a number is a time so many
-// milliseconds after it.
+// Bounds are exact to the millisecond. The clock stands still; T+5, say, is five milliseconds
+// after it.
 func TestToTheMillisecond(t *testing.T) {
 	t.Parallel()
 	s := miniStage(t)

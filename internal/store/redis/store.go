@@ -1,21 +1,20 @@
-// Package redis keeps leases in Redis, version 6 or later: in one server, in the
-// one that sentinels name, or in a cluster.
+// Package redis keeps leases in Redis 6 or later: in one server, in the server that
+// sentinels name, or in a cluster.
 //
-// Promise: the contract of [lease.Store], by one script per verb that runs
-// atomically on the server and trusts no clock but the server's. A grant costs
-// two round trips on a new connection (greeting and script) and one on a warm
-// one; TLS and the question which server it is come on top, once. Nothing is
-// asked twice behind the caller's back: a lost answer is an error, and the caller
-// repeats it under the same holder id.
+// Promise: the contract of [lease.Store], by one script per verb, which runs atomically on
+// the server and by the server's clock alone. The store repeats no request: a lost answer is
+// an error, and the caller asks again with the same holder id.
 //
-// Not promised: a server that loses acknowledged writes can grant twice. An
-// eviction policy other than noeviction, and a failover to a replica that lags,
-// are such losses; the scripts notice most of them (see acquire.lua, settling).
+// Not promised: a server that loses acknowledged writes can grant a key twice. That happens
+// with an eviction policy other than noeviction, and at a failover to a replica that lags.
+// The scripts notice most of these losses (see settling in acquire.lua).
 //
-// The lease of a key is a string with the holder id, set with an expiry, so
-// that GET shows who leads and other tools that use SET NX PX with
-// compare-and-delete exclude leaderrun and are excluded. Values that leaderrun
-// did not write are never written to.
+// Cost: a grant takes two round trips on a new connection (greeting and script), and one on
+// an open one. TLS, and finding the server, take more, once.
+//
+// The lease of a key is a string with the holder id and an expiry, so GET shows who leads.
+// Other tools that use SET NX PX with compare-and-delete exclude leaderrun and are excluded
+// by it. leaderrun never changes values that it did not write.
 //
 // Only package store, tests and tools may import it.
 package redis
@@ -65,23 +64,22 @@ func New(o Options) (*Store, error) {
 }
 
 const (
-	// settle is how long a key that the server does not know waits for a holder
-	// that does: longer than a living holder on the same network needs to hear the
-	// call and to put its lease back, short enough for a first run.
+	// settle is how long a key that the server does not know waits for a holder that may be
+	// alive. It is longer than a holder on the same network needs to hear the call and to
+	// restore its lease, and short enough for a first run.
 	settle = 300 * time.Millisecond
 
-	// minKeep is the shortest life of what is remembered about a key between
-	// leases. It must outlast a monthly job's silence.
+	// minKeep is how long the state of a key is kept after a lease, at least. It must be
+	// longer than the pause between runs of a monthly job.
 	minKeep = 35 * 24 * time.Hour
 
-	// coarse is how late a standby hears that nothing came: servers look at their
-	// waiting clients about every 100 ms, and distant ones are 150 ms away. Wait asks
-	// for that much less, or the standby's own timer would cut the connection off each
-	// time, and the attempt at that moment, with --wait the last one, needed another.
-	coarse = 250 * time.Millisecond
+	// timeoutLag is how late a standby hears that nothing came: servers check their blocked
+	// clients about every 100 ms, and distant servers are 150 ms away. Wait asks for a wait
+	// that is shorter by this. Otherwise the standby's own timer would cut the connection, and
+	// the attempt that follows, with --wait the last one, would need a new one.
+	timeoutLag = 250 * time.Millisecond
 
-	// answerSlack is what Wait gives the server to answer that nothing came: it
-	// looks at its waiting clients about every 100 ms only.
+	// answerSlack is how much longer Wait waits for the server's answer than for a wake-up.
 	answerSlack = time.Second
 )
 
@@ -110,10 +108,10 @@ var (
 	forgetLua string
 )
 
-// keep returns how long a key's companions live after the last write: no tick
-// and no lease may outlive the memory of it.
+// keep returns how long, in ms, a key's state and runs are kept after the last write. No tick
+// and no lease may last longer.
 func keep(ttl, period time.Duration) int64 {
-	return max(minKeep.Milliseconds(), 3*period.Milliseconds(), 2*ttl.Milliseconds()) // three long periods are too long for a Duration
+	return max(minKeep.Milliseconds(), 3*period.Milliseconds(), 2*ttl.Milliseconds()) // in ms: three long periods would overflow a Duration
 }
 
 // Acquire implements [lease.Store].
@@ -197,7 +195,7 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	return l, err
 }
 
-// lost puts renew.lua's reason into words.
+// lost returns the error for a reason of renew.lua.
 func lost(why string) error {
 	text := "it has been released"
 	switch why {
@@ -249,7 +247,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	defer over.Stop()
 	ctx, cancel := context.WithTimeout(ctx, atMost+answerSlack)
 	defer cancel()
-	woken, err := s.pop(ctx, "wait", "wake", key, atMost-min(coarse, atMost/10))
+	woken, err := s.pop(ctx, "wait", "wake", key, atMost-min(timeoutLag, atMost/10))
 	if err != nil && s.servers.conns.slots.Scarce() {
 		return lease.ErrNoWakeups
 	}
@@ -265,9 +263,8 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 
 const listen = "listen"
 
-// listensAtMost is when the server ends the wait of a connection that was lost without
-// its knowledge: a call (head.lua) reaches a holder past fifteen of those. A holder that
-// lives listens on one connection for a shorter time.
+// listensAtMost is when the server ends a wait of whose lost connection it does not know. A
+// call (head.lua) reaches a holder despite fifteen such waits.
 const listensAtMost = 2 * time.Minute
 
 // Listen implements [lease.Pinger].
@@ -278,16 +275,15 @@ func (s *Store) Listen(ctx context.Context, key string) error {
 	return err
 }
 
-// pop waits until there is an element in a list of the key, which it takes, or
-// atMost has passed.
+// pop takes an element from a list of the key. It waits for one until atMost has passed.
 func (s *Store) pop(ctx context.Context, op, list, key string, atMost time.Duration) (taken bool, err error) {
-	// Not by BLPop: the client rounds its timeout to whole seconds.
+	// Not with BLPop, which rounds its timeout to whole seconds.
 	seconds := strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64)
 	element, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
 		return c.Do(ctx, "BLPOP", s.companion(list, key), seconds).Result()
 	})
 	if se, ok := errors.AsType[*lease.StoreError](err); ok && se.Permanent {
-		return false, lease.ErrNoWakeups // no right to wait, say: the next acquire reports what else is wrong
+		return false, lease.ErrNoWakeups // such as a missing right; the next acquire reports other errors
 	}
 	return element != nil, err
 }
@@ -303,12 +299,12 @@ func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (
 		s.leaseKey(key), s.companion("state", key), s.companion("wake", key), s.companion("call", key),
 		s.companion("runs", key),
 	}
-	if s.servers.kind != cluster { // it has another slot
+	if s.servers.kind != cluster { // in a cluster it would have another slot
 		keys = append(keys, s.prefix+":serving")
 	}
 	v, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
-		// EVAL, not EVALSHA: after a restart of the server the latter costs a round
-		// trip more, just when many want to know at once.
+		// EVAL, not EVALSHA, which takes one more round trip after a restart of the server,
+		// when many candidates ask at once.
 		return c.Eval(ctx, sent(headLua+script), keys, args...).Result()
 	})
 	if err != nil {
@@ -317,7 +313,7 @@ func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (
 	return newAnswer(v), nil
 }
 
-// noAnswer is the error of an answer that none of the scripts gives.
+// noAnswer returns the error for an answer that no script gives.
 func (s *Store) noAnswer(op, key string) error {
 	e := noAnswer("redis", s.servers.place(s.leaseKey(key)), "leaderrun's script")
 	e.Op = op
@@ -326,12 +322,12 @@ func (s *Store) noAnswer(op, key string) error {
 
 func (s *Store) leaseKey(key string) string { return s.prefix + ":leader:" + key }
 
-// companion names a key that hashes to the same slot as the lease key.
+// companion returns the name of another of the key's data, in the same slot as the lease.
 func (s *Store) companion(kind, key string) string {
 	return s.prefix + ":" + kind + ":{" + s.leaseKey(key) + "}"
 }
 
-// milliseconds rounds up: a rest of a lease must not become none.
+// milliseconds rounds up: the rest of a lease must not become 0.
 func milliseconds(d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }

@@ -26,7 +26,7 @@ func TestRenewTellsOfAHandOver(t *testing.T) {
 	}
 }
 
-// grantAt acquires on a server whose clock the test moves.
+// grantAt acquires on a server whose clock the test sets.
 func grantAt(t *testing.T, s *Store, b backend) lease.Lease {
 	t.Helper()
 	r := request("k")
@@ -63,7 +63,7 @@ func TestHolderMustHaveTheForm(t *testing.T) {
 	}
 }
 
-// A cancelled wait must not go on in the server and eat the next wake-up.
+// A cancelled wait must not go on in the server and take the next wake-up.
 func TestCancelledWaitTakesNoWakeUp(t *testing.T) {
 	b := realBackend(t)
 	s := open(t, b.addr)

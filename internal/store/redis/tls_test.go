@@ -73,7 +73,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A CA that is given is the only one that is trusted.
+// If a CA is given, no other one is trusted.
 func TestPrivateCA(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
 	text, err := os.ReadFile(certs.File("ca.pem"))
@@ -88,8 +88,8 @@ func TestPrivateCA(t *testing.T) {
 	}
 }
 
-// A server that does not like this side's certificate says so after the handshake,
-// and may have hung up when the first request leaves.
+// A server that refuses the client's certificate says so after the handshake, and may have
+// closed the connection before the first request is sent.
 func TestAlertBeforeTheFirstRequest(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
 	addr, closed := hangingUp(t, certs, &tls.Config{ClientAuth: tls.RequireAnyClientCert})
@@ -100,7 +100,7 @@ func TestAlertBeforeTheFirstRequest(t *testing.T) {
 	networktest.WantError(t, networktest.Refused(t, s), true, "it refuses this side of TLS: certificate required", "cert=FILE&key=FILE")
 }
 
-// resetConn fails as the kernel does when its peer has hung up with data unread.
+// resetConn fails like a connection whose peer has closed it with data unread.
 type resetConn struct {
 	net.Conn
 	closed <-chan struct{}
@@ -115,7 +115,7 @@ func (c *resetConn) Write(p []byte) (int, error) {
 	return 0, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.ECONNRESET)}
 }
 
-// TLS costs one round trip more, once.
+// TLS takes one more round trip, once per connection.
 func TestRoundTripsOverTLS(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
 	server := script.StartRedis(t)
@@ -131,7 +131,7 @@ func TestRoundTripsOverTLS(t *testing.T) {
 	}
 }
 
-// What broke one connection broke all of them: the next call makes a new one.
+// If one connection breaks, all idle ones are closed: the next call opens a new one.
 func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
 	b := realBackend(t)
@@ -153,7 +153,7 @@ func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 	}
 }
 
-// What answers is no server that speaks TLS as it should.
+// The server does not speak TLS as it should.
 func TestNoTLS(t *testing.T) {
 	old, _ := hangingUp(t, script.NewCertificates(t, t.TempDir()), &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
 	for _, c := range []struct {
@@ -171,8 +171,8 @@ func TestNoTLS(t *testing.T) {
 	}
 }
 
-// hangingUp is a server that makes handshakes and hangs up; closed is closed when it
-// has done so for the first time.
+// hangingUp starts a server that closes each connection after the handshake; closed is closed
+// after the first one.
 func hangingUp(t *testing.T, certs script.Certificates, config *tls.Config) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
@@ -255,8 +255,8 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// Certificates are renewed while a command runs. Until both sides have the new
-// ones there is no answer; at the first contact a wrong one needs a person.
+// Certificates may be renewed while a command runs. Until both sides have the new ones calls fail
+// temporarily; a wrong certificate of a new store is a permanent error.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
 	b := backend{raw: rawClient(t, script.StartRedis(t).Addr)}
@@ -291,7 +291,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.change()
 			b.do(t, "CLIENT", "KILL", "TYPE", "normal")
-			_, _ = s.Renew(bounded(t), l) // it finds the end of its connection
+			_, _ = s.Renew(bounded(t), l) // fails: the connection has ended
 			var failure *lease.StoreError
 			if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q, not for ever", err, c.says)

@@ -10,14 +10,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-// Schemes are what the URL of a store begins with, up to the "://".
+// Schemes are the beginnings of a store's URL, up to the "://".
 var Schemes = []string{"redis", "rediss", "unix", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster"}
 
-// Default is where a server is looked for when no store is named.
+// Default is the address if no store is named.
 const Default = "redis://127.0.0.1:6379/0"
 
-// Factory is what package store knows of this one. An address may name files: of a
-// password, as file:PATH in its place, and those of TLS.
+// Factory opens this store by its address, which may name files: file:PATH instead of a
+// password, and those of TLS.
 var Factory = location.Factory{
 	Schemes: Schemes,
 	Form:    "redis://" + hostForm + "[/DATABASE]",
@@ -32,7 +32,7 @@ var Factory = location.Factory{
 	FromEnvironment: fromEnvironment,
 }
 
-// kind says what the addresses of a URL are.
+// kind says what the hosts of a URL are.
 type kind int
 
 const (
@@ -42,7 +42,7 @@ const (
 	cluster              // some of a cluster's nodes, which know all of them
 )
 
-// form is how the URLs of one scheme are written.
+// form describes the URLs of one scheme.
 type form struct {
 	kind       kind
 	text       string
@@ -69,7 +69,7 @@ var (
 	}
 )
 
-// target is what a URL says.
+// target is the content of a URL.
 type target struct {
 	kind           kind
 	addrs          []string // of what kind says
@@ -117,8 +117,7 @@ func parseURL(text string) (*target, error) {
 	return t, err
 }
 
-// cutAuthority parts what follows the scheme, since package url reads one host
-// only.
+// cutAuthority splits a URL without its scheme, since package url reads only one host.
 func cutAuthority(rest string) (user string, hosts []string, path string) {
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		rest, path = rest[:end], rest[end:]
@@ -153,7 +152,7 @@ func addresses(f form, u *url.URL, hosts []string) ([]string, error) {
 	return addrs, nil
 }
 
-// parameters reads those that the scheme has, each once at the most.
+// parameters returns the parameters of a URL, all of which the scheme must have.
 func parameters(f form, u *url.URL) (url.Values, error) {
 	if u.Fragment != "" || len(f.parameters) == 0 && (u.RawQuery != "" || u.ForceQuery) {
 		return nil, urls.Refusal("the URL takes no parameters", f.text+"; a ? or # in a password is %3F or %23")
@@ -161,13 +160,13 @@ func parameters(f form, u *url.URL) (url.Values, error) {
 	return urls.Parameters(u, f.parameters)
 }
 
-// nameSentinels reports whether Sentinel takes the text as a name.
+// nameSentinels reports whether Sentinel accepts the text as a name.
 func nameSentinels(text string) bool {
 	const signs = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return text != "" && strings.TrimLeft(text, signs) == ""
 }
 
-// readDatabase reads the database number, and the name that stands before it.
+// readDatabase reads the database number, and the name that precedes it.
 func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
 	number := strings.TrimPrefix(u.Path, "/")
 	switch t.kind {

@@ -92,7 +92,7 @@ func TestReleaseWithoutMemory(t *testing.T) {
 	}
 }
 
-// Gap 2, the other half: a start after which nothing ran is taken back once.
+// A start after which nothing ran is taken back, once.
 func TestReleaseTakesAStartBack(t *testing.T) {
 	const call = "release round=50s reach=100s ran=0"
 	const two = "HSET STATE series_tick now-20s starts 2;"
@@ -109,7 +109,7 @@ func TestReleaseTakesAStartBack(t *testing.T) {
 	})
 }
 
-// Gap 4: the last served tick.
+// A success serves its tick.
 func TestReleaseServesTheTick(t *testing.T) {
 	const call = "release round=50s reach=100s success=1 exit=0"
 	runScriptCases(t, []scriptCase{
@@ -124,8 +124,8 @@ func TestReleaseServesTheTick(t *testing.T) {
 	})
 }
 
-// Gap 3, the other half: the record of a run replaces "vanished", and only that.
-func TestReleaseFilesOnce(t *testing.T) {
+// The record of a run replaces "vanished", and no other record.
+func TestReleaseRecordsOnce(t *testing.T) {
 	const older = `{"token":now-50s,"rest":1}`
 	const newer = `{"token":now,"rest":1}`
 	const vanished = `{"token":now-10s,"exit":0,"vanished":true,"rest":1}`
@@ -144,7 +144,7 @@ func TestReleaseFilesOnce(t *testing.T) {
 	})
 }
 
-// Gap 6: handing a wake-up on.
+// A candidate that leaves passes its wake-up on.
 func TestPassScript(t *testing.T) {
 	runScriptCases(t, []scriptCase{
 		{name: "free", call: "pass", want: "1 now", after: "LLEN WAKE = 1; PTTL WAKE = 5s; EXISTS LEASE STATE RUNS SERVING CALL = 0"},
