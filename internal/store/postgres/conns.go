@@ -15,12 +15,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// conns opens connections and hands them out.
+// conns opens connections and hands them out, each to one call at a time.
 type conns struct {
 	url  string
 	dial network.Dial
-	// config is what the URL said for the last dial: passwords and certificates are
-	// changed while a command runs.
+	// config is what the URL and its files said at the last dial: passwords and certificates
+	// may change while a command runs.
 	config atomic.Pointer[pgconn.Config]
 	addr   string // as messages show it
 	hosts  int
@@ -36,12 +36,10 @@ func newConns(url string, config *pgconn.Config, dial network.Dial) *conns {
 	return p
 }
 
-// maxAnswer is above every row that leaderrun writes, whose state has 256 KiB at
-// the most.
+// maxAnswer is larger than any row that leaderrun writes: a state has 256 KiB at most.
 const maxAnswer = 1 << 20
 
-// name counts the hosts and lists them. A host may be there twice, with TLS and
-// without.
+// name lists and counts the hosts. The config may have a host twice, with TLS and without.
 func (p *conns) name(config *pgconn.Config) {
 	addrs := []string{address(config.Host, config.Port)}
 	for _, f := range config.Fallbacks {
@@ -56,8 +54,8 @@ func address(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// do runs one call and returns soon after ctx ends. Only a connection that gave
-// an answer, and that nothing has been left open on, is kept for the next call.
+// do runs one call and returns soon after ctx ends. A connection is kept for the next call
+// only if it gave an answer and has no open transaction.
 func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error {
 	c, err := p.Take(func() (*conn, error) {
 		c := &conn{}
@@ -87,28 +85,27 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 type conn struct {
 	*pgconn.PgConn
 	raw net.Conn // below TLS
-	// direct says that no pooler stands in between, which may serve each request by
-	// another connection of its own. It is known from the first answer on.
+	// direct says that there is no pooler, which may use another connection for each
+	// request. It is known after the first answer.
 	direct bool
-	// unconfirmed: a change was acknowledged without the replica that it was to wait
-	// for.
+	// unconfirmed: the server acknowledged a change without waiting for its replica.
 	unconfirmed bool
-	// channel is what it listens to, notified that something came from there.
+	// channel is the channel it listens to; notified: a notification came from there.
 	channel  string
 	notified bool
 }
 
 type callKey struct{}
 
-// connect opens the connection. Several hosts share what time there is.
+// connect opens the connection. If there are several hosts, each gets its share of the time.
 func (c *conn) connect(ctx context.Context, p *conns) error {
 	config, err := parseURL(p.url)
 	if err != nil {
 		return err
 	}
 	p.config.Store(config)
-	// The dialer looks names up: it tries their addresses side by side, and no
-	// dead one takes all of the time.
+	// The dialer looks names up. It tries the addresses of a name in parallel, so that a dead
+	// one does not take all of the time.
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	config.MaxProtocolMessageBodyLen = maxAnswer
 	if left, bounded := remaining(ctx); bounded && p.hosts > 1 {
@@ -116,7 +113,7 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 	}
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if ctx.Value(callKey{}) == nil {
-			return nil, errors.New("no call asked for a connection") // but the client, to cancel
+			return nil, errors.New("no call asked for a connection") // only the client does, to cancel a request
 		}
 		raw, err := p.dial(ctx, network, addr)
 		c.raw = raw
@@ -126,7 +123,7 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 		c.notified = c.notified || n.Channel == c.channel
 	}
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		c.unconfirmed = c.unconfirmed || n.Routine == "SyncRepWaitForLSN" // a warning, and its text is in any language
+		c.unconfirmed = c.unconfirmed || n.Routine == "SyncRepWaitForLSN" // a warning whose text depends on the server's language
 	}
 	c.PgConn, err = pgconn.ConnectConfig(context.WithValue(ctx, callKey{}, true), config)
 	if err == nil {
@@ -137,34 +134,32 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 
 func (c *conn) isCut() bool { return network.IsCut(c.raw) }
 
-// quit ends an idle connection as servers and poolers like it.
+// quit ends an idle connection with the message that servers and poolers expect.
 func (c *conn) quit() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = c.Close(ctx)
 }
 
-// rows are what came of one statement, column by column as text; nil is NULL.
+// rows is the result of one statement. Each column is text, or nil for NULL.
 type rows [][][]byte
 
-// statement is one of SQL and its parameters.
+// statement is an SQL statement and its parameters.
 type statement struct {
 	sql  string
 	args []string
 }
 
-// prepare is run before every statement, in the same round trip and transaction.
-// A request that waits for a lock must not outlive the call that made it: callers
-// that come again and again would use up the server's connections. And what has
-// been acknowledged must be on the disk, whatever the default here.
+// prepare is run before every statement, in the same round trip and transaction. A request
+// that waits for a lock must end with its call: repeated calls would use up the server's
+// connections. And what was acknowledged must be on the disk, whatever the server's default.
 const prepare = `SELECT set_config('lock_timeout', coalesce(nullif($1, ''), current_setting('lock_timeout')), true),
 	set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)`
 
-// run executes statements in one round trip and one transaction, and returns the
-// rows of the last one. They are not prepared by name, so that poolers may stand
-// in between. The client does not get the context: it would go on for 15 seconds
-// after the end, to cancel the request on another connection. The closed socket
-// leaves it nothing to do, and lock_timeout ends the request.
+// run executes statements in one round trip and one transaction, and returns the rows of the
+// last one. They are not prepared by name, because of poolers. The client does not get the
+// context: after its end it would try for 15 seconds to cancel the request on another
+// connection. Instead the socket is closed, and lock_timeout ends the request.
 func (c *conn) run(ctx context.Context, statements ...statement) (rows, error) {
 	batch := &pgconn.Batch{}
 	for _, s := range append([]statement{{prepare, []string{lockTimeout(ctx)}}}, statements...) {
@@ -187,8 +182,8 @@ func (c *conn) run(ctx context.Context, statements ...statement) (rows, error) {
 	return results[len(statements)].Rows, nil
 }
 
-// lockTimeout is a little less than what is left, so that the server has time to
-// say why there is no answer.
+// lockTimeout returns a little less than the time that ctx still has, so that the server can
+// still say why there is no answer.
 func lockTimeout(ctx context.Context) string {
 	left, bounded := remaining(ctx)
 	if !bounded {
@@ -197,13 +192,13 @@ func lockTimeout(ctx context.Context) string {
 	return strconv.FormatInt(min(max(1, left.Milliseconds()*9/10), math.MaxInt32), 10)
 }
 
-// remaining is the time that ctx still has, if it is bounded.
+// remaining returns the time that ctx still has, if it has a deadline.
 func remaining(ctx context.Context) (time.Duration, bool) {
 	deadline, bounded := ctx.Deadline()
 	return time.Until(deadline), bounded //nolint:forbidigo // a context's deadline is on that clock
 }
 
-// listen makes the connection hear what comes in channel, and only that.
+// listen makes the connection listen to channel, and to no other.
 func (c *conn) listen(channel string) error {
 	if c.channel == channel {
 		return nil
@@ -215,7 +210,7 @@ func (c *conn) listen(channel string) error {
 	return err
 }
 
-// hear waits until something comes in the channel, or ctx ends.
+// hear waits until a notification comes, or ctx ends.
 func (c *conn) hear(ctx context.Context) error {
 	for !c.notified {
 		if err := c.WaitForNotification(ctx); err != nil {

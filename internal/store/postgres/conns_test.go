@@ -69,7 +69,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// Nor does the client come again to cancel what has failed.
+// Each call dials once: not even the client dials again to cancel a failed request.
 func TestEveryCallTriesOnce(t *testing.T) {
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "postgres://cron@" + networktest.Answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.Dial})
@@ -88,7 +88,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	stores["two hosts, both silent"] = open(networktest.NeverAnswers(t) + "," + networktest.NeverAnswers(t))
 	before := runtime.NumGoroutine()
 	networktest.AllEndWithContext(t, stores, networktest.CallsOf)
-	// The client would go on for 15 seconds.
+	// With a context the client would go on for 15 seconds.
 	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+2; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			stacks := make([]byte, 1<<20)
@@ -108,7 +108,7 @@ func TestLongAttempt(t *testing.T) {
 	}
 }
 
-// A dead host before the living one takes a part of the time only.
+// A dead host before the living one takes only its share of the time.
 func TestSecondHostAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -133,7 +133,7 @@ func TestRenewDuringWait(t *testing.T) {
 	networktest.RenewDuringWait(t, s, grant(t, s, request("k")), &w, "LISTEN")
 }
 
-// A restart costs the holder nothing but failed renewals: the server remembers.
+// A restart only makes some of the holder's renewals fail: the server keeps its data.
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -154,8 +154,7 @@ func TestServerComesBack(t *testing.T) {
 	}
 }
 
-// What has been acknowledged is on the disk, also where the default says that it
-// need not be.
+// What was acknowledged is on the disk, even if the server's default does not require that.
 func TestGrantOutlivesServer(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, "synchronous_commit=off", "wal_writer_delay=10s")
@@ -177,7 +176,7 @@ func TestGrantOutlivesServer(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a call, its backend is idle or gone soon.
+// However a call ends, its backend is idle or gone soon.
 func TestNoTransactionStaysOpen(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -229,8 +228,8 @@ func TestClose(t *testing.T) {
 	awaits(t, "end of the connections", func() bool { return connections() == "0" })
 }
 
-// What docs/stores.md says of a leader and a standby, and what becomes of them
-// once the server takes no more.
+// A leader and a standby have as many connections as docs/stores.md says, and give some up
+// when the server takes no more.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -280,7 +279,7 @@ func TestConnections(t *testing.T) {
 	connections("3")
 	renew("at a server that is full")
 
-	// The standby loses its connection, and gets no other one.
+	// The standby loses its connection, and gets no new one.
 	stop()
 	<-waited
 	connections("2")
@@ -301,7 +300,7 @@ func TestConnections(t *testing.T) {
 	}
 	connections("3")
 
-	// The leader loses the connection for renewals: rather than none it has one.
+	// The leader loses the connection for renewals, and gives up the one that listens.
 	limit(1)
 	lost := leader.conns.Pool
 	leader.conns.Pool = network.NewPool((*conn).quit, (*conn).isCut)
@@ -342,7 +341,7 @@ func TestCancelledWaitForAReplicaIsNoAnswer(t *testing.T) {
 }
 
 // A server says why it ends an idle session (idle_session_timeout, an administrator), and
-// closes the connection behind that: the next renewal takes another one.
+// then closes the connection: the next renewal takes another one.
 func TestEndedWhileIdle(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -356,7 +355,7 @@ func TestEndedWhileIdle(t *testing.T) {
 	}
 }
 
-// Poolers and proxies cut what is idle for long.
+// Poolers and proxies cut connections that are idle for long.
 func TestCutWhileIdle(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -39,8 +39,8 @@ func TestHistories(t *testing.T) {
 	}})
 }
 
-// trustingBackend has a table and asks for no password. A new connection costs a
-// process there and, by a password, a time here that shows on a busy machine.
+// trustingBackend starts a server that has a table and needs no password: to check
+// passwords takes too long on a busy machine.
 func trustingBackend(t *testing.T) backend {
 	b := agedBackend(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
 	b.do(t, createTable)

@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// rights are all that a user needs who may touch nothing but leaderrun's table.
+// rights are all rights that a user needs on leaderrun's table.
 const rights = "SELECT, INSERT, UPDATE"
 
 var (
@@ -22,7 +22,7 @@ var (
 	errOneCopy = errors.New("no replica has confirmed the change")
 )
 
-// The states (SQLSTATE) that are more than an error.
+// The errors (SQLSTATE) after which the store does more than report them.
 const (
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
@@ -32,8 +32,8 @@ const (
 	invalidAuthorization = "28" // its class
 )
 
-// states are the errors that a server gives, by how their SQLSTATE begins. All of
-// them are no answer; a permanent one stays so until a person acts.
+// states are the errors of a server, by the beginning of their SQLSTATE. A permanent one
+// stays until a person acts.
 var states = []struct {
 	state     string
 	permanent bool
@@ -78,12 +78,12 @@ const (
 
 var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
 
-// words are those of an address of Postgres.
+// words are those of Postgres.
 var words = network.Words{
 	Server: "Postgres", CA: "sslrootcert=FILE", Client: "sslcert=FILE&sslkey=FILE", NoTLS: hintTLS, Other: hintOther,
 }
 
-// noRuns is that the table is of the former layout and cannot be changed.
+// noRuns says that the table has the former layout and cannot be changed.
 type noRuns struct{ error }
 
 func (e *noRuns) Unwrap() error { return e.error }
@@ -92,12 +92,12 @@ func (p *conns) storeError(ctx context.Context, op string, err error) error {
 	return words.StoreError(ctx, op, "postgres at "+p.addr, err, known(ctx, err), p.accepted.Load(), p.config.Load().Password)
 }
 
-// known is what the server has said, or this package has found.
+// known returns what the server has said, or this package has found.
 func known(ctx context.Context, err error) *network.Known {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return serverProblem(err, answer)
 	}
-	if ctx.Err() != nil { // which is why
+	if ctx.Err() != nil { // the cause of err
 		return nil
 	}
 	return ownProblem(err)

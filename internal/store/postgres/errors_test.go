@@ -100,7 +100,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// in is the same server with another database.
+// in returns the same server with another database.
 func (b backend) in(database string) backend {
 	other := *b.PostgresServer
 	other.URL = strings.TrimSuffix(b.URL, "postgres") + database
@@ -112,7 +112,7 @@ func TestReplica(t *testing.T) {
 	replica := script.StartPostgres(t, map[string]string{"standby.signal": ""})
 	networktest.WantError(t, networktest.Refused(t, openWith(t, Options{URL: replica.URL})), false, "read-only", "name the server that takes writes")
 
-	// One that has the table, too, and the server that it could follow.
+	// A replica that has the table, and the server that it could follow.
 	b := newBackend(t)
 	b.do(t, createTable)
 	both := "postgres://postgres:s3cret@" + replica.Addr + "," + b.Addr + "/postgres"
@@ -133,7 +133,7 @@ func TestReplica(t *testing.T) {
 	networktest.WantError(t, networktest.Refused(t, openWith(t, Options{URL: both})), false, "it is a replica", "name the server that takes writes")
 }
 
-// What a real server says only in states that are hard to bring about.
+// Errors that a real server gives only in states that are hard to cause.
 func TestServerIsUnwell(t *testing.T) {
 	for _, c := range []struct{ state, text, hint string }{
 		{"57P03", "the database system is starting up", "wait until it has started"},
@@ -193,7 +193,7 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// The script makes the table that the store makes.
+// The script makes the same table as the store.
 func TestScriptMakesTheSameTable(t *testing.T) {
 	script, err := os.ReadFile("../../../scripts/postgres.sql")
 	if err != nil {
@@ -206,8 +206,8 @@ func TestScriptMakesTheSameTable(t *testing.T) {
 	}
 }
 
-// Another kind of server grants nothing, causes no panic, and the password stays out
-// of the message.
+// Another kind of server grants nothing and causes no panic, and no message shows the
+// password.
 func TestHostileAnswers(t *testing.T) {
 	const hello = "R\x00\x00\x00\x08\x00\x00\x00\x00" + "K\x00\x00\x00\x0c\x00\x00\x00\x01\x00\x00\x00\x01" + "Z\x00\x00\x00\x05I"
 	row := func(values ...string) string {

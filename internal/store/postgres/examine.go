@@ -12,20 +12,20 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// A replica sends its clock with each reply, which may be ten seconds old: so a
-// clock that is ahead is seen, and one that is behind is not. Old servers have no
-// such column, and do not show it to everybody.
+// A replica sends its time with each reply, which may be ten seconds old. So this finds a
+// clock that is ahead, and not one that is behind. Old servers have no such column, and not
+// every user may read it.
 const readSettings = `SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('fsync'),
 	current_setting('synchronous_standby_names'), current_setting('synchronous_commit'), count(r.pid),
 	coalesce(max(floor(extract(epoch FROM (to_jsonb(r) ->> 'reply_time')::timestamptz - clock_timestamp()) * 1000)), 0)
 	FROM (VALUES (1)) one LEFT JOIN pg_stat_replication r ON r.state IS DISTINCT FROM 'backup'`
 
-// setup is what of a server's settings matters.
+// setup has the settings of a server that matter.
 type setup struct {
 	version, fsync, names, commit string
 	recovers                      bool
 	replicas                      int
-	ahead                         time.Duration // the clock of a replica, at least
+	ahead                         time.Duration // by how much a replica's clock is ahead, at least
 }
 
 // Examine implements [lease.Examiner].
@@ -62,9 +62,9 @@ func (s *setup) parse(columns [][]byte) bool {
 	return err == nil && errAhead == nil
 }
 
-// waits reports whether a grant is acknowledged only when a replica has it. What
-// synchronous_commit says is that of leaderrun's own sessions, which are never
-// without it; see prepare.
+// waits reports whether a grant is acknowledged only when a replica has it.
+// synchronous_commit is that of leaderrun's own sessions, in which it is never off; see
+// prepare.
 func (s *setup) waits() bool { return s.names != "" && s.commit != "local" }
 
 func (s *setup) role() lease.Finding {

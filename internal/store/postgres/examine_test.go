@@ -21,7 +21,7 @@ func TestExamine(t *testing.T) {
 		t.Errorf("%+v", findings)
 	}
 	for _, f := range findings {
-		bad := f.Subject == "persistence" // the server of the tests has no time for it
+		bad := f.Subject == "persistence" // the tests' server does not sync its disk
 		if !strings.Contains(f.Text, want[f.Subject]) || (f.Verdict == lease.Bad) != bad || (f.Hint != "") != bad {
 			t.Errorf("%+v", f)
 		}
@@ -37,8 +37,8 @@ func TestExamineNoServer(t *testing.T) {
 	}
 }
 
-// What a server's settings mean for grants that a failover, or a crash, must not
-// lose. No server is asked.
+// The verdicts on settings that decide whether a failover or a crash can lose a grant. No
+// server is asked.
 func TestJudgeSettings(t *testing.T) {
 	for _, c := range []struct {
 		name        string

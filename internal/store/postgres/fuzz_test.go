@@ -15,11 +15,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// namesFiles are the parameters that have a file read: any, if a URL may name it.
+// namesFiles matches the parameters that name a file: the fuzzer must not make leaderrun
+// read any file.
 var namesFiles = regexp.MustCompile(`(cert|key)=`)
 
-// What is taken names a server and a database; what is not says why and what to
-// do, in one line and without any of the URL.
+// A URL that is accepted names a server and a database. The error for any other says why and
+// what to do, in one line and without any part of the URL.
 func FuzzURL(f *testing.F) {
 	f.Add("postgres://cron:", "@h:5432/jobs")
 	f.Add("postgres://cron@a,b:2/", "?sslmode=disable")
@@ -34,8 +35,7 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
-// A row that anybody may have written is refused, or is one that the rules can go
-// on with.
+// A row that somebody else wrote is refused, or the rules can go on with it.
 func FuzzRow(f *testing.F) {
 	id := "host/1/" + strings.Repeat("0a", 16)
 	f.Add("1", "", "0", `{"version":1,"key":"k","token":0}`)
@@ -60,7 +60,7 @@ func FuzzRow(f *testing.F) {
 		if err == nil && l.Token <= before {
 			t.Errorf("token %d was granted after %d", l.Token, before)
 		}
-		if text := forPeople(state); text != "" && !json.Valid([]byte(text)) {
+		if text := metadataJSON(state); text != "" && !json.Valid([]byte(text)) {
 			t.Errorf("%q is shown as %q", state, text)
 		}
 	})

@@ -18,8 +18,7 @@ import (
 
 const prefix = "leaderrun"
 
-// backend is a server under test with a second, independent client to look into
-// it and to damage it.
+// backend is a server under test, with a second client that reads and damages its data.
 type backend struct {
 	*script.PostgresServer
 }
@@ -28,8 +27,8 @@ func newBackend(t *testing.T, settings ...string) backend {
 	return agedBackend(t, nil, settings...)
 }
 
-// agedBackend seems to have been up for long, so that no key settles because it is
-// new: a schema before pg_catalog in the path may replace its functions.
+// agedBackend starts a server that seems to have run for long, so that no key settles because
+// it is new. A schema before pg_catalog in the search path replaces the function.
 func agedBackend(t *testing.T, files map[string]string, settings ...string) backend {
 	b := backend{script.StartPostgres(t, files, settings...)}
 	for _, database := range []string{"template1", "postgres"} {
@@ -52,7 +51,7 @@ func openWith(t *testing.T, o Options) *Store {
 	return networktest.Opened(t, s, err)
 }
 
-// What the tests of all stores use that are reached by a network.
+// Helpers that the tests of all networked stores use.
 const patience = networktest.Patience
 
 var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
@@ -82,7 +81,7 @@ func (b backend) do(t *testing.T, sql string) [][]string {
 	return text
 }
 
-// one is the only value that a query returns.
+// one returns the only value of a query's result.
 func (b backend) one(t *testing.T, sql string) string {
 	t.Helper()
 	rows := b.do(t, sql)
@@ -92,8 +91,8 @@ func (b backend) one(t *testing.T, sql string) string {
 	return rows[0][0]
 }
 
-// channels are those to which connections listen: LISTEN is committed when the client
-// sends the next thing.
+// channels are the channels to which connections listen. A LISTEN is committed when the
+// client sends its next request.
 type channels struct {
 	mu   sync.Mutex
 	have map[string]bool
@@ -115,7 +114,7 @@ func (c *channels) dialer(dial network.Dial) network.Dial {
 type channelConn struct {
 	net.Conn
 	all  *channels
-	sent string // the channel of a LISTEN that is not known to be committed
+	sent string // the channel of a LISTEN that may not be committed yet
 }
 
 func (c *channelConn) Write(p []byte) (int, error) {

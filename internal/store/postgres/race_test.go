@@ -17,8 +17,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// race lets candidates with a connection each ask for a key at the same time and
-// wants one of them to be granted.
+// race lets candidates, each with a connection, ask for a key at the same time, and checks
+// that one of them is granted.
 func race(t *testing.T, stores []*Store, key string) {
 	t.Helper()
 	var granted, denied atomic.Int32
@@ -54,7 +54,7 @@ func (b backend) racers(t *testing.T) []*Store {
 	return stores
 }
 
-// A key that nobody has asked for has no row to be locked.
+// A new key has no row yet that could be locked.
 func TestOneIsGrantedAFreshRow(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
@@ -64,7 +64,7 @@ func TestOneIsGrantedAFreshRow(t *testing.T) {
 			for round := range 8 {
 				race(t, stores, fmt.Sprintf("round-%d", round))
 			}
-			// And a row that is there already, over and over.
+			// The same with a row that exists, many times.
 			b.do(t, "DELETE FROM leaderrun_leases")
 			for range 8 {
 				race(t, stores, "k")
@@ -93,7 +93,7 @@ func TestRowMadeAnew(t *testing.T) {
 	networktest.RowMadeAnew(t, b.open(t).Table, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
 }
 
-// A request that waits for a lock ends in the server, too, and its error names the cause.
+// A request that waits for a lock also ends in the server, and its error names the cause.
 func TestLockedTable(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -136,7 +136,7 @@ func (b backend) connect(t *testing.T) *pgconn.PgConn {
 	return c
 }
 
-// What leaves a row as it was, without an error, must not keep a call for ever.
+// If changes have no effect, without an error, a call must not go on for ever.
 func TestTableThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

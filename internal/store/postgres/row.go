@@ -20,19 +20,19 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 )
 
-// Of the clocks only the server's counts. It goes on over a restart, so there is
-// only one boot.
+// boot is the same for all grants: they count by the server's clock, which goes on during a
+// restart.
 const boot = "postgres"
 
-// settle is how long, in ms, a key waits for a holder that may be alive without the
-// server knowing: longer than one on the same network needs to be called and to
-// renew, short enough for a run that need not have waited.
+// settle is how long, in ms, a key waits for a holder that may be alive although the server
+// does not know it. It is longer than a holder on the same network needs to hear the call
+// and to renew, and short enough for a run that waits in vain.
 const settle = 300
 
 const (
-	// In a table of the former layout, runs is that of former: NULL. A server that
-	// has replayed the log of another one, or its own after a crash, has kept all
-	// that it acknowledged since an instant that it does not report.
+	// If the table has the former layout, runs is the NULL of "former". A server that has
+	// replayed a log, another server's or its own after a crash, does not say since when it
+	// has kept all that it acknowledged.
 	readRow = `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_backend_pid(), pg_is_in_recovery(),
 	floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint, pg_last_wal_replay_lsn() IS NOT NULL,
 	l.version, l.leader_id, l.term, l.state, l.runs
@@ -40,7 +40,7 @@ const (
 		SELECT version, leader_id, term, state, runs FROM leaderrun_leases WHERE prefix = $1 AND service_name = $2
 	) l ON true`
 
-	// A column that is not changed keeps what it has outside of the row.
+	// An unchanged column keeps its values that are stored outside of the row.
 	updateRow = `WITH saved AS (
 	UPDATE leaderrun_leases SET leader_id = $3, term = $4,
 		last_heartbeat = coalesce(to_timestamp(nullif($5, '')::bigint / 1000.0), last_heartbeat),
@@ -54,12 +54,11 @@ const (
 	ON CONFLICT (prefix, service_name) DO NOTHING RETURNING 1
 ) ` + wake
 
-	// wake notifies the listeners once the transaction is over, if it changed the
-	// row.
+	// wake notifies the listeners at the end of the transaction, if it changed the row.
 	wake = `SELECT (SELECT count(pg_notify(channel, '')) FROM unnest(string_to_array($10, ' ')) channel),
 	has_table_privilege('leaderrun_leases', 'DELETE') FROM saved`
 
-	// Two at once would fail, IF NOT EXISTS or not.
+	// Two sessions that create the table at once would fail, even with IF NOT EXISTS.
 	oneCreator = `SELECT pg_advisory_xact_lock(hashtext('leaderrun_leases'))`
 )
 
@@ -70,7 +69,7 @@ var (
 	addRuns string
 )
 
-// look reads the row of key. The clock is read no earlier than the row.
+// look reads the row of key, and the clock no earlier than the row.
 func (s *Store) look(ctx context.Context, c *conn, key string) (cas.Record, error) {
 	r := cas.Record{State: leasestate.New(key)}
 	found, err := c.run(ctx, statement{readRow, []string{s.Prefix, key}})
@@ -115,7 +114,7 @@ func (s *Store) look(ctx context.Context, c *conn, key string) (cas.Record, erro
 	return r, nil
 }
 
-// parse never guesses: a guess could grant twice.
+// parse reads a row. A damaged one is an error: see [cas.Keeper].
 func parse(r *cas.Record, key string, columns [][]byte) error {
 	version, err := strconv.ParseInt(string(columns[0]), 10, 64)
 	if err != nil || version <= 0 {
@@ -137,19 +136,18 @@ func parse(r *cas.Record, key string, columns [][]byte) error {
 	if term := strconv.FormatInt(state.Token, 10); string(columns[2]) != term {
 		return fmt.Errorf("its term is %s, its state says %s", columns[2], term)
 	}
-	var filed []lease.Run // in their own column
-	if columns[4] != nil && json.Unmarshal(columns[4], &filed) != nil {
+	var inColumn []lease.Run
+	if columns[4] != nil && json.Unmarshal(columns[4], &inColumn) != nil {
 		return errors.New("its runs are damaged")
 	}
-	state.Runs = merged(state.Runs, filed)
-	r.State, r.Version, r.Kept = state, version, filed
+	state.Runs = mergeRuns(state.Runs, inColumn)
+	r.State, r.Version, r.Kept = state, version, inColumn
 	return nil
 }
 
-// merged is what two lists say of the last runs, newest token first. An older
-// leaderrun keeps runs in the state, and knows no others. A holder's report of a run
-// counts more than that it vanished.
-func merged(a, b []lease.Run) []lease.Run {
+// mergeRuns returns the last runs of two lists, newest token first: an older leaderrun keeps
+// its runs in the state. A holder's report replaces the record that its run vanished.
+func mergeRuns(a, b []lease.Run) []lease.Run {
 	all := append(slices.Clone(a), b...)
 	slices.SortStableFunc(all, func(x, y lease.Run) int {
 		if x.Token == y.Token && x.Vanished != y.Vanished {
@@ -161,7 +159,7 @@ func merged(a, b []lease.Run) []lease.Run {
 	return all[:min(len(all), lease.MaxRuns)]
 }
 
-// leader is who leads, or led last and has neither released nor been followed.
+// leader returns the holder of the newest grant, "" once it has released.
 func leader(st leasestate.State) string {
 	if g := st.Grant; g != nil && !g.Cooldown {
 		return string(g.Holder)
@@ -180,7 +178,7 @@ func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (
 		heartbeat = strconv.FormatInt(r.Now.Wall, 10)
 	}
 	if g := r.State.Grant; g != nil && !g.Cooldown {
-		metadata = forPeople(g.Meta)
+		metadata = metadataJSON(g.Meta)
 	}
 	var channels []string
 	if e.Calls {
@@ -189,7 +187,7 @@ func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (
 	if e.Wakes {
 		channels = append(channels, s.channel(wakeKind, r.State.Key))
 	}
-	// The version grows over a row that was deleted and made anew, too.
+	// The version grows even if the row is deleted and made anew.
 	version := max(r.Version+1, r.Now.Wall)
 	write := statement{insertRow, []string{
 		s.Prefix, r.State.Key, leader(r.State), strconv.FormatInt(r.State.Token, 10), heartbeat, metadata,
@@ -200,24 +198,23 @@ func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (
 	}
 	changed, err := c.run(ctx, write)
 	switch {
-	case hasState(err, undefinedColumn): // it is the former layout, or the next save says what it is
+	case hasState(err, undefinedColumn): // the former layout; if it is another one, the next save says so
 		if _, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: addRuns}); err != nil {
 			return false, nil, &noRuns{err}
 		}
 		return false, err, nil
-	case hasState(err, serializationFailure): // where the default isolation is not the usual one
+	case hasState(err, serializationFailure): // only if the default isolation is not the usual one
 		return false, err, nil
 	case err != nil || len(changed) != 1:
 		return false, nil, err
 	}
-	if r.Version == 0 && len(changed[0]) == 2 && string(changed[0][1]) == "t" { // it may delete others
+	if r.Version == 0 && len(changed[0]) == 2 && string(changed[0][1]) == "t" { // this user may delete rows
 		s.prune(ctx, c, r.Now)
 	}
 	return true, nil, nil
 }
 
-// columns are the state without its runs, and the runs, or "" if those that are
-// there may stay.
+// columns returns the state without its runs, and the runs, or "" if they have not changed.
 func columns(r cas.Record) (state, runs string, err error) {
 	bare := r.State
 	bare.Runs = nil
@@ -225,20 +222,20 @@ func columns(r cas.Record) (state, runs string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if filed, _ := r.Kept.([]lease.Run); slices.Equal(r.State.Runs, filed) {
+	if inColumn, _ := r.Kept.([]lease.Run); slices.Equal(r.State.Runs, inColumn) {
 		return string(text), "", nil
 	}
-	filed, err := json.Marshal(r.State.Runs)
-	return string(text), string(filed), err
+	runsText, err := json.Marshal(r.State.Runs)
+	return string(text), string(runsText), err
 }
 
-// create makes the table, in its present layout.
+// create creates the table in the present layout.
 func create(ctx context.Context, c *conn) error {
 	_, err := c.run(ctx, statement{sql: oneCreator}, statement{sql: createTable}, statement{sql: addRuns})
 	return err
 }
 
-// names are the keys of all rows.
+// names returns the keys of all rows.
 func (s *Store) names(ctx context.Context, c *conn) (names []string, err error) {
 	found, err := c.run(ctx, statement{`SELECT service_name FROM leaderrun_leases WHERE prefix = $1`, []string{s.Prefix}})
 	for _, columns := range found {
@@ -250,9 +247,9 @@ func (s *Store) names(ctx context.Context, c *conn) (names []string, err error) 
 	return names, err
 }
 
-// forPeople is a text that is JSON as JSON, and any other one as a string: not
-// all of what is JSON to others is JSON to Postgres.
-func forPeople(meta string) string {
+// metadataJSON returns a text that is JSON as it is, and any other text as a JSON string.
+// Postgres does not accept all JSON.
+func metadataJSON(meta string) string {
 	var v any
 	if meta == "" {
 		return ""
@@ -268,17 +265,17 @@ func forPeople(meta string) string {
 	return string(text)
 }
 
-// deleteIdle removes rows that are idle as leasestate.Idle has it. A row's version
-// is the time of its last change, or later. Rows of an older leaderrun do not say how long
-// they must be kept, and stay. So does a row whose holder did not release it: by a clock
-// that was set forward by months its lease is long over, though the holder lives.
+// deleteIdle removes rows that are idle as in leasestate.Idle. A row's version is the time of
+// its last change, or later. Rows of an older leaderrun do not say how long they must be
+// kept, and stay. So does a row that was not released: if the clock was set forward by
+// months, its holder may live although the lease seems to be long over.
 const deleteIdle = `DELETE FROM leaderrun_leases WHERE prefix = $1 AND service_name IN (
 	SELECT service_name FROM leaderrun_leases WHERE prefix = $1 AND leader_id = '' AND jsonb_typeof(state -> 'keep_ms') = 'number'
 		AND version + (state -> 'keep_ms')::numeric < $2::bigint LIMIT 10 FOR UPDATE SKIP LOCKED)`
 
-// prune removes rows of keys that are long out of use. It is called after a row is
-// added: the table does not grow for ever, and renewals take no longer. What fails
-// is left for the next time.
+// prune removes rows of keys that have not been used for long. It is called after a row is
+// added, so the table does not grow for ever, and renewals take no longer. Errors are
+// ignored: the next call tries again.
 func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
 	_, _ = c.run(ctx, statement{deleteIdle, []string{s.Prefix, strconv.FormatInt(now.Wall, 10)}})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// The columns are those of a table as people would make one.
+// The columns have what people expect in them.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -77,7 +77,7 @@ func TestPrefixesDoNotTouchEachOther(t *testing.T) {
 	}
 }
 
-// What is JSON to Go is not always JSON to Postgres.
+// Not all JSON of Go is JSON for Postgres.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -95,7 +95,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// Tokens, versions and leases are on one clock, the server's.
+// Tokens, versions and leases use the server's clock.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -14,19 +14,19 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// run leads and files a run.
+// run leads, releases and so records a run.
 func run(t *testing.T, s *Store, r lease.Request) lease.Lease {
 	t.Helper()
 	r.Holder = request(r.Key).Holder
 	l := grant(t, s, r)
-	time.Sleep(2 * time.Millisecond) // one run is not of the same instant as the next
+	time.Sleep(2 * time.Millisecond) // so that no two runs begin in the same millisecond
 	if err := s.Release(bounded(t), l, lease.Result{Ran: true, Success: true}); err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-// filed are the tokens of the runs that the store returns.
+// filed returns the tokens of the runs that the store reports.
 func filed(t *testing.T, s *Store, key string) (tokens []int64) {
 	t.Helper()
 	status, err := s.Inspect(bounded(t), key)
@@ -39,7 +39,7 @@ func filed(t *testing.T, s *Store, key string) (tokens []int64) {
 	return tokens
 }
 
-// toFormerLayout puts the runs where an older leaderrun has them.
+// toFormerLayout moves the runs to where an older leaderrun keeps them.
 func toFormerLayout(t *testing.T, b backend) {
 	t.Helper()
 	b.do(t, `UPDATE leaderrun_leases SET version = version + 1, state = (state - 'keep_ms') || jsonb_build_object('runs', coalesce(runs, '[]'));
@@ -66,7 +66,7 @@ func TestFormerLayout(t *testing.T) {
 	if got := b.one(t, "SELECT jsonb_array_length(runs) || ' ' || (state ? 'runs') FROM leaderrun_leases"); got != "3 false" {
 		t.Errorf("in the column, and still in the state: %s", got)
 	}
-	// A leaderrun of before goes on: it knows only of the runs that it files itself.
+	// An older leaderrun goes on. It knows only the runs that it records itself.
 	older := fmt.Sprintf(`[{"token":%d,"tick":1,"start":1,"end":2,"exit":0,"host":"old","holder":"old/1/%s"}]`, l.Token, strings.Repeat("0a", 16))
 	b.do(t, `UPDATE leaderrun_leases SET version = version + 1, leader_id = '', state = (state - 'grant' - 'keep_ms') || '{"runs":`+older+`}'`)
 	want = slices.Insert(want, 0, l.Token)
@@ -96,13 +96,13 @@ func TestMergedRuns(t *testing.T) {
 		{runs(-3, 2), runs(3, -2), runs(3, 2)},
 		{runs(many...), runs(many...), runs(many[:lease.MaxRuns]...)},
 	} {
-		if got := merged(c.a, c.b); !slices.Equal(got, c.want) {
+		if got := mergeRuns(c.a, c.b); !slices.Equal(got, c.want) {
 			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
 		}
 	}
 }
 
-// The runs are four kilobytes that a renewal does not write again.
+// A renewal does not write the runs again, which are four kilobytes.
 func TestRenewalLeavesTheRuns(t *testing.T) {
 	b := newBackend(t, "autovacuum=off", "full_page_writes=off")
 	s := b.open(t)
@@ -132,7 +132,7 @@ func TestRenewalLeavesTheRuns(t *testing.T) {
 	}
 }
 
-// What no other transaction lets through is no fault of the table.
+// If other transactions keep a change from being made, the error does not blame the table.
 func TestSerializationFailures(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
@@ -163,7 +163,7 @@ func TestIdleRowsAreForgotten(t *testing.T) {
 		run(t, s, r)
 	}
 	b.do(t, "UPDATE leaderrun_leases SET state = state - 'keep_ms' WHERE service_name = 'former'")
-	grant(t, s, request("held")) // its clock was set forward, or its host died
+	grant(t, s, request("held")) // the server's clock was set forward, or the holder's host died
 	for key, days := range map[string]int{"held": 36, "old": 36, "young": 34, "quarterly": 269, "given-up": 271, "former": 1000} {
 		age(key, days)
 	}

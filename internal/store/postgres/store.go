@@ -1,37 +1,36 @@
 // Package postgres keeps leases in one table of one PostgreSQL database.
 //
-// Promise: that of [cas.Table]. No transaction is longer than one request, so none is
-// left open by a client that dies, and a denial writes nothing (but the note of a host
-// that came for a tick, once an hour and after the answer).
+// Promise: that of [cas.Table]. A transaction lasts for one request, so a client that dies
+// leaves none open. A denial writes nothing; but once an hour the host of a candidate with
+// ticks is recorded, after the answer.
 //
-// Cost, from dial to grant, in round trips: one to say who is there, two more for
-// a password (SCRAM), two more for TLS (three before Postgres 18), one to read,
-// one to write. On a warm connection two, and one for a denial. A standby has one
-// connection, the holder two.
+// Not promised: a failover to a replica that lags can grant a key twice if the holder cannot
+// be called then (see settling in package leasestate), unless synchronous_commit makes the
+// server wait for that replica. Deleting a row takes the lease away.
 //
-// The table leaderrun_leases is the one that the connection's search_path finds. The
-// first change makes it, or scripts/postgres.sql for users who must not create tables;
-// they need SELECT, INSERT and UPDATE on it. With DELETE, adding a row also removes rows
-// that have been idle for as long as leasestate.Idle says.
+// Cost, in round trips from dial to grant: one to log in, two more for a password (SCRAM),
+// two more for TLS (three before Postgres 18), one to read, one to write. On an open
+// connection a grant takes two, a denial one. A standby has one connection, the holder two.
 //
-// A table of the former layout has no column for the runs: they are in the state.
-// Reading works as it is; the first change adds the column, for which the user must
-// own the table, and moves the runs of its row. Older leaderruns go on beside that:
-// they keep their runs in the state, from where the next change takes them.
+// The table leaderrun_leases is the one in the connection's search_path. The first change
+// creates it. For users who must not create tables scripts/postgres.sql does; they need
+// SELECT, INSERT and UPDATE on it. With DELETE, adding a row also removes rows that have
+// been idle for as long as leasestate.Idle says.
+//
+// A table of the former layout has no column for the runs: they are in the state. It can be
+// read as it is. The first change adds the column, for which the user must own the table,
+// and moves the runs of its row. Older leaderruns can go on using the table: they keep
+// their runs in the state, and the next change by a newer one moves them.
 //
 // Wake-ups: a release notifies a channel of the key, and all standbys that listen there
 // ask at once. Behind a pooler standbys poll.
-//
-// Not promised: a failover to a replica that lags can grant twice, unless
-// synchronous_commit makes the server wait for that replica, if the holder cannot be
-// called then; see leasestate's settling. Deleting a row takes the lease away.
 //
 // Only package store, tests and tools may import it.
 package postgres
 
 import (
 	"context"
-	"crypto/md5" // Postgres has it, too
+	"crypto/md5" // only for names of channels
 	"encoding/hex"
 	"sync/atomic"
 	"time"
@@ -42,9 +41,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are: URL is
-// postgres://[user[:password]@]host[:port]/database[?sslmode=...], which says all: neither
-// PG* variables nor files in the home directory count. Prefix is the first column of every row.
+// Options: URL is postgres://[user[:password]@]host[:port]/database[?sslmode=...]. PG*
+// variables and files in the home directory are ignored. Prefix is the first column of every
+// row.
 type Options = network.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a
@@ -52,10 +51,10 @@ type Options = network.Options
 type Store struct {
 	*cas.Table[*conn]
 	conns *conns
-	// listeners are a holder's second connections. They are apart, so that listening
-	// takes none from renewals.
+	// listeners has a holder's second connection, so that listening takes none from
+	// renewals.
 	listeners *conns
-	// pooled: a pooler stands in between, by what the last answer said.
+	// pooled: the last answer came through a pooler.
 	pooled atomic.Bool
 }
 
@@ -84,23 +83,23 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// early is how long before its end a wait gives its connection back. The attempt
-// that comes at that instant, with --wait the last one, has no time to open another.
-const early = 100 * time.Millisecond
+// waitEndsEarly is how long before its end a wait gives its connection back: the attempt
+// at that end, with --wait the last one, has no time to open another.
+const waitEndsEarly = 100 * time.Millisecond
 
-// Wait implements [lease.Store]. All who wait are woken; a holder that dies wakes
-// nobody, which the caller's own timer at the end of the lease covers.
+// Wait implements [lease.Store]. A release wakes all standbys. A holder that dies wakes
+// nobody: callers use their own timer for the end of the lease.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
 	if s.conns.Slots.Scarce() {
 		return lease.ErrNoWakeups // it polls
 	}
 	over := time.NewTimer(atMost)
 	defer over.Stop()
-	hearing, cancel := context.WithTimeout(context.Background(), atMost-min(early, atMost/20))
+	hearing, cancel := context.WithTimeout(context.Background(), atMost-min(waitEndsEarly, atMost/20))
 	defer cancel()
 	woken := false
 	err := s.listen(ctx, s.conns, "wait", wakeKind, key, func(c *conn) error {
-		// What happened before it listened is in the row.
+		// The row shows what happened before the connection listened.
 		r, err := s.Read(ctx, c, key)
 		if err != nil || r.State.Free(r.Now) {
 			woken = true
@@ -128,8 +127,8 @@ func (s *Store) Listen(ctx context.Context, key string) error {
 	ctx, cancel := s.conns.Slots.UntilRefused(network.Holder(ctx))
 	defer cancel()
 	return s.listen(ctx, s.listeners, "listen", callKind, key, func(c *conn) error {
-		// A candidate that called before LISTEN has begun a settling. (A request to hand
-		// over stays in the row until the release: the next renewal reports it.)
+		// The row shows whether a candidate called before LISTEN: then the key settles. (A
+		// request to hand over stays in the row until the release: the next renewal reports it.)
 		r, err := s.Read(ctx, c, key)
 		if err != nil || r.State.Settling != nil {
 			return err
@@ -138,7 +137,7 @@ func (s *Store) Listen(ctx context.Context, key string) error {
 	})
 }
 
-// listen runs what follows on a connection that listens to a channel of key.
+// listen runs then on a connection that listens to a channel of key.
 func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, then func(*conn) error) error {
 	if s.pooled.Load() {
 		return lease.ErrNoWakeups
@@ -150,7 +149,7 @@ func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, 
 				return err
 			}
 		}
-		// A pooler would listen on a connection that serves others next.
+		// A pooler would listen on a connection that it then uses for other clients.
 		if pooled = !c.direct; pooled {
 			return nil
 		}
@@ -173,14 +172,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// The kinds of channels: those who wait for a key listen to one, its holder to
-// the other.
+// The kinds of channels: standbys listen to the first, the holder to the second.
 const (
 	wakeKind = "leaderrun_"
 	callKind = "leaderrun_ctl_"
 )
 
-// channel is the name of a key's channel. Neither a prefix nor a key has a space.
+// channel returns the name of a key's channel. Neither a prefix nor a key has a space.
 func (s *Store) channel(kind, key string) string {
 	sum := md5.Sum([]byte(s.Prefix + " " + key))
 	return kind + hex.EncodeToString(sum[:])

@@ -13,7 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// shown are the files of a server that shows the certificate of that name.
+// shown returns the files of a server that shows the certificate of that name.
 func shown(t *testing.T, certs script.Certificates, name string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -20,8 +20,8 @@ const (
 	urlForm = "write postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE"
 )
 
-// Factory is what package store knows of this one. An address may name files: of a
-// password, as file:PATH in its place, and those of TLS.
+// Factory opens this store by its address, which may name files: file:PATH instead of a
+// password, and those of TLS.
 var Factory = location.Factory{
 	Schemes: []string{"postgres", "postgresql"},
 	Form:    "postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE",
@@ -31,7 +31,7 @@ var Factory = location.Factory{
 	Redact: location.Redact,
 }
 
-// parameters are those that a URL may have, as libpq knows them.
+// parameters are the parameters of libpq that a URL may have.
 var parameters = []string{
 	"application_name", "channel_binding", "options", "require_auth", "sslcert", "sslkey", "sslmode", "sslnegotiation",
 	"sslpassword", "sslrootcert", "sslsni", "target_session_attrs",
@@ -49,7 +49,7 @@ func parseURL(text string) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, urls.Refusal("the URL cannot be read", urlForm+", and "+location.EncodeThem)
 	}
-	if strings.Contains(text, "%00") { // the client would quote what is before it
+	if strings.Contains(text, "%00") { // the client's error would repeat what precedes it
 		return nil, urls.Refusal("the URL has a NUL character, %00, which Postgres takes nowhere", urlForm)
 	}
 	if u.Host, err = hosts(u.Host); err != nil {
@@ -70,7 +70,7 @@ func parseURL(text string) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A plus is a plus there, and no space as in a browser's form.
+	// The client reads a plus as a plus, not as a space.
 	u.RawQuery = strings.ReplaceAll(values.Encode(), "+", "%20")
 	config, err := pgconn.ParseConfig(u.String())
 	if err != nil {
@@ -90,8 +90,8 @@ func parseURL(text string) (*pgconn.Config, error) {
 	return config, nil
 }
 
-// hosts gives each host its port. The list is as package url reads it: all of
-// several hosts with a port, or none.
+// hosts adds the default port to hosts without one. Package url accepts several hosts only
+// if all have a port, or none.
 func hosts(list string) (string, error) {
 	const defaultPort = "5432"
 	var addrs []string
@@ -109,7 +109,7 @@ func hosts(list string) (string, error) {
 	return strings.Join(addrs, ","), nil
 }
 
-// thisUser is who connects when the URL does not say.
+// thisUser returns the user of this process, for a URL without a user.
 func thisUser(given *url.Userinfo) (*url.Userinfo, error) {
 	if _, secret := given.Password(); secret {
 		return nil, urls.Refusal("the URL has a password but no user", urlForm)
@@ -121,10 +121,10 @@ func thisUser(given *url.Userinfo) (*url.Userinfo, error) {
 	return url.User(me.Username), nil
 }
 
-// settings are all that the client wants to know, each once. What the URL leaves
-// out the client would fill from PG* variables and from files in the home
-// directory. Then the same line in a crontab could mean another store on each
-// host, and leaderrun's password come from variables that are the command's.
+// settings returns a value for every parameter that the client knows. It would take missing
+// ones from PG* variables and from files in the home directory. Then the same line in a
+// crontab could mean another store on each host, and the password could come from variables
+// of the command.
 func settings(u *url.URL) (url.Values, error) {
 	given, err := urls.Parameters(u, parameters)
 	if err != nil {
@@ -147,8 +147,8 @@ func settings(u *url.URL) (url.Values, error) {
 	return all, err
 }
 
-// clientErrors are what the client finds wrong, by a part of its text, in other
-// words where those are not clear.
+// clientErrors are the client's errors by a part of their text, with clearer words if they
+// are needed.
 var clientErrors = []struct{ part, words, hint string }{
 	{"sslmode", "", "write sslmode=disable, allow, prefer, require, verify-ca or verify-full"},
 	{"read CA file", "", "correct the path behind sslrootcert=, or make the file readable"},
@@ -158,8 +158,8 @@ var clientErrors = []struct{ part, words, hint string }{
 	{"cert", "", "let sslcert= and sslkey= name a certificate and its key, both readable and in PEM form"},
 }
 
-// unusable is the client's error without the URL that it repeats. Of the environment only
-// PGSERVICE can cause one.
+// unusable returns the client's error without the URL that it repeats. In the environment
+// only PGSERVICE can cause one.
 func unusable(err error) error {
 	const hint = "correct the parameters of the URL"
 	cause := errors.Unwrap(err)

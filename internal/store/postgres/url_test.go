@@ -52,8 +52,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// The same line in a crontab must mean the same store on every host, and the
-// variables are the command's.
+// The environment is ignored: the same line in a crontab must mean the same store on every
+// host, and the variables are the command's.
 func TestSurroundingsDoNotCount(t *testing.T) {
 	const address = "postgres://cron@h/jobs"
 	before, err := parseURL(address)

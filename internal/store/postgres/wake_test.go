@@ -18,8 +18,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// waiting runs a call that waits, and returns what comes of it once the server
-// has heard LISTEN.
+// waiting starts a call that waits, and returns a channel for its result once the server has
+// received LISTEN.
 func waiting(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
 	over := make(chan error, 1)
@@ -28,7 +28,7 @@ func waiting(t *testing.T, w *networktest.Wire, call func() error) <-chan error 
 	return over
 }
 
-// A standby needs one connection, for its waits and for what it asks in between.
+// A standby uses one connection for its waits and for the requests in between.
 func TestStandbyHasOneConnection(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -39,8 +39,8 @@ func TestStandbyHasOneConnection(t *testing.T) {
 	})
 }
 
-// The attempt that comes when a wait is over finds its connection idle. A busy
-// machine may miss the moment: it gets several.
+// The attempt at the end of a wait can use the wait's connection. On a busy machine it may
+// come too late, so there are several tries.
 func TestWaitGivesItsConnectionBack(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -49,7 +49,7 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 	idle := func() bool { return standby.conns.Idle() == 1 }
 	for range 5 {
 		over := make(chan error, 1)
-		go func() { over <- standby.Wait(bounded(t), "k", 20*early) }()
+		go func() { over <- standby.Wait(bounded(t), "k", 20*waitEndsEarly) }()
 		awaits(t, "connection in use", func() bool { return !idle() })
 		awaits(t, "idle connection", idle)
 		select {
@@ -67,8 +67,7 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 	t.Error("the connection is in use as long as the wait lasts")
 }
 
-// A notification that gets lost costs no more than the time that the standby
-// gave itself.
+// If a notification is lost the standby waits for as long as it asked for, no longer.
 func TestNotificationIsLost(t *testing.T) {
 	b := newBackend(t)
 	proxy, err := faultnet.Listen(b.Addr)
@@ -157,7 +156,7 @@ func TestHolderIsCalled(t *testing.T) {
 		t.Errorf("called, and nobody did: %v", err)
 	case <-time.After(100 * time.Millisecond):
 	}
-	// It listens once LISTEN is committed, which nobody here can see.
+	// The test cannot see when LISTEN is committed, so it calls again and again.
 	for called := false; !called; {
 		b.do(t, "SELECT pg_notify('leaderrun_ctl_' || md5('leaderrun k'), '')")
 		select {
@@ -186,8 +185,8 @@ func TestNoConnectionIsLeft(t *testing.T) {
 	networktest.WantError(t, err, false, "53300", "max_connections")
 }
 
-// A pooler names another process to its clients than the one that answers. On its
-// connections nobody must listen: the next request may be another client's.
+// A pooler tells its clients another process id than that of the backend that answers. No
+// store may listen on its connections: the next request may come from another client.
 func TestPooler(t *testing.T) {
 	b := newBackend(t)
 	var w networktest.Wire
@@ -215,8 +214,7 @@ func TestPooler(t *testing.T) {
 	}
 }
 
-// otherProcess changes the process id in what the server says at the start, the
-// message BackendKeyData.
+// otherProcess changes the process id in the server's message BackendKeyData.
 type otherProcess struct {
 	net.Conn
 	ready []byte // to be read
@@ -248,8 +246,8 @@ func (c *otherProcess) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A server that is another one than the one that granted may know less: the holder
-// is called before anybody is granted the key, and hears it also if it listens later.
+// Another server than the one that granted may lack data. So the holder is called before the
+// key is granted, and hears the call even if it listens later.
 func TestServerIsAnother(t *testing.T) {
 	for name, early := range map[string]bool{"the holder listens": true, "the holder listens later": false} {
 		t.Run(name, func(t *testing.T) { serverIsAnother(t, early) })
@@ -268,8 +266,7 @@ func serverIsAnother(t *testing.T, early bool) {
 		go listen()
 		awaits(t, "LISTEN", func() bool { return channels.open(holder.channel(callKind, "k")) })
 	}
-	// As in a snapshot that was taken before the grant, on a server that granted the
-	// run before.
+	// The data of a snapshot from before the grant, with the run before it.
 	b.do(t, `UPDATE leaderrun_leases SET leader_id = '', term = term - 1, version = version + 1,
 		state = state - 'grant' || jsonb_build_object('token', term - 1, 'server', 'another')`)
 	_, err := candidate.Acquire(bounded(t), request("k"))
