@@ -16,12 +16,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// conns opens connections and hands them out.
+// conns opens connections and hands them out, each to one call at a time.
 type conns struct {
 	url  string
 	dial network.Dial
-	// latest is what the URL said for the last dial: passwords and certificates are
-	// changed while a command runs.
+	// latest is what the URL and its files said at the last dial: passwords and certificates
+	// may change while a command runs.
 	latest atomic.Pointer[target]
 	// accepted: the URL's login has been accepted before.
 	accepted *atomic.Bool
@@ -42,14 +42,14 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 		err = network.CatchPanic(func() (err error) { c, err = p.connect(ctx); return err })
 		return c, err
 	})
-	if is(err, tooManyConnections...) {
+	if hasNumber(err, tooManyConnections...) {
 		p.Slots.Refused()
 	}
 	if err != nil {
 		return p.storeError(ctx, op, err)
 	}
 	err = network.CatchPanic(func() error { return call(c) })
-	// The driver closes a connection whose call's time ends as its answer arrives.
+	// If the call's time ends just as its answer arrives, the driver closes the connection.
 	if err == nil && c.IsValid() {
 		p.Put(c)
 		return nil
@@ -66,13 +66,13 @@ type conn struct {
 	client
 	raw   net.Conn // below TLS
 	cause *cause
-	// server is the server as it has been since it started.
+	// server identifies the server's process, by its name and start.
 	server string
-	// channel is where it waits, or waited; "" is nowhere.
+	// channel is where the session waits or has waited, "" if it never has.
 	channel string
 }
 
-// client is what of the driver's connection is used.
+// client is the part of the driver's connection that is used.
 type client interface {
 	driver.Conn
 	driver.QueryerContext
@@ -80,13 +80,12 @@ type client interface {
 	driver.Validator
 }
 
-// prepare makes a session one in which a statement is a transaction of its own, reads
-// what has been committed, cuts nothing off, and does not wait for a lock for longer
-// than its caller: callers that come again and again would use up the server's
-// connections.
+// prepare configures a session. Each statement is its own transaction and reads committed
+// data, values that are too long are errors, and a wait for a lock is short: repeated calls
+// would use up the server's connections.
 //
-// It also finds out when the server started. Uptime counts whole seconds until its
-// statement, so it is asked between two equal seconds.
+// It also finds out when the server started. Uptime is in whole seconds at the time of its
+// statement, so it is only used if it is read within one second of the clock.
 const prepare = `SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE;
 	SET NAMES utf8mb4;
 	SET autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1;
@@ -107,7 +106,7 @@ func (p *conns) connect(ctx context.Context) (*conn, error) {
 		c.raw, err = p.dial(ctx, network, addr)
 		return c.raw, err
 	}
-	config.InterpolateParams, config.MultiStatements = true, true // a round trip each
+	config.InterpolateParams, config.MultiStatements = true, true // each saves a round trip
 	config.ConnectionAttributes = "program_name:leaderrun"
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
@@ -150,7 +149,7 @@ func (c *conn) prepare(ctx context.Context) (server string, err error) {
 	}
 }
 
-// rows are what came of one statement, as text; NULL is "".
+// rows is the result of one statement, as text; NULL is "".
 type rows [][]string
 
 // query runs one statement and returns its rows. A parameter is a string or an int64.
@@ -165,7 +164,7 @@ func (c *conn) query(ctx context.Context, sql string, args ...any) (rows, error)
 	return sets[0], nil
 }
 
-// exec runs one statement without rows, and returns how many it has changed.
+// exec runs one statement without a result, and returns how many rows it has changed.
 func (c *conn) exec(ctx context.Context, sql string, args ...any) (changed int64, err error) {
 	result, err := c.ExecContext(ctx, sql, named(args))
 	if err != nil {
@@ -182,9 +181,9 @@ func named(args []any) []driver.NamedValue {
 	return all
 }
 
-// queries runs statements, divided by semicolons, in one round trip, and returns the rows
-// of those that have any. A session that waits, or may be interrupted, must run one at a
-// time: a server that is interrupted between two has promised an answer that never comes.
+// queries runs statements, separated by semicolons, in one round trip, and returns the rows
+// of those that have a result. A session that waits, or may be interrupted, must run single
+// statements: if it is interrupted between two, the announced second result never comes.
 func (c *conn) queries(ctx context.Context, sql string, args ...any) (sets []rows, err error) {
 	found, err := c.QueryContext(ctx, sql, named(args))
 	if err != nil {
@@ -196,7 +195,7 @@ func (c *conn) queries(ctx context.Context, sql string, args ...any) (sets []row
 		values := make([]driver.Value, len(found.Columns()))
 		for {
 			err := found.Next(values)
-			if err == io.EOF { //nolint:errorlint // it is that itself
+			if err == io.EOF { //nolint:errorlint // drivers return it unwrapped
 				break
 			}
 			if err != nil {
@@ -231,7 +230,7 @@ func text(values []driver.Value) []string {
 	return line
 }
 
-// cause keeps what the driver only logs: why a connection is not valid any more.
+// cause keeps the reason why a connection became invalid, which the driver only logs.
 type cause struct {
 	mu  sync.Mutex
 	err error
@@ -248,7 +247,7 @@ func (c *cause) Print(v ...any) {
 	}
 }
 
-// of is the cause of a call's error.
+// of returns the cause of a call's error.
 func (c *cause) of(err error) error {
 	if !errors.Is(err, mysql.ErrInvalidConn) && !errors.Is(err, driver.ErrBadConn) {
 		return err

@@ -33,7 +33,7 @@ func TestHistories(t *testing.T) {
 	b.do(t, createTable)
 	leasetest.Histories(t, leasetest.Harness{Before: true, Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
-		s.settle = 0 // a new key settles: no history would have a grant
+		s.settle = 0 // otherwise each new key settles, and no history has a grant
 		return s
 	}})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// rights are all that a user needs who may touch nothing but leaderrun's table.
+// rights are all rights that a user needs on leaderrun's table.
 const rights = "SELECT, INSERT, UPDATE"
 
 var (
@@ -20,7 +20,7 @@ var (
 	errReplica  = errors.New("it is read-only")
 )
 
-// The errors of a server that are more than an error.
+// The errors of a server after which the store does more than report them.
 const (
 	noSuchTable  = 1146
 	duplicateRow = 1062
@@ -29,16 +29,15 @@ const (
 
 var (
 	tooManyConnections = []uint16{1040, 1203, 1226}
-	// contention is that of other transactions, or nodes: nothing was changed.
+	// contention: because of another transaction or node nothing was changed.
 	contention = []uint16{1213, 1020, interrupted}
-	// statementTimeouts are those of max_execution_time and max_statement_time.
+	// statementTimeouts are the errors of max_execution_time and max_statement_time.
 	statementTimeouts = []uint16{3024, 1969}
-	// logins are what is said of a user, a password or a certificate.
+	// logins are the errors about a user, a password or a certificate.
 	logins = []uint16{1045, 1044, 1130, 1698, 1820, 1862}
 )
 
-// numbers are the errors that a server gives. All of them are no answer; a permanent
-// one stays so until a person acts.
+// numbers are the errors of a server. A permanent one stays until a person acts.
 var numbers = []struct {
 	numbers   []uint16
 	permanent bool
@@ -79,13 +78,13 @@ const (
 
 var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
 
-// words are those of an address of this store.
+// words are those of MariaDB and MySQL.
 var words = network.Words{
 	Server: "MariaDB or MySQL", CA: "ca=FILE", Client: "cert=FILE&key=FILE", Name: "server_name=NAME", NoTLS: hintTLS, Other: hintOther,
 }
 
-// is reports whether the server answered with one of these errors.
-func is(err error, numbers ...uint16) bool {
+// hasNumber reports whether the server answered with one of these errors.
+func hasNumber(err error, numbers ...uint16) bool {
 	var answer *mysql.MySQLError
 	return errors.As(err, &answer) && slices.Contains(numbers, answer.Number)
 }
@@ -95,19 +94,19 @@ func (p *conns) storeError(ctx context.Context, op string, err error) error {
 	return words.StoreError(ctx, op, "mysql at "+now.addr, err, known(ctx, err), p.accepted.Load(), now.password)
 }
 
-// known is what the server has said, or this package or the driver has found.
+// known returns what the server has said, or what this package or the driver has found.
 func known(ctx context.Context, err error) *network.Known {
 	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return serverProblem(err, answer)
 	}
-	if ctx.Err() != nil { // which is why
+	if ctx.Err() != nil { // the cause of err
 		return nil
 	}
 	return ownProblem(err)
 }
 
 func serverProblem(err error, answer *mysql.MySQLError) *network.Known {
-	k := &network.Known{Text: fmt.Sprintf("%s (%d)", answer.Message, answer.Number), Login: is(err, logins...), Hint: hintOther}
+	k := &network.Known{Text: fmt.Sprintf("%s (%d)", answer.Message, answer.Number), Login: hasNumber(err, logins...), Hint: hintOther}
 	for _, n := range numbers {
 		if slices.Contains(n.numbers, answer.Number) {
 			k.Permanent, k.Hint = n.permanent, n.hint

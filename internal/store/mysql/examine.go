@@ -10,8 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// setup are the variables of a server that matter, by name. It lacks those that
-// the server does not know.
+// setup has the variables that matter, by name, as far as the server has them.
 type setup map[string]string
 
 const readSetup = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'read_only', 'innodb_flush_log_at_trx_commit',
@@ -41,7 +40,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	return slices.Concat([]lease.Finding{server, found.role(), found.persistence()})
 }
 
-// name is that of the program: its comment says more than its version, in most of them.
+// name returns the server's name and version, with the comment that most servers have.
 func (s setup) name() string {
 	name := "MySQL"
 	if strings.Contains(s["version"], "MariaDB") {
@@ -54,7 +53,7 @@ func (s setup) name() string {
 	return name
 }
 
-// on reports whether a variable is set: servers say it in several ways.
+// on reports whether a variable is on, which servers write in several ways.
 func (s setup) on(name string) bool {
 	return s[name] != "" && !slices.Contains([]string{"0", "OFF", "off"}, s[name])
 }

@@ -19,7 +19,7 @@ func TestExamine(t *testing.T) {
 		t.Errorf("%+v", findings)
 	}
 	for _, f := range findings {
-		bad := f.Subject == "persistence" // the server of the tests has no time for it
+		bad := f.Subject == "persistence" // the tests' server does not sync its disk
 		if !strings.Contains(f.Text, want[f.Subject]) || (f.Verdict == lease.Bad) != bad || (f.Hint != "") != bad {
 			t.Errorf("%+v", f)
 		}
@@ -30,7 +30,7 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// What a server's settings mean for grants that a failover, or a crash, must not lose. No
+// The verdicts on settings that decide whether a failover or a crash can lose a grant. No
 // server is asked.
 func TestJudgeSettings(t *testing.T) {
 	for _, c := range []struct {
@@ -71,7 +71,7 @@ func TestIdleRowsAreForgotten(t *testing.T) {
 	}
 	run("old")
 	run("young")
-	grant(t, s, request("held")) // its clock was set forward, or its host died
+	grant(t, s, request("held")) // the server's clock was set forward, or the holder's host died
 	age("held", "36")
 	age("old", "36")
 	age("young", "34")

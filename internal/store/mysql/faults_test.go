@@ -47,7 +47,7 @@ func TestServerRefuses(t *testing.T) {
 	b := newBackend(t)
 	for i, c := range []struct {
 		name       string
-		user       string // "": one who may do everything
+		user       string // "": a user with all rights
 		database   string
 		prepare    string // SQL
 		permanent  bool
@@ -83,8 +83,8 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// A restart costs the holder nothing but failed renewals: the server remembers. It is
-// another one to candidates all the same, which may know less.
+// A restart only makes some of the holder's renewals fail: the server keeps its data. For
+// candidates it is another server all the same, which may lack data.
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -99,7 +99,7 @@ func TestServerComesBack(t *testing.T) {
 	if _, err := s.Renew(bounded(t), l); err == nil {
 		t.Fatal("renewed on a dead server")
 	}
-	time.Sleep(time.Second) // a server's start has seconds
+	time.Sleep(time.Second) // the start of a server is known in whole seconds
 	b.Restart()
 	renewed, err := s.Renew(bounded(t), l)
 	for range 2 {
@@ -135,7 +135,7 @@ func TestRowMadeAnew(t *testing.T) {
 	networktest.RowMadeAnew(t, b.open(t).Table, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
 }
 
-// A row that another transaction locks costs a renewal a second, and its error names
+// If another transaction locks the row, a renewal fails after a second, and its error names
 // the cause.
 func TestLockedRow(t *testing.T) {
 	t.Parallel()
@@ -197,8 +197,8 @@ func TestTLS(t *testing.T) {
 			}
 			_, err := s.Acquire(bounded(t), r)
 			for range 20 {
-				// By TLS 1.3 a server refuses a certificate after the handshake: what the driver
-				// writes meanwhile may fail first, and says no reason. The next attempt does.
+				// With TLS 1.3 a server refuses a certificate after the handshake. The driver's
+				// next write may fail before it reads the reason; then the next attempt shows it.
 				if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent {
 					break
 				}
@@ -228,7 +228,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	networktest.LoginIsReadAgain(t, open, spoil, func() { write("s3cret") }, "(1045)", "password")
 }
 
-// Whatever the server's defaults are, a statement is a transaction of its own.
+// Whatever the server's defaults are, each statement is its own transaction.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, "--autocommit=0", "--transaction-isolation=READ-UNCOMMITTED", "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES", "--character-set-server=latin1", "--skip-character-set-client-handshake")
@@ -251,8 +251,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Another kind of server grants nothing, causes no panic, and the password stays out of
-// the message.
+// Another kind of server grants nothing and causes no panic, and no message shows the
+// password.
 func TestHostileAnswers(t *testing.T) {
 	const hello = "\x4a\x00\x00\x00\x0a5.5.5-10.11\x00\x01\x00\x00\x00abcdefgh\x00\xfe\xf7\x2d\x02\x00\xff\x81\x15\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00abcdefghijkl\x00mysql_native_password\x00"
 	const ok = "\x07\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00"
@@ -279,8 +279,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// A call's time may end as its answer arrives: the call has succeeded, and its
-// connection is closed. The next call must not get that one.
+// A call's time may end just as its answer arrives: the call has succeeded, but its connection
+// is closed. The next call must not get that one.
 func TestTimeEndsWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := newBackend(t).open(t)
@@ -290,7 +290,7 @@ func TestTimeEndsWithTheAnswer(t *testing.T) {
 			return err
 		})
 	}
-	for i := range 1000 { // without the check some hundred are enough
+	for i := range 1000 { // without the check it fails within some hundred
 		ctx, end := context.WithCancel(t.Context())
 		go func() {
 			for range i % 100 {
@@ -305,7 +305,7 @@ func TestTimeEndsWithTheAnswer(t *testing.T) {
 	}
 }
 
-// A server ends sessions that are idle for its wait_timeout, and proxies do it sooner.
+// A server ends sessions that are idle for its wait_timeout; proxies may do so sooner.
 func TestCutWhileIdle(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -314,7 +314,7 @@ func TestCutWhileIdle(t *testing.T) {
 	})
 }
 
-// A server that ended an idle session says so when that is used next; standbys go on.
+// If a server has ended an idle session, the next use of it says so; standbys go on.
 func TestIdleSessionEnds(t *testing.T) {
 	k := known(t.Context(), &mysql.MySQLError{Number: 4031, Message: "disconnected because of inactivity"})
 	if k.Permanent || !strings.Contains(k.Hint, "wait_timeout") {

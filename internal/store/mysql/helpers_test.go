@@ -10,8 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// backend is a server under test with a second, independent client to look into
-// it and to damage it.
+// backend is a server under test, with a second client that reads and damages its data.
 type backend struct {
 	*script.MariaDBServer
 }
@@ -32,7 +31,7 @@ func openWith(t *testing.T, o Options) *Store {
 	return networktest.Opened(t, s, err)
 }
 
-// What the tests of all stores use that are reached by a network.
+// Helpers that the tests of all networked stores use.
 var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
 
 // do runs SQL, which must not fail, and returns what it prints.
@@ -45,7 +44,7 @@ func (b backend) do(t *testing.T, sql string) string {
 	return strings.TrimSuffix(out, "\n")
 }
 
-// sessions returns how many sessions of stores there are.
+// sessions returns the number of stores' sessions.
 func (b backend) sessions(t *testing.T) string {
 	t.Helper()
 	return b.do(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND command <> 'Daemon'")

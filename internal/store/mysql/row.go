@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// Of the clocks only the server's counts. It goes on over a restart, so there is
-	// only one boot.
+	// boot is the same for all grants: they count by the server's clock, which goes on
+	// during a restart.
 	boot = "mysql"
-	// settle is how long, in ms, a key waits for a holder that may be alive without the
-	// server knowing: longer than one on the same network needs to be called and to
-	// renew, short enough for a run that need not have waited.
+	// settle is how long, in ms, a key waits for a holder that may be alive although the
+	// server does not know it. It is longer than a holder on the same network needs to hear
+	// the call and to renew, and short enough for a run that waits in vain.
 	settle = 300
-	// maxState is above every state that leaderrun writes, which has 256 KiB at the most.
+	// maxState is larger than any state that leaderrun writes: those have 256 KiB at most.
 	maxState = 1 << 20
 )
 
-// The clock is that of the statement's start, and not of a transaction's.
+// The time is that at which the statement starts, not a transaction.
 const (
 	readClock = `SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000, @@global.read_only`
 	readRow   = readClock + `, l.version, LEFT(l.state, ?)
@@ -70,7 +70,7 @@ func (s *Store) look(ctx context.Context, c *conn, key string) (cas.Record, erro
 	return r, nil
 }
 
-// parse never guesses what a damaged row means: a guess could grant twice.
+// parse reads a row. A damaged one is an error: see [cas.Keeper].
 func parse(key, version, text string) (state leasestate.State, n int64, err error) {
 	n, err = strconv.ParseInt(version, 10, 64)
 	if err != nil || n <= 0 {
@@ -97,16 +97,16 @@ func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (
 	if err != nil {
 		return false, nil, err
 	}
-	// The version grows over a row that was deleted and made anew, too.
+	// The version grows even if the row is deleted and made anew.
 	write, args := insertRow, []any{max(r.Version+1, r.Now.Wall), string(state), s.Prefix, r.State.Key}
 	if r.Version > 0 {
 		write, args = updateRow, append(args, r.Version)
 	}
 	changed, err := c.exec(ctx, write, args...)
 	switch {
-	case is(err, duplicateRow):
+	case hasNumber(err, duplicateRow):
 		return false, nil, nil
-	case is(err, contention...): // and was undone
+	case hasNumber(err, contention...): // the server has undone the change
 		return false, err, nil
 	case err != nil || changed != 1:
 		return false, nil, err
@@ -125,7 +125,7 @@ func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (
 	return true, nil, nil
 }
 
-// names are the keys of all rows.
+// names returns the keys of all rows.
 func (s *Store) names(ctx context.Context, c *conn) (names []string, err error) {
 	found, err := c.query(ctx, `SELECT service_name FROM leaderrun_leases WHERE prefix = ?`, s.Prefix)
 	for _, columns := range found {
@@ -134,9 +134,9 @@ func (s *Store) names(ctx context.Context, c *conn) (names []string, err error) 
 	return names, err
 }
 
-// prune removes rows of keys that are long out of use, of those that were changed
-// longest ago. It is called after a row is added: the table does not grow for ever, and
-// renewals take no longer. What fails is left for the next time.
+// prune removes rows of keys that have not been used for long; it checks the ten oldest. It
+// is called after a row is added, so the table does not grow for ever, and renewals take no
+// longer. Errors are ignored: the next call tries again.
 func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
 	found, err := c.query(ctx, readIdle, int64(maxState+1), s.Prefix, now.Wall-leasestate.MinKeep.Milliseconds())
 	if err != nil {

@@ -1,23 +1,23 @@
 // Package mysql keeps leases in one table of one database of a MariaDB or a MySQL.
 //
-// Promise: that of [cas.Table]. Each statement is a transaction of its own, so none is
-// left open by a client that dies, no row is locked between two requests, and a denial
-// writes nothing. SELECT … FOR UPDATE would promise none of these, and a Galera cluster
-// does not keep its locks.
+// Promise: that of [cas.Table]. Each statement is its own transaction. So a client that dies
+// leaves none open, no row is locked between two requests, and a denial writes nothing.
+// SELECT … FOR UPDATE would promise none of this, and a Galera cluster does not keep its
+// locks.
 //
-// Cost, in round trips: one to read, one to write, one for a denial; a new connection
-// takes two or more to say who is there and one to prepare the session. A standby has
-// one connection, the holder two.
+// Not promised: replicas lag, so a failover can grant a key twice if the holder cannot be
+// called then (see settling in package leasestate). The nodes of a cluster have different
+// clocks. Deleting a row takes the lease away.
 //
-// The first change makes the table leaderrun_leases. Users who must not create tables
+// Cost, in round trips: two for a grant or a renewal, one for a denial. A new connection takes
+// two or more to log in and one to prepare the session. A standby has one connection, the
+// holder two.
+//
+// The first change creates the table leaderrun_leases. Users who must not create tables
 // need SELECT, INSERT and UPDATE on it. With DELETE, adding a row also removes rows that
 // have been idle for as long as leasestate.Idle says.
 //
-// Wake-ups: see sleep. They are hints: a standby looks again every 5 s.
-//
-// Not promised: replicas follow behind, so a failover can grant twice, if the holder
-// cannot be called then; see leasestate's settling. The nodes of a cluster have a clock
-// each. Deleting a row takes the lease away.
+// Wake-ups: see sleep. They may get lost: a standby checks its row every 5 s.
 //
 // Only package store, tests and tools may import it.
 package mysql
@@ -31,16 +31,16 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are: URL is mysql://USER:PASSWORD@HOST[:PORT]/DATABASE,
-// with parameters of TLS, and Prefix the first column of every row.
+// Options: URL is mysql://USER:PASSWORD@HOST[:PORT]/DATABASE, with parameters of TLS, and
+// Prefix the first column of every row.
 type Options = network.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a call.
 type Store struct {
 	*cas.Table[*conn]
 	conns *conns
-	// listeners are a holder's second connections. They are apart, so that listening
-	// takes none from renewals.
+	// listeners has a holder's second connection, so that listening takes none from
+	// renewals.
 	listeners *conns
 	settle    int64 // ms
 }
@@ -64,8 +64,8 @@ func New(o Options) (*Store, error) {
 	s.listeners.accepted = s.conns.accepted
 	s.Table = cas.NewTable(cas.Table[*conn]{
 		Prefix: o.Prefix, Do: s.conns.do, Yield: s.conns.Yield, Look: s.look, Save: s.save, Names: s.names,
-		Missing:     func(err error) bool { return is(err, noSuchTable) },
-		Interrupted: func(err error) bool { return is(err, interrupted) },
+		Missing:     func(err error) bool { return hasNumber(err, noSuchTable) },
+		Interrupted: func(err error) bool { return hasNumber(err, interrupted) },
 		Create:      func(ctx context.Context, c *conn) error { _, err := c.exec(ctx, createTable); return err },
 	})
 	return s, nil

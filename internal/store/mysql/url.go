@@ -13,8 +13,8 @@ import (
 
 const urlForm = "write mysql://USER:PASSWORD@HOST[:PORT]/DATABASE"
 
-// Factory is what package store knows of this one. An address may name files: of a
-// password, as file:PATH in its place, and those of TLS.
+// Factory opens this store by its address, which may name files: file:PATH instead of a
+// password, and those of TLS.
 var Factory = location.Factory{
 	Schemes: []string{"mysql"},
 	Form:    "mysql://USER:PASSWORD@HOST[:PORT]/DATABASE",
@@ -28,10 +28,10 @@ var Factory = location.Factory{
 	Redact: location.Redact,
 }
 
-// parameters are those that an address may have. Each of them asks for TLS.
+// parameters are the parameters that an address may have. Each of them turns TLS on.
 var parameters = append([]string{"tls"}, location.TLSParameters...)
 
-// target is what an address says.
+// target is the content of an address.
 type target struct {
 	addr, database string
 	user, password string
@@ -65,7 +65,7 @@ func parseURL(text string) (*target, error) {
 		return nil, urls.Refusal("the URL names no database", urlForm)
 	case strings.Contains(t.database, "/"), u.Fragment != "":
 		return nil, urls.Refusal("the path of the URL is not the name of a database", urlForm+", and "+location.EncodeThem)
-	case strings.ContainsRune(t.user+t.database, 0): // they end there
+	case strings.ContainsRune(t.user+t.database, 0): // the protocol ends them with a NUL
 		return nil, urls.Refusal("the URL has a NUL character, %00, in the user or the database", urlForm)
 	}
 	password, _ := u.User.Password()

@@ -2,7 +2,7 @@ package mysql
 
 import (
 	"context"
-	"crypto/md5" // a name of a lock has 64 characters at the most
+	"crypto/md5" // only to shorten names: a lock's has at most 64 characters
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -13,26 +13,26 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// A session that waits takes one of its channel's named locks, and sleeps. To wake it,
-// another session asks which sessions have the channel's locks, and interrupts them; it
-// may do that to sessions of its own user without a right. A session that finds no free
-// lock polls. A session keeps its lock for the next wait: its other statements may be
-// interrupted, too, and are repeated.
+// waiters is the number of sessions that can wait in a channel. Each takes one of the
+// channel's named locks, and sleeps. To wake them, another session asks which sessions have these
+// locks, and interrupts those; for sessions of the same user that needs no right. A session
+// that finds no free lock polls. A session keeps its lock for its next wait, so its other
+// statements may be interrupted, too; they are repeated.
 const waiters = 8
 
-// The kinds of channels: those who wait for a key sleep in one, its holder in the other.
+// The kinds of channels: standbys sleep in the first, the holder in the second.
 const (
 	wakeKind = "leaderrun.wake."
 	callKind = "leaderrun.call."
 )
 
-// channel is what the names of a key's locks begin with. They are those of a whole
-// server. Neither a prefix nor a key has a space.
+// channel returns the beginning of the names of a key's locks. All databases of a server
+// share them. Neither a prefix nor a key has a space.
 func (s *Store) channel(kind, key string) string {
 	return kind + digest(s.conns.latest.Load().database+" "+s.Prefix+" "+key) + "."
 }
 
-// digest is a short name for a text of any length.
+// digest returns a short name for a text of any length.
 func digest(text string) string {
 	sum := md5.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -45,9 +45,8 @@ func locks(channel string) (names []any) {
 	return names
 }
 
-// wake interrupts the sessions that wait in channels. It cannot interrupt those of
-// another user; they look again by themselves. It returns no error: the change has been
-// made, and the sessions look again.
+// wake interrupts the sessions that wait in channels, as far as they are of the same user. It
+// returns no error: the change has been made, and the sessions check their row by themselves.
 func (c *conn) wake(ctx context.Context, channels []string) {
 	for _, channel := range channels {
 		ask := strings.Join(slices.Repeat([]string{"NULLIF(IS_USED_LOCK(?), CONNECTION_ID())"}, waiters), ", ")
@@ -64,16 +63,16 @@ func (c *conn) wake(ctx context.Context, channels []string) {
 }
 
 const (
-	// again is after how long, at the most, a session looks at the row by itself: it may
-	// not have been interrupted, for its user is another one, or a proxy is in between.
-	again = 5 * time.Second
-	// early is how long before its end a wait gives its connection back. The attempt
-	// that comes at that instant, with --wait the last one, has no time to open another.
-	early = 100 * time.Millisecond
+	// lookEvery is how often a session that waits checks the row by itself: it may not have
+	// been interrupted, because of another user or a proxy.
+	lookEvery = 5 * time.Second
+	// waitEndsEarly is how long before its end a wait gives its connection back: the attempt
+	// at that end, with --wait the last one, has no time to open another.
+	waitEndsEarly = 100 * time.Millisecond
 )
 
-// Wait implements [lease.Store]. All who wait are woken; a holder that dies wakes
-// nobody, which the caller's own timer at the end of the lease covers.
+// Wait implements [lease.Store]. A release wakes all standbys. A holder that dies wakes
+// nobody: callers use their own timer for the end of the lease.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
 	if s.conns.Slots.Scarce() {
 		return lease.ErrNoWakeups // it polls
@@ -83,7 +82,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	defer cancel()
 	woken, err := s.sleep(waiting, s.conns, "wait", wakeKind, key, func(r cas.Record) bool { return r.State.Free(r.Now) })
 	switch {
-	// The connection has the same deadline, and may find that it has passed before waiting does.
+	// The connection has the same deadline, and may notice its end before waiting does.
 	case time.Until(end) <= 0 && ctx.Err() == nil: //nolint:forbidigo // as above
 		return nil
 	case err != nil && s.conns.Slots.Scarce():
@@ -98,13 +97,13 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 func (s *Store) Listen(ctx context.Context, key string) error {
 	ctx, cancel := s.conns.Slots.UntilRefused(network.Holder(ctx))
 	defer cancel()
-	// A candidate that called before has begun a settling. (A request to hand over stays
-	// in the row until the release: the next renewal reports it.)
+	// The row shows whether a candidate called earlier: then the key settles. (A request to
+	// hand over stays in the row until the release: the next renewal reports it.)
 	_, err := s.sleep(ctx, s.listeners, "listen", callKind, key, func(r cas.Record) bool { return r.State.Settling != nil })
 	return err
 }
 
-// sleep waits in a channel of key until shortly before ctx ends. Woken: it was interrupted
+// sleep waits in a channel of key until shortly before ctx ends. woken: it was interrupted
 // before that, or enough was true.
 func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, enough func(cas.Record) bool) (woken bool, err error) {
 	channel, full := s.channel(kind, key), false
@@ -114,19 +113,19 @@ func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, e
 			return err
 		}
 		for {
-			// What happened before it had its lock is in the row.
+			// The row shows what happened before the session had its lock.
 			r, err := s.Read(ctx, c, key)
-			if is(err, interrupted) {
+			if hasNumber(err, interrupted) {
 				woken = true
 				return nil
 			}
 			if woken = err == nil && enough(r); woken || err != nil {
 				return err
 			}
-			nap := again
+			nap := lookEvery
 			if deadline, bounded := ctx.Deadline(); bounded {
 				left := time.Until(deadline) //nolint:forbidigo // a context's deadline is on that clock
-				nap = min(nap, left-min(early, left/20))
+				nap = min(nap, left-min(waitEndsEarly, left/20))
 				if nap < time.Millisecond {
 					return nil
 				}
@@ -142,8 +141,8 @@ func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, e
 	return woken, err
 }
 
-// join makes a session one that waits in the channel. Its channel is "" if there are
-// too many.
+// join takes one of the channel's locks for the session. Without a free one the session's
+// channel is "".
 func (c *conn) join(ctx context.Context, channel string) error {
 	if c.channel == channel {
 		return nil
@@ -169,24 +168,24 @@ func (c *conn) join(ctx context.Context, channel string) error {
 	return nil
 }
 
-// sleepOn sleeps, unless the row has changed: the session that changed it may have
-// interrupted this one before it slept. As long as the statement lasts the server keeps its
-// snapshot of the table: it must be short.
-const sleepOn = `SELECT IF(COALESCE((SELECT version FROM leaderrun_leases WHERE prefix = ? AND service_name = ?), 0) = ?, SLEEP(? / 1000), 0)`
+// sleepUnlessChanged sleeps, unless the row has changed: the session that changed it may have
+// tried to interrupt this one before it slept. The statement must be short, since the server
+// keeps a snapshot of the table for it.
+const sleepUnlessChanged = `SELECT IF(COALESCE((SELECT version FROM leaderrun_leases WHERE prefix = ? AND service_name = ?), 0) = ?, SLEEP(? / 1000), 0)`
 
-// nap sleeps for so long if the row's version is still this one, and reports whether
-// it was interrupted.
+// nap sleeps for d if the row's version is still this one, and reports whether it was
+// interrupted.
 func (s *Store) nap(ctx context.Context, c *conn, key string, version int64, d time.Duration) (woken bool, err error) {
-	found, err := c.query(ctx, sleepOn, s.Prefix, key, version, d.Milliseconds())
+	found, err := c.query(ctx, sleepUnlessChanged, s.Prefix, key, version, d.Milliseconds())
 	switch {
-	case is(err, interrupted):
+	case hasNumber(err, interrupted):
 		return true, nil
-	case is(err, statementTimeouts...):
+	case hasNumber(err, statementTimeouts...):
 		return false, nil
 	case err != nil:
 		return false, err
 	case len(found) != 1 || len(found[0]) != 1:
 		return false, errNoAnswer
 	}
-	return found[0][0] == "1", nil // older servers say it so
+	return found[0][0] == "1", nil // older servers return 1 if SLEEP was interrupted
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// asleep runs a call that waits, and returns what comes of it once it sleeps.
+// asleep starts a call that waits, and returns a channel for its result once it sleeps.
 func asleep(t *testing.T, b backend, s *Store, kind string, call func() error) <-chan error {
 	t.Helper()
 	over := make(chan error, 1)
@@ -28,19 +28,19 @@ func asleep(t *testing.T, b backend, s *Store, kind string, call func() error) <
 	return over
 }
 
-// A standby needs one connection, for its waits and for what it asks in between, and a
-// leader that has waited goes on with it.
+// A standby uses one connection for its waits and for the requests in between, and keeps it
+// when it becomes the leader.
 func TestStandbyHasOneConnection(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	var w networktest.Wire
 	standby := openWith(t, Options{URL: b.URL, Dialer: w.Dial})
-	networktest.StandbyHasOneConnection(t, b.open(t), standby, &w, again*9/10, func(call func() error) <-chan error {
+	networktest.StandbyHasOneConnection(t, b.open(t), standby, &w, lookEvery*9/10, func(call func() error) <-chan error {
 		return asleep(t, b, standby, wakeKind, call)
 	})
 }
 
-// Who cannot be interrupted, here because its user is another one, looks by itself.
+// A session that cannot be interrupted, here because of its user, checks the row by itself.
 func TestStandbyOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -52,12 +52,12 @@ func TestStandbyOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := endOf(t, over); err != nil || time.Since(began) > 2*again {
+	if err := endOf(t, over); err != nil || time.Since(began) > 2*lookEvery {
 		t.Errorf("over after %s: %v", time.Since(began), err)
 	}
 }
 
-// So many wait; the others poll.
+// Only so many sessions can wait; the others poll.
 func TestTooManyStandbys(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -82,7 +82,7 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 	for _, c := range []struct {
 		kind string
 		call func(s *Store) error
-	}{ // in this order: the wait at the end may keep the first lock of those who wait
+	}{ // in this order: the last case may keep the first lock of the standbys
 		{wakeKind, func(s *Store) error { return s.Wait(bounded(t), "k", time.Minute) }},
 		{callKind, func(s *Store) error { return s.Listen(bounded(t), "k") }},
 	} {
@@ -99,7 +99,7 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 	}
 }
 
-// What is interrupted is done again: a session that has waited may be interrupted later.
+// Interrupted verbs are repeated: a session that has waited may be interrupted later.
 func TestInterruptedVerbs(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
