@@ -49,7 +49,7 @@ func TestUsers(t *testing.T) {
 	if _, err := s.Keys(bounded(t)); err != nil {
 		t.Error(err)
 	}
-	// A token that is not used for minutes is not valid any more.
+	// A token that was not used for minutes is no longer valid.
 	s.client.token = "fgETNXKqqNnDsaCB.9"
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Errorf("with an old token: %v", err)
@@ -159,7 +159,7 @@ func TestUsersAndCertificates(t *testing.T) {
 	grant(t, opened("root:sesame@", "nameless"), request("k"))
 }
 
-// Servers that are no etcd, or an etcd that cannot be used.
+// The server is no etcd, or an etcd that cannot be used.
 func TestNoEtcd(t *testing.T) {
 	t.Parallel()
 	serve := func(status int, text string, header ...string) string {

@@ -17,14 +17,15 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// client asks the members in turn, the one that answered last first.
+// client asks the members one after the other, beginning with the one that answered last.
+// Several goroutines may use it.
 type client struct {
 	url    string
 	hosts  []string
 	scheme string
 	http   *http.Client
-	// latest is the URL as it was read last: the files that it names are changed while a
-	// command runs.
+	// latest is what the URL and its files said when they were last read: passwords and
+	// certificates may change while a command runs.
 	latest atomic.Pointer[target]
 	// accepted: the URL's login has been accepted before.
 	accepted atomic.Bool
@@ -56,9 +57,9 @@ func newClient(url string, t *target, dial network.Dial) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// do runs one call at the first member that answers. Each has its share of the time that
-// is left. A member that gave no answer may have done what it was asked: the call must be
-// one that can be repeated.
+// do runs one call at the first member that answers. Each member gets its share of the time
+// that remains. The call must be one that can be repeated: a member that gave no answer may
+// have carried it out.
 func (c *client) do(ctx context.Context, op string, call func(ctx context.Context, host string) error) error {
 	return c.inTurn(ctx, op, func(ctx context.Context, host string, left int) error {
 		ctx, cancel := share(ctx, left)
@@ -67,7 +68,8 @@ func (c *client) do(ctx context.Context, op string, call func(ctx context.Contex
 	})
 }
 
-// share gives the first of so many members its share of the time that is left.
+// share returns a context for the first of several members, with its share of the time that
+// remains.
 func share(ctx context.Context, members int) (context.Context, context.CancelFunc) {
 	if deadline, bounded := ctx.Deadline(); bounded {
 		return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(members)) //nolint:forbidigo // a context's deadline is on that clock
@@ -75,8 +77,8 @@ func share(ctx context.Context, members int) (context.Context, context.CancelFun
 	return ctx, func() {}
 }
 
-// inTurn runs one call at one member after the other until one answers. Left is how many
-// members there are from this one on.
+// inTurn runs one call at one member after the other until one answers. left is the number
+// of members that have not been asked, this one included.
 func (c *client) inTurn(ctx context.Context, op string, call func(ctx context.Context, host string, left int) error) error {
 	c.mu.Lock()
 	first := c.first
@@ -90,7 +92,7 @@ func (c *client) inTurn(ctx context.Context, op string, call func(ctx context.Co
 			c.prefer(n)
 		}
 		if failed != nil && errors.Is(err, syscall.ECONNREFUSED) {
-			err = failed // nothing listens at all only if that is so everywhere
+			err = failed // "refused" only if all members refuse
 		}
 		if !elsewhere(err) || errors.As(err, new(broken)) || ctx.Err() != nil {
 			break
@@ -112,14 +114,14 @@ func (c *client) prefer(n int) {
 	}
 }
 
-// post asks a member and reads its whole answer, with the Date that it bears.
+// post sends a request to a member, and reads the whole answer and its Date.
 func (c *client) post(ctx context.Context, host, path string, question, answer any) (date time.Time, err error) {
 	resp, err := c.ask(ctx, host, path, question)
 	if err != nil {
 		return date, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	const most = 16 << 20 // above the names of all keys
+	const most = 16 << 20 // more than the names of all keys need
 	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
 		return date, err
@@ -134,8 +136,8 @@ func (c *client) post(ctx context.Context, host, path string, question, answer a
 	return date, nil
 }
 
-// ask sends a question, once more if the token is not valid any more, and returns an
-// answer that has begun.
+// ask sends a request, again if the token is no longer valid, and returns the response, whose
+// body is still to be read.
 func (c *client) ask(ctx context.Context, host, path string, question any) (*http.Response, error) {
 	token, err := c.login(ctx, host)
 	if err != nil {
@@ -154,7 +156,7 @@ func (c *client) ask(ctx context.Context, host, path string, question any) (*htt
 	return resp, err
 }
 
-// login returns a token, "" where none is needed.
+// login returns a token, or "" if none is needed.
 func (c *client) login(ctx context.Context, host string) (string, error) {
 	c.mu.Lock()
 	token := c.token
@@ -169,7 +171,7 @@ func (c *client) login(ctx context.Context, host string) (string, error) {
 	c.latest.Store(now)
 	resp, err := c.send(ctx, host, "/v3/auth/authenticate", "", authRequest{now.user, now.password})
 	if hasText(err, "authentication is not enabled") {
-		return "", nil // as etcd's own client has it
+		return "", nil // like etcd's own client
 	}
 	if err != nil {
 		return "", err
@@ -193,7 +195,7 @@ func (c *client) forget(token string) {
 	}
 }
 
-// send is one request. Any status but 200 is an error.
+// send sends one request. Any status but 200 is an error.
 func (c *client) send(ctx context.Context, host, path, token string, question any) (*http.Response, error) {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -204,7 +206,7 @@ func (c *client) send(ctx context.Context, host, path, token string, question an
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	// With this a member that has lost the others ends a watch, which would see nothing.
+	// With this a member that has lost the others ends a watch, which could not see changes.
 	r.Header.Set("Grpc-Metadata-Hasleader", "true")
 	if token != "" {
 		r.Header.Set("Authorization", token)

@@ -19,18 +19,18 @@ var (
 	errMoved    = errors.New("another member is asked from now on")
 )
 
-// serverError is an error that a member, or a proxy before it, sent instead of an answer.
+// serverError is an error that a member, or a proxy in front of it, sent.
 type serverError struct {
 	status     int // 0 in a stream
 	text       string
-	structured bool // it has the form of etcd's errors
+	structured bool // it had the form of etcd's errors
 }
 
 func (e *serverError) Error() string { return e.text }
 
-// serverErrors are the errors of etcd, by a part of their text, which all of its versions
-// share; their codes differ. A permanent one stays so until a person acts. Elsewhere:
-// another member may answer.
+// serverErrors are the errors of etcd by a part of their text. All versions have the same
+// texts, but different codes. A permanent one stays until a person acts. elsewhere: another
+// member may answer.
 var serverErrors = []struct {
 	part                 string
 	permanent, elsewhere bool
@@ -49,7 +49,7 @@ var serverErrors = []struct {
 	{part: "server stopped", elsewhere: true, hint: hintQuorum},
 	{part: "too many requests", elsewhere: true, hint: "see whether its disks are fast enough"},
 	{part: "context deadline exceeded", elsewhere: true, hint: hintQuorum},
-	{part: "connection", elsewhere: true, hint: hintQuorum}, // the gateway's to its own etcd
+	{part: "connection", elsewhere: true, hint: hintQuorum}, // between the gateway and its own etcd
 	{part: "not capable", elsewhere: true, hint: hintVersion},
 	{part: "corrupt", permanent: true, hint: "look at its log"},
 	{part: "Not Found", permanent: true, hint: hintVersion},
@@ -65,12 +65,12 @@ const (
 	hintDate    = "check what stands between this host and etcd, which sends one"
 )
 
-// words are those of an address of etcd.
+// words are those of etcd.
 var words = network.Words{
 	Server: "etcd", CA: "ca=FILE", Client: "cert=FILE&key=FILE", Name: "server_name=NAME", NoTLS: hintTLS, Other: hintOther,
 }
 
-// untrusted is a key that leaderrun did not write.
+// untrusted says that leaderrun cannot have written a key of etcd.
 type untrusted struct {
 	key string
 	err error
@@ -88,8 +88,8 @@ func hasText(err error, part string) bool {
 	return errors.As(err, &answer) && strings.Contains(answer.text, part)
 }
 
-// needsToken reports whether a new token may help: tokens run out, and end with a
-// change of the users.
+// needsToken reports whether a new token may help: tokens expire, and end when users are
+// changed.
 func needsToken(err error) bool {
 	return hasText(err, "invalid auth token") || hasText(err, "revision of auth store is old") || hasText(err, "user name is empty")
 }
@@ -116,7 +116,7 @@ func (c *client) storeError(ctx context.Context, op string, err error) *lease.St
 	return words.StoreError(ctx, op, "etcd at "+strings.Join(c.hosts, ","), err, known(ctx, err), c.accepted.Load(), c.latest.Load().password)
 }
 
-// known is what is known of an error that a member has sent, or this package has found.
+// known returns what is known about an error that a member sent or this package found.
 func known(ctx context.Context, err error) *network.Known {
 	var answer *serverError
 	switch {
@@ -134,7 +134,7 @@ func known(ctx context.Context, err error) *network.Known {
 	return nil
 }
 
-// problem words the error.
+// problem returns the error's text and hint for people.
 func (e *serverError) problem() *network.Known {
 	k := &network.Known{Text: strings.TrimPrefix(e.text, "etcdserver: "), Hint: hintOther}
 	k.Login = strings.Contains(k.Text, "authentication") || strings.Contains(k.Text, "user name") || strings.Contains(k.Text, "CommonName")

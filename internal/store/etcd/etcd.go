@@ -1,17 +1,17 @@
-// Package etcd keeps leases in an etcd, by its JSON gateway and net/http.
+// Package etcd keeps leases in etcd, through its JSON gateway.
 //
-// Promise: that of [cas.Store]. A state is replaced by a transaction on condition that
-// it is still the one that was read (mod_revision). Reads are linearizable. No lease of
-// etcd's own is used: what has no expiry cannot be revoked by a former leader of etcd
-// that comes back (its issue 15247). A Date is on the clock of the member that answers.
+// Promise: that of [cas.Store]. A state is replaced by a transaction on condition that it is
+// still the one that was read (mod_revision). Reads are linearizable. It does not use etcd's
+// own leases: a former leader of etcd that comes back could revoke them (etcd issue 15247).
+// A Date is by the clock of the member that answers.
 //
-// Cost: two requests for a grant or a renewal, one for a denial; a release two. A change
-// writes the state, some 600 bytes, and a release the last runs beside it. A standby has
-// one connection, a leader two.
+// Not promised: an etcd that was restored from a snapshot lacks later grants. It has another
+// term than the etcd that granted, so the first grant of each key settles; but not if both
+// are in their first term. Deleting a key takes the lease away.
 //
-// Not promised: an etcd that was restored from a snapshot knows less than was granted.
-// It has another term than the one that granted, and the first grant of each key settles,
-// unless that was the first term of both. Deleting a key takes the lease away.
+// Cost: two requests for a grant, a renewal or a release, one for a denial. A change writes
+// the state, some 600 bytes, and a release also the last runs. A standby has one connection,
+// a leader two.
 //
 // Only package store and tests may import it.
 package etcd
@@ -25,8 +25,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are: URL is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]]
-// or etcds://, which has parameters of TLS.
+// Options: URL is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]] or etcds://, which has
+// parameters of TLS.
 type Options = network.Options
 
 // Store is a [lease.Store] in one etcd. The context is the only bound of a call.

@@ -9,13 +9,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// member is what a member of etcd says of itself.
+// member is what a member of etcd says about itself.
 type member struct {
 	host   string
 	status statusAnswer
 	err    *lease.StoreError
-	// Its clock was ahead of this process's by no less than least, and by no more than
-	// most.
+	// Its clock is ahead of this process's by at least least, and at most most.
 	least, most time.Duration
 }
 
@@ -36,7 +35,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 		if m.err != nil {
 			f = lease.Finding{Subject: "server", Verdict: lease.Bad, Text: m.host + ": " + m.err.Error(), Hint: m.err.Hint}
 			if answered > 0 {
-				f.Verdict = lease.Doubtful // the others are asked
+				f.Verdict = lease.Doubtful // runs use the other members
 			}
 		}
 		all = append(all, f)
@@ -62,7 +61,7 @@ func (s *Store) examine(ctx context.Context, host string, left int) member {
 	return m
 }
 
-// durability says whether a member's version keeps what it has acknowledged.
+// durability judges whether the members' versions keep what they acknowledge.
 func durability(members []member) lease.Finding {
 	for _, m := range members {
 		if m.err == nil && forgets(m.status.Version) {
@@ -75,8 +74,8 @@ func durability(members []member) lease.Finding {
 	return lease.Finding{Subject: "durability", Verdict: lease.Fine, Text: "what was acknowledged is on the disks of most members"}
 }
 
-// forgets reports whether a version has the faults of etcd issue 14370, of an etcd of one
-// member, or of 13766, of a member beside others: that one is of 3.5.0 to 3.5.2 alone.
+// forgets reports whether a version has the fault of etcd issue 14370, which concerns an etcd of
+// one member, or of 13766, which concerns several members and only 3.5.0 to 3.5.2.
 func forgets(version string) bool {
 	var minor, patch int
 	if _, err := fmt.Sscanf(version, "3.%d.%d", &minor, &patch); err != nil {
@@ -103,7 +102,7 @@ func alarms(members []member) lease.Finding {
 	return lease.Finding{Subject: "alarms", Verdict: lease.Fine, Text: "none"}
 }
 
-// clocks compares those of the members, and reports the difference that is certain.
+// clocks compares the members' clocks, and reports by how much they certainly differ.
 func clocks(members []member, allowed time.Duration) lease.Finding {
 	ahead := time.Duration(0)
 	for _, m := range members {

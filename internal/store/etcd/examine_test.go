@@ -86,7 +86,7 @@ func TestQuorumAndAlarms(t *testing.T) {
 	}
 }
 
-// Adding a key removes those that have been idle for long, and no others.
+// Adding a key removes the keys that have been idle for long, and no others.
 func TestIdleKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -108,7 +108,7 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 	if err != nil || strings.Join(keys, " ") != "foreign new used" {
 		t.Errorf("%q, %v", keys, err)
 	}
-	if n := b.count(t); n != "4" { // and the runs of used
+	if n := b.count(t); n != "4" { // with the runs of the key used
 		t.Errorf("%s keys are left", n)
 	}
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// Another term may have lost changes: the first grant after a restart settles, unless the
-// key was renewed in that term.
+// Changes may have been lost before a new term: the first grant after a restart settles,
+// unless the key was renewed in that term.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -56,8 +56,8 @@ func settles(t *testing.T, s *Store, r lease.Request, why lease.SettleReason) {
 	}
 }
 
-// An etcd that comes back with what it had before a grant settles, and a holder that is
-// alive puts its lease back.
+// If etcd comes back with data from before a grant, the key settles, and a holder that is
+// alive restores its lease.
 func TestOlderData(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -95,7 +95,7 @@ func copied(t *testing.T, from, to string) {
 	}
 }
 
-// A change whose answer is lost has been made. The holder learns of it by asking again.
+// A change whose answer is lost has been made. The holder learns that by asking again.
 func TestAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -106,7 +106,7 @@ func TestAnswerIsLost(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	s := openWith(t, Options{URL: "etcd://" + proxy.Addr()})
 	l := grant(t, s, request("k"))
-	for _, answers := range []int{0, 1} { // before the read is answered, and before the write is
+	for _, answers := range []int{0, 1} { // the answer to the read is lost, or to the write
 		proxy.Delay(100 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(answers)*200*time.Millisecond+150*time.Millisecond)
 		_, err := s.Renew(ctx, l)
@@ -122,8 +122,8 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 }
 
-// After a change without an answer the next member is asked: an operator's change is not
-// made twice.
+// If a change gets no answer, the next member is asked. An operator's change is made only
+// once.
 func TestAnswerToAnOperatorIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -142,7 +142,7 @@ func TestAnswerToAnOperatorIsLost(t *testing.T) {
 	}
 }
 
-// losingWrites is the address of a proxy that loses the answer to the next write, once
+// losingWrites returns the address of a proxy that loses the answer to the next write after
 // loses is set.
 func losingWrites(t *testing.T, target string, loses *atomic.Bool) string {
 	t.Helper()
@@ -164,7 +164,7 @@ func losingWrites(t *testing.T, target string, loses *atomic.Bool) string {
 	return proxy.Listener.Addr().String()
 }
 
-// cluster is an etcd of three members, and an address that names all of them.
+// cluster starts an etcd of three members, and returns an address that names all of them.
 func cluster(t *testing.T) ([]*script.EtcdServer, string) {
 	t.Helper()
 	members := script.StartEtcds(t, 3)
@@ -175,8 +175,8 @@ func cluster(t *testing.T) ([]*script.EtcdServer, string) {
 	return members, "etcd://" + strings.Join(hosts, ",")
 }
 
-// etcd's leader is killed, comes back, and each member stops in turn: a healthy holder
-// keeps its lease, and a standby that waits is woken by the release in the end.
+// etcd's leader is killed and comes back, and then each member stops for a while. A healthy
+// holder keeps its lease, and its release at the end wakes a standby.
 func TestMembersAreLost(t *testing.T) {
 	t.Parallel()
 	members, url := cluster(t)
@@ -211,8 +211,8 @@ func TestMembersAreLost(t *testing.T) {
 	}
 }
 
-// A member that lags behind does not answer with old data: a read waits until it has what
-// the others have.
+// A member that lags does not answer with old data: a read waits until it has the others'
+// data.
 func TestMemberLags(t *testing.T) {
 	t.Parallel()
 	members, url := cluster(t)
@@ -223,7 +223,7 @@ func TestMemberLags(t *testing.T) {
 	s, behind := openWith(t, Options{URL: url}), openWith(t, Options{URL: "etcd://" + late.Addr})
 	r := request("k")
 	first := grant(t, s, r)
-	if _, err := behind.Inspect(bounded(t), "k"); err != nil { // it has a connection
+	if _, err := behind.Inspect(bounded(t), "k"); err != nil { // so that it has a connection
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -237,7 +237,7 @@ func TestMemberLags(t *testing.T) {
 			status, _ := behind.Inspect(bounded(t), "k")
 			asked <- status
 		}()
-		time.Sleep(50 * time.Millisecond) // the question is to be there before what the others have
+		time.Sleep(50 * time.Millisecond) // the request has to arrive before the others' data
 		late.Cont()
 		if status := <-asked; status.Token != next.Token {
 			t.Fatalf("it shows token %d, %d is the last", status.Token, next.Token)
@@ -246,8 +246,8 @@ func TestMemberLags(t *testing.T) {
 	}
 }
 
-// At an etcd that takes no more data a renewal fails and is tried again, and the lease goes
-// on when there is room.
+// If etcd accepts no more data, renewals fail and are repeated. The lease goes on once there
+// is room again.
 func TestQuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// What follows are the messages of etcd's API as its gateway writes them: bytes are
-// base64, 64-bit numbers stand in quotes, and what is 0 is left out.
+// The messages of etcd's API in the form of its gateway: bytes are base64, 64-bit numbers are
+// in quotes, and zero values are left out.
 
-// number is one of 64 bits.
+// number is a 64-bit number.
 type number int64
 
-// UnmarshalJSON takes it with quotes and without.
+// UnmarshalJSON reads a number with or without quotes.
 func (n *number) UnmarshalJSON(text []byte) error {
 	i, err := strconv.ParseInt(strings.Trim(string(text), `"`), 10, 64)
 	*n = number(i)
@@ -24,10 +24,10 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, strconv.FormatInt(int64(n), 10)), nil
 }
 
-// name is a number that is only compared.
+// name is a number that is only compared, and so kept as text.
 type name string
 
-// UnmarshalJSON takes it with quotes and without.
+// UnmarshalJSON reads a number with or without quotes.
 func (n *name) UnmarshalJSON(text []byte) error {
 	*n = name(strings.Trim(string(text), `"`))
 	return nil
@@ -39,8 +39,8 @@ type header struct {
 	Revision number `json:"revision"`
 }
 
-// server names what has kept all that it acknowledged: another cluster may know less,
-// and so may another term, since a restored etcd begins with one.
+// server returns the Server of an instant: another cluster may lack data, and so may another
+// term, since a restored etcd begins a new one.
 func (h header) server() string { return string(h.Cluster) + "/" + string(h.Term) }
 
 type keyValue struct {
@@ -73,7 +73,7 @@ type deleteRequest struct {
 	Key []byte `json:"key"`
 }
 
-// operation has one of the three requests.
+// operation is one of three requests; the others are nil.
 type operation struct {
 	Range  *rangeRequest  `json:"request_range,omitempty"`
 	Put    *putRequest    `json:"request_put,omitempty"`
@@ -95,7 +95,8 @@ type compare struct {
 	ModRevision number `json:"mod_revision"`
 }
 
-// unchanged says that a key was last changed by that revision; 0: it is not there.
+// unchanged is the condition that the revision mod was the last one to change a key; 0 means
+// that the key does not exist.
 func unchanged(key string, mod int64) compare {
 	return compare{Key: []byte(key), Target: "MOD", Result: "EQUAL", ModRevision: number(mod)}
 }
@@ -122,7 +123,7 @@ type watchRequest struct {
 }
 
 type event struct {
-	Type string   `json:"type"` // "" is a put
+	Type string   `json:"type"` // "" means a put
 	KV   keyValue `json:"kv"`
 }
 
@@ -139,13 +140,13 @@ type watchAnswer struct {
 	Error *problem `json:"error"`
 }
 
-// problem is an error of the gateway, in the forms of its versions.
+// problem is an error of the gateway, in the forms of all versions.
 type problem struct {
 	Error   json.RawMessage `json:"error"`
 	Message string          `json:"message"`
 }
 
-// text is the error's text, "" if there is none.
+// text returns the error's text, "" if there is none.
 func (p *problem) text() string {
 	if p.Message != "" {
 		return p.Message

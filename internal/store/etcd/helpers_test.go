@@ -14,8 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// backend is an etcd under test with a second, independent client to read and damage what
-// it has.
+// backend is an etcd under test, with a second client that reads and damages its data.
 type backend struct {
 	*script.EtcdServer
 }
@@ -34,10 +33,10 @@ func openWith(t *testing.T, o Options) *Store {
 	return networktest.Opened(t, s, err)
 }
 
-// Helpers that the tests of all stores with a network use.
+// Helpers that the tests of all networked stores use.
 var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
 
-// ask calls the gateway, which must answer.
+// ask sends a request to the gateway, which must answer.
 func (b backend) ask(t *testing.T, path string, question any) map[string]any {
 	t.Helper()
 	body, err := json.Marshal(question)
@@ -69,7 +68,7 @@ func (b backend) wipe(t *testing.T) {
 	b.ask(t, "/v3/kv/deleterange", map[string]string{"key": encoded("\x00"), "range_end": encoded("\x00")})
 }
 
-// count is how many keys there are.
+// count returns the number of keys.
 func (b backend) count(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprint(b.ask(t, "/v3/kv/range", map[string]any{"key": encoded("\x00"), "range_end": encoded("\x00"), "count_only": true})["count"])

@@ -38,7 +38,7 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
-// end is the first key after all that begin with a prefix.
+// end returns the first key after all keys that begin with a prefix.
 func end(prefix string) []byte {
 	last := len(prefix) - 1
 	return append([]byte(prefix[:last]), prefix[last]+1)

@@ -15,28 +15,27 @@ import (
 
 const (
 	boot = "etcd"
-	// settle is how long, in ms, a key waits for a holder that may be alive without the
-	// store knowing.
+	// settle is how long, in ms, a key waits for a holder that may be alive although the
+	// store does not know it.
 	settle = 300
-	// apart is by how much, in ms, the Dates of two members may differ: their clocks by
-	// half a minute, and the second in which each counts.
+	// apart is how much, in ms, the Dates of two members may differ: half a minute between
+	// their clocks, and one second because Dates have whole seconds.
 	apart = 31_000
 )
 
-// The names of keys. Neither a prefix nor a key has a character that ends one of them.
 func (s *Store) leases() string            { return s.prefix + "/lease/" }
 func (s *Store) leaseOf(key string) string { return s.leases() + key }
 func (s *Store) runsOf(key string) string  { return s.prefix + "/runs/" + key }
 
-// reads are the operations that find a row. The runs have a key of their own: a renewal
-// need not write them again.
+// reads returns the operations that read a row. The runs have their own key, so that a
+// renewal need not write them again.
 func (s *Store) reads(key string) []operation {
 	return []operation{get(s.leaseOf(key)), get(s.runsOf(key))}
 }
 
-// kept is what etcd has of a row.
+// kept is a row as etcd had it when it was read.
 type kept struct {
-	mod  int64 // the revision that changed it last, 0: there is none
+	mod  int64 // the revision that changed it last; 0: it does not exist
 	runs []byte
 }
 
@@ -52,7 +51,7 @@ func (k keeper) Read(ctx context.Context, key string) (cas.Row, error) {
 	return r, err
 }
 
-// read finds the row of key, and the revision of the whole etcd.
+// read returns the row of key, and the present revision of etcd.
 func (k keeper) read(ctx context.Context, key string) (cas.Row, int64, error) {
 	var a txnAnswer
 	date, err := k.client.post(ctx, k.host, "/v3/kv/txn", txn{Success: k.reads(key)}, &a)
@@ -132,9 +131,9 @@ func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, e
 	return now, false, err
 }
 
-// prune removes keys that are long out of use, of the ten that were changed longest
-// ago. It is called after a key is added: their number does not grow for ever, and
-// renewals take no longer. What fails is left for the next time.
+// prune removes keys that have not been used for long; it checks the ten oldest. It is called
+// after a key is added, so their number does not grow for ever, and renewals take no longer.
+// Errors are ignored: the next call tries again.
 func (k keeper) prune(ctx context.Context, now leasestate.Instant) {
 	var a rangeAnswer
 	q := rangeRequest{Key: []byte(k.leases()), RangeEnd: end(k.leases()), Limit: 10, SortTarget: "MOD", SortOrder: "ASCEND"}

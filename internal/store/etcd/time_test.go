@@ -15,7 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// shifted is a store whose members' clocks are ahead.
+// shifted returns a store whose members' clocks are ahead.
 func shifted(t *testing.T, b backend, c *networktest.Clock, ahead time.Duration) *Store {
 	s := b.open(t)
 	c.Set(&s.Now, &s.Wall)
@@ -24,7 +24,7 @@ func shifted(t *testing.T, b backend, c *networktest.Clock, ahead time.Duration)
 	return s
 }
 
-// The holder was answered by one member, the candidates by others.
+// One member answered the holder, others answer the candidates.
 func TestMembersClocks(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -54,8 +54,8 @@ func TestMembersClocks(t *testing.T) {
 	}
 }
 
-// A standby is granted the key a TTL after the last renewal that it saw, by its own
-// clock, whatever the members' clocks show, also if it asked long before that renewal.
+// A standby is granted the key one TTL after the last renewal that it saw, by its own clock.
+// That does not depend on the members' clocks, nor on when it began to ask.
 func TestStandbyWatchesRenewals(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -81,7 +81,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	watching, enough := context.WithCancel(bounded(t))
 	over := make(chan error, 1)
 	go func() { over <- standby.Wait(watching, "k", time.Minute) }()
-	for range 10 { // they begin before it watches, and end before it does
+	for range 10 { // they begin before the standby watches, and end while it does
 		if _, err := holder.Renew(bounded(t), l); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	}
 }
 
-// A standby that watches sees two renewals within one second of the Date as two.
+// A standby that watches can tell two renewals in the same second apart.
 func TestRenewalsWithinASecond(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -130,8 +130,8 @@ func TestRenewalsWithinASecond(t *testing.T) {
 	}
 }
 
-// A change whose answer is lost may have been made, and a request that comes late finds
-// another revision.
+// A change whose answer is lost may have been made. If its request arrives late, it finds
+// another revision and changes nothing.
 func TestLateTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

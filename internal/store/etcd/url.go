@@ -13,8 +13,8 @@ const hostForm = "[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]]"
 
 var schemes = []string{"etcd", "etcds"} // without TLS, with TLS
 
-// Factory is what package store knows of this one. An address may name files: of a
-// password, as file:PATH in its place, and those of TLS.
+// Factory opens this store by its address, which may name files: file:PATH instead of a
+// password, and those of TLS.
 var Factory = location.Factory{
 	Schemes: schemes,
 	Form:    "etcd://[USER:PASSWORD@]HOST[:PORT]",
@@ -28,7 +28,7 @@ var Factory = location.Factory{
 	Redact: location.Redact,
 }
 
-// target is what a URL says.
+// target is the content of a URL.
 type target struct {
 	hosts          []string // with their ports
 	user, password string
@@ -44,7 +44,7 @@ func parseURL(text string) (*target, error) {
 		return nil, urls.Refusal(`the URL must begin with "etcd://" or "etcds://"`, "write etcd://"+hostForm)
 	}
 	form := "write " + scheme + "://" + hostForm
-	// Package url reads one host only.
+	// Package url reads only one host.
 	end := strings.IndexAny(rest+"/", "/?#")
 	authority, path := rest[:end], rest[end:]
 	at := strings.LastIndexByte(authority, '@') + 1
@@ -80,7 +80,7 @@ func (t *target) readUser(u *url.Userinfo) error {
 	return err
 }
 
-// readParameters reads those of TLS, each once at the most.
+// readParameters reads the parameters of TLS.
 func (t *target) readParameters(scheme, form string, u *url.URL) error {
 	if scheme == "etcd" {
 		if u.RawQuery != "" || u.ForceQuery {

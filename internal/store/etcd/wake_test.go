@@ -13,7 +13,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// following runs a call that waits. It returns once etcd has acknowledged the call's watch.
+// following starts a call that waits, and returns a channel for its result once etcd has
+// acknowledged the watch.
 func following(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
 	over := make(chan error, 1)
@@ -22,8 +23,7 @@ func following(t *testing.T, w *networktest.Wire, call func() error) <-chan erro
 	return over
 }
 
-// A holder is called by candidates that settle and by operators, and not by its own
-// renewals or by standbys.
+// Candidates that settle and operators call the holder; its own renewals and standbys do not.
 func TestHolderIsCalled(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -65,7 +65,7 @@ func TestHolderIsCalled(t *testing.T) {
 	}
 }
 
-// A call that came before the holder listened is heard, and heard once.
+// A call that comes before the holder listens is heard, once.
 func TestHolderIsCalledEarly(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -87,7 +87,7 @@ func TestHolderIsCalledEarly(t *testing.T) {
 	}
 }
 
-// A standby waits on the one connection that it has; a leader has a second one.
+// A standby waits on its only connection; a leader has a second one.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -125,7 +125,8 @@ func TestServerIsLostWhileWaiting(t *testing.T) {
 	}
 }
 
-// A watch from a revision that is compacted ends the wait: there may have been a release.
+// If the revision of a watch has been compacted, the wait ends: there may have been a
+// release.
 func TestCompacted(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// follow passes the key's row to enough, as it is now and after each change, until that is
-// true.
+// follow calls enough with the key's present row, and again after each change, until it
+// returns true.
 func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
 	ctx, cancel := s.client.untilMoved(ctx)
 	defer cancel()
@@ -22,7 +22,7 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row)
 				err = errMoved
 			}
 		}()
-		first, cancel := context.WithTimeout(ctx, begins)
+		first, cancel := context.WithTimeout(ctx, beginLimit)
 		defer cancel()
 		r, revision, err := keeper{s, host}.read(first, key)
 		if err != nil || enough(r) {
@@ -43,20 +43,20 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row)
 					return err
 				}
 			}
-			if m.Result.Compact != 0 { // something may have been missed
+			if m.Result.Compact != 0 { // changes may have been missed
 				return nil
 			}
 		}
 	})
 }
 
-// broken is the error of a watch that had begun. No other member is asked: a holder must
-// know that its watch has ended.
+// broken is the error of a watch that had begun. No other member is asked, since a holder
+// must know that its watch has ended.
 type broken struct{ error }
 
 func (b broken) Unwrap() error { return b.error }
 
-// shown is the value of a key after an event.
+// shown returns the value of a key after an event.
 func (s *Store) shown(key string, e event) (cas.Value, error) {
 	if e.Type == "DELETE" {
 		return cas.New(key), nil
@@ -64,8 +64,8 @@ func (s *Store) shown(key string, e event) (cas.Value, error) {
 	return s.parse(key, e.KV.Value)
 }
 
-// untilMoved returns a context that ends once another member is asked first: the one that
-// is followed may have stopped.
+// untilMoved returns a context that ends when another member becomes the first to be asked:
+// then the member of this watch may have stopped.
 func (c *client) untilMoved(ctx context.Context) (context.Context, context.CancelFunc) {
 	c.mu.Lock()
 	moved := c.moved
@@ -88,14 +88,14 @@ type watcher struct {
 	decoder *json.Decoder
 }
 
-// begins is how long a watch may take to begin.
-const begins = 3 * time.Second
+// beginLimit is how long it may take to begin a watch.
+const beginLimit = 3 * time.Second
 
-// watch follows a key from a revision on.
+// watch begins to follow a key from a revision on.
 func (c *client) watch(ctx context.Context, host, key string, from int64) (*watcher, error) {
 	var q watchRequest
 	q.Create.Key, q.Create.Start = []byte(key), number(from)
-	w, end, err := network.Begin(ctx, begins, func(ctx context.Context) (*watcher, error) { return c.beginWatch(ctx, host, q) })
+	w, end, err := network.Begin(ctx, beginLimit, func(ctx context.Context) (*watcher, error) { return c.beginWatch(ctx, host, q) })
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (c *client) watch(ctx context.Context, host, key string, from int64) (*watc
 	return w, nil
 }
 
-// beginWatch waits for the acknowledgement.
+// beginWatch waits until etcd has acknowledged the watch.
 func (c *client) beginWatch(ctx context.Context, host string, q watchRequest) (*watcher, error) {
 	resp, err := c.ask(ctx, host, "/v3/watch", q)
 	if err != nil {
