@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// access is how the API server is reached, and as whom.
+// access says how to reach the API server, and with which login.
 type access struct {
-	context   string // of the kubeconfig; "": this is a pod's
+	context   string // of the kubeconfig; "": a pod's service account
 	server    string // https://HOST:PORT and perhaps a path
 	namespace string
 	token     string
-	ca        []byte // PEM; nil: those that this host trusts
+	ca        []byte // PEM; nil: this host's CAs
 	// cert and key are PEM, or nil.
 	cert, key []byte
-	name      string // in the server's certificate, "": its host
+	name      string // in the server's certificate; "": the server's host
 	insecure  bool
-	plugin    *plugin // gives the login, instead of token, cert and key
-	dir       string  // where the plugin is
+	plugin    *plugin // returns the login, instead of token, cert and key
+	dir       string  // of the plugin
 }
 
-// account is where Kubernetes puts a pod's service account.
+// account is the folder of a pod's service account.
 const account = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// find reads how the API server is reached: in a pod from its service account, elsewhere,
-// and where the URL names a context, from the kubeconfig.
+// find reads how to reach the API server: in a pod from its service account; elsewhere, or if
+// the URL names a context, from the kubeconfig.
 func (p place) find() (access, error) {
 	if p.context == "" && p.host != "" {
 		return p.inPod()
@@ -65,10 +65,10 @@ func (p place) inPod() (access, error) {
 	return a, nil
 }
 
-// access is how the API server is reached now. Tokens and certificates are changed while
-// a command runs; if the files cannot be read the last ones count. Server, context and
-// namespace never change: a renewal that followed a change of those would go to another
-// lease, and leave its own to other candidates.
+// access returns the present access. Tokens and certificates may change while a command
+// runs; if the files cannot be read, the last ones count. Server, context and namespace never
+// change: otherwise a renewal would go to another lease, and other candidates could take
+// this one.
 func (s *Store) access() access {
 	if a, err := s.where.find(); err == nil {
 		a.server = s.latest.Load().server
@@ -77,7 +77,7 @@ func (s *Store) access() access {
 	return *s.latest.Load()
 }
 
-// tls is the configuration of TLS for the next connection.
+// tls returns the TLS configuration for the next connection.
 func (s *Store) tls(ctx context.Context) (*tls.Config, error) {
 	a, err := s.who(ctx)
 	if err != nil {

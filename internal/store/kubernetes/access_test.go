@@ -28,8 +28,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return file
 }
 
-// In a pod the service account counts, whose token and CA are changed while a command
-// runs.
+// In a pod the service account is used. Its token and CA may change while a command runs.
 func TestServiceAccount(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -148,9 +147,9 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 	}
 }
 
-// The files are read anew for the login, and never for the cluster and the namespace: a
-// renewal in another cluster would leave the lease in this one to other candidates. Where
-// the files cannot be read any more, what they said last counts.
+// The files are read again for the login, but not for cluster and namespace: if a renewal
+// went to another cluster, other candidates could take the lease in this one. If the files
+// cannot be read any more, their last content counts.
 func TestContextIsSwitched(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -186,8 +185,8 @@ users: [{name: u, user: {token: `+token+`}}, {name: y, user: {token: wrong}}]
 	}
 }
 
-// A plugin gives the login, and is run again once that has expired, or is not accepted any
-// more.
+// A plugin returns the login, and is run again once that has expired or is no longer
+// accepted.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -249,8 +248,8 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	grant(t, openAs(t, file, Options{}), request("by-certificate"))
 }
 
-// A plugin may take longer than a request: the next request finds its answer. The answer
-// before that counts until it expires.
+// A plugin may take longer than a request: the next request finds its answer. Until then the
+// last answer counts, if it has not expired.
 func TestSlowPlugin(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -301,7 +300,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	awaits(t, "what it says next", func() bool { a, err := s.who(t.Context()); return err == nil && a.token == "client" })
 }
 
-// A user without rights, or whom the API server does not know, gets a permanent error.
+// A user without rights, or one that the API server does not know, gets a permanent error.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

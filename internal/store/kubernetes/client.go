@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	leases      = "/leases" // below the namespace
+	leases      = "/leases" // follows the namespace
 	versionPath = "/version"
-	// listing is the one call that needs the right to list.
+	// listing is the only kind of request that needs the right to list.
 	listing = "list"
 )
 
@@ -29,15 +29,15 @@ type answer struct {
 	text   []byte
 	date   time.Time
 	reason string // of an error
-	named  string // what the error is about
+	named  string // the object of the error
 }
 
-// missing reports whether there is no such object; a missing API has another reason.
+// missing reports whether the object does not exist. A missing API has another reason.
 func (a answer) missing() bool {
 	return a.status == http.StatusNotFound && a.reason == "NotFound" && a.named == "leases"
 }
 
-// conflict reports whether another client has changed or made the object.
+// conflict reports whether another client has changed or created the object.
 func (a answer) conflict() bool { return a.status == http.StatusConflict }
 
 // ask sends a request and reads the whole answer. Any status but 2xx is an error, too.
@@ -47,7 +47,7 @@ func (s *Store) ask(ctx context.Context, method, path string, body map[string]an
 		return a, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	const most = 16 << 20 // above a page of leases
+	const most = 16 << 20 // more than a page of leases needs
 	a.status = resp.StatusCode
 	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
 		return a, err
@@ -60,7 +60,7 @@ func (s *Store) ask(ctx context.Context, method, path string, body map[string]an
 	return a, err
 }
 
-// judge returns an error unless the answer, to a request of that kind, is a success.
+// judge returns an error unless the answer is a success. kind is that of the request.
 func (s *Store) judge(a *answer, kind string) error {
 	if a.status == http.StatusUnauthorized {
 		s.credentials.forget()
@@ -78,7 +78,7 @@ func (s *Store) judge(a *answer, kind string) error {
 	return a.serverError()
 }
 
-// serverError reads a Status.
+// serverError reads the Status in an answer.
 func (a *answer) serverError() *serverError {
 	var status struct {
 		Kind, Message, Reason string
@@ -89,13 +89,13 @@ func (a *answer) serverError() *serverError {
 		return &serverError{status: a.status, text: string(bytes.TrimSpace(a.text[:min(len(a.text), 200)]))}
 	}
 	a.reason, a.named = status.Reason, status.Details.Kind
-	if a.status == 0 { // of a watch
+	if a.status == 0 { // an event of a watch
 		a.status = status.Code
 	}
 	return &serverError{status: a.status, text: status.Message, structured: true}
 }
 
-// send is one request. The login is read anew for it.
+// send sends one request, with a login that it reads again.
 func (s *Store) send(ctx context.Context, method, path string, body map[string]any) (*http.Response, error) {
 	who, err := s.who(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	admin := b.Kubeconfig("admin") // who may list, too
+	admin := b.Kubeconfig("admin") // may also list
 	h := networktest.Shifted(apart*time.Millisecond, func(t *testing.T, dial network.Dial) (lease.Store, *cas.Store) {
 		s := openAs(t, admin, Options{Dialer: dial})
 		return s, s.Store
@@ -33,19 +33,19 @@ func TestHistories(t *testing.T) {
 	b := newBackend(t)
 	leasetest.Histories(t, leasetest.Harness{Apart: apart * time.Millisecond, Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
-		s.Settle = 0 // every key is new, and its first grant would wait
+		s.Settle = 0 // otherwise the first grant of each key would wait
 		return brief{s}
 	}})
 }
 
-// brief is a store that takes any TTL.
+// brief is a store that accepts any TTL.
 type brief struct{ *Store }
 
 func (s brief) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
 	return s.Store.Store.Acquire(ctx, r)
 }
 
-// damages are some annotations that leaderrun does not write; the others are in package cas.
+// damages returns some annotations that leaderrun does not write; package cas tests others.
 func damages(b backend) []leasetest.Damage {
 	holder := string(lease.NewHolder("h", 1))
 	state := func(name, text string) leasetest.Damage {

@@ -18,13 +18,13 @@ var (
 	errStubborn = errors.New("it reports a conflict where nobody has changed anything")
 )
 
-// serverError is an error that the API server, or a proxy before it, sent.
+// serverError is an error that the API server, or a proxy in front of it, sent.
 type serverError struct {
 	status     int
 	text       string
-	structured bool // it is a Status of Kubernetes
-	// allowed: such a request was allowed before. An API server that has just started may
-	// not have read all roles yet, and refuses what they allow (kubernetes issue 121635).
+	structured bool // it was a Status of Kubernetes
+	// allowed: a request of the same kind was allowed before. An API server that has just
+	// started may not know all roles yet, and forbid what they allow (kubernetes issue 121635).
 	allowed bool
 }
 
@@ -41,12 +41,12 @@ const (
 	hintObject  = "kubectl delete lease %s, once no command of this key runs"
 )
 
-// words name what a kubeconfig says.
+// words are those of a kubeconfig.
 var words = network.Words{
 	Server: "Kubernetes API server", CA: "certificate-authority", Client: "client-certificate", Name: "tls-server-name", Place: "the kubeconfig", NoTLS: hintOther, Other: hintOther,
 }
 
-// untrusted is an object with a state that leaderrun did not write.
+// untrusted says that leaderrun cannot have written an object's state.
 type untrusted struct {
 	name string
 	err  error
@@ -58,9 +58,9 @@ func (u untrusted) Error() string {
 
 func (u untrusted) Unwrap() error { return u.err }
 
-// problem words the error.
+// problem returns the error's text and hint for people.
 func (e *serverError) problem() (text string, permanent bool, hint string) {
-	if e.status == http.StatusTooManyRequests { // in any form
+	if e.status == http.StatusTooManyRequests { // structured or not
 		return "it has too many requests", false, hintBusy
 	}
 	if !e.structured {
@@ -87,8 +87,7 @@ func (s *Store) storeError(ctx context.Context, op string, err error) *lease.Sto
 	return words.StoreError(ctx, op, "Kubernetes"+s.at(), err, k, s.accepted.Load())
 }
 
-// known is what is known of an error that the API server has sent, or this package has
-// found.
+// known returns what is known about an error that the API server sent or this package found.
 func known(err error) *network.Known {
 	var said *serverError
 	var bad untrusted
@@ -109,7 +108,7 @@ func known(err error) *network.Known {
 	return nil
 }
 
-// at is the address of the API server, for messages.
+// at returns the address of the API server, for messages.
 func (s *Store) at() string {
 	u, err := url.Parse(s.latest.Load().server)
 	if err != nil {

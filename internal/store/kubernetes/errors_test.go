@@ -30,7 +30,7 @@ func TestNobodyAnswers(t *testing.T) {
 	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", "the kubeconfig", func(dial network.Dial) networktest.Store { return at(t, "h:443", dial) })
 }
 
-// The server at the address may be no API server, or one that cannot answer now.
+// The server is no API server, or cannot answer now.
 func TestAnswersOfOthers(t *testing.T) {
 	t.Parallel()
 	certs := script.NewCertificates(t, t.TempDir())

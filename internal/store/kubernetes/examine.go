@@ -23,11 +23,11 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	}
 	return []lease.Finding{
 		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("Kubernetes %s at %s, namespace %s; what was acknowledged is on the disks of most members of its etcd", lease.Readable(version.GitVersion), s.latest.Load().server, s.where.namespace)},
-		clocks(time.UnixMilli(s.Wall(a.date)), time.Now(), s.Now()-sent), //nolint:forbidigo // clocks of the wall are compared
+		clocks(time.UnixMilli(s.Wall(a.date)), time.Now(), s.Now()-sent), //nolint:forbidigo // it compares wall clocks
 	}
 }
 
-// clocks compares this host's with the API server's, which counts whole seconds.
+// clocks compares this host's clock with the API server's, which is in whole seconds.
 func clocks(server, host time.Time, took time.Duration) lease.Finding {
 	behind, ahead := server.Sub(host), host.Add(-took).Sub(server.Add(time.Second))
 	if off := max(behind, ahead); off > apart*time.Millisecond {

@@ -17,8 +17,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// plugin is a command that gives the login: kubectl's documentation calls it a credential
-// plugin (client.authentication.k8s.io).
+// plugin is a command that prints the login: a credential plugin, as kubectl's documentation
+// calls it (client.authentication.k8s.io).
 type plugin struct {
 	Version string `yaml:"apiVersion"`
 	Command string
@@ -30,8 +30,7 @@ type plugin struct {
 
 var pluginVersions = []string{"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
 
-// check refuses a plugin that cannot be run without a person, or needs more than leaderrun
-// gives it.
+// check refuses a plugin that needs a person, or needs more than leaderrun gives it.
 func (p *plugin) check() error {
 	if p.Command == "" || p.Mode == "Always" || p.Cluster || !slices.Contains(pluginVersions, p.Version) {
 		return unable("an exec plugin of another form")
@@ -39,7 +38,7 @@ func (p *plugin) check() error {
 	return nil
 }
 
-// credential is the answer of a plugin.
+// credential is a plugin's answer.
 type credential struct {
 	Token   string    `json:"token"`
 	Cert    string    `json:"clientCertificateData"` // PEM
@@ -47,17 +46,16 @@ type credential struct {
 	Expires time.Time `json:"expirationTimestamp"`
 }
 
-// validFor reports whether it does not expire within d.
+// validFor reports whether the credential is still valid after d.
 func (c *credential) validFor(d time.Duration) bool {
-	return c != nil && (c.Expires.IsZero() || time.Until(c.Expires) > d) //nolint:forbidigo // it expires by the wall clock
+	return c != nil && (c.Expires.IsZero() || time.Until(c.Expires) > d) //nolint:forbidigo // Expires is wall time
 }
 
-// credentials keep the plugin's last answer until that expires, or is not accepted any
-// more.
+// credentials keep the plugin's last answer until it expires or is no longer accepted.
 type credentials struct {
 	mu      sync.Mutex
 	last    *credential
-	running *pluginRun // nil: the plugin does not run
+	running *pluginRun // nil if the plugin does not run
 }
 
 // pluginRun is one run of the plugin.
@@ -74,16 +72,17 @@ func (c *credentials) forget() {
 }
 
 const (
-	// ahead is how long before it expires a credential is replaced. Meanwhile it counts:
-	// a leader renews more often than that at the usual TTLs, and waits for no plugin.
+	// ahead is how long before its expiry a credential is replaced. It is still used
+	// meanwhile, so a leader, which renews more often than that at the usual TTLs, never
+	// waits for the plugin.
 	ahead = 30 * time.Second
 	// pluginLimit is how long a plugin may take.
 	pluginLimit = 30 * time.Second
 )
 
-// get returns the plugin's answer. Only one plugin runs at a time, and it outlives the
-// request that needed it first: a renewal has less time than some plugins take, and the
-// next one finds the answer.
+// get returns the plugin's answer. The plugin runs once at a time, and goes on after the end of
+// the request that started it: some plugins take longer than a renewal may, and then the
+// next renewal finds the answer.
 func (c *credentials) get(ctx context.Context, p *plugin, dir string) (*credential, error) {
 	c.mu.Lock()
 	last, run := c.last, c.running
@@ -118,7 +117,7 @@ func (c *credentials) ask(run *pluginRun, p *plugin, dir string) {
 
 const hintPlugin = "run it by hand: kubectl auth whoami does"
 
-// who is access, with the login that a plugin gives.
+// who returns the present access with the plugin's login, if there is a plugin.
 func (s *Store) who(ctx context.Context) (access, error) {
 	a := s.access()
 	if a.plugin == nil {
@@ -135,7 +134,7 @@ func (s *Store) who(ctx context.Context) (access, error) {
 	return a, nil
 }
 
-// run runs the plugin. If it fails the error shows what it wrote to stderr.
+// run runs the plugin. If that fails, the error shows what it wrote to stderr.
 func (p *plugin) run(ctx context.Context, dir string) (*credential, error) {
 	name := p.Command
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {

@@ -24,11 +24,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// A healthy leader keeps its lease while the API server is killed and comes back, a
-// standby is granted nothing meanwhile, and is woken by the release in the end.
+// A healthy leader keeps its lease while the API server is killed and comes back. A standby
+// is not granted the key meanwhile, and the release at the end wakes it.
 //
-// An API server that has just started needs the processor for itself, to answer within
-// what a renewal has: so this runs before the parallel tests.
+// This test runs before the parallel ones: an API server that has just started needs the
+// whole processor to answer in the time that a renewal has.
 func TestRestart(t *testing.T) {
 	b := newBackend(t)
 	s, standby := b.open(t), b.open(t)
@@ -72,9 +72,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A cluster that is restored from a backup does not say so. A candidate that comes first
-// is granted the key, with a larger token; a holder that listens learns at once that its
-// lease is not there, and puts it back if it comes first.
+// A cluster that is restored from a backup does not say so. If a candidate comes first, it is
+// granted the key, with a larger token. A holder that listens learns at once that its lease
+// is missing, and if it comes first it restores the lease.
 func TestRestoredCluster(t *testing.T) {
 	for name, holderFirst := range map[string]bool{"the holder first": true, "a candidate first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,8 @@ func copied(t *testing.T, from, to string) {
 	}
 }
 
-// While its etcd does not answer nothing is granted or renewed, and nothing is lost.
+// While the API server's etcd does not answer, nothing is granted or renewed, and nothing is
+// lost.
 func TestEtcdStops(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -151,8 +152,8 @@ func TestEtcdStops(t *testing.T) {
 	}
 }
 
-// An API server may answer 504 to a write that is made later. It is made to the object
-// that was read, or not at all.
+// An API server may answer 504 and make the write later. It changes the object that was read,
+// or nothing.
 func TestWriteIsMadeLater(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -193,7 +194,7 @@ func TestWriteIsMadeLater(t *testing.T) {
 	}
 }
 
-// lateWrites is a proxy before the API server that keeps writes back.
+// lateWrites is a proxy in front of the API server that holds writes back.
 type lateWrites struct {
 	addr string
 	keep atomic.Bool
@@ -214,7 +215,7 @@ func (b backend) lateWrites(t *testing.T) *lateWrites {
 	return p
 }
 
-// certificateOf is that of a server.
+// certificateOf returns the certificate of a server.
 func certificateOf(t *testing.T, certs script.Certificates) *tls.Config {
 	t.Helper()
 	cert, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
@@ -237,7 +238,7 @@ func (p *lateWrites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"kind":"Status","status":"Failure","message":"Timeout: request did not complete within requested timeout","reason":"Timeout","code":504}`)
 }
 
-// send sends the write that was kept back.
+// send sends the write that was held back.
 func (p *lateWrites) send(t *testing.T) (status int) {
 	t.Helper()
 	select {
@@ -252,7 +253,7 @@ func (p *lateWrites) send(t *testing.T) (status int) {
 }
 
 // An API server that has just started may forbid what it allowed before: a standby goes on.
-// What was never allowed is a permanent error.
+// A request that was never allowed is a permanent error.
 func TestForbiddenForAWhile(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -322,8 +323,8 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// After a restart an old resourceVersion is not known any more: the answer is a 200 with
-// an error in it. Something may have been missed.
+// After a restart the API server no longer knows an old resourceVersion: it answers 200, with
+// an error in the body. Changes may have been missed.
 func TestExpiredWatch(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -18,8 +18,7 @@ import (
 
 const prefix = "leaderrun"
 
-// backend is an API server under test with a second, independent client to read and damage
-// what it has.
+// backend is an API server under test, with a second client that reads and damages its data.
 type backend struct {
 	*script.APIServer
 	http *http.Client
@@ -48,7 +47,7 @@ func (b backend) openWith(t *testing.T, o Options) *Store {
 	return openAs(t, b.Kubeconfig("leaderrun"), o)
 }
 
-// openAs opens a store by a kubeconfig, which is read again later.
+// openAs opens a store with a kubeconfig, which it reads again later.
 func openAs(t *testing.T, kubeconfig string, o Options) *Store {
 	t.Helper()
 	o.Prefix = prefix
@@ -56,10 +55,10 @@ func openAs(t *testing.T, kubeconfig string, o Options) *Store {
 	return networktest.Opened(t, s, err)
 }
 
-// Helpers that the tests of all stores with a network use.
+// Helpers that the tests of all networked stores use.
 var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
 
-// ask asks the API server as a user with all rights.
+// ask sends a request as a user with all rights.
 func (b backend) ask(t *testing.T, method, name string, body any) (status int, answer map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -75,7 +74,7 @@ func (b backend) ask(t *testing.T, method, name string, body any) (status int, a
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer admin")
-	if method == http.MethodGet && name == "" { // all of them, as kubectl asks for them
+	if method == http.MethodGet && name == "" { // lists all, like kubectl
 		r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 	}
 	r.Header.Set("Content-Type", "application/json")
@@ -97,7 +96,7 @@ func (b backend) ask(t *testing.T, method, name string, body any) (status int, a
 	return resp.StatusCode, answer
 }
 
-// lease is the object of a key.
+// lease returns the object of a key.
 func (b backend) lease(t *testing.T, key string) map[string]any {
 	t.Helper()
 	status, o := b.ask(t, "GET", objectName(prefix, key), nil)
@@ -107,7 +106,7 @@ func (b backend) lease(t *testing.T, key string) map[string]any {
 	return o
 }
 
-// put changes the object of a key, or makes it.
+// put changes or creates the object of a key.
 func (b backend) put(t *testing.T, key string, change map[string]any) {
 	t.Helper()
 	name := objectName(prefix, key)

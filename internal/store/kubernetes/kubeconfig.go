@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kubeconfig is what leaderrun reads of one; see kubectl's documentation. Fields that it
-// only refuses are of the type any.
+// kubeconfig has the fields of a kubeconfig that leaderrun reads; see kubectl's documentation.
+// Fields of the type any are only refused.
 type kubeconfig struct {
 	Current  string `yaml:"current-context"`
 	Contexts []struct {
@@ -56,8 +56,8 @@ type user struct {
 
 const hintConfig = "see kubectl config view; KUBECONFIG names its files, ~/.kube/config is the usual one"
 
-// fromKubeconfig reads the files that KUBECONFIG names, or the usual one. What several
-// files say counts as the first of them says it.
+// fromKubeconfig reads the files that KUBECONFIG names, or the usual one. If several files
+// say the same thing differently, the first one counts.
 func (p place) fromKubeconfig() (access, error) {
 	files := p.files
 	if len(files) == 0 {
@@ -71,7 +71,7 @@ func (p place) fromKubeconfig() (access, error) {
 	found := false
 	for _, file := range files {
 		one, err := readKubeconfig(file)
-		if errors.Is(err, fs.ErrNotExist) { // as kubectl has it
+		if errors.Is(err, fs.ErrNotExist) { // like kubectl
 			continue
 		}
 		if err != nil {
@@ -107,7 +107,7 @@ func readKubeconfig(file string) (one kubeconfig, err error) {
 	return one, nil
 }
 
-// access is what a context says.
+// access returns the access of a context.
 func (k *kubeconfig) access(p place) (access, error) {
 	name := cmp.Or(p.context, k.Current)
 	if name == "" {
@@ -171,7 +171,7 @@ func (u user) read(a *access) (err error) {
 		return err
 	}
 	token := []byte(u.Token)
-	if u.TokenFile != "" { // it counts more than the token, and may be written anew
+	if u.TokenFile != "" { // takes precedence over the token, and may change
 		token, err = dataOr("", u.TokenFile, u.dir)
 	}
 	a.token = strings.TrimSpace(string(token))
@@ -183,7 +183,7 @@ func unable(field string) error {
 		"give leaderrun a user of its own: a service account's token (kubectl create token, tokenFile), or a client certificate")
 }
 
-// dataOr decodes data in base64, or reads a file; it is nil if there is neither.
+// dataOr decodes base64 data, or else reads a file. It returns nil if there is neither.
 func dataOr(data, file, dir string) ([]byte, error) {
 	if data != "" {
 		text, err := base64.StdEncoding.DecodeString(data)

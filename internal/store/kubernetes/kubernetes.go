@@ -1,23 +1,21 @@
-// Package kubernetes keeps leases in Lease objects (coordination.k8s.io/v1) of the
-// cluster, by its API and net/http.
+// Package kubernetes keeps leases in Lease objects (coordination.k8s.io/v1) of a cluster.
 //
-// Promise: that of [cas.Store]. A key is one object, which is replaced by an update with
-// the resourceVersion that was read; a conflict means read again. The whole state is an
-// annotation of it; holder, duration and times in its spec are what other programs see,
-// and heed. A Date is on the clock of the API server that answers. Objects are never
-// deleted: the token is in them.
+// Promise: that of [cas.Store]. A key is one object. An update names the resourceVersion that
+// was read; after a conflict the object is read again. An annotation has the whole state, and
+// the spec has the holder, duration and times for other programs. A Date is by the clock of
+// the API server that answers. Objects are never deleted, since they keep the tokens.
 //
-// Other programs that keep to the rules of Leases exclude leaderrun and are excluded: see
-// heed. So does a person who writes another holder into the spec.
+// Other programs that follow the rules of Leases exclude leaderrun and are excluded by it
+// (see followSpec). So does a person who writes another holder into the spec.
 //
-// Cost: a grant or a renewal is a read and a write, a denial a read; each write is one to
-// the cluster's etcd, some 2 KiB. TTLs below 10 s are refused therefore. A standby has one
+// Not promised: a cluster that was restored from a backup lacks later grants and does not say
+// so: object, uid and resourceVersion are old ones, too. A living holder notices by its watch
+// that its last renewal is missing, and restores its lease if no candidate comes first.
+// Deleting an object takes the lease away.
+//
+// Cost: a grant or a renewal is a read and a write, a denial a read. Each write is one to the
+// cluster's etcd, some 2 KiB; therefore TTLs below 10 s are refused. A standby has one
 // connection, a leader two.
-//
-// Not promised: a cluster that was restored from a backup knows less than was granted,
-// and does not say so: object, uid and resourceVersion are those of then. A holder that
-// is alive sees by its watch that its last renewal is not there, and puts its lease back
-// if no candidate has come before. Deleting an object takes the lease away.
 //
 // Only package store and tests may import it.
 package kubernetes
@@ -37,8 +35,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are: URL is kubernetes:[//[CONTEXT/]NAMESPACE], and Prefix
-// starts the names of all objects.
+// Options: URL is kubernetes:[//[CONTEXT/]NAMESPACE], and Prefix begins the names of all
+// objects.
 type Options = network.Options
 
 // Store is a [lease.Store] in one namespace of one cluster. The context is the only
@@ -47,12 +45,12 @@ type Store struct {
 	*cas.Store
 	prefix string
 	where  place
-	// latest is what the files said when they were last readable.
+	// latest is the content of the files when they were last readable.
 	latest atomic.Pointer[access]
 	http   *http.Client
 	// accepted: the API server has accepted the login before.
 	accepted atomic.Bool
-	// allowed has the kinds of requests that were not forbidden.
+	// allowed has the kinds of requests that were allowed once.
 	allowed     sync.Map
 	credentials credentials
 }
@@ -66,18 +64,18 @@ var (
 
 const (
 	boot = "kubernetes"
-	// settle is how long, in ms, a key waits for a holder that may be alive without the
-	// store knowing.
+	// settle is how long, in ms, a key waits for a holder that may be alive although the
+	// store does not know it.
 	settle = 300
-	// apart is by how much, in ms, the Dates of two API servers may differ: their clocks
-	// by half a minute, and the second in which each counts.
+	// apart is how much, in ms, the Dates of two API servers may differ: half a minute
+	// between their clocks, and one second because Dates have whole seconds.
 	apart = 31_000
 	// shortest is the shortest TTL: each renewal is a write to the cluster's etcd.
 	shortest = 10 * time.Second
 )
 
-// New makes a store and opens no connection: the first call does. How the API server is
-// reached comes from the pod or the kubeconfig. An error is a *lease.StoreError.
+// New returns a store without a connection: the first call opens one. The pod or the
+// kubeconfig says how to reach the API server. An error is a *lease.StoreError.
 func New(o Options) (*Store, error) {
 	where, err := parseURL(o.URL)
 	if err != nil {

@@ -16,7 +16,7 @@ func TestObjectName(t *testing.T) {
 		{"leaderrun", "-", "leaderrun--"},
 		{"leaderrun", "a..b", "leaderrun-a-b--"},
 		{"leaderrun", "a--b", "leaderrun-a-b--"},
-		{"a.b", "c", "a-b-c--"}, // a and b.c would be the same
+		{"a.b", "c", "a-b-c--"}, // the same text as a and b.c
 		{"__", "//", "key--"},
 	} {
 		got := objectName(c.prefix, c.key)
@@ -28,7 +28,7 @@ func TestObjectName(t *testing.T) {
 
 var dnsName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
-// Two keys have two names, which the API takes.
+// Two keys never have the same name, and the API accepts each name.
 func FuzzObjectName(f *testing.F) {
 	f.Add("leaderrun", "nightly", "leaderrun", "Nightly")
 	f.Add("a", "b.c", "a.b", "c")

@@ -15,7 +15,7 @@ import (
 const (
 	stateAnnotation = "leaderrun/state"
 	keyAnnotation   = "leaderrun/key"
-	// managed is a label of all objects that leaderrun has written.
+	// managedLabel is a label of all objects that leaderrun has written.
 	managedLabel, managedBy = "app.kubernetes.io/managed-by", "leaderrun"
 )
 
@@ -30,7 +30,7 @@ type record struct {
 	Spec spec `json:"spec"`
 }
 
-// spec is what other programs read of a Lease, and kubectl shows.
+// spec is what other programs read in a Lease, and kubectl shows.
 type spec struct {
 	Holder      string    `json:"holderIdentity"`
 	Seconds     int64     `json:"leaseDurationSeconds"`
@@ -39,12 +39,12 @@ type spec struct {
 	Transitions int64     `json:"leaseTransitions"`
 }
 
-// kept is the object of a row. What leaderrun does not know in it stays as it is.
+// kept is the object of a row. Fields that leaderrun does not know stay as they are.
 type kept struct {
 	whole   map[string]any
-	version string // "": there is none
+	version string // "": the object does not exist
 	spec    spec
-	renewed int64 // the one in the annotation
+	renewed int64 // as in the annotation
 }
 
 // keeper is a [cas.Keeper].
@@ -77,14 +77,14 @@ func (s *Store) row(key string, text []byte, date time.Time) (r cas.Row, err err
 	}
 	is.version, is.spec, is.renewed = o.Metadata.Version, o.Spec, r.Renewed
 	r.Kept = is
-	s.heed(&r, o.Spec)
+	s.followSpec(&r, o.Spec)
 	return r, nil
 }
 
-// heed changes the state to what another program has written into the spec. The holder
-// that stands there has the lease until its duration after its renewTime, which is on its
-// own clock, or for ever if it gives no duration. A lease whose holder was removed is over.
-func (s *Store) heed(r *cas.Row, now spec) {
+// followSpec changes the state if another program has written another holder into the spec.
+// That holder has the lease until its duration after its renewTime, which is on its own
+// clock, or for ever if the spec has no duration. If there is no holder, the lease is over.
+func (s *Store) followSpec(r *cas.Row, now spec) {
 	ours := ""
 	if r.Grant != nil {
 		ours = string(r.Grant.Holder)
@@ -94,8 +94,8 @@ func (s *Store) heed(r *cas.Row, now spec) {
 	}
 	instant := s.Instant(*r)
 	if ours != "" {
-		r.Revoke(true, leasestate.Instant{}) // at no time: what is read twice is the same
-		r.Called++                           // its holder must know
+		r.Revoke(true, leasestate.Instant{}) // without a time, so that each read gives the same state
+		r.Called++                           // its holder must learn of it
 	}
 	if now.Holder == "" {
 		return
@@ -113,18 +113,18 @@ func (s *Store) heed(r *cas.Row, now spec) {
 		r.Grant.Acquired, r.Grant.AcquiredWall = instant.Up, 0
 	}
 	if r.Renewed = -1; !now.Renewed.IsZero() {
-		r.Renewed = -now.Renewed.UnixMilli() // unlike all of ours, which must not begin from it
+		r.Renewed = -now.Renewed.UnixMilli() // never equal to a Renewed of leaderrun
 	}
 }
 
-// endless is the TTL of a lease that says no duration.
+// endless is the TTL of a lease without a duration.
 const endless = 365 * 24 * time.Hour
 
 // Swap implements [cas.Keeper].
 func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, err error) {
 	was, v := r.Kept.(kept), r.Value
 	next := was.spec.of(v)
-	if v.Grant != nil && v.Grant.Foreign { // the other program's grant stays in the spec alone
+	if v.Grant != nil && v.Grant.Foreign { // the other program's grant is only in the spec
 		next, v.Grant, v.Renewed = was.spec, nil, was.renewed
 	}
 	state, err := json.Marshal(v)
@@ -145,7 +145,7 @@ func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, e
 	return now, false, err
 }
 
-// write replaces what was there, or makes it.
+// write replaces or creates the object.
 func (k keeper) write(ctx context.Context, key string, was kept, next spec, state string) (answer, error) {
 	method, path := "PUT", k.path(key)
 	whole := maps.Clone(was.whole)
@@ -164,8 +164,8 @@ func (k keeper) write(ctx context.Context, key string, was kept, next spec, stat
 	return k.ask(ctx, method, path, whole)
 }
 
-// part replaces an object in an object by its copy, and returns that: the one that was
-// read may be needed again.
+// part replaces an object in an object by a copy, and returns the copy. The original may be
+// needed again.
 func part(of map[string]any, name string) map[string]any {
 	is, _ := of[name].(map[string]any)
 	is = maps.Clone(is)
@@ -176,7 +176,7 @@ func part(of map[string]any, name string) map[string]any {
 	return is
 }
 
-// of is the spec for a value.
+// of returns the spec for a value.
 func (was spec) of(v cas.Value) spec {
 	now, g := was, v.Grant
 	if g == nil {
@@ -188,8 +188,8 @@ func (was spec) of(v cas.Value) spec {
 	}
 	now.Holder = string(g.Holder)
 	now.Acquired, now.Renewed = time.UnixMilli(g.AcquiredWall).UTC(), time.UnixMilli(v.Renewed).UTC()
-	// Other programs count it from when they see the renewal, so it may be too long and not
-	// too short: it is rounded up, and has all of the minimum hold.
+	// Other programs count it from when they see the renewal. It must not be too short, so it
+	// is rounded up and covers the whole minimum hold.
 	now.Seconds = min(math.MaxInt32, (max(g.TTL, g.MinHoldUntil-g.Acquired)+999)/1000)
 	return now
 }

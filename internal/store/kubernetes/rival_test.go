@@ -47,8 +47,8 @@ func TestRivalStandsBy(t *testing.T) {
 	}
 }
 
-// A candidate of leaderrun waits for the lease of another program, until that has not
-// been renewed for its duration, or is released.
+// leaderrun waits for another program's lease until that was not renewed for its duration, or
+// is released.
 func TestRivalLeads(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -68,7 +68,7 @@ func TestRivalLeads(t *testing.T) {
 		return denied
 	}
 	held()
-	for range 3 { // it is seen to renew every second
+	for range 3 { // the rival renews every second
 		now.Advance(5 * time.Second)
 		time.Sleep(1500 * time.Millisecond)
 		held()
@@ -100,8 +100,8 @@ func TestRivalLeads(t *testing.T) {
 	awaits(t, "rival that leads", func() bool { return next.Said("leads") })
 }
 
-// The lease of a program whose clock is wrong ends by the candidate's own clock, and no
-// clock shortens what leaderrun's spec says.
+// If another program's clock is wrong, its lease ends by the candidate's own clock. No wrong
+// clock makes the duration in leaderrun's spec shorter.
 func TestClocksOfRivals(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -129,8 +129,8 @@ func TestClocksOfRivals(t *testing.T) {
 	}
 }
 
-// The lease of a program that took it from a holder of leaderrun's is the same however
-// often it is read: a candidate that has watched it until it is over is granted the key.
+// Another program takes the lease from a holder of leaderrun's. Each read of it gives the same
+// state, so a candidate that has watched the lease until its end is granted the key.
 func TestRivalAfterHolder(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

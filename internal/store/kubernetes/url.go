@@ -12,7 +12,7 @@ const (
 	urlForm = "kubernetes:[//[CONTEXT/]NAMESPACE]"
 )
 
-// Factory is what package store knows of this one. An address holds no password.
+// Factory opens this store by its address, which has no password.
 var Factory = location.Factory{
 	Schemes: []string{scheme},
 	Form:    scheme + ":",
@@ -29,14 +29,14 @@ var Factory = location.Factory{
 	Redact: func(url string) string { return url },
 }
 
-// place is what a URL says, and the environment of the process.
+// place is the content of a URL, and the relevant environment.
 type place struct {
 	context   string // of the kubeconfig; "": the current one, or this pod's service account
-	namespace string // "": that of the context or of the pod
+	namespace string // "": that of the context or the pod
 
-	host, port string   // of the API server, in a pod; "": this is none
-	account    string   // where the service account's files are
-	files      []string // kubeconfigs; none: the usual one
+	host, port string   // of the API server, if this is a pod
+	account    string   // the folder of the service account
+	files      []string // kubeconfigs; none means the usual one
 }
 
 var refusal = location.Kind("kubernetes store").Refusal

@@ -14,8 +14,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
-// A holder is called by candidates that settle, by operators, and when another program
-// takes the lease, and not by its own renewals or by standbys.
+// Candidates that settle, operators and other programs that take the lease call the holder;
+// its own renewals and standbys do not.
 func TestHolderIsCalled(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -40,7 +40,7 @@ func TestHolderIsCalled(t *testing.T) {
 			if _, err := s.Renew(bounded(t), l); err != nil {
 				t.Fatal(err)
 			}
-			<-seen // it watches
+			<-seen // now it watches
 			if _, err := other.Acquire(bounded(t), request(key)); !errors.As(err, new(*lease.HeldError)) {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestHolderIsCalled(t *testing.T) {
 	}
 }
 
-// watched reports every row that a call follows.
+// watched sends to seen for every row that a call follows.
 func watched(s *Store, seen chan<- struct{}) {
 	follow := s.Follow
 	s.Follow = func(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
@@ -67,7 +67,7 @@ func watched(s *Store, seen chan<- struct{}) {
 	}
 }
 
-// A standby sees the renewals: it is granted the key a TTL after the last one.
+// A standby sees the renewals, and is granted the key one TTL after the last one.
 func TestStandbyWatchesRenewals(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -114,7 +114,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	}
 }
 
-// A standby waits on the one connection that it has.
+// A standby waits on its only connection.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

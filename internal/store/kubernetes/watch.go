@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// begins is how long a watch may take to begin.
-	begins = 3 * time.Second
-	// lasts is how long one watch lasts, in seconds: proxies cut what is idle for five
-	// minutes, without a word to this side.
-	lasts = "240"
-	// shortWatch is how long a watch lasts at least: after a shorter one the next does not
-	// begin at once.
+	// beginLimit is how long it may take to begin a watch.
+	beginLimit = 3 * time.Second
+	// watchSeconds is how long one watch lasts, in seconds: proxies cut connections that are
+	// idle for five minutes, without telling the client.
+	watchSeconds = "240"
+	// shortWatch is how long a watch has to last, or its end is an error, after which the
+	// next one does not begin at once.
 	shortWatch = time.Second
-	// watching is the kind of a request for a watch.
-	watching = "watch"
+	// watchKind is the kind of a request for a watch.
+	watchKind = "watch"
 )
 
-// errExpired says that a watch cannot go on, and may have missed something.
+// errExpired says that a watch cannot go on, and may have missed changes.
 var errExpired = errors.New("the resourceVersion has expired")
 
-// follow passes the key's row to enough, as it is now and after each change, until that is
-// true. The API server ends every watch after a while; the next one begins with a read.
+// follow calls enough with the key's present row, and again after each change, until it
+// returns true. The API server ends every watch after a while; the next one begins with a
+// read.
 func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
 	for {
 		over, err := s.watch(ctx, key, enough)
@@ -45,9 +46,9 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row)
 	}
 }
 
-// watch follows a key for one watch, and reports whether enough was true.
+// watch follows a key for the time of one watch, and reports whether enough was true.
 func (s *Store) watch(ctx context.Context, key string, enough func(cas.Row) bool) (over bool, err error) {
-	first, cancel := context.WithTimeout(ctx, begins)
+	first, cancel := context.WithTimeout(ctx, beginLimit)
 	defer cancel()
 	r, err := keeper{s}.Read(first, key)
 	if err != nil || enough(r) {
@@ -56,9 +57,9 @@ func (s *Store) watch(ctx context.Context, key string, enough func(cas.Row) bool
 	return s.watchFrom(ctx, key, r, enough)
 }
 
-// watchFrom follows what comes after a row.
+// watchFrom follows the changes after a row.
 func (s *Store) watchFrom(ctx context.Context, key string, r cas.Row, enough func(cas.Row) bool) (over bool, err error) {
-	resp, end, err := network.Begin(ctx, begins, func(ctx context.Context) (*http.Response, error) {
+	resp, end, err := network.Begin(ctx, beginLimit, func(ctx context.Context) (*http.Response, error) {
 		return s.beginWatch(ctx, key, r.Kept.(kept).version)
 	})
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *Store) watchFrom(ctx context.Context, key string, r cas.Row, enough fun
 		}
 		err := events.Decode(&e)
 		if errors.Is(err, io.EOF) && s.Now()-began > shortWatch {
-			return false, nil // its time is over
+			return false, nil // the regular end
 		}
 		if err != nil {
 			return false, err
@@ -98,18 +99,18 @@ func (s *Store) watchFrom(ctx context.Context, key string, r cas.Row, enough fun
 	}
 }
 
-// beginWatch waits until the API server has begun a watch of what comes after a version.
+// beginWatch waits until the API server has begun a watch of the changes after a version.
 func (s *Store) beginWatch(ctx context.Context, key, version string) (*http.Response, error) {
 	q := url.Values{
 		"watch": {"true"}, "fieldSelector": {"metadata.name=" + objectName(s.prefix, key)}, "resourceVersion": {version},
-		"allowWatchBookmarks": {"true"}, "timeoutSeconds": {lasts},
+		"allowWatchBookmarks": {"true"}, "timeoutSeconds": {watchSeconds},
 	}
 	resp, err := s.send(ctx, "GET", leases+"?"+q.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		s.allowed.Store(watching, true)
+		s.allowed.Store(watchKind, true)
 		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -118,7 +119,7 @@ func (s *Store) beginWatch(ctx context.Context, key, version string) (*http.Resp
 	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
 		return nil, err
 	}
-	return nil, expiredOr(s.judge(&a, watching))
+	return nil, expiredOr(s.judge(&a, watchKind))
 }
 
 func expiredOr(err error) error {
