@@ -20,17 +20,17 @@ func makeDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	_ = os.Chmod(dir, own) // whatever the umask is; a file system that cannot has modes of its own
+	_ = os.Chmod(dir, own) // whatever the umask is; some file systems have fixed modes
 	err = syncDir(filepath.Dir(dir))
-	if errors.Is(err, fs.ErrPermission) { // this user may write there and not read
+	if errors.Is(err, fs.ErrPermission) { // this user may write there, but not read
 		return nil
 	}
 	return err
 }
 
-// checkDir refuses a directory in which others could plant, swap or hold files,
-// or that another kernel may share. A sticky bit does not help: it keeps others
-// from removing files, not from being the first to create one.
+// checkDir refuses a directory in which others could create, replace or lock files, or that
+// another kernel may share. A sticky bit is not enough: others cannot remove files, but they
+// can create a file first.
 func checkDir(dir string) *lease.StoreError {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func checkDir(dir string) *lease.StoreError {
 		return refuse("choose another path", "is not a directory")
 	case int(owner) != me:
 		return refuse("use a directory of your own, for instance a new one below it", "belongs to user %d, and this is user %d", owner, me)
-	case info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 != 0: // it is everybody's, such as /tmp
+	case info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 != 0: // everybody may write there, as in /tmp
 		return refuse("use a new directory below it", "is writable by others (mode 1%03o)", info.Mode().Perm())
 	case info.Mode().Perm()&0o022 != 0:
 		return refuse("run `chmod go-w "+dir+"`, or use a new directory below it", "is writable by others (mode %04o)", info.Mode().Perm())

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A real network mount needs rights that a test does not have, so the file
-// system of the test's directory is declared to be one.
+// A test must not mount a network file system. Instead it declares the file system of its
+// directory to be one.
 func TestSharedFileSystemIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)

@@ -32,7 +32,7 @@ func TestOpenCreatesDirectoryForItsUserOnly(t *testing.T) {
 	}
 }
 
-// A relative directory would be another one for a run that starts elsewhere.
+// A relative path would name another directory for a run that starts elsewhere.
 func TestRelativeDirectoryIsRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
 	refusedToOpen(t, "leases", "working directory")
@@ -41,7 +41,7 @@ func TestRelativeDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// refusals are directories that are refused, and a part of the reason.
+// refusals are directories that are refused, with a part of the reason.
 var refusals = []struct {
 	name, reason string
 	spoil        func(t *testing.T, dir string)
@@ -107,7 +107,7 @@ func TestUnfitDirectoryIsRefused(t *testing.T) {
 	})
 }
 
-// refusedToOpen wants a message with the path and the reason, and what to do.
+// refusedToOpen checks that the message has the path and the reason, and the hint what to do.
 func refusedToOpen(t *testing.T, dir, reason string) {
 	t.Helper()
 	_, err := Open(dir)
@@ -117,7 +117,8 @@ func refusedToOpen(t *testing.T, dir, reason string) {
 	}
 }
 
-// The directory may be swapped, opened up or mounted over while a leader runs.
+// While a leader runs the directory may be replaced, become writable for others, or be
+// hidden by a mount.
 func TestDirectoryIsCheckedAtEveryUpdate(t *testing.T) {
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,26 +22,26 @@ import (
 )
 
 const (
-	// maxSize is far above what a state can grow to: 4 KiB of metadata, at
-	// worst six bytes for one, and a few hundred bytes for each remembered run.
+	// maxSize is much larger than a state can be: 4 KiB of metadata, which JSON may write
+	// with six bytes for one, and a few hundred bytes for each recorded run.
 	maxSize = 256 << 10
-	// Others hold a key for one update: less than a millisecond, some
-	// milliseconds where the disk is slow.
+	// The pauses between attempts to get a key's turn. Others need it for one update: less
+	// than a millisecond, or some milliseconds if the disk is slow.
 	firstPause, longestPause = time.Millisecond, 10 * time.Millisecond
-	// errorWait is how long a call whose context has ended waits for an error that says
-	// more. It is longer than longestPause: only a disk that hangs has none by then.
+	// errorWait is how long a call whose context has ended waits for a more precise error.
+	// It is longer than longestPause, so only a disk that hangs gives none.
 	errorWait = 10 * longestPause
 )
 
-// change applies a change to the state of its key while no other process can, and
-// makes the result durable before it returns. A holder learns of a call by its next
-// renewal; standbys see that the file is replaced.
+// change applies a change to the state of its key, while no other process can change it, and
+// makes the result durable before it returns. A holder learns of a call by its next renewal,
+// and standbys see that the file is replaced.
 func (s *Store) change(ctx context.Context, c cas.Change) (lease.Lease, error) {
 	return bounded(ctx, s.dir, c.Op, func() (lease.Lease, error) { return s.apply(ctx, c) })
 }
 
-// bounded runs work on a goroutine of its own because a disk that hangs cannot
-// be interrupted, and no call may outlive its context.
+// bounded runs work in its own goroutine: work on a disk that hangs cannot be interrupted,
+// and a call must end with its context.
 func bounded[T any](ctx context.Context, dir, op string, work func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -74,7 +74,7 @@ func (s *Store) apply(ctx context.Context, c cas.Change) (lease.Lease, error) {
 	if err != nil {
 		return lease.Lease{}, err
 	}
-	if bad := checkDir(s.dir); bad != nil { // the directory may have been replaced
+	if bad := checkDir(s.dir); bad != nil { // it may have been replaced
 		return lease.Lease{}, bad
 	}
 	for {
@@ -85,7 +85,7 @@ func (s *Store) apply(ctx context.Context, c cas.Change) (lease.Lease, error) {
 	}
 }
 
-// try is one turn of apply. Answer is the change's, err an error of the disk.
+// try applies a change in one turn. answer is the error of the change, err one of the disk.
 func (s *Store) try(ctx context.Context, path string, c cas.Change) (l lease.Lease, answer, err error) {
 	t, err := takeTurn(ctx, path)
 	if err != nil {
@@ -128,16 +128,16 @@ func (s *Store) now() (leasestate.Instant, error) {
 	return leasestate.Instant{Boot: s.boot, Up: up.Milliseconds(), Wall: time.Now().UnixMilli()}, err
 }
 
-// path is that of the key's files, without the extension. filepath.Join would
-// take the keys "." and ".." as directions, out of the directory.
+// path returns the path of the key's files, without the extension. With filepath.Join the
+// keys "." and ".." would lead out of the directory.
 func (s *Store) path(key string) (string, error) {
 	name, err := fileName(key)
 	return s.dir + "/" + name, err
 }
 
-// fileName maps every key to a name of its own: '+' is no character of keys, and
-// with an extension the names "." and ".." cannot arise. It has at most 205 bytes. A
-// file system that ignores case gives two keys one file, which load refuses.
+// fileName maps each key to its own name, of at most 205 bytes: keys have no '+', and with an
+// extension no name is "." or "..". On a file system that ignores case two keys may have the
+// same file, which load refuses.
 func fileName(key string) (string, error) {
 	if !lease.ValidKey(key) {
 		return "", &lease.StoreError{Err: fmt.Errorf("key %q cannot be a file name", key), Permanent: true,
@@ -146,13 +146,13 @@ func fileName(key string) (string, error) {
 	return strings.ReplaceAll(key, "/", "+"), nil
 }
 
-// load reads the state, and the file's bytes. A file that replace has not written is an
-// error: a guess at what it means could grant twice.
+// load reads the state, and the file's bytes. A file that replace cannot have written is an
+// error: to guess what it means could grant twice.
 func load(path, key string) (st leasestate.State, raw []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		st = leasestate.New(key)
-		raw, err = json.Marshal(st) // so a state that is still new is not written
+		raw, err = json.Marshal(st) // so that a state that stays new is not written
 		return st, raw, err
 	}
 	if err != nil {
@@ -175,14 +175,14 @@ func load(path, key string) (st leasestate.State, raw []byte, err error) {
 	return st, raw, nil
 }
 
-// replace puts data into the key's file, which is always one of two complete
-// ones: a crash before the rename leaves the old one and a remainder. Syncing
-// comes first because after a power cut a file system may know the new name but
-// not yet the bytes, and the key would be unusable. It is most of the cost of an
-// update; on a tmpfs such as /run it is nothing.
+// replace replaces the key's file by one with data. A crash before the rename leaves the old
+// file and a temporary one. The data is synced before the rename: otherwise, after a power
+// cut, the file system may have the new name but not the data, and the key would be
+// unusable. The sync is most of the cost of an update; on a tmpfs such as /run it costs
+// nothing.
 //
-// Until the directory is synced, too, a power cut can bring the old file back. Of
-// a renewal that does not matter: the reboot has ended the lease.
+// A power cut can bring the old file back until the directory is synced, too, which is done
+// if lasting is set. A renewal does not need that: the reboot ends its lease.
 func (t *turn) replace(data []byte, lasting bool) error {
 	if err := t.mark(unclean); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (t *turn) replace(data []byte, lasting bool) error {
 	}
 	if err := os.Rename(name, t.path+".json"); err != nil {
 		_ = os.Remove(name)
-		if errors.Is(err, fs.ErrNotExist) { // the process that took the turn has removed it
+		if errors.Is(err, fs.ErrNotExist) { // removed by the process that took the turn
 			return errTurnTaken
 		}
 		return err
@@ -210,7 +210,7 @@ func (t *turn) replace(data []byte, lasting bool) error {
 	return t.mark(clean)
 }
 
-// temporary makes a file with data that is on the disk.
+// temporary creates a file with data, and syncs it.
 func (t *turn) temporary(data []byte) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(t.path), filepath.Base(t.path)+tempMark+"*"+tempExtension)
 	if err != nil {
@@ -228,14 +228,14 @@ func (t *turn) temporary(data []byte) (name string, err error) {
 	return f.Name(), err
 }
 
-// lasting reports whether a change must survive a power cut. Tokens, ticks and
-// pauses outlive the boot; a lease does not.
+// lasting reports whether a change must survive a power cut: tokens, ticks and pauses
+// outlive the boot, leases do not.
 func lasting(before, after leasestate.State) bool {
 	return after.Token != before.Token || after.ServedTick != before.ServedTick || after.SeriesTick != before.SeriesTick || after.Starts != before.Starts ||
 		after.Paused != before.Paused
 }
 
-// syncDir makes the names in dir last.
+// syncDir syncs the names in dir.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -244,7 +244,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// failure is the error of an update that may have been made or not.
+// failure returns the error of an update that may have been made or not.
 func failure(err error) *lease.StoreError {
 	e := &lease.StoreError{Err: err}
 	switch {

@@ -62,7 +62,7 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// A name that leads back to its key is no other key's.
+// A name from which its key can be found belongs to no other key.
 func FuzzFileNames(f *testing.F) {
 	f.Add("a/b")
 	f.Add("../x")
@@ -102,7 +102,7 @@ func TestRemainderOfACrashIsRemoved(t *testing.T) {
 			first := acquire(t, s, request("k"))
 			acquire(t, s, request("k.l"))
 			write(t, filepath.Join(dir, "k~12345.tmp"), remainder)
-			write(t, filepath.Join(dir, "k.l~12345.tmp"), remainder) // of another key, which may be under way
+			write(t, filepath.Join(dir, "k.l~12345.tmp"), remainder) // of another key, whose update may be under way
 			must(t, os.Truncate(filepath.Join(dir, "k.lock"), 0))
 			if _, err := s.Acquire(t.Context(), request("k")); !errors.As(err, new(*lease.HeldError)) {
 				t.Errorf("acquire: %v, want a denial", err)
@@ -132,8 +132,8 @@ func TestNewStateIsNeverWrittenThroughALink(t *testing.T) {
 	}
 }
 
-// A cleaner that removes the lock file during an update lets another process begin one,
-// too.
+// If a cleaner of old files removes the lock file during an update, another process can begin
+// an update at the same time.
 func TestLockFileRemovedDuringAnUpdate(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -159,7 +159,7 @@ func TestLockFileRemovedDuringAnUpdate(t *testing.T) {
 	}
 }
 
-// awaitReader returns the other end of a fifo once somebody reads it.
+// awaitReader returns the write end of a fifo once somebody reads from it.
 func awaitReader(t *testing.T, fifo string) *os.File {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -241,9 +241,9 @@ func TestCallsOnAHangingDiskEndWithTheContext(t *testing.T) {
 			t.Errorf("%s took %s", op, took)
 		}
 	}
-	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the abandoned calls go on
+	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the calls that were given up go on
 	must(t, err)
-	must(t, os.Remove(fifo)) // and those that come late
+	must(t, os.Remove(fifo)) // and later calls
 	must(t, end.Close())
 }
 

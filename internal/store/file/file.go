@@ -1,26 +1,24 @@
-// Package file keeps leases in a directory of this host: the `file:DIR` store,
-// for a first run without any server and as a flock(1) whose holder has a time
-// limit, a fencing token and ticks. It keeps the contract of [lease.Store].
+// Package file keeps leases in a directory of this host: the store file:DIR, for a first run
+// without any server, or as a flock(1) with a time limit, a fencing token and ticks.
 //
-// A key is one JSON file, replaced atomically by rename(2), and a lock file beside it,
-// on which flock(2) makes updates exclusive; a cleaner of old files may remove the lock
-// file at any time. A grant, and a success that serves a tick, survive a power cut; a
-// renewal need not.
-// A standby watches the directory and looks when the key's file is replaced. The
-// directory is the store's memory, so a first grant need not settle.
+// Promise: the contract of [lease.Store], between processes of one host. A grant, and a
+// success that serves a tick, survive a power cut; a renewal need not. A cleaner of old files
+// may remove the lock files at any time.
 //
-// Clocks: a lease runs on the time since the boot, sleep included, and is valid
-// for that boot only; AcquiredAt, MinHoldUntil and Until are milliseconds of it.
-// No step of the wall clock can shorten or prolong a lease, and a reboot ends
-// it, since it ended the holder. Ticks must outlive a reboot and so are wall
-// time, as is the floor of the tokens: should the directory be lost, a new token
-// is still larger than the old ones. A token is never below the last one.
+// Not promised: anything across hosts. Each kernel has its own boot, so two hosts would take
+// each other's leases for expired. Therefore network file systems are refused. A disk that is
+// attached to two hosts cannot be recognised, nor can a container with its own time
+// namespace. Deleting or moving the directory takes the leases away.
 //
-// Not promised: anything across hosts. Another kernel has another boot, so each
-// would take the leases of the other for expired. Network file systems are
-// refused for that reason; a disk attached to two hosts cannot be recognised,
-// nor can containers with a time namespace of their own. Deleting or moving the
-// directory takes the leases out of the store.
+// A key is one JSON file, which rename(2) replaces atomically, and a lock file beside it, for
+// flock(2) during an update. A standby watches the directory and reads the key's file when
+// it is replaced. The directory keeps what was granted, so a first grant need not settle.
+//
+// Clocks: a lease runs on the time since the boot, including sleep, and is valid only for
+// that boot; AcquiredAt, MinHoldUntil and Until are milliseconds of it. So a step of the wall
+// clock does not change a lease, and a reboot, which ends the holder, ends it. Ticks are in
+// wall time, since they outlive a reboot. A token is larger than the last one, and at least
+// the wall time, so tokens grow even if the directory is lost.
 //
 // Only package store and tests may import this package.
 package file
@@ -51,8 +49,7 @@ var (
 	_ lease.Admin = (*Store)(nil)
 )
 
-// Factory is what package store knows of this one. An address is file:/DIR and
-// holds no password.
+// Factory opens this store by its address, file:/DIR, which has no password.
 var Factory = location.Factory{
 	Schemes: []string{scheme},
 	Form:    "file:/DIR",
@@ -68,10 +65,10 @@ var Factory = location.Factory{
 
 const scheme = "file"
 
-// Open makes a store of the directory dir, an absolute path, and creates it, for
-// its user only, if it is missing. Its parent must exist. The directory must be
-// the user's own, on a local file system, no symbolic link and writable by
-// nobody else. Errors: *lease.StoreError.
+// Open returns the store in the directory dir, an absolute path. If it is missing, Open
+// creates it, for this user only; its parent must exist. It must belong to the user, be on a
+// local file system, be no symbolic link, and nobody else may write to it. An error is a
+// *lease.StoreError.
 func Open(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, refusal(errors.New("it names no directory"), "write file:/DIR")

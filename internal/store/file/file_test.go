@@ -42,7 +42,7 @@ func open(t *testing.T, dir string) *Store {
 	return s
 }
 
-// private makes a directory of t.TempDir fit: what it allows depends on umask.
+// private sets the mode of a directory of t.TempDir, which depends on the umask.
 func private(t *testing.T, dir string) string {
 	t.Helper()
 	if err := os.Chmod(dir, 0o700); err != nil && !os.IsNotExist(err) {
@@ -63,7 +63,7 @@ func wipe(t *testing.T, dir string) {
 	}
 }
 
-// keepBusy holds the turn of key as a process would that was stopped in it.
+// keepBusy holds the turn of key, like a process that was stopped during its turn.
 func keepBusy(t *testing.T, dir, key string) (resume func()) {
 	f, err := os.OpenFile(file(t, dir, key, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// A file that anybody may have written is refused for good, or is a state that
-// the rules can go on with.
+// A file that somebody else wrote is refused with a permanent error, or the rules can go on
+// with its state.
 func FuzzState(f *testing.F) {
 	id := "host/1/" + strings.Repeat("0a", 16)
 	f.Add([]byte(`{"version":1,"key":"k","token":0}`))

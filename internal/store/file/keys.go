@@ -9,8 +9,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Inspect implements [lease.Admin]. It needs no turn: a file is replaced as a
-// whole.
+// Inspect implements [lease.Admin]. It needs no turn, since a file is replaced as a whole.
 func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
 	return bounded(ctx, s.dir, "status", func() (lease.Status, error) {
 		path, err := s.path(key)
@@ -32,7 +31,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
 	})
 }
 
-// Keys implements [lease.Admin]: the names of the files.
+// Keys implements [lease.Admin]. The names of the files give the keys.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	return bounded(ctx, s.dir, "list", func() ([]string, error) {
 		if bad := checkDir(s.dir); bad != nil {

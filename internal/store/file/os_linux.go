@@ -19,9 +19,9 @@ func upTime() (time.Duration, error) {
 	return time.Duration(ts.Nano()), err
 }
 
-// sharedFS are the file systems behind which another kernel may stand, by their
-// magic number in statfs(2). FUSE and 9p are among them although they can be
-// local: sshfs, virtiofs and the shared folders of virtual machines are these.
+// sharedFS are the file systems that another kernel may share, by their magic number in
+// statfs(2). FUSE and 9p can be local, but sshfs, virtiofs and the shared folders of virtual
+// machines are of these kinds.
 var sharedFS = map[uint32]string{
 	unix.NFS_SUPER_MAGIC:   "nfs",
 	unix.SMB_SUPER_MAGIC:   "smb",
@@ -43,7 +43,7 @@ var sharedFS = map[uint32]string{
 	0xbacbacbc:             "vmhgfs",
 }
 
-// networkFS names the file system of dir if other hosts may share it.
+// networkFS returns the name of dir's file system if other hosts may share it, else "".
 func networkFS(dir string) (string, error) {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)

@@ -18,14 +18,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// The test binary runs itself as another process in one of these roles, with
-// the directory as its argument.
+// The test binary starts itself in one of these roles, with the directory as its argument.
 var roles = map[string]func(dir string) error{"runs": runRounds, "updates": updateAndUpdate}
 
 const roleVariable = "FILE_STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // the default, for tests that sleep: two processors are enough for more
+	_ = flag.Set("test.parallel", "8") // most tests only sleep, so even two processors can run eight
 	role, ok := roles[os.Getenv(roleVariable)]
 	if !ok {
 		os.Exit(m.Run())
@@ -52,7 +51,7 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 	excludeEachOther(t, private(t, t.TempDir()))
 }
 
-// A cleaner may take the lock file away at any moment of an update.
+// A cleaner may remove the lock file at any moment of an update.
 func TestProcessesExcludeEachOtherBesideACleaner(t *testing.T) {
 	dir := private(t, t.TempDir())
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -72,7 +71,7 @@ func TestProcessesExcludeEachOtherBesideACleaner(t *testing.T) {
 	<-stopped
 }
 
-// excludeEachOther runs rounds in several processes, and judges what they wrote.
+// excludeEachOther runs rounds in several processes, and checks what they wrote.
 func excludeEachOther(t *testing.T, dir string) {
 	var running []*exec.Cmd
 	over := make(chan error, processes)
@@ -85,7 +84,7 @@ func excludeEachOther(t *testing.T, dir string) {
 	for range running {
 		if err := <-over; err != nil {
 			t.Error(err)
-			for _, cmd := range running { // a process that has failed has left the key to its TTL
+			for _, cmd := range running { // a process that has failed leaves its lease to expire
 				_ = cmd.Process.Kill()
 			}
 		}
@@ -107,8 +106,8 @@ func excludeEachOther(t *testing.T, dir string) {
 	}
 }
 
-// runRounds appends its token to a log in each of its rounds, in a way that
-// loses entries or fails when somebody else does so at the same time.
+// runRounds appends its token to a log in each round, in a way that loses entries or fails
+// if another process does the same at the same time.
 func runRounds(dir string) error {
 	s, err := Open(dir)
 	if err != nil {
@@ -143,8 +142,8 @@ func runRounds(dir string) error {
 	return nil
 }
 
-// standBy asks, and waits to be woken, until it is granted the key. A wake-up
-// that got lost leaves all processes waiting for a key that is free.
+// standBy asks, and waits to be woken, until it is granted the key. If a wake-up is lost, all
+// processes wait although the key is free.
 func standBy(s *Store) (lease.Lease, error) {
 	const tooLong = time.Minute
 	r := request("k")
@@ -156,7 +155,7 @@ func standBy(s *Store) (lease.Lease, error) {
 		began := time.Now()
 		err = s.Wait(context.Background(), "k", tooLong)
 		switch {
-		case errors.Is(err, lease.ErrNoWakeups): // other programs have all watches
+		case errors.Is(err, lease.ErrNoWakeups): // other programs use all watches
 			time.Sleep(time.Millisecond)
 		case err != nil:
 			return l, err
@@ -177,10 +176,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		must(t, err)
 		must(t, cmd.Start())
-		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it is at work
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it has begun
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(round) * 137 * time.Microsecond) // the moment, not a wait
+		time.Sleep(time.Duration(round) * 137 * time.Microsecond) // another moment in each round
 		must(t, cmd.Process.Kill())
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()

@@ -8,13 +8,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 )
 
-// mostPruned is how many keys one call may forget.
+// mostPruned is the largest number of keys that one call removes.
 const mostPruned = 10
 
-// prune removes the files of keys that have been idle for so long that
-// [leasestate.State.Idle] lets them go. It is called after the files of a new key
-// are made: the directory does not grow for ever, and renewals take no longer. What
-// fails is left for the next time.
+// prune removes the files of keys that are idle, see [leasestate.State.Idle]. It is called
+// after the files of a new key are created, so the directory does not grow for ever, and
+// renewals take no longer. Errors are ignored: the next call tries again.
 func (s *Store) prune(now leasestate.Instant) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

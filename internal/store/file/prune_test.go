@@ -20,7 +20,7 @@ func run(t *testing.T, s *Store, r lease.Request) lease.Lease {
 	return l
 }
 
-// age makes the key's last change one of days ago.
+// age makes the key's last change days old.
 func age(t *testing.T, dir, key string, days int) {
 	t.Helper()
 	then := time.Now().Add(-time.Duration(days) * day)

@@ -15,11 +15,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// synced are the calls of a run in their order, and what each must have synced
-// before it is answered: a temporary file, and the directory where the change must
-// survive a power cut.
+// synced are the calls of a run in their order, and what each has to sync before it returns:
+// a temporary file, and the directory if the change must survive a power cut.
 var synced = []struct{ call, what string }{
-	{"file store", "above"}, // which has been made
+	{"file store", "above"}, // the parent, in which the directory was created
 	{"acquire", "file"}, {"acquire", "directory"},
 	{"renew", "file"}, {"renew", "file"},
 	{"release", "file"}, {"release", "directory"},
@@ -29,7 +28,7 @@ var synced = []struct{ call, what string }{
 func TestSyncs(t *testing.T) {
 	failcall := filepath.Join(t.TempDir(), "failcall")
 	build := exec.Command("go", "build", "-trimpath", "-o", failcall, "../../tools/failcall")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the program's packages are compiled
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as for the program
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
@@ -74,7 +73,7 @@ func runSynced(dir string) error {
 	l, err := s.Acquire(context.Background(), r)
 	for range 2 {
 		if err == nil {
-			time.Sleep(2 * time.Millisecond) // a renewal in the same millisecond changes nothing
+			time.Sleep(2 * time.Millisecond) // a renewal in the same millisecond would change nothing
 			l, err = s.Renew(context.Background(), l)
 		}
 	}

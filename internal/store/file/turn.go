@@ -16,27 +16,26 @@ import (
 
 // turn is the right to update a key: an exclusive flock(2) on the key's lock file.
 //
-// A cleaner of old files may remove that file while a turn lasts, and then the next
-// process makes another and has a turn, too. So a turn counts only while its file is the
-// one in the directory, and of two updates at a time the first fails and begins again: it
-// looks at the lock file once more after it has made its temporary file, and a process
-// that makes a new lock file removes the temporary files that are there before it reads
-// the state. So either the first sees the new lock file, or its rename finds nothing to
-// rename.
+// A cleaner of old files may remove that file during a turn. Then the next process creates
+// another lock file, and has a turn, too. So a turn is only valid while its file is the one in
+// the directory. Of two updates at the same time the first one fails and begins again: it
+// checks the lock file once more after it has created its temporary file, and a process that
+// creates a new lock file removes all temporary files before it reads the state. So either
+// the first one sees the new lock file, or its rename finds no temporary file.
 type turn struct {
 	file  *os.File
 	path  string // of the key's files, without the extension
-	fresh bool   // the lock file has just been made, or the last update was cut short
+	fresh bool   // the lock file is new, or the last update did not end properly
 }
 
-// errTurnTaken says that the lock file has been removed, and nothing written.
+// errTurnTaken says that the lock file was removed, and nothing was written.
 var errTurnTaken = errors.New("its lock file was removed")
 
 // Temporary files are named KEY~RANDOM.tmp; no key has a ~.
 const tempMark, tempExtension = "~", ".tmp"
 
-// The size of a lock file says whether there may be temporary files of its key,
-// left by a crash or by an update that lost its turn. A new one is empty.
+// The size of a lock file says whether there may be temporary files of its key, from a crash
+// or from an update that lost its turn. A new lock file is empty.
 const unclean, clean = 0, 1
 
 // takeTurn waits until no other update of the key is under way.
@@ -55,7 +54,7 @@ func takeTurn(ctx context.Context, path string) (*turn, error) {
 	}
 }
 
-// tryTurn returns nil without an error when another process has the turn.
+// tryTurn returns nil without an error if another process has the turn.
 func tryTurn(path string) (*turn, error) {
 	f, err := openOwn(path+".lock", os.O_RDWR)
 	if err != nil {
@@ -78,7 +77,7 @@ func tryTurn(path string) (*turn, error) {
 	return nil, failure(err)
 }
 
-// end ends the turn, as does the end of the process, however it ends.
+// end ends the turn. So does the end of the process.
 func (t *turn) end() { _ = t.file.Close() }
 
 // held reports whether the file that is locked is still the one in the directory.
@@ -116,11 +115,11 @@ func (t *turn) tidy() error {
 	return t.mark(clean)
 }
 
-// mark notes whether the key is clean. It has a second use: a cleaner that goes
-// by the age of files sees that the lock file is in use.
+// mark records whether there may be temporary files. It also renews the lock file's time, so
+// that cleaners see that it is in use.
 func (t *turn) mark(size int64) error { return t.file.Truncate(size) }
 
-// openOwn opens or makes a file that its user, and nobody else, can open again.
+// openOwn opens or creates a file that only its user can open again.
 func openOwn(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|os.O_CREATE|unix.O_NOFOLLOW, fileMode)
 	if err != nil {

@@ -9,14 +9,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Wait implements [lease.Store]. A release replaces the key's file, of which the
-// kernel notifies every standby of this host: they race for the key's turn, one is
-// granted, and the others wait again. On one host that is cheap, so nobody has
-// to pass a wake-up on. A holder that dies replaces nothing; the caller's own
-// timer at the end of the lease covers that.
+// Wait implements [lease.Store]. A release replaces the key's file, and the kernel notifies
+// all standbys of this host. All ask for the key, one is granted it, and the others wait
+// again. A holder that dies replaces nothing: callers use their own timer for the end of the
+// lease.
 //
-// A user may have 128 watches at a time by Linux' default. A standby without one
-// polls.
+// By default Linux allows a user 128 watches at a time. A standby without one polls.
 func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
 	_, err := bounded(ctx, s.dir, "wait", func() (struct{}, error) {
 		return struct{}{}, s.watch(ctx, key, atMost)
@@ -35,15 +33,15 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 	if err != nil {
 		return lease.ErrNoWakeups
 	}
-	// The kernel takes some ten milliseconds over a watch's end; the key is free now.
+	// To end a watch takes the kernel some ten milliseconds, and the key is free now.
 	defer func() { go func() { _ = w.Close() }() }()
-	// The directory, since a watch of the file would stay with the one that is
-	// replaced. The next acquire reports why there can be none.
+	// It watches the directory, since a watch of the file would stay with the replaced one.
+	// If there can be no watch, the next acquire reports why.
 	if err := w.Add(s.dir); err != nil {
 		return lease.ErrNoWakeups
 	}
-	// The first look sees what happened before the watch began. A renewal replaces the
-	// file, too: then the look finds that the key is not free.
+	// The first check sees what happened before the watch began. A renewal replaces the file,
+	// too; then the key is not free.
 	for look := true; ; {
 		if look {
 			if free, err := s.free(path, key); free || err != nil {
@@ -52,8 +50,8 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 		}
 		select {
 		case e := <-w.Events:
-			look = e.Name == path+".json" || e.Name == s.dir // removed or moved away, all with it
-		case err := <-w.Errors: // events are lost: the caller asks after a pause
+			look = e.Name == path+".json" || e.Name == s.dir // the key's file, or the directory itself is removed or moved
+		case err := <-w.Errors: // events were lost: the caller asks again after a pause
 			return failure(err)
 		case <-over:
 			return nil
@@ -63,8 +61,8 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 	}
 }
 
-// free reports whether it is worth asking for the key. It needs no turn: a file
-// is replaced as a whole.
+// free reports whether the key may be free. It needs no turn, since a file is replaced as a
+// whole.
 func (s *Store) free(path, key string) (bool, error) {
 	st, _, err := load(path+".json", key)
 	if err != nil {

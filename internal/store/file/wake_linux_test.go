@@ -15,11 +15,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// patience is how long something may take on a machine that has other things to
-// do.
+// patience is how long anything may take on a busy machine.
 const patience = 10 * time.Second
 
-// TestWaitEnds has every wait under way before it is ended.
+// TestWaitEnds ends each wait only once it has begun.
 func TestWaitEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -70,8 +69,8 @@ func awaitWatch(t *testing.T) {
 	t.Fatal("nothing is watched")
 }
 
-// leavesNothing wants f to leave no descriptor and no goroutine, in the end: the
-// kernel takes its time.
+// leavesNothing checks that f leaves no descriptor and no goroutine, after a while: the
+// kernel needs time.
 func leavesNothing(t *testing.T, f func()) {
 	t.Helper()
 	files, routines := descriptors(t), runtime.NumGoroutine()
@@ -133,7 +132,7 @@ func TestNoWatchMeansNoWakeups(t *testing.T) {
 	wantNone("without the directory")
 }
 
-// A renewal is an event and no wake-up; only what the file says counts.
+// A renewal causes an event, but no wake-up: only the content of the file counts.
 func TestWaitOutlastsWhatFreesNothing(t *testing.T) {
 	s := open(t, t.TempDir())
 	l := acquire(t, s, request("k"))
