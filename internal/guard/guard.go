@@ -1,18 +1,18 @@
-// Package guard is the second process: it holds the command and outlives a sick
-// elector. It knows one number, kill-by, and one verb, kill.
+// Package guard is the second process. It starts the command and kills its tree, also if the
+// elector is stopped or dead. It knows nothing of leases, only one time: kill-by. It never
+// uses the network.
 //
-// It promises: the command's whole tree is dead by kill-by, and at once when the
-// elector's end of the pipe closes; what it reports as gone is gone; it starts
-// nothing after start-by. It does not know what a lease is, and it never talks to
-// a network.
+// Promise: the command's whole tree is dead by kill-by, and soon after the elector's end of
+// the pipe closes. A tree is reported as gone only if it is gone. Nothing is started after
+// start-by.
 //
-// Not covered: guard and elector both killed with SIGKILL (the command itself
-// dies with the guard, its descendants may live), work handed to daemons outside
-// the tree, children that changed their user id, uninterruptible sleep. Outside
-// Linux there is no tree to hold, only the command's process group.
+// Not promised: if guard and elector are both killed with SIGKILL, the command dies with the
+// guard, but its descendants may live. Work that was handed to daemons outside the tree,
+// children with another user id, and processes in uninterruptible sleep may live on. Outside
+// Linux the guard only knows the command's process group, not its tree.
 //
-// On Linux the package imports nothing but syscall and internal/proc: package
-// early dispatches the guard before the rest of the program is initialised.
+// On Linux the package imports only syscall and internal/proc, since package early starts the
+// guard before the rest of the program is initialised.
 package guard
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// Dispatch makes this process a guard, and does not return, if Marker is set.
+// Dispatch makes this process a guard if Marker is set, and then does not return.
 func Dispatch() {
 	value, ok := syscall.Getenv(Marker)
 	if !ok {
@@ -44,37 +44,37 @@ func isPipe(fd int) bool {
 	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
 }
 
-// Refused is the status of a guard that has started nothing, since the system
-// refused what it needs, or nobody started it as a guard. All else it reports by
-// the pipe: without a report, any other status leaves open what it did.
+// Refused is the exit status of a guard that has started nothing, because the system refused
+// what it needs, or because leaderrun did not start it. Everything else is reported through
+// the pipe. A guard that ends with another status, and without a report, may have started
+// the command.
 const Refused = 125
 
 const exitDone = 0
 
-// spare is how many threads the guard keeps for its look-out for deaths, and for the runtime,
-// which looks for work on another thread when it takes the processor from a call that blocks.
-// On a busy machine one may not have gone to sleep again since the last time.
+// spare is how many threads the guard reserves: one waits for children, and the runtime needs
+// another one when a call blocks. On a busy machine the last one that it used may not sleep
+// again yet, so there is a third.
 const spare = 3
 
-// wakings is how often the alarm wakes a guard that is stopped again and again: for a
+// wakings is how often the alarm continues a guard that is stopped again and again, within a
 // quarter of an hour.
 const wakings = 25
 
-// endings are the signals that end a process and may reach a whole service at
-// once. The guard survives them: the elector decides. Those that stop a process
-// come from terminals, and the guard is in a process group of its own.
+// endings are the signals that end a process and that a service manager may send to all
+// processes of a service. The guard ignores them, since the elector decides. Terminals send
+// their stop signals to process groups, and the guard has its own.
 var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// guard is the one guard of this process. Everything happens in one thread: the
-// kernel kills the command when the thread that started it dies, and nobody
-// else may reap while it signals.
+// guard is the only guard of this process. It uses one thread: the kernel kills the command
+// when the thread that started it ends, and no child may be reaped while it is signalled.
 type guard struct {
 	alarm    *proc.Alarm
 	startEnd *proc.Deadline // set while a start is under way
 	children *proc.Children
-	// Descriptors: of the elector's pipes; died is readable when a child may have
-	// died or been stopped, and what is written to watch lets the look-out for the
-	// next one begin.
+	// Descriptors. orders and reports are the elector's pipes. died is readable if a child
+	// may have died or stopped; a byte written to watch makes watchChildren wait for the next
+	// one.
 	orders, reports, died, watch int
 
 	command Command
@@ -83,14 +83,14 @@ type guard struct {
 
 	ended, reported bool
 	status          syscall.WaitStatus
-	restSignalled   bool // a signal was sent after the command's end, to all that is left
+	restSignalled   bool // after the command's end a signal was sent to the rest of its tree
 	killing         bool
 	expired         bool // kill-by came while something lived
 	elector         int
-	electorStopped  bool // with the command
-	commandStopped  bool // as far as is known
-	changed         bool // that, since it was looked at
-	stopOrdered     bool // by the elector, and not yet undone
+	electorStopped  bool // by this guard, with the command
+	commandStopped  bool // as last reported by the kernel
+	changed         bool // commandStopped was reported anew since goOn reset this
+	stopOrdered     bool // by the elector, without a SIGCONT since
 }
 
 func run(orders, reports int) int {
@@ -99,7 +99,7 @@ func run(orders, reports int) int {
 	}
 	syscall.CloseOnExec(orders)
 	syscall.CloseOnExec(reports)
-	_ = syscall.SetNonblock(reports, true) // nobody may have to read for a kill to happen
+	_ = syscall.SetNonblock(reports, true) // a kill must not wait for a reader
 	alarm, err := proc.NewAlarm(wakings)
 	if err != nil {
 		return Refused
@@ -125,9 +125,9 @@ func run(orders, reports int) int {
 // turn waits for something to happen and acts on it. It reports whether the
 // guard's work is done.
 func (g *guard) turn() (done bool) {
-	// Orders come before the clock: a guard that was stopped may find its kill-by
-	// extended. So the clock that counts is read before it is looked for orders,
-	// wherever in between the guard may have been stopped.
+	// A guard that was stopped may find an order that extends its kill-by, so orders come
+	// before the clock. And the clock is read before the check for orders: the guard may be
+	// stopped at any point in between.
 	now := proc.Now()
 	ready := g.alarm.Poll(g.orders, g.died)
 	if ready[0] {
@@ -142,7 +142,7 @@ func (g *guard) turn() (done bool) {
 	return g.killing && g.kill()
 }
 
-// order takes one order. The end of the pipe means that the elector is dead.
+// order reads and carries out one order. At the end of the pipe the elector is dead.
 func (g *guard) order() (done bool) {
 	header := make([]byte, headerLen)
 	if !readFull(g.orders, header) {
@@ -189,7 +189,7 @@ func (g *guard) orphaned() (done bool) {
 	return !g.killing || g.kill()
 }
 
-// start starts the command, unless it comes too late: start-by has passed on the way.
+// start starts the command, unless start-by has passed.
 func (g *guard) start(killBy int64, body []byte) (done bool) {
 	c, ok := decodeCommand(body)
 	if g.pid != 0 || !ok {
@@ -198,13 +198,13 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	if proc.Now() >= c.StartBy {
 		return g.failed(syscall.ETIMEDOUT)
 	}
-	g.alarm.Set(killBy) // first: a guard that is stopped from here on is woken
-	// An exec takes as long as the file system does. This thread waits for it and cannot notice
-	// that the elector dies, so the kernel kills the guard at kill-by, and the child with it.
+	g.alarm.Set(killBy) // first, so that a guard that is stopped from here on is continued at kill-by
+	// An exec may hang with its file system. This thread waits for it and cannot notice that
+	// the elector dies. So the kernel kills the guard at kill-by, and with it the child.
 	g.startEnd.Set(killBy)
 	defer g.startEnd.Clear()
-	// The runtime gives the child the default actions of the signals that it
-	// handles, although they are ignored here.
+	// The signals that are ignored here get their default actions in the child, by the Go
+	// runtime.
 	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
 	if err != nil {
 		return g.failed(err)
@@ -212,15 +212,14 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	g.command, g.pid, g.killBy = c, pid, killBy
 	g.report(ReportStarted, int64(pid))
 	notify(g.watch)
-	// After the fork, or the command would inherit it.
+	// After the fork, since the command must not inherit it.
 	proc.Hurry()
-	proc.Mute(0, 1, 2) // or the reader of the command's output would wait for the guard
+	proc.Mute(0, 1, 2) // a reader of the command's output must not wait for the guard
 	return false
 }
 
-// watchChildren reports deaths by a pipe, one at a time. The goroutine behind it only
-// looks: the reaping is left to the guard's thread. It is there, with a thread of its
-// own, before there is a command.
+// watchChildren starts a goroutine that writes to a pipe when a child may have died. It does
+// not reap, which only the guard's thread does. It has its thread before there is a command.
 func (g *guard) watchChildren() error {
 	var died, watch [2]int
 	for _, p := range []*[2]int{&died, &watch} {
@@ -242,15 +241,14 @@ func (g *guard) watchChildren() error {
 	return nil
 }
 
-// notify writes to a pipe until it takes it: without that nobody would ever reap.
+// notify repeats a write to a pipe until it succeeds: otherwise nobody would ever reap.
 func notify(fd int) {
 	for !written(fd, []byte(".")) {
 		proc.Sleep(millisecond)
 	}
 }
 
-// reap follows a word that there is something to reap, and reports whether nobody
-// is left.
+// reap handles a notification by watchChildren, and reports whether no child is left.
 func (g *guard) reap() (gone bool) {
 	readFull(g.died, make([]byte, 1))
 	if _, gone := g.collect(); gone {
@@ -260,8 +258,8 @@ func (g *guard) reap() (gone bool) {
 	return false
 }
 
-// collect takes the statuses of the dead and reports how many they are, and
-// whether none is left.
+// collect reaps the dead children, and reports how many there were and whether no child is
+// left.
 func (g *guard) collect() (died int, gone bool) {
 	died, gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
 		if pid != g.pid {
@@ -276,7 +274,7 @@ func (g *guard) collect() (died int, gone bool) {
 	})
 	if gone {
 		g.killGroup()
-		// The end of a process takes time that the release and the next leader need.
+		// Its own end must not take processor time from the release and the next leader.
 		proc.GiveWay()
 		kind := ReportGone
 		if g.expired {
@@ -292,9 +290,9 @@ func (g *guard) collect() (died int, gone bool) {
 	return died, false
 }
 
-// stopElector stops the elector with a command that its terminal has stopped, so
-// that the shell sees a stopped job, and continues it when the command goes on or has
-// been killed. Nobody renews meanwhile: unless the job goes on in time, the lease runs out.
+// stopElector stops the elector if the terminal has stopped the command, so that the shell
+// sees a stopped job. It continues the elector when the command goes on or is dead. Nobody
+// renews in between, so the lease runs out unless the job goes on in time.
 func (g *guard) stopElector(status syscall.WaitStatus) {
 	stop := false
 	switch status.StopSignal() {
@@ -313,9 +311,8 @@ func (g *guard) stopElector(status syscall.WaitStatus) {
 	g.electorStopped = stop
 }
 
-// signal passes a signal on: to the command's group, to the command alone where
-// the group is the terminal's, or to those that outlived it. A signal that ends
-// a process also continues it, or it would only be pending.
+// signal sends a signal by send. After a signal that ends a process it sends SIGCONT, since a
+// stopped process would not get it.
 func (g *guard) signal(sig syscall.Signal, send func(syscall.Signal)) {
 	if g.pid == 0 {
 		return
@@ -336,8 +333,8 @@ func (g *guard) send(sig syscall.Signal) {
 	g.signalCommand(sig)
 }
 
-// signalCommand signals the command, which has not been reaped, with its group. It
-// may have gone to another group.
+// signalCommand signals the command, which has not been reaped, and its group; only the
+// command if the group is the terminal's. The command may have joined another group.
 func (g *guard) signalCommand(sig syscall.Signal) {
 	if g.command.Group == 0 {
 		_ = syscall.Kill(-g.pid, sig)
@@ -348,10 +345,10 @@ func (g *guard) signalCommand(sig syscall.Signal) {
 	_ = syscall.Kill(g.pid, sig)
 }
 
-// goOn passes a SIGCONT on at a terminal, and reports whether nobody is left. A shell
-// continues the whole group of a job: the elector's order comes later than that, perhaps
-// when the terminal has stopped the command once more. So the order holds for a stop that
-// the elector ordered, and for one that was known before it, unless the command has gone on.
+// goOn handles a SIGCONT at a terminal, and reports whether no child is left. A shell
+// continues the whole process group of a job. The elector's order comes later, perhaps when
+// the terminal has stopped the command again. So the order only undoes a stop that the
+// elector ordered, or one that was known before the order, if nothing has changed since.
 func (g *guard) goOn() (gone bool) {
 	g.changed = false
 	_, gone = g.collect()
@@ -364,20 +361,20 @@ func (g *guard) goOn() (gone bool) {
 
 const (
 	millisecond = 1_000_000
-	sweep       = 20 * millisecond // before orders are looked for
+	sweep       = 20 * millisecond // of killing, before the guard checks for orders
 )
 
-// kill kills all children, and reports whether none is left.
-// Their children become ours as they die, so it goes on generation by generation,
-// without waiting for anybody's word: where the processor is scarce each thread that has
-// to be woken costs a part of the kill margin. The alarm stays due from now on, so that
-// the next sweep follows, after an order if there is one. A process may take long to die,
-// and the list of children may be unreadable for want of memory.
+// kill kills all children, and reports whether none is left. The children of a dead child
+// become children of the guard, so it goes on generation by generation. It does not wait for
+// watchChildren: on a busy machine each thread that has to wake up costs a part of the kill
+// margin. The alarm stays due from now on, so another sweep follows, after an order if there
+// is one: a process may take long to die, and the list of children may be unreadable for
+// lack of memory.
 func (g *guard) kill() (gone bool) {
 	g.alarm.Set(proc.Now())
 	return proc.Sweep(sweep, func() (died int, none bool) {
 		if !g.ended {
-			g.signalCommand(syscall.SIGKILL) // it needs no list
+			g.signalCommand(syscall.SIGKILL) // needs no list of children
 		}
 		g.killChildren()
 		return g.collect()
@@ -385,10 +382,10 @@ func (g *guard) kill() (gone bool) {
 }
 
 func (g *guard) report(kind ReportKind, value int64) {
-	written(g.reports, encodeReport(Report{Kind: kind, Value: value})) // an elector that is gone needs none
+	written(g.reports, encodeReport(Report{Kind: kind, Value: value})) // fails only if the elector is gone
 }
 
-// failed reports that nothing was started, after which a guard has no more to do.
+// failed reports that nothing was started. Then the guard's work is done.
 func (g *guard) failed(err error) (done bool) {
 	errno, _ := err.(syscall.Errno)
 	g.report(ReportFailed, int64(errno))

@@ -7,26 +7,27 @@ func attributes(c Command) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Pgid: c.Group}
 }
 
-// signalRest signals the rest of the command's group, and every child of the guard
-// outside of it: all that it has adopted.
+// signalRest signals the rest of the command's group, and every child of the guard that is
+// not in it.
 func (g *guard) signalRest(sig syscall.Signal) {
-	if g.others(sig) { // a child holds the group's id
+	if g.others(sig) { // a child is in the group, so its id cannot be another group's
 		_ = syscall.Kill(-g.pid, sig)
 	}
 }
 
-// signalOutside signals every child that is not in the command's group: that one
-// has got the signal.
+// signalOutside signals every child that is not in the command's group, which already got the
+// signal.
 func (g *guard) signalOutside(sig syscall.Signal) { g.others(sig) }
 
-// others signals them, and reports whether a child is in the group.
+// others signals every child that is not in the command's group, and reports whether a child
+// is in it.
 func (g *guard) others(sig syscall.Signal) (grouped bool) {
 	pids, _ := g.children.List()
 	for _, pid := range pids {
 		if group, err := syscall.Getpgid(pid); err == nil && group == g.pid && g.command.Group == 0 {
 			grouped = true
 		} else {
-			_ = syscall.Kill(pid, sig) // it may have ended: then it is a zombie still
+			_ = syscall.Kill(pid, sig) // not reaped, so its id is still its own
 		}
 	}
 	return grouped
@@ -37,5 +38,5 @@ func (g *guard) killChildren() {
 	g.children.Kill(g.pid, func(int) bool { return false })
 }
 
-// killGroup does nothing: without a child there is no descendant either.
+// killGroup does nothing: without children there are no descendants.
 func (g *guard) killGroup() {}

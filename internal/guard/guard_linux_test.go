@@ -16,10 +16,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// This test binary is the guard, too.
+// This test binary can also be the guard.
 func init() { Dispatch() }
 
-// another returns a guard that is not started yet, whose descriptors from 3 on are these.
+// another returns a guard that is not started yet, with these descriptors from 3 on.
 func another(marker string, files ...*os.File) (cmd *exec.Cmd, said *bytes.Buffer) {
 	cmd = exec.Command("/proc/self/exe")
 	cmd.Env = append([]string{Marker + "=" + marker}, Settings...)
@@ -39,7 +39,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// Whoever has the variable in his environment gets a word and no guard that waits.
+// If the variable is set in a user's environment, there is a message and no guard that waits.
 func TestMarkerWithoutPipes(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -47,7 +47,7 @@ func TestMarkerWithoutPipes(t *testing.T) {
 	}
 	defer null.Close()
 	r, w := pipe(t)
-	w.Close() // a guard that took it for its orders would end
+	w.Close() // a guard that took r for its orders would end
 	for _, test := range []struct {
 		marker string
 		files  []*os.File
@@ -100,7 +100,8 @@ func (g *started) order(t *testing.T, kind OrderKind, value int64, c *Command) {
 	}
 }
 
-// next is the next report, which must be of that kind. A kill may take a while.
+// next returns the value of the next report, which must be of that kind. A kill may take a
+// while.
 func (g *started) next(t *testing.T, kind ReportKind) int64 {
 	t.Helper()
 	b := make([]byte, ReportLen)
@@ -125,7 +126,7 @@ func (g *started) ends(t *testing.T) {
 	}
 }
 
-// kills has the guard kill a tree, of which others may outlive the command for a moment.
+// kills makes the guard kill the tree, parts of which may outlive the command for a moment.
 func (g *started) kills(t *testing.T) {
 	t.Helper()
 	g.order(t, OrderKill, 0, nil)
@@ -150,7 +151,7 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// state is the letter that /proc has for a process.
+// state returns the letter for a process's state in /proc.
 func state(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(b), ") ")
@@ -159,11 +160,11 @@ func state(pid int) string {
 
 func far() int64 { return proc.Now() + int64(time.Minute) }
 
-// Nobody has to read the reports for a kill to happen.
+// The guard kills even if nobody reads its reports.
 func TestKillWithoutAReader(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	dir := t.TempDir()
-	for range 5000 { // more than a pipe takes
+	for range 5000 { // more than a pipe holds
 		g.order(t, OrderKill, 0, nil)
 	}
 	g.order(t, OrderStart, far(), shell("echo >"+dir+"/up; sleep 60"))
@@ -181,7 +182,7 @@ func TestKillWithoutAReader(t *testing.T) {
 	}
 }
 
-// What the guard has opened does not reach the command.
+// The command does not inherit the guard's descriptors.
 func TestCommandHasNoPipe(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	out := t.TempDir() + "/descriptors"
@@ -199,7 +200,7 @@ func TestCommandHasNoPipe(t *testing.T) {
 	}
 }
 
-// Other processes of the user cannot open what the guard has open.
+// Other processes of the user cannot open the guard's descriptors.
 func TestGuardDeniesAccess(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may start a process of another user")
@@ -217,7 +218,7 @@ func TestGuardDeniesAccess(t *testing.T) {
 	}
 }
 
-// A second start is none, nor is a signal before the first.
+// A second start has no effect, nor has a signal before the first.
 func TestOneCommandOnly(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	g.order(t, OrderSignal, int64(syscall.SIGKILL), nil)
@@ -231,8 +232,8 @@ func TestOneCommandOnly(t *testing.T) {
 	g.ends(t)
 }
 
-// holdExecs makes a script whose exec does not come to its end before release is called, as
-// on a file system that does not answer. It writes the file ran.
+// holdExecs creates a script whose exec hangs until release is called, like on a file system
+// that does not answer. The script creates the file ran.
 func holdExecs(t *testing.T) (script, ran string, release func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -245,7 +246,7 @@ func holdExecs(t *testing.T) (script, ran string, release func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { held.Close() })
-	// Who opens the file waits until this lease is given up, for 45 s at most.
+	// An open of the file waits until this lease (fcntl) is given up, for 45 s at most.
 	const setLease = 1024
 	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, held.Fd(), setLease, syscall.F_WRLCK); errno != 0 {
 		t.Fatal(errno)
@@ -253,22 +254,22 @@ func holdExecs(t *testing.T) (script, ran string, release func()) {
 	return script, ran, func() { held.Close() }
 }
 
-// A start that takes longer than until kill-by is none: nobody else could end it once the
-// elector is dead.
+// A start that hangs until kill-by is ended then: nobody else could end it once the elector
+// is dead.
 func TestStartThatHangs(t *testing.T) {
 	script, ran, release := holdExecs(t)
 	g := start(t, func(*exec.Cmd) {})
 	g.order(t, OrderStart, proc.Now()+int64(300*time.Millisecond), &Command{StartBy: far(), Path: script, Args: []string{"script"}, Env: os.Environ()})
 	await(t, "the start is under way", func() bool { children, _ := proc.ChildrenOf(g.cmd.Process.Pid); return len(children) == 1 })
 	g.orders.Close() // the elector is dead
-	g.ends(t)        // and its child is gone, which would have the pipe open
+	g.ends(t)        // and so is its child, which would keep the pipe open
 	release()
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("the command was started after kill-by")
 	}
 }
 
-// A start that is quicker is not the guard's end.
+// The guard outlives a start that does not hang.
 func TestGuardOutlivesAStart(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	killBy := proc.Now() + int64(300*time.Millisecond)
@@ -280,7 +281,7 @@ func TestGuardOutlivesAStart(t *testing.T) {
 	g.next(t, ReportGone)
 }
 
-// What is killed by the clock, and not on an order, has no status of its own.
+// A tree that is killed at kill-by, without an order, is reported as expired.
 func TestKillByIsReported(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	g.order(t, OrderStart, proc.Now()+int64(300*time.Millisecond), shell("exec sleep 60"))
@@ -300,8 +301,8 @@ func TestStoppedCommandEnds(t *testing.T) {
 	}
 }
 
-// The command has its caller's standard files. A process that reads its output, or writes
-// its input, does not wait for the guard.
+// The command has its caller's standard files. A reader of its output, or a writer of its
+// input, does not wait for the guard.
 func TestGuardLetsGo(t *testing.T) {
 	in, toCommand := pipe(t)
 	fromCommand, out := pipe(t)
@@ -317,7 +318,7 @@ func TestGuardLetsGo(t *testing.T) {
 	}
 	for want, r := range map[string]*os.File{"out word\n": fromCommand, "err word\n": errorsOf} {
 		_ = r.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if got, err := io.ReadAll(r); err != nil || string(got) != want { // to the end, though the guard lives
+		if got, err := io.ReadAll(r); err != nil || string(got) != want { // the end comes although the guard lives
 			t.Errorf("read %q (%v), want %q", got, err, want)
 		}
 	}
@@ -327,8 +328,8 @@ func TestGuardLetsGo(t *testing.T) {
 	})
 }
 
-// The last signal is for those that it has not reached: not for those of a command that
-// lives, and not for those that got it after the command's end.
+// SignalRest sends the last signal only to those who have not got it: to nobody while the command
+// lives, and to nobody who got it after the command's end.
 func TestSignalRest(t *testing.T) {
 	heard := t.TempDir() + "/heard"
 	worker := `for sig in USR1 USR2; do trap "echo $sig >>` + heard + `" $sig; done; echo up >>` + heard + `; while :; do sleep 0.01; done`
@@ -356,27 +357,19 @@ func TestSignalRest(t *testing.T) {
 	g.order(t, OrderSignal, int64(syscall.SIGUSR2), nil)
 	hears("up\nUSR2\nUSR2\n")
 	g.order(t, OrderSignalRest, int64(syscall.SIGUSR1), nil)
-	time.Sleep(50 * time.Millisecond) // a signal that comes would be heard
+	time.Sleep(50 * time.Millisecond) // a signal would arrive in that time
 	g.order(t, OrderSignal, int64(syscall.SIGUSR2), nil)
 	hears("up\nUSR2\nUSR2\nUSR2\n")
 	g.order(t, OrderKill, 0, nil)
 	g.next(t, ReportGone)
 }
 
-// otherGroup is a process group that a command joins, as at a terminal.
-// underShell has a guard start with a shell for its elector.
-// A command that its terminal has stopped stops the elector with it, and no other does.
-// A shell continues the whole group of a job. The elector's SIGCONT that comes late does
-// not undo the next stop; one that was for leaderrun alone continues the command.
-// A stop that the elector ordered is undone by its SIGCONT, also if the guard finds both at
-// once and the command has not stopped yet.
-// Without a terminal a SIGCONT is for the whole group.
-// A guard that has reaped somebody sleeps until the next death, and takes orders.
+// A guard that has reaped a child sleeps until the next one dies, and takes orders.
 func TestGuardSleepsBetweenDeaths(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	g.order(t, OrderStart, far(), shell("(true &); exec sleep 60"))
 	g.next(t, ReportStarted)
-	time.Sleep(time.Second) // in which one that does not sleep fills its pipes
+	time.Sleep(time.Second) // a guard that does not sleep fills its pipes in that time
 	g.order(t, OrderKill, 0, nil)
 	g.next(t, ReportGone)
 	g.ends(t)
@@ -386,7 +379,7 @@ func TestGuardSleepsBetweenDeaths(t *testing.T) {
 	}
 }
 
-// field is the i-th field of what /proc has for a process after its name, from 0 on.
+// field returns the i-th field after the name, from 0 on, in /proc/PID/stat.
 func field(t *testing.T, pid, i int) int {
 	t.Helper()
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -414,7 +407,7 @@ func root(t *testing.T) {
 	}
 }
 
-// A guard that was never asked to start anything leaves with its elector, in peace.
+// A guard that has started nothing ends with its elector, without an error.
 func TestElectorEndsBeforeTheStart(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	g.orders.Close()
@@ -434,10 +427,10 @@ func TestElectorEndsBeforeTheCommand(t *testing.T) {
 	g.ends(t)
 }
 
-// The threads are there before the command, which may use up the process limit; and however
-// long the guard has waited, nothing has died yet.
+// The threads exist before the command, which may use up the process limit. While the guard
+// waits for its start it gets no notification of a death.
 func TestThreadsBeforeTheStart(t *testing.T) {
-	const used = 3 // the guard's own, the look-out's and the runtime's
+	const used = 3 // the guard's own, that of watchChildren, and the runtime's
 	g := start(t, func(*exec.Cmd) {})
 	await(t, "the threads are started", func() bool { return field(t, g.cmd.Process.Pid, threads) >= used+spare })
 	g.order(t, OrderStart, far(), shell("exec sleep 60"))
@@ -446,8 +439,8 @@ func TestThreadsBeforeTheStart(t *testing.T) {
 	g.next(t, ReportGone)
 }
 
-// While there is a command its guard comes first on the processor, and the command does
-// not. At its end the guard makes room for the elector and the next leader.
+// While the command lives the guard has a high priority, and the command has not. After its
+// end the guard has a low one, in favour of the elector and the next leader.
 func TestPriorities(t *testing.T) {
 	root(t)
 	g := start(t, func(*exec.Cmd) {})
@@ -466,8 +459,8 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// Where children cannot be listed the command dies all the same, and its descendants as
-// soon as they can be listed again, long before kill-by.
+// If children cannot be listed, the command dies all the same, and its descendants die once
+// they can be listed again, long before kill-by.
 func TestKillWithoutAList(t *testing.T) {
 	root(t)
 	g := start(t, func(cmd *exec.Cmd) {
@@ -475,7 +468,7 @@ func TestKillWithoutAList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A program that has many mutants knows by this link which it is.
+		// A program with many mutants reads from this link which mutant it is.
 		hide := "mount -t tmpfs none /proc && mkdir /proc/self && ln -s " + self + " /proc/self/exe && exec " + self
 		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", hide}
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
@@ -489,12 +482,12 @@ func TestKillWithoutAList(t *testing.T) {
 		t.Fatalf("children %v", children)
 	}
 	g.order(t, OrderKill, 0, nil)
-	for range 2 { // the command has ended, and the order is answered, in either order
+	for range 2 { // the end of the command and the answer to the order, in either order
 		if _, err := g.reports.Read(make([]byte, ReportLen)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // in which nothing else happens
+	time.Sleep(200 * time.Millisecond) // the guard sweeps in vain in that time
 	if state(children[0]) != "S" {
 		t.Fatal("the descendant died without a list")
 	}
@@ -504,5 +497,3 @@ func TestKillWithoutAList(t *testing.T) {
 	g.next(t, ReportGone)
 	g.ends(t)
 }
-
-// An elector that somebody else has stopped stays stopped when the command goes on.

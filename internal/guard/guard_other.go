@@ -8,8 +8,8 @@ func attributes(c Command) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: c.Group}
 }
 
-// signalRest signals the command's process group, or the command alone where
-// the group is the terminal's: orphans cannot be adopted here.
+// signalRest signals the command's process group, or only the command if the group is the
+// terminal's. This system has no subreapers.
 func (g *guard) signalRest(sig syscall.Signal) {
 	switch {
 	case g.command.Group == 0:
@@ -19,11 +19,10 @@ func (g *guard) signalRest(sig syscall.Signal) {
 	}
 }
 
-// signalOutside does nothing: only the group is known here, and it has got the
-// signal.
+// signalOutside does nothing: only the group is known, and it already got the signal.
 func (g *guard) signalOutside(syscall.Signal) {}
 
-// killChildren kills the same.
+// killChildren kills what signalRest signals.
 func (g *guard) killChildren() { g.signalRest(syscall.SIGKILL) }
 
 // killGroup kills the rest of the process group when the command is gone.

@@ -11,6 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
+// otherGroup returns a process group that a command can join, as at a terminal.
 func otherGroup(t *testing.T) int {
 	t.Helper()
 	other := exec.Command("sleep", "60")
@@ -22,6 +23,7 @@ func otherGroup(t *testing.T) int {
 	return other.Process.Pid
 }
 
+// underShell makes a guard start with a shell as its elector.
 func underShell(t *testing.T) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		self, err := os.Executable()
@@ -33,6 +35,7 @@ func underShell(t *testing.T) func(*exec.Cmd) {
 	}
 }
 
+// If its terminal has stopped the command, the elector is stopped, too, and in no other case.
 func TestElectorStopsWithTheCommand(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -62,7 +65,7 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 			elector := g.cmd.Process.Pid
 			if test.stops {
 				await(t, "the elector stops", func() bool { return state(elector) == "T" })
-			} else if time.Sleep(50 * time.Millisecond); state(elector) != "S" { // it would have been stopped by now
+			} else if time.Sleep(50 * time.Millisecond); state(elector) != "S" { // a stop would have happened by now
 				t.Error("the elector is not at work")
 			}
 			_ = syscall.Kill(pid, test.ends)
@@ -76,6 +79,8 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 	}
 }
 
+// A shell continues the whole group of a job. The elector's SIGCONT comes late and does not
+// undo the next stop. A SIGCONT that was sent to leaderrun alone continues the command.
 func TestContinueAtATerminal(t *testing.T) {
 	group := otherGroup(t)
 	g := start(t, underShell(t))
@@ -102,7 +107,7 @@ func TestContinueAtATerminal(t *testing.T) {
 	is(pid, "S")
 	is(elector, "S")
 
-	g.order(t, OrderSignal, int64(syscall.SIGTSTP), nil) // an ordered stop, which this undoes
+	g.order(t, OrderSignal, int64(syscall.SIGTSTP), nil) // an ordered stop
 	is(elector, "T")
 	g.order(t, OrderSignal, int64(syscall.SIGCONT), nil)
 	is(pid, "S")
@@ -130,6 +135,8 @@ func TestContinueAtATerminal(t *testing.T) {
 	g.next(t, ReportGone)
 }
 
+// The elector's SIGCONT undoes a stop that it ordered, even if the guard finds both orders at
+// once and the command has not stopped yet.
 func TestContinueUndoesAnOrderedStop(t *testing.T) {
 	heard := t.TempDir() + "/heard"
 	has := func(word string) {
@@ -152,6 +159,7 @@ func TestContinueUndoesAnOrderedStop(t *testing.T) {
 	g.kills(t)
 }
 
+// Without a terminal a SIGCONT is for the whole group.
 func TestContinueReachesTheGroup(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	g.order(t, OrderStart, far(), shell("sleep 60 & wait"))
@@ -165,6 +173,7 @@ func TestContinueReachesTheGroup(t *testing.T) {
 	g.kills(t)
 }
 
+// If somebody else has stopped the elector, it stays stopped when the command goes on.
 func TestElectorStoppedByOthers(t *testing.T) {
 	g := start(t, underShell(t))
 	elector := g.cmd.Process.Pid
@@ -180,7 +189,7 @@ func TestElectorStoppedByOthers(t *testing.T) {
 		}
 		await(t, "state "+s.want, func() bool { return state(s.pid) == s.want })
 	}
-	time.Sleep(50 * time.Millisecond) // it would have gone on by now
+	time.Sleep(50 * time.Millisecond) // a SIGCONT would have arrived by now
 	if state(elector) != "T" {
 		t.Error("the elector goes on")
 	}

@@ -2,55 +2,54 @@ package guard
 
 import "syscall"
 
-// Marker is the environment variable that makes a process a guard. Its value is
-// the descriptor from which the guard reads its orders; it reports to the next
-// one. It never reaches the command.
+// Marker is the environment variable that makes a process a guard. Its value is the
+// descriptor from which the guard reads orders; the next descriptor is for its reports. The
+// command does not get the variable.
 const Marker = "LEADERRUN_GUARD"
 
-// Name is what ps shows. Who kills every leaderrun by its name must not kill both
-// who hold a tree: the guard's name does not contain the elector's.
+// Name is the guard's name in ps. It does not contain the elector's, so that pkill leaderrun
+// does not kill both processes that hold a tree.
 const Name = "lease-guard"
 
-// Settings are those of the guard's Go runtime. Where the command has used up a limit of
-// processes the runtime ends a program that needs one more thread: so it has one processor,
-// which a goroutine whose call returns takes from one whose call blocks (exitsyscall in
-// runtime/proc.go), and it makes too little garbage to begin with to collect any.
+// Settings configure the guard's Go runtime. If the command has used up the process limit,
+// the runtime ends a program that needs one more thread. So the guard uses one processor:
+// a goroutine whose call returns takes it from one whose call blocks (exitsyscall in
+// runtime/proc.go). And it makes too little garbage to need a collection.
 var Settings = []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
 
-// OrderKind is what the elector wants.
+// OrderKind says what the elector orders.
 type OrderKind uint32
 
 const (
 	OrderStart      OrderKind = iota + 1 // Value: kill-by; with a Command
 	OrderExtend                          // Value: kill-by
 	OrderSignal                          // Value: the signal
-	OrderKill                            // SIGKILL to the whole tree; it is answered
-	OrderLeave                           // end, and let the tree live
-	OrderSignalRest                      // Value: the last signal, for those that it did not reach
+	OrderKill                            // SIGKILL to the whole tree; answered by a report
+	OrderLeave                           // the guard ends, and the tree lives on
+	OrderSignalRest                      // Value: the last signal, for those who have not got it
 )
 
-// Command is what the guard is to start.
+// Command is what the guard starts.
 type Command struct {
-	StartBy int64    // by then, on the clock of kill-by, or not at all
-	Path    string   // what is executed
-	Args    []string // its argv, the name first
+	StartBy int64    // no start after this, in ns of proc.Now
+	Path    string   // the program
+	Args    []string // argv, which begins with the name
 	Env     []string
-	// Group is the process group it joins, for a terminal's sake: signals then
-	// reach the command alone. 0 gives it a group of its own, to which they are
-	// sent.
+	// Group is the process group that the command joins, at a terminal; then signals are
+	// sent to the command alone. With 0 it gets its own group, to which they are sent.
 	Group int
 }
 
-// ReportKind is what the guard reports.
+// ReportKind says what the guard reports.
 type ReportKind uint32
 
 const (
-	ReportStarted ReportKind = iota + 1 // Value: its process id
-	ReportFailed                        // Value: errno, nothing runs
+	ReportStarted ReportKind = iota + 1 // Value: the command's process id
+	ReportFailed                        // Value: errno; nothing runs
 	ReportEnded                         // Value: wait status; descendants live
 	ReportGone                          // Value: wait status; nothing of the tree lives
-	ReportExpired                       // as ReportGone, since kill-by came
-	ReportKilling                       // the answer to OrderKill while somebody lives
+	ReportExpired                       // as ReportGone, but something lived at kill-by
+	ReportKilling                       // the answer to OrderKill while something lives
 )
 
 // Report is one message of the guard.
@@ -61,22 +60,21 @@ type Report struct {
 
 const headerLen = 16
 
-// EncodeOrder is an order as bytes. Orders without a command are shorter than
-// PIPE_BUF and so are written whole or not at all.
+// EncodeOrder returns an order as bytes. c is nil except for OrderStart; other orders are
+// shorter than PIPE_BUF, so they are written whole or not at all.
 func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
 	var body []byte
 	if c != nil {
 		body = put32(put32(put64(body, c.StartBy), uint32(c.Group)), uint32(len(c.Args)))
 		for _, s := range append(append([]string{c.Path}, c.Args...), c.Env...) {
-			body = append(append(body, s...), 0) // no string of an exec contains NUL
+			body = append(append(body, s...), 0) // exec's strings contain no NUL
 		}
 	}
 	b := put64(put32(put32(nil, uint32(kind)), uint32(len(body))), value)
 	return append(b, body...)
 }
 
-// decodeCommand is the inverse of EncodeOrder's body; ok is false for bytes
-// that no elector wrote.
+// decodeCommand reads the body of an OrderStart; ok is false for any other bytes.
 func decodeCommand(b []byte) (c Command, ok bool) {
 	const numbers = 16
 	var all []string
@@ -87,7 +85,7 @@ func decodeCommand(b []byte) (c Command, ok bool) {
 			start = i + 1
 		}
 	}
-	if start != len(b) { // it is cut off, in the numbers or later
+	if start != len(b) { // cut off
 		return c, false
 	}
 	c.StartBy, c.Group = int64(get64(b)), int(get32(b[8:]))
@@ -102,7 +100,7 @@ func decodeCommand(b []byte) (c Command, ok bool) {
 // ReportLen is the length of every report.
 const ReportLen = headerLen
 
-// DecodeReport is a report from its bytes, ReportLen of them.
+// DecodeReport reads a report of ReportLen bytes.
 func DecodeReport(b []byte) Report {
 	return Report{Kind: ReportKind(get64(b)), Value: int64(get64(b[8:]))}
 }
@@ -125,8 +123,8 @@ func get32(b []byte) uint32 {
 
 func get64(b []byte) uint64 { return uint64(get32(b)) | uint64(get32(b[4:]))<<32 }
 
-// number is -1 for what is none. A package that can do this would be initialised
-// before the guard.
+// number reads a number, and returns -1 for any other text. strconv would have to be
+// initialised before the guard.
 func number(text string) (n int) {
 	for _, c := range []byte(text) {
 		if c < '0' || c > '9' || n > 1<<20 {
@@ -137,7 +135,7 @@ func number(text string) (n int) {
 	return n
 }
 
-// readFull fills b; false at the end of the pipe.
+// readFull fills b. It returns false at the end of the pipe.
 func readFull(fd int, b []byte) bool {
 	for len(b) > 0 {
 		n, err := syscall.Read(fd, b)
@@ -152,10 +150,10 @@ func readFull(fd int, b []byte) bool {
 	return true
 }
 
-// tries is how often a write is tried: a pipe may have no memory for it for a moment.
+// tries is how often a write is tried: the kernel may lack memory for a moment.
 const tries = 3
 
-// written writes b, which is shorter than PIPE_BUF.
+// written writes b, which is shorter than PIPE_BUF, and reports whether that succeeded.
 func written(fd int, b []byte) bool {
 	for range tries {
 		if n, _ := syscall.Write(fd, b); n == len(b) {

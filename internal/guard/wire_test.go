@@ -53,7 +53,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// What is read may come in parts: a socket of datagrams keeps them apart.
+// A read may return only a part of an order. Here a datagram socket keeps the parts apart.
 func TestReadInParts(t *testing.T) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM, 0)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestFullPipe(t *testing.T) {
 	t.Error("no end of what a pipe takes")
 }
 
-// Whatever arrives, a guard starts only what decodes to a path and a name.
+// Whatever bytes arrive, a guard starts only a command with a path and a name.
 func FuzzDecodeCommand(f *testing.F) {
 	f.Add(EncodeOrder(OrderStart, 0, &Command{Path: "p", Args: []string{"a"}, Env: []string{"E=1"}})[headerLen:])
 	f.Add([]byte{})
