@@ -1,12 +1,12 @@
 // Package oneprocessor limits the Go runtime to one processor, before other packages are
-// initialised. The program imports it for this side effect, and tests do not. A guard never
-// comes here: package early has its own settings for it.
+// initialised. The program imports it for this side effect; tests do not. A guard never gets
+// here: it has its own settings (guard.Settings).
 //
-// leaderrun waits more than it computes. On a second processor the runtime looks for work
-// that is not there, and starts threads for that: a quarter of the time of a start
-// (docs/performance.md). With one, and a call that blocks, other goroutines go on after 10 ms
-// at most, when the runtime notices (sysmon in runtime/proc.go). It does not notice a fork
-// whose exec hangs: runs with hooks have two processors (package runner).
+// leaderrun waits more than it computes. With a second processor the runtime looks for work
+// in vain and starts threads for that, which takes a quarter of the time of a start
+// (docs/performance.md). With one processor, if a call blocks, other goroutines go on after at
+// most 10 ms, when the runtime notices (sysmon in runtime/proc.go). It does not notice that the
+// exec of a hook hangs, so runs with hooks have two processors (runner.Runner.ForHooks).
 package oneprocessor
 
 import (

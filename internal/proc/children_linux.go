@@ -2,9 +2,8 @@ package proc
 
 import "syscall"
 
-// ChildrenOf lists the direct children of a process, zombies among them. Unless
-// all is true, there may be others: /proc could not be read. The kernel keeps
-// them by thread.
+// ChildrenOf lists the direct children of a process, including zombies. If all is false there
+// may be others, since /proc could not be read. The kernel lists children by thread.
 func ChildrenOf(pid int) (pids []int, all bool) {
 	tasks := "/proc/" + itoa(pid) + "/task"
 	threads, err := readDir(tasks)
@@ -21,9 +20,8 @@ func ChildrenOf(pid int) (pids []int, all bool) {
 	return pids, true
 }
 
-// InheritedChildren lists the children that this process had when it was
-// executed: exec leaves one thread, and gives it all children. With an error there
-// may be others.
+// InheritedChildren lists the children that this process had when its program was executed:
+// exec leaves one thread, which has all of them. After an error there may be others.
 func InheritedChildren() ([]int, error) {
 	self := itoa(syscall.Getpid())
 	list, err := readFile("/proc/self/task/" + self + "/children")
@@ -37,7 +35,7 @@ func InheritedChildren() ([]int, error) {
 	return pids, nil
 }
 
-// childrenByParent finds them where the kernel has no children files
+// childrenByParent is ChildrenOf for kernels without lists of children
 // (CONFIG_PROC_CHILDREN).
 func childrenByParent(parent int) (pids []int, all bool) {
 	names, err := readDir("/proc")
@@ -54,7 +52,7 @@ func childrenByParent(parent int) (pids []int, all bool) {
 		switch err {
 		case nil:
 		case syscall.ENOENT, syscall.ESRCH: // it is gone
-		case syscall.EPERM, syscall.EACCES: // it is another user's: nobody here could kill it
+		case syscall.EPERM, syscall.EACCES: // another user's process, which this one could not kill
 		default:
 			all = false
 		}
@@ -65,8 +63,8 @@ func childrenByParent(parent int) (pids []int, all bool) {
 	return pids, all
 }
 
-// Descends reports whether pid is ancestor, a child of it, a child's child and so on. It
-// is false once pid has been reaped.
+// Descends reports whether pid is ancestor or one of its descendants, and has not been
+// reaped.
 func Descends(pid, ancestor int) bool {
 	for pid > 1 && pid != ancestor {
 		parent, err := parentOf(pid)
@@ -78,7 +76,7 @@ func Descends(pid, ancestor int) bool {
 	return pid == ancestor
 }
 
-// parentOf returns a process's parent, 0 if it has none here: the field after its state.
+// parentOf returns a process's parent, 0 if that is outside this namespace.
 func parentOf(pid int) (int, error) {
 	stat, err := readFile("/proc/" + itoa(pid) + "/stat")
 	const state = 2 // and a blank
@@ -90,8 +88,8 @@ func parentOf(pid int) (int, error) {
 	return 0, err
 }
 
-// afterName is what follows the second field of stat, a name in parentheses that may
-// contain anything.
+// afterName returns the fields of /proc/PID/stat after the second one, which is a name in
+// parentheses and may contain anything.
 func afterName(stat []byte) []byte {
 	for i := len(stat) - 2; i > 0; i-- {
 		if stat[i] == ')' {
@@ -108,8 +106,8 @@ func itoa(n int) string {
 	return itoa(n/10) + string(rune('0'+n%10))
 }
 
-// appendNumbers appends the numbers of a list separated by blanks, up to the
-// first thing that is none.
+// appendNumbers appends the numbers of a list that is separated by blanks, up to the first
+// word that is no number.
 func appendNumbers(to []int, list []byte) []int {
 	n, digits := 0, false
 	for _, c := range list {

@@ -2,8 +2,8 @@ package proc
 
 import "syscall"
 
-// Children lists the children of this process from a file that stays open: a
-// tree must be found and killed also where no descriptor is left.
+// Children lists the children of this process from a file that stays open, so that a tree can
+// be killed even if no descriptor is left. One goroutine may use it at a time.
 type Children struct {
 	fd   int // -1: the kernel has no such files
 	list []byte
@@ -12,8 +12,8 @@ type Children struct {
 	rounds int // of Kill
 }
 
-// OpenChildren opens the list. The kernel keeps children by thread: the orphans
-// that are adopted, and what the first thread has started, are with the first one.
+// OpenChildren opens the list of the first thread, which has the adopted orphans and the
+// children that it started itself: the kernel lists children by thread.
 func OpenChildren() (*Children, error) { return childrenOfThread(syscall.Getpid()) }
 
 func childrenOfThread(id int) (*Children, error) {
@@ -24,8 +24,8 @@ func childrenOfThread(id int) (*Children, error) {
 	return &Children{fd: fd, list: make([]byte, 4096)}, err
 }
 
-// List lists them, zombies among them, until the next call. Unless all is true,
-// there may be others.
+// List lists the children, including zombies. The slice is valid until the next call. If all
+// is false there may be others.
 func (c *Children) List() (pids []int, all bool) {
 	if c.fd < 0 {
 		return childrenByParent(syscall.Getpid())
@@ -46,23 +46,23 @@ func (c *Children) List() (pids []int, all bool) {
 	}
 }
 
-// generations is after how many rounds of Kill a tree that lives counts as one that forks
-// faster than its generations are killed.
+// generations is the number of rounds of Kill after which a tree that still lives is taken
+// for one that forks faster than it is killed.
 const generations = 32
 
-// Kill sends SIGKILL to the children, except to those for which spare is true, and returns
-// them. A child that leads its process group, or is in the given one, is killed with its
-// group: no fork escapes a signal to a group. The caller must not reap meanwhile: until a
-// child is reaped, neither its id nor its group's is used again.
+// Kill sends SIGKILL to the children, except those for which spare is true, and returns them.
+// A child that leads its process group, or is in group, is killed with its group: no fork
+// escapes a signal to a group. The caller must not reap meanwhile: until a child is reaped,
+// neither its id nor its group's can be used again.
 //
-// The newest child comes first: where processes fork and exit the older ones are zombies,
-// and while Kill went through those the living ones would fork on. The killed go first on
-// the processor, which they need to die, but only once all have their signal: earlier they
-// would use it to fork, or keep this process from sending the other signals.
+// The newest child comes first. If processes fork and exit, the older ones are zombies, and
+// the living ones would fork on while Kill went through those. Killed processes need the
+// processor to die, so they get a high priority, but only once all have their signal: earlier they
+// would fork, or keep this process from sending the other signals.
 //
-// After so many generations all of the tree is stopped before each further round: a
-// stopped process counts for its user's process limit, while a dead one makes room for the
-// next.
+// After several rounds (see generations) the whole tree is stopped before each further round.
+// A stopped process counts towards its user's process limit, while a dead one makes room for
+// the next.
 func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all bool) {
 	pids, all := c.List()
 	for i := len(pids) - 1; i >= 0; i-- {
@@ -78,14 +78,14 @@ func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all boo
 			}
 		}
 	}
-	groups := make([]int, len(met)) // 0: the child alone
-	killed := false                 // the given group: once, for each signal to it goes through all its members
+	groups := make([]int, len(met)) // 0: only the child
+	killed := false                 // whether group was signalled: once is enough, and it is slow
 	for i, pid := range met {
 		if g, err := syscall.Getpgid(pid); err == nil && (g == pid || g == group && !killed) {
 			groups[i], killed = g, killed || g == group
 			_ = syscall.Kill(-g, syscall.SIGKILL)
 		} else {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // if it has ended it is still a zombie
+			_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped, so its id is still its own
 		}
 	}
 	for i, pid := range met {
@@ -98,8 +98,8 @@ func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all boo
 	return met, all
 }
 
-// stopBelow stops the descendants of a process that is stopped: it forks and reaps
-// no more, so its list of children is whole and their ids are theirs.
+// stopBelow stops the descendants of a stopped process. That one neither forks nor reaps, so
+// its list of children is complete, and their ids cannot be others'.
 func stopBelow(parent int) {
 	pids, _ := ChildrenOf(parent)
 	for _, pid := range pids {
@@ -109,9 +109,9 @@ func stopBelow(parent int) {
 	}
 }
 
-// stopChild stops the process if it is still the parent's child, and reports whether
-// it is. The pidfd keeps the signal from a process that got the id meanwhile. Before Linux
-// 5.3 there are no pidfds.
+// stopChild stops the process if it is still a child of parent, and reports whether it is. A
+// pidfd makes sure that no other process with the same id gets the signal. Linux has pidfds
+// since 5.3.
 func stopChild(pid, parent int) bool {
 	const pidfdSendSignal, pidfdOpen = 424, 434
 	fd, _, errno := syscall.RawSyscall(pidfdOpen, uintptr(pid), 0, 0)

@@ -1,22 +1,23 @@
-// Package proc is what guard and elector need from the operating system: a
-// clock that goes on while the machine sleeps, an alarm on that clock that also
-// wakes a stopped process, and the children of this process.
+// Package proc is what guard and elector need from the operating system: a clock that goes
+// on while the machine sleeps, an alarm on that clock that also continues a stopped process,
+// and the children of this process. All times are in nanoseconds of that clock.
 //
-// On Linux it imports nothing but syscall and unsafe, so that the guard can run
-// before the rest of the program is initialised. On other systems it offers a
-// reduced form: process groups instead of trees.
+// Promise: it never signals another process by mistake. It only kills direct children that
+// have not been reaped, so that their process ids cannot belong to others. A process that
+// adopts orphans gets each descendant as a direct child once the generations between them
+// are dead. A tree that forks faster than it is killed is stopped first, by pidfds, which
+// cannot mean another process.
 //
-// Only direct children that have not been reaped are killed: their process ids cannot
-// belong to other processes. A process that adopts orphans gets every descendant as a
-// direct child, once the generations between them are dead. A tree that forks faster than
-// that is stopped first: by pidfd, which cannot mean another process.
+// Not promised: outside Linux there are only process groups, and no trees.
+//
+// On Linux it imports only syscall and unsafe, so that the guard can run before the rest of
+// the program is initialised.
 package proc
 
 import "syscall"
 
-// Reap takes the statuses of all children that have ended, or been stopped or
-// continued, without waiting, calls changed with each, and reports how many have
-// ended and whether no child is left.
+// Reap calls changed with the status of each child that has ended, stopped or continued. It
+// does not wait. It reports how many children have ended, and whether none is left.
 func Reap(changed func(pid int, status syscall.WaitStatus)) (died int, none bool) {
 	for {
 		var status syscall.WaitStatus
@@ -36,9 +37,9 @@ func Reap(changed func(pid int, status syscall.WaitStatus)) (died int, none bool
 	}
 }
 
-// Sweep repeats a round, which kills and reaps, until no child is left, or until limit,
-// in nanoseconds, has passed. It pauses only after a round in which none died: at first
-// for as long as a death takes, then longer each time.
+// Sweep repeats a round, which kills and reaps, until no child is left or limit, in
+// nanoseconds, has passed. After a round in which no child died it pauses: at first for as
+// long as a death takes, then longer each time.
 func Sweep(limit int64, round func() (died int, none bool)) (none bool) {
 	const death, doublings = 50_000, 6
 	end := Now() + limit

@@ -24,7 +24,7 @@ const (
 	kernelSigsetLen = 8
 )
 
-// Now is CLOCK_BOOTTIME in nanoseconds: it goes on while the machine sleeps.
+// Now returns CLOCK_BOOTTIME in nanoseconds, which goes on while the machine sleeps.
 func Now() int64 {
 	var ts syscall.Timespec
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
@@ -34,8 +34,8 @@ func Now() int64 {
 	return ts.Nano()
 }
 
-// BootID names this boot of the kernel, the one whose time Now returns; "" when
-// /proc is missing.
+// BootID returns the id of this boot of the kernel, since which Now counts; "" if /proc is
+// missing.
 func BootID() string {
 	const length = 36 // and a newline
 	id, _ := readFile("/proc/sys/kernel/random/boot_id")
@@ -50,11 +50,11 @@ func AdoptOrphans() error {
 	return nil
 }
 
-// DenyAccess keeps other processes of this user, but for root's, from this one's
-// descriptors, memory and environment. There is no core dump then.
+// DenyAccess keeps other processes of this user, unless it is root, from this one's
+// descriptors, memory and environment. It also disables core dumps.
 func DenyAccess() { syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 0, 0) }
 
-// SetName sets the name that ps and killall see, at most 15 bytes.
+// SetName sets the process's name in ps and for killall, of at most 15 bytes.
 func SetName(name string) {
 	b, err := syscall.BytePtrFromString(name)
 	if err == nil {
@@ -62,9 +62,9 @@ func SetName(name string) {
 	}
 }
 
-// Ignore ignores the signal. In a child that package syscall starts it has its default
-// action again, if the Go runtime handles it: that is all signals but HUP and INT that the
-// caller ignores, and the stop signals of a terminal.
+// Ignore ignores the signal. In a child that package syscall starts it has its default action
+// again, if the Go runtime handles it. The runtime handles all signals except HUP and INT if
+// the caller ignores them, and except a terminal's stop signals.
 func Ignore(sig syscall.Signal) {
 	action := struct {
 		handler, flags, restorer uintptr
@@ -73,11 +73,11 @@ func Ignore(sig syscall.Signal) {
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, kernelSigsetLen, 0, 0)
 }
 
-// WaitChild blocks until there is a status for Reap, or no child.
+// WaitChild blocks until there is a status for Reap, or no child is left.
 func WaitChild() { waitID(waitAll, 0, waitExited|waitStopped|waitContinued) }
 
-// waitID waits for a child without reaping it. The process id stands in siginfo_t behind
-// three words of 32 bits, and one of padding where pointers are two words long.
+// waitID waits for a child without reaping it. In siginfo_t the process id follows three
+// 32-bit words, and one of padding if pointers have 64 bits.
 func waitID(kind uintptr, id int, events uintptr) (pid int) {
 	var info [32]int32
 	for {
@@ -98,26 +98,26 @@ func AwaitEnd(pid int) { waitID(waitPid, pid, waitExited) }
 // Ended reports whether the child has ended, without reaping it.
 func Ended(pid int) bool { return waitID(waitPid, pid, waitExited|waitNoHang) == pid }
 
-// Sleep lets the calling thread sleep for some nanoseconds, or less.
+// Sleep makes the calling thread sleep for so many nanoseconds, or less if a signal comes.
 func Sleep(nanoseconds int64) {
 	ts := syscall.NsecToTimespec(nanoseconds)
 	_ = syscall.Nanosleep(&ts, nil)
 }
 
-// ChildrenKnown reports whether /proc shows this process and its children: it
-// may be missing, or that of another namespace.
+// ChildrenKnown reports whether /proc shows this process and its children. It may be missing,
+// or belong to another namespace.
 func ChildrenKnown() bool {
 	var link [20]byte
 	n, err := syscall.Readlink("/proc/self", link[:])
 	return err == nil && string(link[:n]) == itoa(syscall.Getpid())
 }
 
-// Hurry gives this process group the first place on the processor (nice -20), if this user
-// may: root, as a rule. All threads get it: one that goes before its siblings would find
-// them not asleep yet, and the runtime would start others.
+// Hurry gives this process group the highest priority (nice -20), if the user may do that,
+// usually only root. All threads get it: if one thread ran before the others could go to
+// sleep, the runtime would start new ones.
 func Hurry() { hurry(syscall.PRIO_PGRP, 0) }
 
-// HurryThread is Hurry for the calling goroutine alone, until back is called.
+// HurryThread is Hurry only for the calling goroutine, until back is called.
 func HurryThread() (back func()) {
 	runtime.LockOSThread()
 	before, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
@@ -137,30 +137,30 @@ func hurry(which, id int) {
 	_ = syscall.Setpriority(which, id, first)
 }
 
-// GiveWay gives this process group a late place on the processor (nice 10).
+// GiveWay gives this process group a low priority (nice 10).
 func GiveWay() {
 	const late = 10
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, 0, late)
 }
 
-// Inherited reports whether this process has the descriptor from its caller, and
-// its children will: Go opens nothing that a child would get.
+// Inherited reports whether this process got the descriptor from its caller, so that its
+// children will get it, too: Go opens everything close-on-exec.
 func Inherited(fd int) bool {
 	flags, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
 	return errno == 0 && flags&syscall.FD_CLOEXEC == 0
 }
 
-// Alarm is a file descriptor that becomes readable at an instant, and timers of
-// the kernel's that continue this process from then on if it is stopped. There is
-// one for each time: the kernel does not repeat a timer whose signal is ignored,
-// as SIGCONT is, or is withdrawn by a SIGSTOP.
+// Alarm is a file descriptor that becomes readable at a point in time, and timers of the
+// kernel that continue this process from then on if it is stopped. Each timer does so once:
+// the kernel does not repeat a timer if its signal is ignored, as SIGCONT is, or removed by
+// a SIGSTOP.
 type Alarm struct {
 	fd     int
 	timers []timer
 }
 
-// afterAlarm is how long after the alarm the i-th timer goes off: every 20 ms at
-// first, and later twice as long after the alarm as the one before.
+// afterAlarm returns how long after the alarm the i-th timer goes off: at first every 20 ms,
+// later each time twice as long after the alarm as the last one.
 func afterAlarm(i int) int64 {
 	const between, evenly = 20_000_000, 12
 	if i <= evenly {
@@ -169,8 +169,8 @@ func afterAlarm(i int) int64 {
 	return evenly * between << (i - evenly)
 }
 
-// NewAlarm returns an alarm that is not set, and that continues this process so many
-// times, the 25th a quarter of an hour later: it may be stopped again and again.
+// NewAlarm returns an alarm that is not set. If this process is stopped again and again, the
+// alarm continues it so many times; the 25th time is a quarter of an hour after the first.
 func NewAlarm(times int) (*Alarm, error) {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	if errno != 0 {
@@ -186,8 +186,7 @@ func NewAlarm(times int) (*Alarm, error) {
 	return a, nil
 }
 
-// Set moves the alarm to an instant of Now; one that has gone off is silent
-// again until then.
+// Set moves the alarm to a time of Now. An alarm that has gone off is silent until then.
 func (a *Alarm) Set(at int64) {
 	spec := timerSpec(max(at, 1))
 	syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(a.fd), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
@@ -196,22 +195,22 @@ func (a *Alarm) Set(at int64) {
 	}
 }
 
-// Deadline is when the kernel kills this process, whatever it does then.
+// Deadline is a time at which the kernel kills this process.
 type Deadline struct{ timer timer }
 
-// NewDeadline returns one that is not set.
+// NewDeadline returns a deadline that is not set.
 func NewDeadline() (*Deadline, error) {
 	d := &Deadline{}
 	return d, d.timer.create(syscall.SIGKILL)
 }
 
-// Set moves it to an instant of Now.
+// Set moves the deadline to a time of Now.
 func (d *Deadline) Set(at int64) { d.timer.set(max(at, 1)) }
 
-// Clear lets the process live.
+// Clear removes the deadline.
 func (d *Deadline) Clear() { d.timer.set(0) }
 
-// timer is one of the kernel's that sends this process a signal.
+// timer is a timer of the kernel that sends this process a signal.
 type timer int32
 
 func (t *timer) create(sig syscall.Signal) error {
@@ -227,21 +226,20 @@ func (t *timer) create(sig syscall.Signal) error {
 	return nil
 }
 
-// set has it go off at an instant of Now, and never at 0.
+// set makes the timer go off at a time of Now; 0 means never.
 func (t timer) set(at int64) {
 	spec := timerSpec(at)
 	syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(t), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 }
 
-// timerSpec is a struct itimerspec of one instant.
+// timerSpec returns a struct itimerspec for one point in time.
 func timerSpec(at int64) (spec struct{ interval, value syscall.Timespec }) {
 	spec.value = syscall.NsecToTimespec(at)
 	return spec
 }
 
-// WatchWallClock returns a descriptor that becomes readable each time the wall clock is
-// set, or the machine wakes from sleep: a read then returns ECANCELED. It does not block
-// (O_NONBLOCK).
+// WatchWallClock returns a descriptor that becomes readable when the wall clock is set or the
+// machine wakes from sleep. A read then returns ECANCELED. It does not block (O_NONBLOCK).
 func WatchWallClock() (fd int, err error) {
 	const clockRealtime, cancelOnSet = 0, 2
 	r, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockRealtime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
@@ -257,9 +255,8 @@ func WatchWallClock() (fd int, err error) {
 	return int(r), nil
 }
 
-// Poll waits until one of the file descriptors is readable or at its end, or
-// until the alarm goes off, and reports which descriptors are ready. One below 0
-// never is.
+// Poll waits until one of the file descriptors is readable or at its end, or the alarm goes
+// off. It reports which descriptors are ready. It ignores descriptors below 0.
 func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	type pollFD struct {
 		fd              int32

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The clock is the one that goes on while the machine sleeps: in a time namespace
-// that is a day ahead on that clock alone, Now is a day ahead.
+// Now uses the clock that goes on while the machine sleeps: in a time namespace where only
+// that clock is a day ahead, Now is a day ahead.
 func TestClockCountsSleep(t *testing.T) {
 	const asked = "PROC_TEST_CLOCK"
 	if os.Getenv(asked) != "" {
@@ -42,7 +42,7 @@ func TestClockCountsSleep(t *testing.T) {
 	}
 }
 
-// Children are found by their parent's list, and by reading all of /proc.
+// Children are found by the kernel's list, and by reading all of /proc.
 func TestChildrenAreFoundBothWays(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
@@ -59,7 +59,7 @@ func TestChildrenAreFoundBothWays(t *testing.T) {
 	}
 }
 
-// One round kills a group whole, and no child that is to be spared.
+// One round kills a whole group, and no child that is to be spared.
 func TestKillReachesGroups(t *testing.T) {
 	runtime.LockOSThread() // the children are listed by thread
 	defer runtime.UnlockOSThread()
@@ -110,7 +110,7 @@ func TestKillReachesGroups(t *testing.T) {
 	if want := []int{follow.Process.Pid, first.Process.Pid}; !all || !slices.Equal(met, want) {
 		t.Errorf("met %v (all: %t), want the newest first: %v", met, all, want)
 	}
-	for _, out := range []io.ReadCloser{group, rest} { // they end with their last writers
+	for _, out := range []io.ReadCloser{group, rest} { // each ends with its last writer
 		if err := out.(*os.File).SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestKillReachesGroups(t *testing.T) {
 	}
 }
 
-// A thread goes first only until back is called.
+// A thread has the high priority only until back is called.
 func TestHurryThread(t *testing.T) {
 	nice := func() int {
 		got, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
@@ -145,8 +145,7 @@ func TestHurryThread(t *testing.T) {
 	}
 }
 
-// A sweep goes from generation to generation without a pause, and pauses after a round in
-// which none died.
+// A sweep pauses only after a round in which no child died.
 func TestSweepPauses(t *testing.T) {
 	left := 1000
 	begun := Now()
@@ -162,7 +161,7 @@ func TestSweepPauses(t *testing.T) {
 	}
 }
 
-// A process that is stopped whenever its alarm has continued it is continued again.
+// A process that is stopped each time its alarm has continued it is continued again.
 func TestAlarmContinuesAgain(t *testing.T) {
 	const asked, times, timers = "PROC_TEST_ALARM", 3, 20 // some go off while it is not stopped
 	if os.Getenv(asked) != "" {
@@ -240,8 +239,8 @@ func TestWatchWallClock(t *testing.T) {
 	}
 }
 
-// Another process of the same user can list the descriptors of a usual process, and not of
-// one that denies access.
+// Another process of the same user can list the descriptors of a process, but not if that
+// denies access.
 func TestDenyAccess(t *testing.T) {
 	const asked = "PROC_TEST_DENY"
 	if os.Getenv(asked) != "" {

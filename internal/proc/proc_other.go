@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is CLOCK_MONOTONIC in nanoseconds: on darwin it goes on while the machine
-// sleeps.
+// Now returns CLOCK_MONOTONIC in nanoseconds. On darwin it goes on while the machine sleeps.
 func Now() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -21,8 +20,8 @@ func Now() int64 {
 	return ts.Nano()
 }
 
-// BootID names this boot of the kernel; "" where it is unknown. It is not
-// kern.boottime: that one moves when the wall clock is set.
+// BootID returns the id of this boot of the kernel, "" if it is unknown. It does not use
+// kern.boottime, which changes when the wall clock is set.
 func BootID() string {
 	id, _ := unix.Sysctl("kern.bootsessionuuid")
 	return id
@@ -44,16 +43,16 @@ func DenyAccess() {}
 // SetName does nothing here.
 func SetName(string) {}
 
-// Ignore drops the signal. It catches it for that: a signal that is ignored stays so in a
-// child, which must be only if the caller ignores it.
+// Ignore drops the signal. It catches it for that, since a child would inherit an ignored
+// signal.
 func Ignore(sig syscall.Signal) {
 	if !signal.Ignored(sig) {
 		signal.Notify(make(chan os.Signal, 1), sig)
 	}
 }
 
-// WaitChild waits a moment: there is no portable way to wait for a child
-// without reaping it.
+// WaitChild waits for a moment: there is no portable way to wait for a child without reaping
+// it.
 func WaitChild() { time.Sleep(5 * time.Millisecond) }
 
 // Sleep sleeps for some nanoseconds.
@@ -68,32 +67,32 @@ func Ended(int) bool { return false }
 // ChildrenKnown reports true: nothing here depends on them.
 func ChildrenKnown() bool { return true }
 
-// Inherited reports whether this process has the descriptor from its caller, and
-// its children will: Go opens nothing that a child would get.
+// Inherited reports whether this process got the descriptor from its caller, so that its
+// children will get it, too: Go opens everything close-on-exec.
 func Inherited(fd int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
-// ChildrenOf knows none: children are not listed here.
+// ChildrenOf lists nothing: children are not known here.
 func ChildrenOf(int) (pids []int, all bool) { return nil, true }
 
 // Descends knows no parents.
 func Descends(pid, ancestor int) bool { return pid == ancestor }
 
-// Children knows none either.
+// Children lists nothing either.
 type Children struct{}
 
 // OpenChildren opens nothing.
 func OpenChildren() (*Children, error) { return &Children{}, nil }
 
-// InheritedChildren knows none either.
+// InheritedChildren lists nothing either.
 func InheritedChildren() ([]int, error) { return nil, nil }
 
-// Deadline does nothing: only on Linux the kernel kills a process at an instant.
+// Deadline does nothing: only on Linux the kernel kills a process at a given time.
 type Deadline struct{}
 
-// NewDeadline returns one.
+// NewDeadline returns a deadline.
 func NewDeadline() (*Deadline, error) { return &Deadline{}, nil }
 
 // Set does nothing.
@@ -102,17 +101,17 @@ func (*Deadline) Set(int64) {}
 // Clear does nothing.
 func (*Deadline) Clear() {}
 
-// Alarm is an instant at which Poll returns.
+// Alarm is a time at which Poll returns.
 type Alarm struct{ at int64 }
 
 // NewAlarm returns an alarm that is not set.
 func NewAlarm(int64) (*Alarm, error) { return &Alarm{}, nil }
 
-// Set moves the alarm to an instant of Now.
+// Set moves the alarm to a time of Now.
 func (a *Alarm) Set(at int64) { a.at = at }
 
-// Poll waits until one of the file descriptors is readable or at its end, or
-// until the alarm goes off, and reports which descriptors are ready.
+// Poll waits until one of the file descriptors is readable or at its end, or the alarm goes
+// off. It reports which descriptors are ready.
 func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	set := make([]unix.PollFd, len(fds))
 	for i, fd := range fds {

@@ -2,11 +2,11 @@ package proc
 
 import "runtime"
 
-// ReserveThreads has the runtime start n threads, which it keeps: the runtime ends a
-// program that needs one more where the process limit is used up.
+// ReserveThreads makes the runtime start n threads, which it keeps. If the process limit is
+// used up, the runtime ends a program that needs one more thread.
 func ReserveThreads(n int) {
-	// Each goroutine keeps a thread of its own until all n are there. No send waits for its
-	// receiver: that would cost each goroutine one more sleep.
+	// Each goroutine keeps its own thread until all n exist. The channels are buffered: a
+	// send that waits would make a goroutine sleep once more.
 	started, enough, free := make(chan struct{}, n), make(chan struct{}), make(chan struct{}, n)
 	for range n {
 		go func() {

@@ -1,10 +1,9 @@
-// Package sender says whether a signal was sent by the kernel, as for a terminal,
-// or by a process. A terminal sends to its whole foreground process group, of which
-// a command is then a part; a process may have sent to this one alone.
+// Package sender says whether a signal was sent by the kernel, as for a terminal, or by a
+// process. A terminal's signal reaches its whole foreground process group, including the
+// command; a process may have sent its signal only to leaderrun.
 //
-// The word stands in the siginfo that comes with a signal, which package os/signal
-// drops. Handlers are the runtime's, and no signal can be blocked in all of its
-// threads: so a handler of this package's goes before the runtime's, notes the word,
-// and jumps there. It is written for linux on amd64 and arm64; elsewhere nothing is
-// known.
+// A signal's siginfo says who sent it, but package os/signal drops that. The handlers belong
+// to the Go runtime, and a signal cannot be blocked in all threads. So a handler of this
+// package runs first, records the sender, and jumps to the runtime's. That is written for
+// Linux on amd64 and arm64. Elsewhere every signal counts as the kernel's.
 package sender

@@ -9,16 +9,16 @@ import (
 )
 
 var (
-	// noted: the signal, by number, was sent by the kernel, by a process: its id
-	// beside the highest bit.
+	// noted has, for each signal's number, whether the kernel sent it, and whether a process
+	// did: its id and the highest bit.
 	noted [65][2]uint32
-	// next is the runtime's handler, the same one for all signals.
+	// next is the runtime's handler, which is the same for all signals.
 	next uintptr //nolint:unused // the assembly jumps there
-	// note is the address of the handler that goes before it.
+	// note is the address of this package's handler.
 	note uintptr
 )
 
-// Note has it noted who sends these signals. The runtime handles them already.
+// Note begins to record who sends these signals. The runtime must handle them already.
 func Note(signals ...syscall.Signal) {
 	for _, sig := range signals {
 		var action struct {
@@ -35,9 +35,8 @@ func Note(signals ...syscall.Signal) {
 	}
 }
 
-// Of reports who has sent the signal since the last call: the kernel, or a process,
-// the last one by its id, which is 0 from outside this namespace. Several signals
-// may come as one; each sender is reported once.
+// Of reports who has sent the signal since the last call: the kernel, processes, or both. pid
+// is the last process, 0 if it is outside this namespace. Several signals may arrive as one.
 func Of(sig syscall.Signal) (kernel, process bool, pid int) {
 	by := atomic.SwapUint32(&noted[sig][1], 0)
 	return atomic.SwapUint32(&noted[sig][0], 0) != 0, by != 0, int(by &^ (1 << 31))

@@ -11,14 +11,13 @@ import (
 	"unsafe"
 )
 
-// The kernel's signal is that of a timer which went off, set by setitimer; its
-// si_code is that of a terminal's.
+// The kernel's signal comes from a timer (setitimer): it has the same si_code as a terminal's.
 func TestSenders(t *testing.T) {
 	caught := make(chan os.Signal, 16)
 	signal.Notify(caught, syscall.SIGUSR1, syscall.SIGALRM)
 	defer signal.Stop(caught)
 	Note(syscall.SIGUSR1, syscall.SIGALRM)
-	Note(syscall.SIGUSR1, syscall.SIGALRM) // once more does no harm
+	Note(syscall.SIGUSR1, syscall.SIGALRM) // twice does no harm
 	next := func(want os.Signal) {
 		t.Helper()
 		select {

@@ -7,6 +7,6 @@ import "syscall"
 // Note does nothing here.
 func Note(...syscall.Signal) {}
 
-// Of takes every signal for the kernel's: one that a terminal sends must not reach
-// a command twice.
+// Of takes every signal for the kernel's: a terminal's signal must not reach the command
+// twice.
 func Of(syscall.Signal) (kernel, process bool, pid int) { return true, false, 0 }
