@@ -15,39 +15,38 @@ import (
 )
 
 const (
-	// startLimit is how long a kill waits for a helper that is starting.
+	// startLimit is how long a kill waits while a helper starts.
 	startLimit = 50 * time.Millisecond
-	// groupLimit is how long a hook waits for the rest of its killed process group.
+	// groupLimit is how long RunHook waits for the rest of a killed process group.
 	groupLimit = time.Second
 )
 
-// helpers are the children that this process has started itself and not reaped
-// yet. It is locked while other children are signalled or reaped, so that a helper
-// is not taken for one of them and no id is used again meanwhile.
+// helpers are the children that this process has started itself and not reaped yet. It is
+// locked while other children are signalled or reaped, so that none of them is taken for
+// a helper or the other way round, and no id is used again meanwhile.
 type helpers struct {
 	sync.Mutex
-	// starts is held for reading from the fork of a helper until its id is in pids. That takes
-	// as long as the exec does, and an exec as long as the file system.
+	// starts is read-locked from the fork of a helper until its id is in pids. That takes as
+	// long as the exec, which may hang with its file system.
 	starts sync.RWMutex
 	pids   []int
-	// before were children of this process before it was leaderrun, and are spared
-	// as long as they have not been reaped: then their ids may be used again.
+	// before are the children that this process had before its program was executed. They
+	// are spared until they have been reaped; then their ids may be used again.
 	before []int
 }
 
-// spares reports whether the child is none that a guard may leave. The caller
-// holds h.
+// spares reports whether the child cannot be one that a guard has left. The caller holds the
+// lock.
 func (h *helpers) spares(pid int) bool { return h.has(pid) || slices.Contains(h.before, pid) }
 
-// has reports whether the child is a helper. The caller holds h.
+// has reports whether the child is a helper. The caller holds the lock.
 func (h *helpers) has(pid int) bool { return slices.Contains(h.pids, pid) }
 
-// RunHook runs a program beside the command, with this process's standard error
-// for its output, and returns when it has ended. When cut is closed, or the limit
-// is over, its process group is killed. The errors are those of the system, or
-// say how it ended.
+// RunHook runs a program beside the command, with its output to this process's standard
+// error, and returns when it has ended. When cut is closed, or after limit, its process group
+// is killed. An error is one of the system, or says how the program ended.
 func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error {
-	_ = proc.AdoptOrphans() // of the helper, to know when a killed group is gone
+	_ = proc.AdoptOrphans() // the helper's, to know when a killed group is gone
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
@@ -73,7 +72,7 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 			}
 			return cmp.Or(killed, failure(status))
 		case <-over.C:
-			if killed != nil { // it sleeps uninterruptibly
+			if killed != nil { // it is in uninterruptible sleep
 				return killed
 			}
 			killed = fmt.Errorf("killed after %s", limit)
@@ -98,8 +97,9 @@ func (h *helpers) start(path string, args []string, attr *syscall.ProcAttr) (int
 	return pid, err
 }
 
-// pauseStarts lets no helper start until resume is called. It waits for one that is starting,
-// but no longer than a kill can wait: a helper that hangs in its exec may be killed with the tree.
+// pauseStarts keeps helpers from starting until resume is called. It waits for a helper that is
+// starting, but no longer than a kill can wait: a helper whose exec hangs may be killed with
+// the tree.
 func (h *helpers) pauseStarts() (resume func()) {
 	for over := time.After(startLimit); !h.starts.TryLock(); {
 		select {
@@ -111,7 +111,7 @@ func (h *helpers) pauseStarts() (resume func()) {
 	return h.starts.Unlock
 }
 
-// failure says how a program ended, unless well.
+// failure returns an error that says how a program ended, nil if it succeeded.
 func failure(status syscall.WaitStatus) error {
 	switch {
 	case status.Signaled():
@@ -122,8 +122,8 @@ func failure(status syscall.WaitStatus) error {
 	return nil
 }
 
-// kill kills the helper's process group; while the helper is not reaped, its id
-// is nobody else's.
+// kill kills the helper's process group. Until the helper is reaped, its id cannot belong to
+// another process.
 func (h *helpers) kill(pid int) {
 	h.Lock()
 	defer h.Unlock()
@@ -132,9 +132,9 @@ func (h *helpers) kill(pid int) {
 	}
 }
 
-// awaitGroup waits for the rest of a killed helper's process group, whose members
-// become children of this process as their parents die: not for ever, since one
-// may sleep uninterruptibly. Where nobody adopts there is none to wait for.
+// awaitGroup waits for the rest of a killed helper's process group. Its members become
+// children of this process when their parents die. It waits for groupLimit at most, since a
+// process may be in uninterruptible sleep. Without subreapers there is nothing to wait for.
 func (h *helpers) awaitGroup(pid int) {
 	for over := time.After(groupLimit); !h.reapGroup(pid); {
 		select {
@@ -145,7 +145,8 @@ func (h *helpers) awaitGroup(pid int) {
 	}
 }
 
-// reapGroup reaps what has ended of a process group, and reports whether no child of it is left.
+// reapGroup reaps the dead children in a process group, and reports whether no child is left
+// in it.
 func (h *helpers) reapGroup(pid int) (none bool) {
 	h.Lock()
 	defer h.Unlock()
@@ -160,7 +161,7 @@ func (h *helpers) reapGroup(pid int) (none bool) {
 	}
 }
 
-// await reaps the helper at its end.
+// await waits for the end of the helper, and reaps it.
 func (h *helpers) await(pid int) (status syscall.WaitStatus) {
 	for ended := false; !ended; {
 		proc.AwaitEnd(pid)
@@ -169,7 +170,7 @@ func (h *helpers) await(pid int) (status syscall.WaitStatus) {
 	return status
 }
 
-// reap reports whether the helper has ended, and how.
+// reap reaps the helper if it has ended, and reports that and how it ended.
 func (h *helpers) reap(pid int) (status syscall.WaitStatus, ended bool) {
 	h.Lock()
 	defer h.Unlock()
@@ -180,9 +181,8 @@ func (h *helpers) reap(pid int) (status syscall.WaitStatus, ended bool) {
 	return status, true
 }
 
-// reapOthers reaps, for ever, whatever child ends that is none of these: a process
-// with the id 1 inherits every orphan of its container, not only those of its
-// command.
+// reapOthers reaps all other children when they end, for ever: the process with the id 1
+// inherits all orphans of its container, not only those of its command.
 func (h *helpers) reapOthers() {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
@@ -192,7 +192,7 @@ func (h *helpers) reapOthers() {
 	}
 }
 
-// reapSome reaps those that have ended.
+// reapSome reaps the other children that have ended.
 func (h *helpers) reapSome() {
 	h.starts.Lock()
 	defer h.starts.Unlock()

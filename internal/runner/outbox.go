@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// outbox holds orders for a guard that may be slow to read them, so that nobody
-// waits for a guard that is stopped.
+// outbox queues orders for the guard, so that nobody waits for a guard that is stopped.
 type outbox struct {
 	file   io.WriteCloser
 	mu     sync.Mutex
@@ -27,8 +26,8 @@ func (o *outbox) put(order []byte) {
 	}
 }
 
-// drain writes until over is closed. A write that the guard never reads ends
-// with the guard: the pipe breaks.
+// drain writes the orders until over is closed. A write that the guard does not read ends
+// with the guard, since the pipe breaks.
 func (o *outbox) drain(over <-chan struct{}) {
 	defer o.file.Close()
 	for {
@@ -49,7 +48,7 @@ func (o *outbox) drain(over <-chan struct{}) {
 			if errors.Is(err, syscall.EPIPE) {
 				return
 			}
-			orders = orders[n:] // a pipe may have no memory for a moment
+			orders = orders[n:] // the kernel may lack memory for a moment
 			select {
 			case <-over:
 				return

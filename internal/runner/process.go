@@ -8,11 +8,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// process is a child of this one. It can be signalled from any goroutine and is
-// never signalled once it is reaped.
+// process is a child of this process. It can be signalled from any goroutine, and is never
+// signalled once it is reaped.
 //
-// It is no os.Process, whose first use in a program forks a child only to find
-// out what the kernel can do: a good part of a millisecond at every start.
+// It is not an os.Process: the first use of that forks a child only to find out what the
+// kernel can do, which takes a good part of a millisecond at every start.
 type process struct {
 	pid    int
 	own    *helpers
@@ -20,10 +20,10 @@ type process struct {
 	reaped bool
 }
 
-// startProcess runs the program at path with what this process's caller has
-// opened for the command, and with the pipes from the descriptor first on. It gets
-// a process group of its own: what a terminal or a kill sends to the caller's group
-// does not reach it.
+// startProcess starts the program at path with the descriptors that this process's caller
+// opened for the command, and with the pipes from the descriptor first on. It gets its own
+// process group, so that signals to the caller's group, by a terminal or by kill, do not
+// reach it.
 func startProcess(own *helpers, path, name string, env []string, first int, pipes ...*os.File) (*process, error) {
 	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	const closed = ^uintptr(0)
@@ -35,17 +35,17 @@ func startProcess(own *helpers, path, name string, env []string, first int, pipe
 		}
 	}
 	for _, f := range pipes {
-		attr.Files = append(attr.Files, f.Fd()) // which makes it block: the child has no poller
+		attr.Files = append(attr.Files, f.Fd()) // Fd makes it blocking: the child has no poller
 	}
 	pid, err := own.start(path, []string{name}, attr)
 	return &process{pid: pid, own: own}, err
 }
 
-// lowest is the first descriptor behind the standard ones.
+// lowest is the first descriptor after the standard ones.
 const lowest = 3
 
-// unused is the first of n descriptors in a row, behind the standard ones, that the
-// caller has not opened: the command is to get those that it has.
+// unused returns the first of n consecutive descriptors, after the standard ones, that the
+// caller has not opened: the command gets all that the caller has opened.
 func unused(n int) int {
 	first := lowest
 	for fd := first; fd < first+n; fd++ {
@@ -60,11 +60,11 @@ func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		_ = syscall.Kill(p.pid, sig) // it may have ended: then it is a zombie still
+		_ = syscall.Kill(p.pid, sig) // not reaped, so its id is still its own
 	}
 }
 
-// wait returns how the process ended, and reaps it only while nobody signals.
+// wait waits for the end of the process and reaps it, but not while it is signalled.
 func (p *process) wait() syscall.WaitStatus {
 	proc.AwaitEnd(p.pid)
 	p.mu.Lock()

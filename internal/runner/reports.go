@@ -14,7 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// listen receives the reports of a guard until its end.
+// listen receives a guard's reports until the guard ends.
 func (r *Runner) listen(h *held) {
 	defer h.reports.Close()
 	defer close(h.over)
@@ -49,9 +49,9 @@ func (r *Runner) listen(h *held) {
 	}
 }
 
-// reportOf returns the receiver of a guard's reports. A guard that has died before
-// the start has none: another one replaces it, after a second, since that one may die
-// as well.
+// reportOf returns the function that gets a guard's reports. If the guard died before the
+// start there is none, and another guard replaces it after a second; it waits because that
+// guard may die as well.
 func (r *Runner) reportOf(h *held, err error) func(Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,12 +66,12 @@ func (r *Runner) reportOf(h *held, err error) func(Report) {
 func (r *Runner) prepareAgain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now == nil { // no start was sooner
+	if r.now == nil { // no start has replaced it
 		_, _ = r.prepared()
 	}
 }
 
-// someChild names a child of the guard.
+// someChild returns a text about one child of the guard.
 func (h *held) someChild() string {
 	pids, _ := proc.ChildrenOf(h.guard.pid)
 	for _, pid := range pids {
@@ -82,8 +82,7 @@ func (h *held) someChild() string {
 	return "a process that has just ended"
 }
 
-// reportUnkillable reports one of the processes that have been sent SIGKILL and
-// have not ended.
+// reportUnkillable reports one of the processes that got SIGKILL and have not ended.
 func (h *held) reportUnkillable(pids []int) {
 	if h.report == nil {
 		return
@@ -97,12 +96,12 @@ func (h *held) reportUnkillable(pids []int) {
 	}
 }
 
-// whyAlive says why a process lives after its SIGKILL, by its proc_pid_stat(5) and what
-// comes of a signal to it. It is "" for one that has ended; a zombie has.
+// whyAlive says why a process lives after its SIGKILL, by its proc_pid_stat(5) and the result
+// of a signal to it. It returns "" for a process that has ended, such as a zombie.
 func whyAlive(stat string, signalled error) string {
-	_, rest, _ := strings.Cut(stat[max(0, strings.LastIndex(stat, ") ")):], " ") // the name may hold brackets
+	_, rest, _ := strings.Cut(stat[max(0, strings.LastIndex(stat, ") ")):], " ") // the name may contain parentheses
 	switch state, _, _ := strings.Cut(rest, " "); {
-	case strings.Contains("ZX", state): // or there is none
+	case strings.Contains("ZX", state): // true also for ""
 		return ""
 	case errors.Is(signalled, syscall.EPERM):
 		return "another user's, EPERM"
@@ -113,8 +112,8 @@ func whyAlive(stat string, signalled error) string {
 	}
 }
 
-// nameOf is what people call a process: the program as it was started, or the
-// script that it runs. The kernel knows no more than 15 bytes of either.
+// nameOf returns the name of a process for people: its program, or the script that it runs.
+// The kernel keeps only 15 bytes of that.
 func nameOf(pid int) string {
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
@@ -133,8 +132,8 @@ func nameOf(pid int) string {
 	return filepath.Base(program)
 }
 
-// guardDied follows the death of the guard: the command died with it, and the
-// elector has adopted the guard's children.
+// guardDied handles the death of the guard: the command died with it, and the elector has
+// adopted the guard's children.
 func (h *held) guardDied(emit func(Report)) {
 	if h.left.Load() {
 		h.guard.wait()
@@ -150,7 +149,7 @@ func (h *held) guardDied(emit func(Report)) {
 	if h.pid == 0 {
 		died = errors.New("the guard process died before it reported a start: " + how)
 	}
-	if h.pid == 0 && status.ExitStatus() == guard.Refused { // any other may have started the command
+	if h.pid == 0 && status.ExitStatus() == guard.Refused { // with another status it may have started the command
 		emit(Report{Kind: Failed, Err: fmt.Errorf("%w: %w", ErrGuard, ErrRefused)})
 		return
 	}

@@ -1,9 +1,10 @@
-// Package runner holds the command from the elector's side: it starts a guard,
-// gives it orders and hears its reports. If the guard dies, the elector has
-// inherited the command's tree and the runner kills it.
+// Package runner is the elector's side of the guard: it starts a guard, gives it orders and
+// receives its reports. If the guard dies, the elector inherits the command's tree, and the
+// runner kills it.
 //
-// It promises that what it reports as gone is gone, and that Kill ends the tree
-// also when the guard is stopped or stuck. It knows nothing of leases.
+// Promise: a tree is reported as gone only if it is gone, and Kill ends the tree even if the
+// guard is stopped or stuck. Not promised: what package guard does not promise. It knows
+// nothing of leases.
 package runner
 
 import (
@@ -21,69 +22,69 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// Kind says what became of the command.
+// Kind is the kind of a report. The comments say which fields each kind has.
 type Kind int
 
 const (
 	Started    Kind = iota // Pid
-	Failed                 // Err: nothing runs; ErrGuard, or a syscall.Errno that is the system's answer to the exec
-	Ended                  // Status, Left: the command is over, descendants live
-	Gone                   // Status, Expired, or Err when the guard died: nothing of the tree lives
-	Unkillable             // Left: a process that lives a second after its SIGKILL, and why
+	Failed                 // Err: nothing runs; ErrGuard, or the syscall.Errno of the exec
+	Ended                  // Status, Left: the command has ended, descendants live
+	Gone                   // Status, Expired, or Err if the guard died: nothing of the tree lives
+	Unkillable             // Left: a process that still lives a second after its SIGKILL, and why
 )
 
-// ErrGuard says that there is no guard: nothing was started, and the command is
-// not to blame.
+// ErrGuard says that there is no guard: nothing was started, and that is not because of the
+// command.
 var ErrGuard = errors.New("cannot start the guard process")
 
-// ErrRefused says, behind ErrGuard, that the system refused the guard what it needs.
+// ErrRefused, wrapped with ErrGuard, says that the system refused the guard what it needs.
 var ErrRefused = errors.New("the system refused it a timer or a descriptor")
 
-// ErrNoProc says, behind ErrGuard, that process trees cannot be seen here.
+// ErrNoProc, wrapped with ErrGuard, says that process trees cannot be seen here.
 var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")
 
-// Report is one thing that became of the command.
+// Report is one event of the command.
 type Report struct {
 	Kind   Kind
 	Pid    int
 	Status syscall.WaitStatus
-	// Expired: something lived when the guard's kill-by came. The guard may not have read
-	// the last order that moves it, if this process stood still.
+	// Expired: something lived at the guard's kill-by. If this process was stopped, the
+	// guard may not have got the last order that moves kill-by.
 	Expired bool
-	Left    string // one of the descendants, for people
+	Left    string // names one of the descendants, for people
 	Err     error
 }
 
-// Now is the clock of every kill-by.
+// Now is the clock of all times of this package.
 func Now() time.Duration { return time.Duration(proc.Now()) }
 
-// killPatience is how long the guard has to answer an order to kill before it is
-// killed itself and the elector does the rest. It lies below the smallest kill
-// margin, 166 ms at a TTL of 1 s.
+// killPatience is how long the guard may take to answer an order to kill. Then it is killed,
+// and the elector kills the tree. It is below the smallest kill margin, which is 166 ms at a
+// TTL of 1 s.
 const killPatience = 100 * time.Millisecond
 
-// noValue is that of an order without a number.
+// noValue is the value of an order that needs none.
 const noValue = 0
 
-// Runner runs one command at a time. Its methods may be called from any
-// goroutine, and none but Close waits for anything but a fork. Orders before the
-// first start are dropped, those after the end of a tree are not read.
+// Runner runs one command at a time. Its methods may be called from any goroutine. They only
+// wait for a fork at most, except Close. Orders before the first start are dropped, and orders
+// after the end of a tree have no effect.
 type Runner struct {
 	path string
 	args []string
 
 	mu    sync.Mutex
 	alarm *proc.Alarm
-	// children are this process's.
+	// children are the children of this process.
 	children *proc.Children
 	now      *held // see held
 	closed   bool
 	helpers  helpers
 	threads  int           // to reserve
-	reserved chan struct{} // closed when the threads are there; nil before the first guard
+	reserved chan struct{} // closed when the threads exist; nil before the first guard
 }
 
-// New returns a runner of the program at path with the argv args.
+// New returns a runner for the program at path. args is the argv, which begins with the name.
 func New(path string, args []string) *Runner {
 	return &Runner{path: path, args: args, threads: threads}
 }
@@ -104,9 +105,9 @@ func (r *Runner) ForHooks() {
 	r.threads = threadsForHooks
 }
 
-// reserveThreads starts the threads that this process may need before there is a
-// command that may use up the process limit. It begins when the first guard does, which
-// takes longer to get ready; a run that starts nothing needs none.
+// reserveThreads starts the threads that this process may need, before a command can use up
+// the process limit. It runs while the first guard starts, which takes longer. A run that
+// starts nothing needs none.
 func (r *Runner) reserveThreads() {
 	if r.reserved != nil {
 		return
@@ -118,7 +119,7 @@ func (r *Runner) reserveThreads() {
 	}()
 }
 
-// held is one command, or the place for one, held by one guard.
+// held is a guard and its command, which may not have started yet.
 type held struct {
 	guard    *process
 	children *proc.Children
@@ -129,19 +130,19 @@ type held struct {
 	report   func(Report)  // nil before the start
 	over     chan struct{} // closed when the guard is reaped
 	kill     sync.Once
-	heard    atomic.Bool // a report, since the last order to kill
-	left     atomic.Bool // its tree lives on, by Leave
+	heard    atomic.Bool // there was a report since the last order to kill
+	left     atomic.Bool // Leave was called: the tree lives on
 }
 
-// Prepare starts the guard ahead of the command, so that a start costs less when
-// it comes. Start returns the error, if there is one. It takes as long as a fork does.
+// Prepare starts the guard before the command, to make Start quicker. If that fails, Start
+// reports the error. It takes as long as a fork.
 func (r *Runner) Prepare() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, _ = r.prepared()
 }
 
-// prepared is a guard that holds no command yet.
+// prepared returns a guard without a command, and starts one if there is none.
 func (r *Runner) prepared() (*held, error) {
 	if r.closed {
 		return nil, os.ErrClosed
@@ -150,7 +151,7 @@ func (r *Runner) prepared() (*held, error) {
 		if !proc.Ended(h.guard.pid) {
 			return h, nil
 		}
-		r.now = nil // there may be none to take its place
+		r.now = nil // a new one may fail to start
 		h.dismiss()
 	}
 	h, err := r.startGuard()
@@ -160,9 +161,9 @@ func (r *Runner) prepared() (*held, error) {
 	return h, err
 }
 
-// Start starts the command with the environment env under a guard of its own, by
-// startBy or not at all, and reports what becomes of it, from another goroutine:
-// Failed, or Started, perhaps Ended, and Gone.
+// Start starts the command with the environment env under its own guard, but not after
+// startBy; its tree is dead by killBy. Both are times of Now. It calls report from another
+// goroutine, with Failed, or with Started, perhaps Ended, and Gone.
 func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +182,7 @@ func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(
 	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
 		StartBy: int64(startBy), Path: r.path, Args: r.args, Env: env, Group: group,
 	}))
-	h.guard.signal(syscall.SIGCONT) // it may have been stopped, and knows no kill-by yet that would wake it
+	h.guard.signal(syscall.SIGCONT) // it may be stopped, and has no alarm yet that would continue it
 }
 
 // startGuard starts this program once more as the guard.
@@ -216,9 +217,9 @@ func (r *Runner) startGuard() (*held, error) {
 	return h, nil
 }
 
-// settleIn prepares this process, once, for what a guard may leave behind: it
-// adopts the tree of a guard that dies, is woken at kill-by if it is stopped, and
-// reaps for the whole container where it is the container's first process.
+// settleIn prepares this process, once, for the death of a guard: it will adopt the guard's
+// tree, and an alarm continues it at kill-by if it is stopped. If it is the first process
+// of a container, it will also reap all orphans there.
 func (r *Runner) settleIn() error {
 	if r.alarm != nil {
 		return nil
@@ -229,9 +230,9 @@ func (r *Runner) settleIn() error {
 	if err := proc.AdoptOrphans(); err != nil {
 		return err
 	}
-	proc.DenyAccess() // to the pipes of the orders
+	proc.DenyAccess() // so that nobody else can give the guard orders
 	before, err := proc.InheritedChildren()
-	if err != nil { // an unknown child would be killed with a tree
+	if err != nil { // a child that is unknown here would be killed with a tree
 		return err
 	}
 	r.helpers.Lock()
@@ -242,7 +243,7 @@ func (r *Runner) settleIn() error {
 			return err
 		}
 	}
-	alarm, err := proc.NewAlarm(1) // each SIGCONT is passed on to the command
+	alarm, err := proc.NewAlarm(1) // only one, since each SIGCONT is passed on to the command
 	if err != nil {
 		return err
 	}
@@ -253,20 +254,21 @@ func (r *Runner) settleIn() error {
 	return nil
 }
 
-// Holds reports whether the process is the guard, or one of the tree below it.
+// Holds reports whether the process is the guard or one of its descendants.
 func (r *Runner) Holds(pid int) bool {
 	h := r.held()
 	return h != nil && proc.Descends(pid, h.guard.pid)
 }
 
-// held is the last command, or the place for one; nil before the first.
+// held returns the last guard, nil before the first one.
 func (r *Runner) held() *held {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
 }
 
-// self is this program, also when its file has been replaced since it started.
+// self returns the path of this program, which works even if its file was replaced since the
+// start.
 func self() string {
 	const running = "/proc/self/exe"
 	if _, err := os.Stat(running); err == nil {
@@ -279,33 +281,33 @@ func self() string {
 	return path
 }
 
-// Extend moves kill-by.
+// Extend moves kill-by, a time of Now.
 func (r *Runner) Extend(killBy time.Duration) {
 	h := r.order(guard.OrderExtend, int64(killBy))
 	if h == nil {
 		return
 	}
-	h.guard.signal(syscall.SIGCONT) // it may have been stopped before it had an alarm to wake it
+	h.guard.signal(syscall.SIGCONT) // it may be stopped since before it had an alarm
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.alarm.Set(int64(killBy))
 }
 
-// Signal sends the signal to the command's process group, to the command alone
-// when a terminal owns the group, or to what is left of the tree.
+// Signal sends the signal to the command's process group, or only to the command if the group
+// is the terminal's. Once the command has ended, it sends it to the rest of the tree.
 func (r *Runner) Signal(signal int) { r.signal(guard.OrderSignal, signal) }
 
-// SignalRest sends the last signal, once the command has ended, to those that were
-// not in its group.
+// SignalRest sends the last signal to those of the tree that were not in the command's group,
+// once the command has ended.
 func (r *Runner) SignalRest(signal int) { r.signal(guard.OrderSignalRest, signal) }
 
 func (r *Runner) signal(kind guard.OrderKind, signal int) {
 	if h := r.order(kind, int64(signal)); h != nil {
-		h.guard.signal(syscall.SIGCONT) // it may have been stopped
+		h.guard.signal(syscall.SIGCONT) // it may be stopped
 	}
 }
 
-// Leave ends the guard and lets the tree live. No report follows.
+// Leave ends the guard and lets the tree live on. No report follows.
 func (r *Runner) Leave() {
 	r.mu.Lock()
 	if r.now != nil {
@@ -315,15 +317,15 @@ func (r *Runner) Leave() {
 	r.order(guard.OrderLeave, noValue)
 }
 
-// Kill kills the whole tree: by the guard, and without it if it does not do so.
+// Kill kills the whole tree. If the guard does not do it, the elector does.
 func (r *Runner) Kill() {
 	if h := r.held(); h != nil {
 		h.kill.Do(func() { go h.insist() })
 	}
 }
 
-// insist orders the guard to kill until the tree is gone, and kills a guard that
-// does not answer. One that does is at work, and nobody else would kill faster.
+// insist orders the guard to kill, again and again until the tree is gone. It kills a guard
+// that does not answer. A guard that answers is at work, and the elector would not be faster.
 func (h *held) insist() {
 	late := time.AfterFunc(time.Second, func() {
 		pids, _ := proc.ChildrenOf(h.guard.pid)
@@ -333,7 +335,7 @@ func (h *held) insist() {
 	for {
 		h.heard.Store(false)
 		h.orders.put(guard.EncodeOrder(guard.OrderKill, noValue, nil))
-		h.guard.signal(syscall.SIGCONT) // it may have been stopped
+		h.guard.signal(syscall.SIGCONT) // it may be stopped
 		select {
 		case <-h.over:
 			return
@@ -355,8 +357,8 @@ func (r *Runner) order(kind guard.OrderKind, value int64) *held {
 	return r.now
 }
 
-// Close ends a guard that holds no command and returns when the last guard, if
-// there was one, has been reaped.
+// Close ends a guard without a command. It waits until the last guard, if there is one, has
+// been reaped.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	h := r.now
@@ -372,7 +374,7 @@ func (r *Runner) Close() {
 	}
 }
 
-// dismiss ends a guard that holds nothing.
+// dismiss ends a guard without a command.
 func (h *held) dismiss() {
 	h.guard.signal(syscall.SIGKILL) // it may be stopped
 	h.guard.wait()
@@ -390,6 +392,6 @@ func HasTerminal() bool {
 	return true
 }
 
-// LetGo ends this process's own hold on standard input and output, which are the
-// command's once it runs: a reader of its output must not wait for leaderrun.
+// LetGo closes this process's standard input and output, which are the command's once it
+// runs: a reader of its output must not wait for leaderrun.
 func LetGo() { proc.Mute(0, 1) }

@@ -10,9 +10,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// WallClockSet returns a channel that says each time that the wall clock was set or
-// the machine has woken from sleep; several times may be one. It
-// is nil where the system does not say so, and lasts as long as the process.
+// WallClockSet returns a channel that receives when the wall clock was set or the machine
+// woke from sleep; several times may give one value. It is nil if the system cannot tell. It
+// is never closed.
 func WallClockSet() <-chan struct{} {
 	fd, err := proc.WatchWallClock()
 	if err != nil {
@@ -21,10 +21,11 @@ func WallClockSet() <-chan struct{} {
 	return canceled(os.NewFile(uintptr(fd), "timerfd"))
 }
 
-// timerLen is the length of what a timer is read as (timerfd_create(2)).
+// timerLen is the length of a read from a timer (timerfd_create(2)).
 const timerLen = 8
 
-// canceled says when a read of the timer is cancelled, until one fails otherwise.
+// canceled sends a value each time a read of the timer is cancelled, and ends when a read
+// fails for another reason.
 func canceled(timer io.Reader) <-chan struct{} {
 	said := make(chan struct{}, 1)
 	go func() {
@@ -34,17 +35,17 @@ func canceled(timer io.Reader) <-chan struct{} {
 			}
 			select {
 			case said <- struct{}{}:
-			default: // the one before was not heard yet
+			default: // the last value has not been received yet
 			}
 		}
 	}()
 	return said
 }
 
-// killLeftBehind kills what a dead guard held: this process has inherited it.
+// killLeftBehind kills the tree of a dead guard, which this process has inherited.
 func (h *held) killLeftBehind() {
 	defer h.helpers.pauseStarts()()
-	defer proc.HurryThread()() // or a tree that forks has more of the processor than who kills it
+	defer proc.HurryThread()() // otherwise a tree that forks gets more of the processor than this thread
 	var left []int
 	round := func() (died int, none bool) {
 		left, died, none = sweepOnce(h.children, h.pid, h.helpers)
@@ -58,9 +59,8 @@ func (h *held) killLeftBehind() {
 	}
 }
 
-// sweepOnce kills every child of this process but those that the helpers spare,
-// and returns those that it met. That nobody was found is not enough to know that nobody
-// is left.
+// sweepOnce kills all children of this process, except those that helpers spares, and returns
+// those that it found. If it found none, there may still be some: see none.
 func sweepOnce(children *proc.Children, group int, h *helpers) (met []int, died int, none bool) {
 	h.Lock()
 	defer h.Unlock()

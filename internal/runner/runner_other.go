@@ -4,11 +4,11 @@ package runner
 
 import "syscall"
 
-// WallClockSet is nil: this system does not say so.
+// WallClockSet returns nil: this system cannot tell.
 func WallClockSet() <-chan struct{} { return nil }
 
-// killLeftBehind kills the command's process group: nothing is inherited here.
-// With a terminal the group is the caller's, and only the command is killed.
+// killLeftBehind kills the command's process group, or only the command if the group is the
+// terminal's. Nothing is inherited here.
 func (h *held) killLeftBehind() {
 	if h.pid == 0 {
 		return
