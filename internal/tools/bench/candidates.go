@@ -17,7 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// store is one that a candidate is woken and called by.
+// store is a store that can wake and call candidates.
 type store interface {
 	lease.Store
 	lease.Pinger
@@ -36,15 +36,15 @@ type candidates struct {
 	failed  error
 }
 
-// calls are what candidates have asked of the store. The first acquire and the
-// first wait of each are its arrival and do not count.
+// calls counts the candidates' calls of the store, except the first acquire and the first
+// wait of each.
 type calls struct {
 	acquire, wait, renew atomic.Int64
-	waiting              atomic.Int64 // at this instant
+	waiting              atomic.Int64 // calls that wait now
 
 	mu      sync.Mutex
-	renewed map[string]time.Duration // by key, when the last renewal was answered
-	took    []float64                // by renewals, in milliseconds
+	renewed map[string]time.Duration // when the last renewal was answered, by key
+	took    []float64                // durations of renewals, in milliseconds
 }
 
 func (c *calls) noteRenewal(key string, took time.Duration) {
@@ -65,7 +65,7 @@ func (b *bench) newCandidates(key string, ttl time.Duration) (*candidates, error
 	return &candidates{store: store, key: key, ttl: ttl, orders: make(chan campaign.Received), calls: &calls{}}, nil
 }
 
-// join adds a candidate that stands by for as long as it takes.
+// join adds a candidate that stands by without a limit.
 func (c *candidates) join(command *command) { c.joinFor(c.key, c.store, command) }
 
 func (c *candidates) joinFor(key string, store store, command *command) {
@@ -88,8 +88,7 @@ func (c *candidates) joinFor(key string, store store, command *command) {
 	})
 }
 
-// lead adds a candidate whose command goes on until it is let go, and returns
-// once it leads.
+// lead adds a candidate whose command goes on until letGo, and returns once it leads.
 func (c *candidates) lead(ended func(), letGo <-chan time.Time) error {
 	leads := make(chan struct{})
 	c.join(&command{started: func() { close(leads) }, ended: ended, over: func() <-chan time.Time { return letGo }})
@@ -103,7 +102,7 @@ func (c *candidates) lead(ended func(), letGo <-chan time.Time) error {
 
 func newHolder() lease.Holder { return lease.NewHolder("benchmark", os.Getpid()) }
 
-// end orders all to stop and returns what went wrong with any of them.
+// end orders all candidates to stop, and returns their errors.
 func (c *candidates) end() error {
 	over := make(chan struct{})
 	go func() {
@@ -121,13 +120,14 @@ func (c *candidates) end() error {
 	}
 }
 
-// command is what a campaign of this process runs: it lasts until it is over.
+// command takes the place of a command in a campaign of this process. It lasts until it is
+// over.
 type command struct {
 	started, ended func()
 	over           func() <-chan time.Time
 }
 
-// briefly is how long a command runs: long enough for a newcomer to settle.
+// briefly returns the end of a command that is just long enough for a newcomer to stand by.
 func briefly() <-chan time.Time { return time.After(20 * time.Millisecond) }
 
 func (c *command) Start(_, _ time.Duration, _ lease.Lease, report func(elect.Event)) {
@@ -150,7 +150,7 @@ type ignore struct{}
 
 func (ignore) Observe(campaign.Transition) {}
 
-// counted is the store as one candidate has it.
+// counted is one candidate's store, which counts its calls.
 type counted struct {
 	store
 	calls         *calls

@@ -15,8 +15,8 @@ import (
 type child struct {
 	cmd  *exec.Cmd
 	over chan struct{} // closed when it is reaped
-	err  error         // of its end, when it is over
-	// letGo ends a holder's command.
+	err  error         // how it ended
+	// letGo ends a holder's command when it is closed.
 	letGo io.Closer
 }
 
@@ -33,8 +33,7 @@ func launch(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// hold runs a command behind args that goes on until it is let go, and returns
-// once it runs.
+// hold runs args with a command that goes on until letGo, and returns once it runs.
 func hold(args []string) (*child, error) {
 	cmd := exec.Command(args[0], append(args[1:len(args):len(args)], "cat")...)
 	in, err := cmd.StdinPipe()
@@ -66,11 +65,10 @@ func hold(args []string) (*child, error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// end stops children and returns when they are reaped. One that does not heed
-// the request is killed.
+// end stops children and returns when they are reaped. It kills a child that does not stop.
 func end(children ...*child) {
 	for _, c := range children {
-		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may be over
+		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	}
 	for _, c := range children {
 		select {
@@ -82,7 +80,7 @@ func end(children ...*child) {
 	}
 }
 
-// awaitEnd waits for the end of a child that is to end by itself, and well.
+// awaitEnd waits for a child that has to end by itself, without an error.
 func (c *child) awaitEnd() error {
 	select {
 	case <-c.over:

@@ -30,7 +30,7 @@ func crash(b *bench) error {
 	rounds := min(b.rounds, 20)
 	for round := range rounds {
 		took, err := b.crashOnce(store, round)
-		if err != nil { // on a busy machine a lease of that length is soon lost
+		if err != nil { // on a busy machine such a short lease is soon lost
 			fmt.Printf("  round %d does not count: %v\n", round, err)
 			continue
 		}
@@ -63,13 +63,13 @@ func (b *bench) crashOnce(store lease.Store, round int) (time.Duration, error) {
 	if err := b.redis.awaitStandbys(1); err != nil {
 		return 0, err
 	}
-	time.Sleep(time.Duration(round) * 17 * time.Millisecond) // another part of the renew interval in every round
+	time.Sleep(time.Duration(round) * 17 * time.Millisecond) // another point of the renew interval in every round
 
 	guards, _ := proc.ChildrenOf(holder.pid())
 	if len(guards) != 1 {
 		return 0, fmt.Errorf("the elector has the children %v, not a guard alone", guards)
 	}
-	// The elector first: if it saw its guard die it would release.
+	// The elector first: it would release if its guard died before it.
 	if err := errors.Join(syscall.Kill(holder.pid(), syscall.SIGKILL), syscall.Kill(guards[0], syscall.SIGKILL)); err != nil {
 		return 0, err
 	}
@@ -87,7 +87,7 @@ func (b *bench) crashOnce(store lease.Store, round int) (time.Duration, error) {
 	return legs[0].start - expiry, nil
 }
 
-// expiry is when the lease runs out, to the millisecond: a denied acquire says it.
+// expiry returns when the lease runs out, to the millisecond, as a denied acquire says.
 func expiry(store lease.Store) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), crashTTL)
 	defer cancel()

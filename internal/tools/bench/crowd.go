@@ -17,8 +17,7 @@ const (
 	connections = 300
 )
 
-// crowd lets very many candidates ask for one key at the same instant, through
-// connections that are to be opened first.
+// crowd lets very many candidates ask for one key at the same time, on new connections.
 func crowd(b *bench) error {
 	store, err := b.redis.open()
 	if err != nil {
@@ -53,8 +52,7 @@ func request() lease.Request {
 	return lease.Request{Key: "crowd", Holder: newHolder(), TTL: 30 * time.Second, Meta: "{}"}
 }
 
-// settle makes the server know the key: one that it does not know is granted to
-// nobody for a moment.
+// settle makes the server know the key: a key that it does not know settles first.
 func settle(store lease.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -72,7 +70,7 @@ func settle(store lease.Store) error {
 	}
 }
 
-// rush sends the crowd. Each connection serves its share, one after the other.
+// rush sends the requests of the crowd. Each connection sends its share one after the other.
 func rush(store lease.Store) (won, denied int, failed []error, took time.Duration) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// contender is a program of which one process at a time runs its command.
+// contender is a program that runs its command in one process at a time.
 type contender struct {
 	name string
 	// args come before the command.
@@ -24,8 +24,8 @@ type contender struct {
 
 const (
 	handOvers = 20 // in one relay
-	// pause keeps the start of a newcomer away from the hand-over. The rest of a
-	// command's time is enough for the newcomer to settle.
+	// pause is how long after a hand-over a newcomer starts, so that its start does not
+	// disturb it. In the rest of a command's time it begins to stand by.
 	pause = 15 * time.Millisecond
 )
 
@@ -49,8 +49,8 @@ func handOver(b *bench) error {
 	return constant(b)
 }
 
-// compareRelays lets the contenders take turns in relays with so many standbys, and prints
-// how long they took beside the first one.
+// compareRelays lets the contenders take turns in relays, for each number of standbys, and
+// prints how long they took compared with the first one.
 func (b *bench) compareRelays(contenders []contender, standbys ...int) error {
 	for _, n := range standbys {
 		gaps := make([][]float64, len(contenders))
@@ -77,8 +77,8 @@ func (b *bench) compareRelays(contenders []contender, standbys ...int) error {
 	return nil
 }
 
-// relay has a holder and n standbys hand over to each other; newcomers take the
-// places of those that have run. It returns the times between two commands.
+// relay lets a holder and n standbys hand over to each other; newcomers replace those that
+// have run. It returns the times between two commands.
 func (b *bench) relay(c contender, key string, n int) (gaps []float64, err error) {
 	out, err := b.newStamps(key)
 	if err != nil {
@@ -164,8 +164,8 @@ func awaitBlocked(path string, n int) error {
 	})
 }
 
-// constant prints what it takes to start and end the command that leaves stamps:
-// that much is in every hand-over.
+// constant prints how long it takes to start and end the command that writes stamps, which is
+// a part of every hand-over.
 func constant(b *bench) error {
 	out, err := b.newStamps("constant")
 	if err != nil {
@@ -196,7 +196,7 @@ func constant(b *bench) error {
 	return nil
 }
 
-// spread says how far values lie apart.
+// spread says how far apart the values are.
 func spread(values []float64) string {
 	return fmt.Sprintf("least %.2f, median %.2f, most %.2f", slices.Min(values), at(values, 0.5), slices.Max(values))
 }

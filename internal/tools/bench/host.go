@@ -14,8 +14,8 @@ const (
 	watched    = 2 * leadersTTL
 )
 
-// host has many lead beside each other, a key each: what they cost one host, and what a
-// guard costs that waits.
+// host lets many leaders, each with its own key, run on one host, and measures what they cost
+// and what a waiting guard costs.
 func host(*bench) error {
 	var all []*child
 	defer func() { end(all...) }()
@@ -49,7 +49,7 @@ func host(*bench) error {
 	return nil
 }
 
-// guardsTime is the processor time of a run's guard so far, in seconds.
+// guardsTime returns the processor time of a run's guard so far, in seconds.
 func guardsTime(elector *child) float64 {
 	var ns float64
 	for _, pid := range guardOf(elector) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// idle counts what the server is asked by standbys to which nothing happens.
+// idle counts the server's requests from standbys while nothing happens.
 func idle(b *bench) error {
 	const standbys, ttl, ttls = 10, 3 * time.Second, 3
 	holder, err := b.newCandidates("idle", ttl)

@@ -46,8 +46,8 @@ func (k redisKeeper) restart() error {
 	return k.start()
 }
 
-// postgresKeeper is a Postgres of the benchmark's own on loopback, with the settings that
-// it comes with but for the number of connections. Root may not run it.
+// postgresKeeper is a Postgres on loopback, with its default settings except the number of
+// connections. Root must not run it.
 type postgresKeeper struct {
 	data, port string
 	flags      []string
@@ -74,12 +74,12 @@ func startPostgres(dir string, hosts []string, connections int) (*postgresKeeper
 		if err != nil {
 			return nil, err
 		}
-		uid, _ := strconv.Atoi(nobody.Uid) // numbers on every Unix
+		uid, _ := strconv.Atoi(nobody.Uid) // on Unix they are numbers
 		gid, _ := strconv.Atoi(nobody.Gid)
 		if err := os.Chown(k.data, uid, gid); err != nil {
 			return nil, err
 		}
-		if err := os.Chmod(dir, 0o711); err != nil { // or it would not find its folder
+		if err := os.Chmod(dir, 0o711); err != nil { // otherwise its user could not enter the folder
 			return nil, err
 		}
 		k.attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
@@ -90,7 +90,7 @@ func startPostgres(dir string, hosts []string, connections int) (*postgresKeeper
 	return k, k.start()
 }
 
-// tool is one of the server's programs, where Debian keeps them or in PATH.
+// tool returns one of the server's programs, from Debian's folder or from PATH.
 func (k *postgresKeeper) tool(name string, args ...string) *exec.Cmd {
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name); len(found) > 0 {
 		name = found[len(found)-1]
@@ -113,7 +113,7 @@ func (k *postgresKeeper) start() error {
 
 func (k *postgresKeeper) stop() { _ = k.end() }
 
-// end ends it in good order: it closes all connections.
+// end stops it properly: it closes all connections.
 func (k *postgresKeeper) end() error {
 	if err := k.process.Process.Signal(syscall.SIGINT); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (k *postgresKeeper) open(host string) (store, error) {
 	return postgres.New(postgres.Options{URL: k.url(host), Prefix: "leaderrun"})
 }
 
-// ask is the answer to a question that has one number for it.
+// ask returns the result of a query for one number.
 func (k *postgresKeeper) ask(sql string) (float64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -161,7 +161,7 @@ func (k *postgresKeeper) costs() ([]cost, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each connection has a process of its own.
+	// Each connection has its own process.
 	postmaster := k.process.Process.Pid
 	backends, _ := proc.ChildrenOf(postmaster)
 	var ticks float64
@@ -169,7 +169,7 @@ func (k *postgresKeeper) costs() ([]cost, error) {
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // it may have ended
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		for i, field := range strings.Fields(rest) {
-			// Of all threads, and of the children that have been waited for (proc_pid_stat(5)).
+			// The sum of all threads, and of the children that were reaped (proc_pid_stat(5)).
 			if n, err := strconv.ParseFloat(field, 64); i >= 11 && i < 15 && err == nil {
 				ticks += n
 			}

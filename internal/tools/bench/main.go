@@ -1,9 +1,9 @@
 //go:build linux
 
-// Benchmark measures what leaderrun costs: a run beside flock(1) and a direct
-// run of the same command, and standing by with one and with very many
-// candidates. What is compared takes turns in one run, so that a machine whose
-// speed drifts treats all alike. scripts/bench builds and starts it.
+// Benchmark measures what leaderrun costs: a run compared with flock(1) and with the command
+// alone, and standing by with one and with very many candidates. Everything that is compared
+// takes turns in one run, so that changes of the machine's speed affect all alike.
+// scripts/bench builds and starts it.
 package main
 
 import (
@@ -15,12 +15,12 @@ import (
 	"strings"
 )
 
-// bench is what every section needs.
+// bench has what every section needs.
 type bench struct {
-	dir    string // for files of all sorts
+	dir    string // for files
 	rounds int
 	keys   int
-	stores []string // addresses of further ones
+	stores []string // addresses of other stores
 	redis  *server
 }
 
@@ -63,7 +63,7 @@ func names() (all []string) {
 	return all
 }
 
-// run goes on to the next section when one fails.
+// run runs the sections. If one fails it goes on with the next.
 func run(b *bench, only string) error {
 	wanted := names()
 	if only != "" {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// many measures hand-overs among candidates in one process. Without guards,
-// commands and processes what is left is the store, its client and the campaign.
+// many measures hand-overs between candidates in one process. Without guards, commands and
+// processes this measures the store, its client and the campaign.
 func many(b *bench) error {
 	for _, n := range []int{1, 10, 50, 1000} {
 		c, err := b.newCandidates(fmt.Sprintf("many-%d", n), 30*time.Second)
 		if err != nil {
 			return err
 		}
-		// Not more than end well before a standby asks by itself.
+		// So few that all end long before a standby asks by itself.
 		r := &chain{candidates: c, wanted: min(b.rounds, 500), enough: make(chan struct{})}
 		if err := errors.Join(r.among(n, b.redis), c.end()); err != nil {
 			return fmt.Errorf("%d standbys: %w", n, err)
@@ -27,20 +27,20 @@ func many(b *bench) error {
 	return nil
 }
 
-// chain is a row of hand-overs among candidates.
+// chain is a series of hand-overs between candidates.
 type chain struct {
 	*candidates
 	wanted int
 	enough chan struct{} // closed after so many hand-overs
 
 	mu       sync.Mutex
-	ended    time.Duration // when the last command did
+	ended    time.Duration // the end of the last command
 	gaps     []float64
-	acquires []int64 // until the first hand-over, and until each start
-	waits    int64   // from first to last
+	acquires []int64 // number until the first hand-over, and until each start
+	waits    int64   // number from the first hand-over to the last
 }
 
-// among starts a holder and n standbys, and then has the holder hand over.
+// among starts a holder and n standbys, and then lets the holder hand over.
 func (r *chain) among(n int, redis *server) error {
 	letGo := make(chan time.Time)
 	defer close(letGo)
@@ -73,8 +73,7 @@ func (r *chain) handsOver() {
 	r.ended = clock()
 }
 
-// takesOver notes a start, and has a newcomer take the place of the one that
-// has run.
+// takesOver records a start, and adds a newcomer in place of the candidate that has run.
 func (r *chain) takesOver() {
 	now := clock()
 	r.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// byShell is what people write with redis-cli. It renews nothing, stops nothing, and does
-// not notice that its lock is lost.
+// byShell is a typical script with redis-cli. It renews nothing, stops nothing, and does not
+// notice if its lock is lost.
 const byShell = `#!/bin/sh
 token=$$-$(date +%s%N)
 [ "$(redis-cli -h "$HOST" -p "$PORT" SET shell "$token" NX PX 30000)" = OK ] || exit 0
@@ -22,7 +22,7 @@ redis-cli -h "$HOST" -p "$PORT" EVAL 'if redis.call("GET", KEYS[1]) == ARGV[1] t
 exit $status
 `
 
-// peers measures a run beside what else runs a command under a lock in a store.
+// peers measures a run compared with other programs that lock in a store.
 func peers(b *bench) error {
 	shell := filepath.Join(b.dir, "shell")
 	err := errors.Join(os.WriteFile(shell, []byte(byShell), 0o755), os.Setenv("HOST", b.redis.host), os.Setenv("PORT", b.redis.port))

@@ -15,15 +15,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
 
-// server is a redis-server of the benchmark's own on loopback.
+// server is the benchmark's own redis-server on loopback.
 type server struct {
 	process    *exec.Cmd
 	host, port string
 	args       []string
 }
 
-// startRedis starts a server on a free port, which keeps nothing unless settings
-// say so.
+// startRedis starts a server on a free port, without persistence unless settings ask for it.
 func startRedis(dir string, settings ...string) (*server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,7 +57,7 @@ func (s *server) stop() { _ = s.process.Process.Kill(); _ = s.process.Wait() }
 
 func (s *server) url() string { return "redis://" + net.JoinHostPort(s.host, s.port) }
 
-// open returns a store as the program has it.
+// open returns the same store as the program uses.
 func (s *server) open() (*redis.Store, error) {
 	return redis.New(redis.Options{URL: s.url(), Prefix: "leaderrun"})
 }
@@ -76,7 +75,7 @@ func (s *server) info() (info, error) {
 	return info(text), nil
 }
 
-// number is the number behind the field's name, 0 where there is none.
+// number returns the number after the field's name, 0 if there is none.
 func (i info) number(field string) float64 {
 	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(field) + `([0-9.]+)`).FindStringSubmatch(string(i))
 	if found == nil {
@@ -86,14 +85,14 @@ func (i info) number(field string) float64 {
 	return n
 }
 
-// calls is how often clients and scripts have sent the command.
+// calls returns how often clients and scripts have sent the command.
 func (i info) calls(command string) float64 { return i.number("cmdstat_" + command + ":calls=") }
 
-// cpu is the processor time that the server has used, in seconds.
+// cpu returns the processor time that the server has used, in seconds.
 func (i info) cpu() float64 { return i.number("used_cpu_user:") + i.number("used_cpu_sys:") }
 
-// awaitStandbys waits until so many standbys behind one holder wait for a
-// wake-up. The holder waits for calls in the same way.
+// awaitStandbys waits until n standbys, and one holder, are blocked: standbys wait for
+// wake-ups, and holders for calls in the same way.
 func (s *server) awaitStandbys(n int) error {
 	return await(fmt.Sprintf("%d standbys", n), func() (bool, error) {
 		i, err := s.info()
@@ -101,10 +100,10 @@ func (s *server) awaitStandbys(n int) error {
 	})
 }
 
-// patience is how long anything may take that ought to happen soon.
+// patience is how long anything may take that should happen soon.
 const patience = 30 * time.Second
 
-// await polls until so returns true.
+// await waits until so returns true.
 func await(what string, so func() (bool, error)) error { return awaitFor(patience, what, so) }
 
 func awaitFor(atMost time.Duration, what string, so func() (bool, error)) error {

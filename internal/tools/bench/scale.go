@@ -24,7 +24,7 @@ const (
 // keeper is a server of many keys.
 type keeper interface {
 	open(host string) (store, error)
-	// costs are what it has spent so far, each with its unit.
+	// costs returns what it has used so far, with units.
 	costs() ([]cost, error)
 	restart() error
 	stop()
@@ -35,9 +35,9 @@ type cost struct {
 	spent float64
 }
 
-// scale has many keys with three candidates each on one server, each candidate with
-// connections of its own: what a lease costs the server, how long renewals take, and
-// what becomes of the leases when the server is started again.
+// scale measures many keys with three candidates each on one server, each candidate with its
+// own connections: what a lease costs the server, how long renewals take, and what happens
+// to the leases when the server is restarted.
 func scale(b *bench) error {
 	return onScale(b.keys, func(hosts []string, connections int) (keeper, error) {
 		s, err := startRedis(b.dir, slices.Concat([]string{"--appendonly", "yes", "--maxclients", fmt.Sprint(connections), "--bind"}, hosts)...)
@@ -45,7 +45,7 @@ func scale(b *bench) error {
 	})
 }
 
-// mostBackends is how many processes a Postgres may have here, one for each connection.
+// mostBackends is the largest number of Postgres' processes, one for each connection.
 const mostBackends = 2500
 
 // scalePostgres is the same on Postgres, with as many keys as it has connections for.
@@ -57,13 +57,13 @@ func scalePostgres(b *bench) error {
 }
 
 func onScale(keys int, start func(hosts []string, connections int) (keeper, error)) error {
-	// Two connections of a holder, one of a standby, at both ends; and as much again when
-	// they are opened anew.
+	// Two connections of a holder and one of each standby, with two ends each; and some more
+	// while they are reopened.
 	files := keys*(perKey+1)*2 + 1000
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(files), Max: uint64(files)}); err != nil {
 		return fmt.Errorf("%d open files: %w", files, err)
 	}
-	// An address for each candidate of a key: from one to another there are 28,000 ports.
+	// Each candidate of a key has its own address: an address has only 28,000 ports.
 	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"}
 	server, err := start(hosts, files)
 	if err != nil {
@@ -97,7 +97,8 @@ type crowdOfKeys struct {
 	stores []store
 }
 
-// arrive returns when one candidate of each key leads and the others stand by.
+// arrive starts the candidates, and returns when one of each key leads and the others stand
+// by.
 func (s *crowdOfKeys) arrive(hosts []string) error {
 	begin := clock()
 	for rank, host := range hosts {
@@ -164,7 +165,7 @@ func (s *crowdOfKeys) steady() error {
 	return nil
 }
 
-// restart ends the server in good order and starts it again.
+// restart stops the server properly and starts it again.
 func (s *crowdOfKeys) restart() error {
 	begin := clock()
 	if err := s.server.restart(); err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// clock is the clock of all stamps.
+// clock returns the time of the clock of all stamps.
 func clock() time.Duration { return time.Duration(proc.Now()) }
 
-// stamps is a file to which commands add when they started and ended. Nobody is
-// woken by that at the instant that is measured.
+// stamps is a file to which commands write when they started and ended. That wakes nobody
+// during the measurement.
 type stamps struct{ file *os.File }
 
 // leg is one command's time.
@@ -30,7 +30,7 @@ func (b *bench) newStamps(name string) (stamps, error) {
 	return stamps{f}, err
 }
 
-// launch starts a command that leaves a stamp, behind args if there are any.
+// launch starts a command that writes a stamp, with args before it.
 func (s stamps) launch(args ...string) (*child, error) {
 	args = append(args[:len(args):len(args)], "stamp")
 	cmd := exec.Command(args[0], args[1:]...)
@@ -38,7 +38,7 @@ func (s stamps) launch(args ...string) (*child, error) {
 	return launch(cmd)
 }
 
-// legs returns so many legs in the order of their starts.
+// legs returns n legs in the order of their starts.
 func (s stamps) legs(n int) ([]leg, error) {
 	if _, err := s.file.Seek(0, 0); err != nil {
 		return nil, err

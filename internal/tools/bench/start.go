@@ -76,8 +76,8 @@ func start(b *bench) error {
 	return nil
 }
 
-// compare lets the variants take turns and prints medians, and their ratios to
-// the first and, where there is one, to flock.
+// compare lets the variants take turns and prints medians, and their ratios to the first
+// variant and, if there is one, to flock.
 func compare(what string, variants []variant, rounds int, measure func(variant) (time.Duration, error)) error {
 	took := make([][]float64, len(variants))
 	for round := range rounds + 3 {
@@ -118,7 +118,7 @@ func wall(args []string) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// firstByte is the time until the command has written something.
+// firstByte returns the time until the command has written something.
 func firstByte(args []string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -140,13 +140,13 @@ func firstByte(args []string) (time.Duration, error) {
 	return took, err
 }
 
-// guardOf is the guard of an elector, which has no other child.
+// guardOf returns the guard of an elector, which has no other child.
 func guardOf(elector *child) []int {
 	children, _ := proc.ChildrenOf(elector.pid())
 	return children[:min(1, len(children)):1]
 }
 
-// pss adds up the proportional set sizes of an elector and its guard, in MB.
+// pss returns the sum of the proportional set sizes of an elector and its guard, in MB.
 func pss(elector *child) float64 {
 	var sum float64
 	for _, pid := range append(guardOf(elector), elector.pid()) {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// standsBy is longer than a candidate takes to stand by, with any store.
+// standsBy is how long to wait until a candidate certainly stands by, with any store.
 const standsBy = 500 * time.Millisecond
 
 // stores measures a run and a hand-over with each kind of store: those that the benchmark
-// starts, and those whose addresses it is given.
+// starts, and those whose addresses are given.
 func stores(b *bench) error {
 	client, stop, err := startEtcd(b.dir)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// One program has many mistakes, and the end of its name says which one it makes: to
-// compile and link a program for each of them takes most of the time otherwise, and a
-// process that it starts anew, as a guard is, keeps the name and nothing else.
+// One program has many mistakes, and the end of its name says which one it makes. To compile
+// and link a program for each mistake would take most of the time. A process that it starts
+// again, such as a guard, keeps only the name.
 
-// turnsOn is the source of the function that a mistake asks whether it is made. It
-// imports syscall alone: what is initialised with the package stays as it is. The mistakes
-// of scripts are made before anything reads them.
+// turnsOn returns the source of the function that says whether a mistake is made. It imports
+// only syscall, so that nothing else is initialised with the package. The mistakes of scripts
+// are made before anything reads the scripts.
 func (p *source) turnsOn(scripts string) []byte {
 	return fmt.Appendf(nil, `package %s
 
@@ -48,7 +48,7 @@ type insertion struct {
 	text     string
 }
 
-// choice is what has to be inserted so that the n-th mistake can be made.
+// choice returns what has to be inserted so that the n-th mistake can be made.
 func (m mistake) choice(n int, text []byte) []insertion {
 	from, to := m.chosen[0], m.chosen[1]
 	wrong := string(slices.Concat(text[from:m.from], []byte(m.with), text[m.to:to]))
@@ -63,13 +63,14 @@ func (m mistake) choice(n int, text []byte) []insertion {
 	return []insertion{{at: from, size: to - from, text: before}, {at: to, size: to - from, closes: true, text: after}}
 }
 
-// insert puts them all into the text: what is around another one comes first, and ends last.
+// insert puts all insertions into the text. An outer one begins before and ends after an
+// inner one.
 func insert(text []byte, all []insertion) []byte {
 	slices.SortStableFunc(all, func(a, b insertion) int {
 		switch {
 		case a.at != b.at:
 			return cmp.Compare(a.at, b.at)
-		case a.closes != b.closes: // what ends here does so before another begins
+		case a.closes != b.closes: // an end comes before a beginning
 			return map[bool]int{true: -1, false: 1}[a.closes]
 		case a.closes:
 			return cmp.Compare(a.size, b.size)
@@ -87,9 +88,9 @@ func insert(text []byte, all []insertion) []byte {
 	return []byte(b.String())
 }
 
-// choose marks the variants that do not compile and those that need a program of their
-// own, and returns the files of the one that has all others: the i-th variant is number
-// i+1.
+// choose marks the variants that do not compile and those that need their own program. It
+// returns the files of the program that has all others, in which the i-th variant has the
+// number i+1.
 func (p *source) choose(variants []variant) map[string][]byte {
 	together, scripts := map[string][]insertion{}, ""
 	for i := range variants {

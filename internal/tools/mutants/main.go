@@ -3,18 +3,18 @@
 //
 //	mutants [-sample N -seed S] [-match EXPRESSION] [-known FILE] [-alone] PACKAGE[:TESTS] [JUDGE...]
 //
-// The package's own tests come first, all of them or those that match the expression
-// TESTS; what they let live goes to each JUDGE, another PACKAGE[:TESTS]. A survivor is
-// shown unless FILE lists it with a reason: each line there is a mutant as it is shown
-// here, a tab and why no test can see it. The list can only shrink by what is mended: the
-// status is 1 if a survivor is not listed, if a listed mutant is killed, or if one of this
-// package is listed that is no longer made. With several judges the report says how many each
-// killed, after those before it, and which only the last one killed.
+// The package's own tests come first, all or those that match the expression TESTS. Mutants
+// that survive them go to each JUDGE, another PACKAGE[:TESTS]. A survivor is shown unless FILE
+// lists it. Each line of FILE has a mutant in the form of this program's output, a tab, and
+// the reason why no test can find it. The status is 1 if a survivor is not listed, if a listed
+// mutant is killed, or if a listed mutant of this package is no longer generated. With several
+// judges the report says how many mutants each of them killed, and which only the last one
+// killed.
 //
-// A mistake is an operator that is another one, a condition that is turned round, a
-// number that is one more, or a statement that is missing, in Go or in a Lua script that the
-// package embeds (-match '\.lua '). What does not compile does not count. With -alone each
-// run is in a process namespace of its own, for mutants that kill what they should not.
+// A mistake is a wrong operator, a negated condition, a number that is one larger, or a
+// missing statement, in Go or in a Lua script that the package embeds (-match '\.lua ').
+// Mutants that do not compile do not count. With -alone each run has its own process
+// namespace, for mutants that may kill other processes.
 package main
 
 import (
@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// errSurvivors is what the report has shown.
+// errSurvivors says that the list of survivors is wrong; the report has shown why.
 var errSurvivors = errors.New("the list of survivors is not right")
 
 // mutate tests variants of the first package.
@@ -88,8 +88,7 @@ func mutate(judges []string, match string, sample int, seed uint64, known string
 	return nil
 }
 
-// notMade returns what the list says of the package of these variants, and what is none of
-// them.
+// notMade returns the listed mutants of this package that are no variants.
 func notMade(all []variant, reasons map[string]string) (stale []string) {
 	made := map[string]bool{}
 	for _, v := range all {
@@ -122,8 +121,8 @@ func draw(all []variant, match string, sample int, seed uint64) ([]variant, erro
 	return variants, nil
 }
 
-// report prints what is wrong with the list, what only the last judge killed if there are
-// several, and the counts.
+// report prints what is wrong with the list, the counts, and, if there are several judges, the
+// mutants that only the last one killed.
 func report(variants []variant, verdicts []verdict, judges []string, reasons map[string]string) (ok bool) {
 	ok = true
 	count, unknown := map[verdict]int{}, 0

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// embedsScript matches where a Go file embeds a Lua script, and the variable that gets its text.
+// embedsScript matches a Go file's embedded Lua script and the variable that gets its text.
 var embedsScript = regexp.MustCompile(`//go:embed (\S+\.lua)\s+(?:var )?(\w+) string`)
 
 var (
@@ -23,8 +23,8 @@ var luaOperators = map[string]string{
 	"not": "", "true": "false", "false": "true", "min": "max", "max": "min",
 }
 
-// mistakesInScript makes the same mistakes in Lua, in which each statement has lines of its
-// own or stands alone in its block.
+// mistakesInScript returns the same mistakes for Lua. It needs scripts in which each statement has
+// its own lines or is alone in its block.
 func (p *source) mistakesInScript(path string) (all []mistake) {
 	text := p.texts[path]
 	tokens := luaToken.FindAllIndex(text, -1)
@@ -54,7 +54,7 @@ func (p *source) mistakesInScript(path string) (all []mistake) {
 			}
 		case word == "function" && luaName.MatchString(token(i+1)):
 			within = token(i + 1)
-		case word == "\n" && at[1] < len(text) && text[at[1]] != ' ': // what is in a function is indented
+		case word == "\n" && at[1] < len(text) && text[at[1]] != ' ': // code in a function is indented
 			within = "script"
 		default:
 			if n, err := strconv.Atoi(word); err == nil {
@@ -87,7 +87,7 @@ func luaEnds(word string) bool {
 	return slices.Contains([]string{"\n", "end", "else", "elseif"}, word) || strings.HasPrefix(word, "--")
 }
 
-// unbroken is what stands around a place without a blank.
+// unbroken returns the text around a place up to the next blanks.
 func unbroken(text []byte, at []int) [2]int {
 	from := bytes.LastIndexAny(text[:at[0]], " \n") + 1
 	return [2]int{from, at[1] + bytes.IndexAny(text[at[1]:], " \n")}

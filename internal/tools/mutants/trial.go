@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// trial is how variants are tested.
+// trial says how variants are tested.
 type trial struct {
 	workers  int
 	alone    bool
-	survived func(variant) // is called at once, from several goroutines
-	dir      string        // of what is compiled
+	survived func(variant) // called at once for each survivor, from several goroutines
+	dir      string        // for compiled programs
 }
 
-// judge is a program of tests that can make most mistakes.
+// judge is a test program in which most mistakes can be turned on.
 type judge struct {
 	name, tests string // of the package; which tests
 	dir         string // of the package
 	program     string
-	limit       time.Duration // many times of what it takes without a mistake
+	limit       time.Duration // several times as long as without a mistake
 }
 
-// all tests the variants, several at once. It returns the verdicts in their order.
+// all tests the variants, several at once, and returns the verdicts in the same order.
 func (t trial) all(p *source, variants []variant, names []string) ([]verdict, error) {
 	var err error
 	if t.dir, err = os.MkdirTemp("", "mutants"); err != nil {
@@ -70,7 +70,7 @@ func (t trial) all(p *source, variants []variant, names []string) ([]verdict, er
 	return verdicts, errors.Join(errs...)
 }
 
-// overlay writes texts that the compiler takes in the place of files.
+// overlay writes texts that the compiler uses instead of files.
 func (t trial) overlay(name string, texts map[string][]byte) (file string, err error) {
 	instead := map[string]string{}
 	for path, text := range texts {
@@ -87,7 +87,7 @@ func (t trial) overlay(name string, texts map[string][]byte) (file string, err e
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// compile makes the program of a judge, which must be green without a mistake.
+// compile compiles the program of a judge, whose tests must pass without a mistake.
 func (t trial) compile(name, overlay, program string) (judge, error) {
 	j := judge{program: filepath.Join(t.dir, program)}
 	j.name, j.tests, _ = strings.Cut(name, ":")
@@ -117,7 +117,7 @@ func (t trial) run(j judge, mistake int, limit time.Duration) (out []byte, err e
 	defer func() { _ = os.Remove(program) }()
 	words := []string{program, "-test.failfast", "-test.run", j.tests}
 	if t.alone {
-		// The shell is the first process, which some tests must not be.
+		// The shell is process 1 there: some tests do not work as process 1.
 		words = append([]string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", `"$0" "$@"; exit $?`}, words...)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -126,12 +126,12 @@ func (t trial) run(j judge, mistake int, limit time.Duration) (out []byte, err e
 	cmd.Dir = j.dir
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
-	cmd.WaitDelay = time.Second // what it has started may hold the pipe
+	cmd.WaitDelay = time.Second // its children may keep the pipe open
 	err = cmd.Run()
 	return text.Bytes(), err
 }
 
-// test has one judge after the other look at a variant.
+// test runs the judges on a variant, one after the other, until one kills it.
 func (t trial) test(v variant, number int, judges []judge) (verdict, error) {
 	if v.broken {
 		return broken, nil

@@ -22,11 +22,11 @@ import (
 // variant is a file of the package with one mistake.
 type variant struct {
 	dir, path, function, change string
-	nth                         int // among those of the function with the same change, from 1
+	nth                         int // number among the same changes of the function, from 1
 	text                        []byte
 	mistake                     mistake
 	broken                      bool // it does not compile
-	apart                       bool // it cannot be turned on in a program that has others, too
+	apart                       bool // it needs its own program
 }
 
 // String names it without a line number, which other changes would move.
@@ -34,7 +34,7 @@ func (v variant) String() string {
 	return fmt.Sprintf("%s/%s %s: %s #%d", v.dir, filepath.Base(v.path), v.function, v.change, v.nth)
 }
 
-// source is a package as it is.
+// source is an unchanged package.
 type source struct {
 	Dir, ImportPath, Name string
 	GoFiles               []string
@@ -99,8 +99,8 @@ func (p *source) check(files map[string]*ast.File, info *types.Info) error {
 	return err
 }
 
-// compiles reports whether the package does with another text in the place of a file, and
-// with the function that turns mistakes on.
+// compiles reports whether the package compiles with another text for a file and with the
+// function that turns mistakes on.
 func (p *source) compiles(path string, text []byte) bool {
 	files := maps.Clone(p.files)
 	changed, errChanged := parser.ParseFile(p.set, path, text, 0)
@@ -109,7 +109,7 @@ func (p *source) compiles(path string, text []byte) bool {
 	return errChanged == nil && errOn == nil && p.check(files, nil) == nil
 }
 
-// variantsOf makes all variants of a package, in the order of its files and lines.
+// variantsOf returns all variants of a package, in the order of its files and lines.
 func variantsOf(p *source) (all []variant) {
 	seen := map[string]int{}
 	for _, path := range slices.Sorted(maps.Keys(p.texts)) {
@@ -134,10 +134,10 @@ type mistake struct {
 	function string
 	from, to int
 	with     string
-	shown    [2]int // the bytes of what is around it
+	shown    [2]int // the bytes that describe shows
 
-	// An expression of this type, or a statement if that is "", can be chosen when the
-	// program runs; nothing can if the two are equal.
+	// The bytes of an expression, or of a statement if its type is "", that can be replaced while
+	// the program runs; nothing can if the two are equal.
 	chosen [2]int
 	of     string
 }
@@ -233,7 +233,7 @@ func (p *source) mistakesIn(path string) (all []mistake) {
 	return slices.DeleteFunc(all, func(m mistake) bool { return bytes.Equal(text[m.from:m.to], []byte(m.with)) })
 }
 
-// typeOf is how the file names the type of an expression.
+// typeOf returns the name of an expression's type in the file.
 func (p *source) typeOf(e ast.Expr, file *ast.File) string {
 	t := p.info.TypeOf(e)
 	if t == nil {
