@@ -26,7 +26,7 @@ func launch(cmd *exec.Cmd) (*child, error) {
 	}
 	c := &child{cmd: cmd, over: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log says how it ended
 		close(c.over)
 	}()
 	return c, nil
@@ -43,10 +43,10 @@ func (c *child) ended() bool {
 	}
 }
 
-// signal never reaches anybody else: one that has been reaped gets none.
+// signal signals the child, and nobody if it has been reaped.
 func (c *child) signal(sig syscall.Signal) { _ = c.cmd.Process.Signal(sig) }
 
-// guard is the process that holds the candidate's command, 0 if there is none.
+// guard returns the process id of the candidate's guard, 0 if there is none.
 func (c *child) guard() int {
 	children, _ := proc.ChildrenOf(c.pid())
 	for _, pid := range children {
@@ -62,15 +62,14 @@ func isGuard(pid int) bool {
 	return strings.TrimSpace(string(name)) == "lease-guard"
 }
 
-// signalGuard spares another process that has got the id of a guard that is gone.
+// signalGuard signals a guard, and not another process that has got a dead guard's id.
 func signalGuard(pid int, sig syscall.Signal) {
 	if pid != 0 && isGuard(pid) {
 		_ = syscall.Kill(pid, sig)
 	}
 }
 
-// end stops children, those that were ever started, and returns when they are
-// reaped.
+// end stops children and returns when they are reaped. It ignores nil.
 func end(children ...*child) {
 	children = slices.DeleteFunc(slices.Clone(children), func(c *child) bool { return c == nil })
 	for _, c := range children {

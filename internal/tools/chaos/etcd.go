@@ -24,13 +24,13 @@ var etcdWorld = world{
 }
 
 var etcdsWorld = world{
-	name: "etcd-cluster", apart: membersApart, ttl: 6 * time.Second, // an election takes as long as that
+	name: "etcd-cluster", apart: membersApart, ttl: 6 * time.Second, // so that it is longer than an election
 	has:  []need{proxied, oldData, quota, peers},
 	open: func(at site) (backend, error) { return openEtcds(at, 3) },
 }
 
-// etcds are the members of an etcd, each on a host of its own where that is possible and
-// there are several. It keeps over SIGKILL what it has acknowledged.
+// etcds are the members of an etcd. If there are several and it is possible, each has its own
+// host. After SIGKILL it has all that it acknowledged.
 type etcds struct {
 	leads[*etcdMember]
 	members []*etcdMember
@@ -59,14 +59,14 @@ func (s *etcds) open(at site, members int) error {
 		m := &etcdMember{dir: filepath.Join(at.dir, fmt.Sprintf("etcd%d", i))}
 		addr := at.addr
 		if at.hosts && members > 1 {
-			const others = candidates + 1 // the hosts of candidates and newcomers
+			const others = candidates + 1 // number of the hosts of candidates and newcomers
 			var err error
 			if m.host, err = newHost(at.worker, others+i); err != nil {
 				return err
 			}
 			addr = m.host.addr
 		}
-		ports, err := freePorts(at.addr, 2) // what is free here is free there
+		ports, err := freePorts(at.addr, 2) // free ports here are free there, too
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *etcds) open(at site, members int) error {
 	return s.begin(initial)
 }
 
-// freePorts are different ones, which nobody else has at the moment.
+// freePorts returns different ports that nobody uses now.
 func freePorts(addr string, n int) ([]string, error) {
 	var ports []string
 	for range n {
@@ -94,7 +94,7 @@ func freePorts(addr string, n int) ([]string, error) {
 
 func (s *etcds) begin(initial []string) error {
 	for i, m := range s.members {
-		// What has been acknowledged is in the hands of the system, as with Redis.
+		// The kernel has all acknowledged data, as with Redis.
 		args := []string{
 			"--name", fmt.Sprintf("m%d", i), "--data-dir", m.dir, "--listen-client-urls", "http://" + m.client, "--advertise-client-urls", "http://" + m.client,
 			"--listen-peer-urls", "http://" + m.peer, "--initial-advertise-peer-urls", "http://" + m.peer, "--initial-cluster", strings.Join(initial, ","),
@@ -129,7 +129,7 @@ func (s *etcds) launch(copied string) error {
 	return s.ready()
 }
 
-// settled waits until all members know a leader and the store answers.
+// settled waits until all members know etcd's leader and the store answers.
 func (s *etcds) settled() error {
 	for _, m := range s.members {
 		err := await(context.Background(), "a member of etcd with a leader", func() bool {
@@ -200,7 +200,7 @@ func (s *etcds) url(proxies []string) string {
 	return "etcd://" + strings.Join(proxies, ",")
 }
 
-// save copies what all members have at one instant, at which they are stopped.
+// save copies the data of all members while all are stopped.
 func (s *etcds) save() error {
 	for _, m := range s.members {
 		m.signal(syscall.SIGSTOP)
@@ -228,20 +228,20 @@ func (s *etcds) restartWith(ctx context.Context, copied string, after time.Durat
 	return s.launch(copied)
 }
 
-// setFull lets it take no more data, as when its quota is used up, or take them again.
+// setFull makes etcd refuse data, as if its quota was used up, or accept data again.
 func (s *etcds) setFull(full bool) error {
 	action := map[bool]string{true: "ACTIVATE", false: "DEACTIVATE"}[full]
 	err := errors.New("no member")
 	for _, m := range s.members {
 		alarm := map[string]any{"action": action, "alarm": "NOSPACE"}
 		if err = m.ask("/v3/maintenance/alarm", alarm, &struct{}{}); err == nil {
-			break // it concerns all
+			break // one answer is enough for all members
 		}
 	}
 	return err
 }
 
-// partition cuts the member that leads off from the others; its clients still reach it.
+// partition cuts etcd's leader off from the other members; its clients still reach it.
 func (s *etcds) partition() (undo func() error, err error) {
 	leading, err := s.leading()
 	if err != nil {

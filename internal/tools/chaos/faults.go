@@ -15,8 +15,8 @@ import (
 type fault struct {
 	kind
 	after, lasts time.Duration
-	amount       time.Duration // of a delay in each direction, of a clock's step, of a restart
-	everyone     bool          // hits the connections of all, not the leader's alone
+	amount       time.Duration // of a delay in each direction, a clock's step, or a restart
+	everyone     bool          // concerns all connections, not only the leader's
 }
 
 func (f fault) String() string {
@@ -30,15 +30,16 @@ func (f fault) String() string {
 	return text
 }
 
-// newcomer is a candidate that comes while a round is under way: for the key, or for a job
-// whose command ends as it says.
+// newcomer is a candidate that comes during a round: for the key, or for a job whose command
+// ends in a given way.
 type newcomer struct {
 	after, wait time.Duration
 	job         bool
 	ends        string
 }
 
-// draw decides a round by the seed and its number alone.
+// draw returns the faults and newcomers of a round. They only depend on the seed and the
+// round's number.
 func (w *worker) draw(round int) (faults []fault, newcomers []newcomer) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(round)))
 	faults = []fault{w.drawn(r, w.kinds)}
@@ -69,7 +70,7 @@ func (w *worker) drawn(r *rand.Rand, of []kind) fault {
 	f := fault{kind: of[r.IntN(len(of))], after: upTo(r, w.ttl/3), lasts: w.ttl/4 + upTo(r, w.ttl*7/4)}
 	everyone := r.IntN(2) == 0
 	share := r.Float64()
-	between := func(low, high time.Duration) time.Duration { // every order of magnitude as often
+	between := func(low, high time.Duration) time.Duration { // each order of magnitude equally often
 		return time.Duration(float64(low) * math.Pow(float64(high)/float64(low), share))
 	}
 	switch f.name {
@@ -88,10 +89,10 @@ func (w *worker) drawn(r *rand.Rand, of []kind) fault {
 	return f
 }
 
-// limit is how long it may take until somebody leads when all is well again: the
-// dead leader's TTL, a standby's pause, the margin; and a start on a busy machine.
-// A store that cannot say how long the lease was promised costs one more TTL, and
-// what was sent on a slow connection arrives later than the fault ends.
+// limit returns how long it may take after the last fault until somebody leads: the dead
+// leader's TTL, a standby's pause, the margin, and a start on a busy machine. If the store
+// no longer knows how long the lease lasts, it is one TTL more; and on a slow connection a
+// request may arrive after the fault has ended.
 func (w *worker) limit(faults []fault) time.Duration {
 	limit := w.ttl + w.ttl/6 + w.ttl/100 + 5*time.Millisecond + 500*time.Millisecond
 	if slices.ContainsFunc(faults, func(f fault) bool { return f.settles }) {
@@ -105,7 +106,7 @@ func (w *worker) limit(faults []fault) time.Duration {
 	return limit
 }
 
-// late is how long after the last fault a request may still take effect that left before.
+// late returns how long after the last fault earlier requests may still take effect.
 func (w *worker) late(faults []fault) time.Duration {
 	late := w.ttl/15 + 500*time.Millisecond
 	for _, f := range faults {

@@ -18,8 +18,8 @@ func drawing(t *testing.T, of world) *worker {
 	return &worker{options: options{world: of, seed: 7, ttl: 3 * time.Second, kinds: kinds}, found: newStats()}
 }
 
-// Every round is decided by the seed and its number, every fault of a store comes,
-// and no two that would undo each other come together.
+// The seed and the number of a round decide its faults. Every fault of a store occurs, and no
+// two that would undo each other occur together.
 func TestDraw(t *testing.T) {
 	for _, of := range worlds {
 		w, store := drawing(t, of), of.name
@@ -48,8 +48,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// Two trees are excused only where the leader was out of reach as well, or at a server
-// that comes back before it is replaced, and nothing excuses a survivor or a round after which nobody led.
+// Two trees are excused only if the leader was also out of reach, or its server came back
+// before it was replaced. Nothing excuses a survivor, or a round after which nobody led.
 func TestExcuses(t *testing.T) {
 	for _, of := range worlds {
 		w, store := drawing(t, of), of.name

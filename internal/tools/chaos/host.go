@@ -10,8 +10,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// host is that of a candidate, with one cable to the servers. They share that of
-// this process.
+// host is a candidate's host, with one cable to the servers, which are on this process's
+// host.
 type host struct {
 	*faultnet.Host
 	*faultnet.Cable
@@ -21,10 +21,10 @@ type host struct {
 // here is the host of this process.
 var here faultnet.Host
 
-// serverAddr is where the servers of a worker are, for all its hosts.
+// serverAddr returns the address of a worker's servers, for all its hosts.
 func serverAddr(worker int) string { return fmt.Sprintf("10.77.%d.1", worker) }
 
-// openHere lets packets pass through this process's host, from one cable to another.
+// openHere makes this process's host forward packets from one cable to another.
 func openHere() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // injector causes a fault and returns what ends it.
 type injector func(context.Context, *worker, fault) (undo func() error, err error)
 
-// hit is a signal to a process, and the one that ends what it does.
+// hit is a signal to a process, and the signal that undoes it.
 type hit struct{ does, undoes syscall.Signal }
 
 var (
@@ -25,14 +25,15 @@ var (
 	stop    = hit{does: syscall.SIGSTOP, undoes: syscall.SIGCONT}
 )
 
-// leader is the candidate with the newest tree. While a newcomer leads it is one
-// that stands by.
+// leader returns the candidate with the newest tree. If a newcomer leads, it returns a
+// candidate that stands by.
 func (w *worker) leader() int {
 	t, _ := newest(w.marks)
 	return t.who % candidates
 }
 
-// onLeader stops before it kills: a stopped process notices nothing.
+// onLeader signals elector and guard of the leader. It stops both before it kills, since a
+// stopped process does not notice the other's death.
 func onLeader(elector, guard hit) injector {
 	return func(_ context.Context, w *worker, _ fault) (func() error, error) {
 		c := w.children[w.leader()]
@@ -75,7 +76,7 @@ func onStandby(h hit) injector {
 	}
 }
 
-// concerned are the proxies that a fault of the network concerns.
+// concerned returns the proxies that a fault of the network concerns.
 func (w *worker) concerned(f fault) []*faultnet.Proxy {
 	if f.everyone {
 		return slices.Concat(w.proxies[:]...)
@@ -117,7 +118,7 @@ func goDark(_ context.Context, w *worker, f fault) (func() error, error) {
 	return func() error { return setDark(all, false) }, setDark(all, true)
 }
 
-// darkAndEmpty lets the store's host go dark, and come back with empty memory.
+// darkAndEmpty makes the store's host go dark, and come back without data.
 func darkAndEmpty(ctx context.Context, w *worker, f fault) (func() error, error) {
 	return func() error {
 		if err := w.restartWith(ctx, blank, 0); err != nil {
@@ -146,8 +147,7 @@ func stopStore(_ context.Context, w *worker, _ fault) (func() error, error) {
 	return w.server.cont, w.server.freeze()
 }
 
-// clocked is a backend with a wall clock, which it sets to a distance from that of this
-// host.
+// clocked is a backend whose wall clock can be set to a distance from this host's.
 type clocked interface {
 	setClock(ahead time.Duration) error
 }
@@ -161,9 +161,8 @@ func stepClock(direction time.Duration) injector {
 	}
 }
 
-// forgets does what may let the store forget ticks and tokens. Where the counter is lost,
-// the server's time takes its place: a clock that was ahead before has brought the tokens
-// ahead of it.
+// forgets calls do, which may make the store lose ticks and tokens. After a loss new tokens
+// begin at the server's time: if its clock was ahead earlier, old tokens may be larger.
 func (w *worker) forgets(do func() error) error {
 	t, _ := newest(w.marks)
 	largest, from := t.token, clock()
@@ -188,7 +187,7 @@ func (w *worker) forgets(do func() error) error {
 type restorable interface {
 	// save makes a snapshot.
 	save() error
-	// restartWith kills it and lets it come back after that time with a copy of its data.
+	// restartWith kills the server and restarts it after that time with a copy of its data.
 	restartWith(ctx context.Context, copied string, after time.Duration) error
 }
 
@@ -196,7 +195,7 @@ func (w *worker) restartWith(ctx context.Context, copied string, after time.Dura
 	return w.forgets(func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
 }
 
-// rollBack lets the server restart with the data that it had when the fault began.
+// rollBack restarts the server with the data that it had when the fault began.
 func rollBack(ctx context.Context, w *worker, f fault) (func() error, error) {
 	return func() error { return w.restartWith(ctx, snapshot, f.amount) }, w.server.(restorable).save()
 }
@@ -205,8 +204,7 @@ func emptyStore(ctx context.Context, w *worker, f fault) (func() error, error) {
 	return func() error { return nil }, w.restartWith(ctx, blank, f.amount)
 }
 
-// fillStore takes every connection that the server has left, and every one that
-// somebody gives back.
+// fillStore takes every free connection of the server, and every one that becomes free.
 func fillStore(ctx context.Context, w *worker, _ fault) (func() error, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
@@ -217,13 +215,13 @@ func fillStore(ctx context.Context, w *worker, _ fault) (func() error, error) {
 	return func() error { cancel(); <-over; return nil }, nil
 }
 
-// useUpQuota lets the store take no more data.
+// useUpQuota makes the store refuse data.
 func useUpQuota(_ context.Context, w *worker, _ fault) (func() error, error) {
 	server := w.server.(interface{ setFull(full bool) error })
 	return func() error { return server.setFull(false) }, server.setFull(true)
 }
 
-// onBehind does to the store that is behind this one as how says.
+// onBehind injects a fault, named how, into the store behind this one.
 func onBehind(how string) injector {
 	return func(_ context.Context, w *worker, _ fault) (func() error, error) {
 		return w.server.(interface {
@@ -232,16 +230,16 @@ func onBehind(how string) injector {
 	}
 }
 
-// partition cuts the server that leads off from the others, and not from its clients.
+// partition cuts the server that leads off from the others, but not from its clients.
 func partition(_ context.Context, w *worker, _ fault) (func() error, error) {
 	return w.server.(interface {
 		partition() (undo func() error, err error)
 	}).partition()
 }
 
-// lag cuts the replicas off and, at the end, kills the server that they follow: one
-// of them takes its place with what it had. The other comes back after a while, which
-// may be before it is replaced unless that is awaited.
+// lag cuts the replicas off and at the end kills their server, so that a replica takes over
+// with old data. The killed server comes back after a while: after it was replaced if
+// replaced is set, otherwise perhaps before.
 func lag(replaced bool) injector {
 	return func(ctx context.Context, w *worker, f fault) (func() error, error) {
 		set := w.server.(*sentinels)

@@ -10,8 +10,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// part is what a fault touches. Two faults of one round never touch the same part:
-// one would undo the other.
+// part is what a fault affects. Two faults of one round never affect the same part: one would
+// undo the other.
 type part string
 
 const (
@@ -35,23 +35,22 @@ const (
 	behind      need = "another store behind it"
 )
 
-// kind is one kind of fault. None kills both elector and guard: the promise
-// excludes that.
+// kind is one kind of fault. None kills both elector and guard, since that is not promised.
 type kind struct {
 	name   string
 	on     part
 	inject injector
-	// kept says that a healthy leader keeps its lease and its command through it.
+	// kept says that a healthy leader keeps its lease and its command.
 	kept bool
-	// settles says that the next leader may have to wait for a TTL more: the store
-	// does not know any longer until when the lease was promised, or a renewal that
-	// was on its way all the time arrives at last and brings a dead holder's lease back.
+	// settles says that the next leader may have to wait for one more TTL: the store no
+	// longer knows how long the lease lasts, or a renewal that was delayed arrives late and
+	// restores a dead holder's lease.
 	settles bool
-	// needs is what the store must be.
+	// needs is the condition on the store.
 	needs need
-	// dark says that it takes a host for each candidate.
+	// dark says that each candidate needs its own host.
 	dark bool
-	// silences says that the leader may be out of the store's reach while it lasts.
+	// silences says that the store may be unable to reach the leader meanwhile.
 	silences bool
 	// excuses are the violations that it may cause without breaking a promise.
 	excuses []excuse
@@ -61,18 +60,18 @@ type kind struct {
 type excuse struct {
 	of  []violation
 	why string
-	// silent: only in a round in which the leader is out of reach as well.
+	// silent: only if the leader is also out of reach in that round.
 	silent bool
 }
 
 var (
-	// forgotten is what a store does that does not stand by its word.
+	// forgotten: a store loses what it acknowledged.
 	forgotten = excuse{of: []violation{early}, why: "the store does not know the lease any more and grants the key to another, if nobody " +
 		"puts it back in time"}
-	// uncalled is the price of a settling that is shorter than a TTL.
+	// uncalled: settling is shorter than a TTL.
 	uncalled = excuse{of: []violation{overlap}, silent: true, why: "a candidate that knows nothing waits for the holder to be called, " +
 		"who is out of reach: both run until the holder's own clock ends its lease, at most for a TTL"}
-	// twoServers is what sentinels cannot prevent.
+	// twoServers: sentinels cannot prevent this.
 	twoServers = excuse{of: []violation{overlap, stale}, why: "a server that comes back before it is replaced takes its holder's renewals until a sentinel " +
 		"makes it a replica, and the one that takes its place cannot call a holder that listens there"}
 )
@@ -111,8 +110,8 @@ var kinds = []kind{
 	{name: "store-dark-empty", on: store, needs: oldData, inject: darkAndEmpty, settles: true, dark: true, excuses: []excuse{forgotten, uncalled}},
 }
 
-// kindsLike are those whose whole name the expression matches, all if there is
-// none, as far as they are possible.
+// kindsLike returns the kinds whose whole name the expression matches, or all, as far as
+// they are possible.
 func kindsLike(expression string, of world, hosts bool) ([]kind, error) {
 	re, err := regexp.Compile("^(?:" + expression + ")$")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 var kubernetesWorld = world{
-	name: "kubernetes", apart: membersApart, ttl: 10 * time.Second, // it takes no shorter one
+	name: "kubernetes", apart: membersApart, ttl: 10 * time.Second, // the store's shortest
 	has: []need{proxied, behind},
 	open: func(at site) (backend, error) {
 		s := &apiServer{}
@@ -36,7 +36,7 @@ type apiServer struct {
 	dir     string
 	addr    string
 	etcd    etcds
-	cable   *faultnet.Proxy // between the two
+	cable   *faultnet.Proxy // between API server and etcd
 }
 
 func (s *apiServer) open(at site) error {
@@ -63,13 +63,13 @@ func (s *apiServer) open(at site) error {
 	s.process.env = os.Environ()
 	s.process.command = func() *exec.Cmd {
 		cmd := exec.Command("apiserver", "-etcd", "http://"+s.cable.Addr(), "-addr", s.addr, "-cert", cert, "-key", certs.File("server.key"), "-ca", cert)
-		cmd.Stderr = log // as long as this program runs
+		cmd.Stderr = log
 		return cmd
 	}
 	return s.start()
 }
 
-// broken ends this program if its files cannot be written.
+// broken ends this program if certificates cannot be written.
 type broken struct{}
 
 func (broken) Helper()           {}
@@ -77,8 +77,8 @@ func (broken) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
 func (s *apiServer) servers() []string { return []string{s.addr} }
 
-// url names a context of a kubeconfig, which is called by the server's address. Nobody
-// checks the server's certificate.
+// url returns the address of a context in a kubeconfig. Its name is the server's address, and
+// the server's certificate is not checked.
 func (s *apiServer) url(proxies []string) string {
 	addr := append(proxies, s.addr)[0]
 	_, port, _ := net.SplitHostPort(addr)
@@ -88,7 +88,7 @@ func (s *apiServer) url(proxies []string) string {
 contexts: [{name: %q, context: {cluster: %[1]q, user: leaderrun}}]
 clusters: [{name: %[1]q, cluster: {server: "https://%[1]s", insecure-skip-tls-verify: true}}]
 `, addr)
-		_ = os.WriteFile(file, []byte(text), 0o600) // without it leaderrun says that there is none
+		_ = os.WriteFile(file, []byte(text), 0o600) // if it is missing leaderrun says so
 		addKubeconfig(file)
 	}
 	return "kubernetes://" + addr + "/jobs"
@@ -96,16 +96,16 @@ clusters: [{name: %[1]q, cluster: {server: "https://%[1]s", insecure-skip-tls-ve
 
 var environment sync.Mutex
 
-// addKubeconfig adds a file to those of this process and of all that it starts.
+// addKubeconfig adds a file to KUBECONFIG, for this process and its children.
 func addKubeconfig(file string) {
 	environment.Lock()
 	defer environment.Unlock()
 	_ = os.Setenv("KUBECONFIG", file+string(filepath.ListSeparator)+os.Getenv("KUBECONFIG"))
 }
 
-// without stops the etcd, kills it, or lets nothing through to it. It is over when the
-// API server answers: one whose connection was lost without a word takes up to 40 s to
-// find out (the keepalive of its client of etcd).
+// without stops the etcd, kills it, or lets nothing through to it. The fault is over when the
+// API server answers: if its connection was lost silently, it takes up to 40 s to notice
+// (the keepalive of its etcd client).
 func (s *apiServer) without(how string) (undo func() error, err error) {
 	back := func() error { return s.cable.Set(faultnet.Pass) }
 	switch how {

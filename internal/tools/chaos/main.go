@@ -1,11 +1,10 @@
 //go:build linux
 
-// Chaos runs leaderrun against a real store, does harm to both for round after
-// round, and judges by what the commands themselves have written: whether two
-// trees of one key ever lived at once, whether anything of a tree survived, in
-// which order tokens came, and how long nobody led. With -soak it does no harm,
-// but looks at memory, descriptors, threads and keys for a long time.
-// scripts/chaos builds and starts it.
+// Chaos runs leaderrun against a real store, and injects faults into both, round after round.
+// The commands record when they are alive. Chaos checks by these records that no two trees of
+// a key lived at once, that nothing of a tree survived, that tokens grew, and how long nobody
+// led. With -soak it injects no faults, but watches memory, descriptors, threads and keys for
+// a long time. scripts/chaos builds and starts it.
 package main
 
 import (
@@ -26,8 +25,8 @@ type options struct {
 	rounds, workers int
 	world           world
 	faults          string
-	kinds           []kind // what they are
-	hosts           bool   // every candidate has a host of its own
+	kinds           []kind // of faults
+	hosts           bool   // every candidate has its own host
 	seed            uint64
 	ttl             time.Duration
 	soak            time.Duration
@@ -54,7 +53,7 @@ func main() {
 	}
 	if o.ttl == 0 {
 		o.ttl = o.world.ttl
-		if o.soak > 0 { // nobody is to lose a lease on a busy machine
+		if o.soak > 0 { // so that nobody loses a lease on a busy machine
 			o.ttl = 10 * time.Second
 		}
 	}
@@ -98,7 +97,7 @@ func runAll(ctx context.Context, o options) error {
 	return os.RemoveAll(dir)
 }
 
-// chaos spreads the rounds over the workers, which take them as they come.
+// chaos runs the workers; each takes the next round when it is free.
 func chaos(ctx context.Context, o options, dir string) error {
 	fmt.Printf("%d rounds on %s, TTL %s, seed %d\n", o.rounds, o.world.name, o.ttl, o.seed)
 	if !o.hosts {
@@ -137,13 +136,13 @@ func chaos(ctx context.Context, o options, dir string) error {
 	return nil
 }
 
-// clock is the clock of all marks.
+// clock returns the time of the clock of all marks.
 func clock() time.Duration { return time.Duration(proc.Now()) }
 
-// patience is how long anything may take that ought to happen soon.
+// patience is how long anything may take that should happen soon.
 var patience = 30 * time.Second
 
-// await looks until it is so.
+// await waits until so returns true.
 func await(ctx context.Context, what string, so func() bool) error {
 	for deadline := clock() + patience; clock() < deadline; {
 		if so() {

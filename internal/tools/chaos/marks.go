@@ -18,28 +18,28 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// life is the time of one process of a tree, by its own marks.
+// life is the time in which one process of a tree lived, by its own marks.
 type life struct {
 	file, kind  string
 	pid         int
 	first, last time.Duration
 }
 
-// tree is one run of the command: all that wrote under one token.
+// tree is one run of the command: all processes that wrote marks with the same token.
 type tree struct {
 	token       int64
-	who         int // the candidate; a newcomer has a number from candidates on
+	who         int // the candidate's number; those of newcomers begin at candidates
 	first, last time.Duration
 	lives       []life
 }
 
-// trees are those with marks in the folder, in the order of their first marks.
+// trees returns the trees with marks in the folder, in the order of their first marks.
 func trees(dir string) ([]tree, error) {
 	names, err := filepath.Glob(dir + "/*-*-*-*")
 	if err != nil {
 		return nil, err
 	}
-	type run struct { // a store that has forgotten grants may grant a token twice
+	type run struct { // not only the token: a store that has lost data may grant one twice
 		token int64
 		who   int
 	}
@@ -74,14 +74,14 @@ func trees(dir string) ([]tree, error) {
 	return all, nil
 }
 
-// ends are the first and the last mark in a file, 0 in an empty one.
+// ends returns the first and the last mark in a file, 0 if it is empty.
 func ends(name string) (first, last time.Duration, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer f.Close()
-	const enough = 256 // for two lines
+	const enough = 256 // bytes for two lines
 	head := make([]byte, enough)
 	n, err := f.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -117,10 +117,10 @@ func instant(line []byte) (time.Duration, error) {
 	return at, nil
 }
 
-// newest is the tree that began last, with its marks so far.
+// newest returns the tree that began last, with its marks so far.
 func newest(dir string) (tree, bool) {
 	all, err := trees(dir)
-	if err != nil || len(all) == 0 { // what cannot be read now is an error for the judge
+	if err != nil || len(all) == 0 { // judge reports what cannot be read
 		return tree{}, false
 	}
 	return all[len(all)-1], true
@@ -137,10 +137,10 @@ func olderLives(dir string) bool {
 	})
 }
 
-// judge looks at all trees that have marks, and takes away what is over and good.
-// The newest one stays, to be held against the next.
-// Calm is when the last fault of the round was over, 0 if nothing was waited for after it,
-// and delay how much later what left before may still take effect.
+// judge checks all trees that have marks, and removes those that have ended and are good, but
+// not the newest, which it compares with the next one. calm is the end of the last fault of
+// the round, 0 if nothing was awaited after it. delay is how much later earlier requests may
+// still take effect.
 func (w *worker) judge(calm, delay time.Duration) error {
 	all, err := trees(w.marks)
 	if err != nil {
@@ -187,7 +187,7 @@ func (w *worker) judge(calm, delay time.Duration) error {
 	return nil
 }
 
-// clear takes the tree's marks away, or aside if they are proof.
+// clear removes the tree's marks, or keeps them elsewhere if they are evidence.
 func (w *worker) clear(t tree, good bool) error {
 	for _, life := range t.lives {
 		act := func() error { return os.Remove(life.file) }
@@ -201,8 +201,8 @@ func (w *worker) clear(t tree, good bool) error {
 	return nil
 }
 
-// isMark tells a process that writes marks from one that has got its id, which may be of a
-// later tree.
+// isMark reports whether the process of a life still runs. Its id may belong to another
+// process by now, even one of a later tree.
 func isMark(l life, dir string) bool {
 	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", l.pid))
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", l.pid))

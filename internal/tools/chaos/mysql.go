@@ -22,8 +22,8 @@ var mysqlWorld = world{
 	open: func(at site) (backend, error) { return newMariaDB(at.addr, at.dir) },
 }
 
-// newMariaDB makes the files of a new server and starts it. Its user has no right to the
-// connection that servers keep for people.
+// newMariaDB creates the files of a new server and starts it. Its user may not use the
+// connection that servers reserve for administrators.
 func newMariaDB(host, dir string) (*server, error) {
 	t := technology{dir: dir, data: filepath.Join(dir, "data"), connect: connectMariaDB}
 	first, basics := filepath.Join(dir, "first.sql"), append(script.BasicsOfMariaDB(t.data), "--tmpdir="+dir)
@@ -33,7 +33,7 @@ func newMariaDB(host, dir string) (*server, error) {
 		return exec.Command("mariadbd", append(basics, "--port="+port, "--bind-address="+host, "--socket=", "--init-file="+first,
 			"--max-connections="+strconv.Itoa(slots), "--log-error="+filepath.Join(dir, "mariadb.log"))...)
 	}
-	t.copyTo = func(of *server, to string) error { // what the files are at one instant: it starts with them as after a crash
+	t.copyTo = func(of *server, to string) error { // its files at one moment: it starts with them as after a crash
 		of.process.signal(syscall.SIGSTOP)
 		defer of.process.signal(syscall.SIGCONT)
 		return copyFolder(t.data, to)

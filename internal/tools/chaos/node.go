@@ -14,7 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// node is a process of a store that can be started again and again.
+// node is a server process of a store that can be restarted.
 type node struct {
 	command func() *exec.Cmd
 	env     []string
@@ -31,21 +31,21 @@ func (n *node) launch() error {
 	return err
 }
 
-// all are the node's processes: Postgres has one per connection.
+// all returns the node's processes: Postgres has one per connection.
 func (n *node) all() []int {
 	children, _ := proc.ChildrenOf(n.process.pid())
 	return append(children, n.process.pid())
 }
 
 func (n *node) signal(sig syscall.Signal) {
-	// The first one starts the others: it is stopped before they are looked for.
+	// The first one starts the others, so it is stopped before they are listed.
 	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP)
 	for _, pid := range n.all() {
 		_ = syscall.Kill(pid, sig)
 	}
 }
 
-// kill ends the node as a crash does, and returns when nothing of it is left.
+// kill ends the node like a crash, and returns when no process of it is left.
 func (n *node) kill() error {
 	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP)
 	all := n.all()
@@ -59,7 +59,7 @@ func (n *node) kill() error {
 	})
 }
 
-// end is in good order, if that is possible.
+// end stops the node properly if possible.
 func (n *node) end() {
 	if n.process == nil || n.process.ended() {
 		return
@@ -73,7 +73,7 @@ func (n *node) end() {
 	}
 }
 
-// member is a node of a store, or what else can be killed and started again.
+// member is a node of a store, or anything else that can be killed and restarted.
 type member interface {
 	comparable
 	kill() error
@@ -81,11 +81,11 @@ type member interface {
 	signal(sig syscall.Signal)
 }
 
-// leads is of a store that one of its members leads: that is the one that faults hit.
+// leads is the part of a backend that injects faults into the member that leads.
 type leads[M member] struct {
 	leading func() (M, error)
-	ready   func() error // returns when all is well
-	failed  M            // what was hit last
+	ready   func() error // returns when the store works
+	failed  M            // the member with the last fault
 }
 
 func (l *leads[M]) hit() (err error) {
@@ -120,7 +120,7 @@ func (l *leads[M]) cont() error {
 	return l.ready()
 }
 
-// alone is of a store with one member, which leads.
+// alone returns the leads of a store with only one member.
 func alone(n *node, b backend) leads[*node] {
 	return leads[*node]{leading: func() (*node, error) { return n, nil }, ready: func() error { return answers(b) }, failed: n}
 }

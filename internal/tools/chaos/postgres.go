@@ -23,8 +23,8 @@ var postgresWorld = world{
 	open: func(at site) (backend, error) { return newPostgres(at.addr) },
 }
 
-// newPostgres starts one as a user who may run it: root may not. That user cannot reach the
-// folders of this program.
+// newPostgres starts a server as another user if this is root, who must not run it. That user
+// cannot reach this program's folders.
 func newPostgres(host string) (*server, error) {
 	dir, err := os.MkdirTemp("", "chaos-postgres")
 	if err != nil {
@@ -50,14 +50,14 @@ func newPostgres(host string) (*server, error) {
 	t.program = func(host, port string) *exec.Cmd {
 		return tool("postgres", "-D", t.data, "-p", port, "-c", "listen_addresses="+host, "-c", "unix_socket_directories=",
 			"-c", "fsync=off", "-c", "shared_buffers=8MB", "-c", "max_connections="+strconv.Itoa(slots), "-c", "logging_collector=on",
-			"-c", "log_directory="+dir, "-c", "dynamic_shared_memory_type=mmap") // files of its own, also after a kill
+			"-c", "log_directory="+dir, "-c", "dynamic_shared_memory_type=mmap") // in its own files, which are still there after a kill
 	}
 	t.copyTo = func(of *server, to string) error {
 		host, port, _ := net.SplitHostPort(of.addr)
 		return run("pg_basebackup", "-h", host, "-p", port, "-U", "postgres", "-D", to, "-X", "fetch", "-c", "fast", "--no-sync", "--no-manifest")
 	}
 	t.killed = func() { script.FreePostgresMemory(t.data) }
-	// Small files: the whole folder is copied again and again.
+	// Small files, since the whole folder is copied often.
 	if err := run("initdb", "-D", t.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale", "C", "--wal-segsize", "1", "--no-sync"); err != nil {
 		return nil, err
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// probe asks the store itself, past every proxy, who holds the lease.
+// probe asks the store directly, without a proxy, who has the lease.
 type probe struct {
 	stop context.CancelFunc
 	over chan struct{}
 
 	mu    sync.Mutex
-	token int64 // whose lease is held by the last answer, 0 if none is
+	token int64 // of the lease in the last answer, 0 if there was none
 }
 
 const lookEvery = 20 * time.Millisecond
@@ -45,7 +45,7 @@ func (p *probe) look(ctx context.Context, store lease.Admin) {
 	ctx, cancel := context.WithTimeout(ctx, 10*lookEvery)
 	defer cancel()
 	status, err := store.Inspect(ctx, key)
-	if err != nil { // the store has a fault
+	if err != nil { // because of a fault
 		return
 	}
 	p.mu.Lock()
@@ -56,7 +56,7 @@ func (p *probe) look(ctx context.Context, store lease.Admin) {
 	}
 }
 
-// holds reports whether the last answer said that the lease of a token is held.
+// holds reports whether the lease in the last answer had this token.
 func (p *probe) holds(token int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

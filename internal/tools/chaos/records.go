@@ -14,9 +14,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/timed"
 )
 
-// records are what one run of leaderrun with -v --log-format json has written: the calls
-// that it made. A step is logged before it is carried out, so the record that orders a
-// call is older than the call, and that of the answer is younger.
+// records are the calls that one run of leaderrun made, by its log (-v --log-format json). A
+// step is logged before it is carried out. So the record of a call's order is older than the
+// call, and the record of its answer is younger.
 type records struct {
 	file  string
 	who   int
@@ -24,12 +24,12 @@ type records struct {
 
 	read    int64
 	calls   []timed.Call
-	pending *timed.Call // of a verb that is no call of timed: a wait, say
+	pending *timed.Call // nil also if the verb is no call of timed, such as a wait
 	success bool
 	tick    int64
 }
 
-// record is what of a record tells of calls.
+// record has the fields of a log record that concern calls.
 type record struct {
 	Time  time.Time `json:"time"`
 	Event string    `json:"event"`
@@ -37,14 +37,14 @@ type record struct {
 	Token int64     `json:"token"`
 }
 
-// answerTo has the events of steps that answer a call.
+// answerTo has the answers of calls, by the events of steps.
 var answerTo = map[string]timed.Answer{
 	"granted": timed.Granted, "held": timed.Held, "tick done": timed.Served, "settling": timed.Refused, "paused": timed.Refused,
 	"clock differs": timed.Refused, "renewed": timed.Yes, "lost": timed.Lost, "released": timed.Yes, "release failed": timed.None, "no answer": timed.None,
 }
 
-// follow reads what has been written since it was last called. Ahead is the wall clock's
-// distance from that of the marks.
+// follow reads the log from where it last ended. ahead is the wall clock's distance from the
+// clock of the marks.
 func (r *records) follow(ahead time.Duration) error {
 	f, err := os.Open(r.file)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *records) follow(ahead time.Duration) error {
 	r.read += int64(len(whole))
 	for line := range bytes.Lines(whole) {
 		var rec record
-		if json.Unmarshal(line, &rec) == nil { // the command writes there, too
+		if json.Unmarshal(line, &rec) == nil { // the command also writes there
 			r.take(rec, time.Duration(rec.Time.UnixNano())-ahead)
 		}
 	}
@@ -107,7 +107,7 @@ func (r *records) step(event, to, actions string, at time.Duration) {
 	}
 }
 
-// end takes the pending call among the others.
+// end adds the pending call to the others.
 func (r *records) end() {
 	if r.pending != nil && r.pending.Verb != "wait" {
 		r.calls = append(r.calls, *r.pending)
@@ -115,7 +115,7 @@ func (r *records) end() {
 	r.pending = nil
 }
 
-// all are the calls so far, with one that is not answered yet.
+// all returns the calls so far, including one without an answer yet.
 func (r *records) all() []timed.Call {
 	if r.pending == nil || r.pending.Verb == "wait" {
 		return r.calls
@@ -123,12 +123,12 @@ func (r *records) all() []timed.Call {
 	return append(r.calls[:len(r.calls):len(r.calls)], *r.pending)
 }
 
-// breaks says which promise a rule stands for.
+// breaks maps a broken rule to the violation that it counts as.
 var breaks = map[timed.Rule]violation{
 	timed.Early: early, timed.Stale: stale, timed.Order: disorder, timed.Outlive: late, timed.Twice: twice, timed.Nobody: nobody, timed.Starve: starved,
 }
 
-// judgeCalls holds all calls since the last rounds against the lease with time.
+// judgeCalls checks all calls since the last rounds with package timed.
 func (w *worker) judgeCalls(trees []tree, calm, delay time.Duration) (*timed.History, error) {
 	terms := timed.Terms{TTL: w.ttl, From: clock() - 10*w.ttl, Apart: w.world.apart, Known: w.forgot, Lost: w.lost, Calm: calm, Late: delay}
 	asked, err := w.history(terms, &w.records)
@@ -153,8 +153,7 @@ func (w *worker) judgeCalls(trees []tree, calm, delay time.Duration) (*timed.His
 	return asked, nil
 }
 
-// history reads what the candidates have asked so far, and forgets those that ended long
-// before this.
+// history reads the candidates' calls so far, and drops the candidates that ended long ago.
 func (w *worker) history(terms timed.Terms, of *[]*records) (*timed.History, error) {
 	ahead := time.Duration(time.Now().UnixNano()) - clock()
 	var calls []timed.Call

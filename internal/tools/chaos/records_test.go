@@ -26,8 +26,8 @@ hello from the command
 {"time":"1970-01-01T00:00:04.1Z","level":"DEBUG","msg":"Leading | tree gone 0 | Releasing(exited) | release","key":"k","event":"step"}
 {"time":"1970-01-01T00:00:04.2Z","level":"DEBUG","msg":"Releas`
 
-// What leaderrun writes says which calls it made, in two parts as well as in one; the last
-// line is not whole yet.
+// Calls are read from leaderrun's log, whether it is read in one part or two; its last line is
+// incomplete.
 func TestRecords(t *testing.T) {
 	at := func(seconds float64) time.Duration { return time.Duration(seconds*10+0.5) * time.Second / 10 }
 	want := []timed.Call{

@@ -21,14 +21,14 @@ var redisWorld = world{
 	open: func(at site) (backend, error) { return newRedis(at.addr, at.dir, slots) },
 }
 
-// newRedis starts one that has so many connections to give, and keeps its data in a folder
-// of append-only files. A copy may have half of the last command, as a crash may leave it.
+// newRedis starts a server that allows slots connections, and keeps its data in a folder of
+// append-only files. A copy may have half of the last command, as after a crash.
 func newRedis(host, dir string, slots int) (*server, error) {
 	t := technology{dir: dir, data: filepath.Join(dir, "appendonlydir"), connect: connectRedis}
 	t.at = func(addr string) string { return "redis://" + addr }
 	t.program = func(host, port string) *exec.Cmd {
-		// What has been acknowledged is in the hands of the system, which outlives the
-		// process; waiting for the disk would only cost time.
+		// The kernel has all acknowledged data, and outlives the process. To wait for the
+		// disk would only take time.
 		return exec.Command("redis-server", "--port", port, "--bind", host, "--protected-mode", "no", "--save", "", "--maxclients", strconv.Itoa(slots),
 			"--appendonly", "yes", "--appendfsync", "no", "--dir", dir, "--logfile", filepath.Join(dir, "redis.log"))
 	}

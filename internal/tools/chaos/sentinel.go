@@ -16,7 +16,7 @@ import (
 )
 
 var sentinelWorld = world{
-	name: "sentinel", ttl: 6 * time.Second, // a failover takes as long as that
+	name: "sentinel", ttl: 6 * time.Second, // so that it is longer than a failover
 	has: []need{ownClock, replicas},
 	open: func(at site) (backend, error) {
 		s, err := newSentinels(at.addr, at.dir)
@@ -29,17 +29,17 @@ var sentinelWorld = world{
 }
 
 const (
-	// master is what the sentinels call the server that leads.
+	// master is the sentinels' name for the server that leads.
 	master = "mymaster"
 	// follower is the user as whom replicas follow.
 	follower = "follower"
 )
 
-// sentinels are two servers, one of which leads, and three that watch them. All
-// share a clock.
+// sentinels are two servers, one of which leads, and three sentinels. All have the same
+// clock.
 type sentinels struct {
 	leads[*redisNode]
-	addrs string // of those that watch
+	addrs string // of the sentinels
 	clock string
 	nodes []*redisNode
 	data  []*redisNode // of all nodes
@@ -88,7 +88,7 @@ func newSentinels(host, dir string) (*sentinels, error) {
 	return s, s.ready()
 }
 
-// add starts one more server with a file of its own, to which it writes.
+// add starts one more server with its own configuration file, to which it writes.
 func (s *sentinels) add(host, dir, settings string, args ...string) (*redisNode, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -159,13 +159,13 @@ func (s *sentinels) follows() bool {
 	return true
 }
 
-// first is the server that leads, as the first sentinel has it.
+// first returns the server that leads, according to the first sentinel.
 func (s *sentinels) first() (*redisNode, error) {
 	addr, _, _ := strings.Cut(s.addrs, ",")
 	return s.named(addr)
 }
 
-// named is the server that leads, as this sentinel has it.
+// named returns the server that leads, according to this sentinel.
 func (s *sentinels) named(addr string) (*redisNode, error) {
 	out, err := redisCLI(addr, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)
 	if err != nil {
@@ -192,8 +192,8 @@ func (s *sentinels) servers() []string { return nil }
 
 func (s *sentinels) url([]string) string { return "redis-sentinel://" + s.addrs + "/" + master }
 
-// replaced waits until all sentinels name another server than the one that failed, if
-// they do: they choose no replica that was cut off for long.
+// replaced waits until all sentinels name another server than the one that failed. That may
+// never happen, since they choose no replica that was cut off for long.
 func (s *sentinels) replaced(ctx context.Context) {
 	const failover = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, failover)
@@ -208,7 +208,7 @@ func (s *sentinels) replaced(ctx context.Context) {
 	})
 }
 
-// start starts again what was killed, and returns when it follows.
+// start restarts the server that was killed, and returns when it follows the other one.
 func (s *sentinels) start() error {
 	for _, n := range s.data {
 		if err := s.letFollow(n); err != nil && n != s.failed {
@@ -218,8 +218,7 @@ func (s *sentinels) start() error {
 	return s.leads.start()
 }
 
-// cutOff ends the replication while the sentinels still take the replica for a good
-// one.
+// cutOff ends the replication, while the sentinels still take the replica for a good one.
 func (s *sentinels) cutOff() error {
 	leading, err := s.leading()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
 )
 
-// server is one server, with a wall clock of its own. It keeps over SIGKILL what it
-// has acknowledged, unless a fault takes that away.
+// server is one server with its own wall clock. After SIGKILL it has all that it
+// acknowledged, unless a fault removes that.
 type server struct {
 	technology
 	leads[*node]
@@ -24,19 +24,19 @@ type server struct {
 	clock   string // the file with its clock
 }
 
-// technology is what stores differ in.
+// technology is what differs between stores.
 type technology struct {
-	dir, data string // where all of it is, and its data
-	temporary bool   // the folder goes with the server
+	dir, data string // the server's folder, and that of its data
+	temporary bool   // dir is removed with the server
 	// at names the server at an address of its own or of a proxy.
 	at func(addr string) string
 	// program starts the server.
 	program func(host, port string) *exec.Cmd
-	// copyTo copies the data of the running server into a folder; nil: of its files as they are.
+	// copyTo copies the data of the running server into a folder; nil means to copy its files.
 	copyTo func(of *server, dir string) error
-	// connect takes one connection of the server.
+	// connect opens one connection to the server.
 	connect func(ctx context.Context, addr string) (close func(), err error)
-	// killed, unless nil, removes what would stop the next server from starting.
+	// killed, unless nil, removes what would keep the server from restarting.
 	killed func()
 }
 
@@ -74,7 +74,7 @@ func (s *server) url(proxies []string) string {
 	return s.at(proxies[0])
 }
 
-// stop is the end, in good order if that is possible.
+// stop ends the server, properly if possible.
 func (s *server) stop() {
 	s.process.end()
 	s.free()
@@ -98,8 +98,8 @@ func setClock(file string, ahead time.Duration) error {
 
 // Copies of the data that a server may restart with.
 const (
-	blank    = "blank"    // from before the first start
-	snapshot = "snapshot" // of any time
+	blank    = "blank"    // made before the first start
+	snapshot = "snapshot" // made at any time
 )
 
 func (s *server) copied(what string) string { return s.data + "-" + what }
@@ -115,8 +115,7 @@ func (s *server) save() error {
 	return s.copyTo(s, s.copied(snapshot))
 }
 
-// restartWith kills the server and lets it come back after that time with the
-// data of a copy.
+// restartWith kills the server and restarts it after that time with the data of a copy.
 func (s *server) restartWith(ctx context.Context, what string, after time.Duration) error {
 	if err := s.kill(); err != nil {
 		return err
@@ -141,7 +140,7 @@ func copyFolder(from, to string) error {
 	return nil
 }
 
-// fill takes all connections that the server gives, until ctx ends.
+// fill opens as many connections as the server allows, until ctx ends.
 func (s *server) fill(ctx context.Context) {
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)

@@ -18,17 +18,17 @@ import (
 
 const soakKeys = 50
 
-// soaked are the processes of one key that nobody disturbs.
+// soaked is an elector or a guard that is watched.
 type soaked struct {
 	name string
 	pid  int
 }
 
-// sample is one look: figures of every process by name, and of the store.
+// sample has the figures of every watched process, by name, and of the store, at one time.
 type sample map[string]float64
 
-// soak lets candidates lead and stand by for a long time. One key after the other
-// changes its leader, but the first, whose processes are watched.
+// soak lets candidates lead and stand by for a long time. One key after the other changes its
+// leader, except the first key, whose processes are watched.
 func soak(ctx context.Context, o options, dir string) error {
 	if o.world.name != redisWorld.name {
 		return fmt.Errorf("-soak is for redis")
@@ -71,7 +71,7 @@ func soak(ctx context.Context, o options, dir string) error {
 	if err != nil {
 		return err
 	}
-	// A key has all that the store keeps of it once a run of it has ended.
+	// After the first run of a key the store has all that it keeps of the key.
 	for i := 1; i < soakKeys; i++ {
 		if _, err := store.HandOver(ctx, soakKey(i)); err != nil {
 			return err
@@ -95,7 +95,7 @@ func soak(ctx context.Context, o options, dir string) error {
 			samples, next = append(samples, look), next+every
 		}
 		i := 1 + changes%(soakKeys-1)
-		for j, c := range all[i] { // who led the last time has ended
+		for j, c := range all[i] { // the last leader has ended
 			if c.ended() {
 				if all[i][j], err = s.soakCandidate(dir, o.ttl, i); err != nil {
 					return err
@@ -128,7 +128,7 @@ func (s *server) soakCandidate(dir string, ttl time.Duration, i int) (*child, er
 	return launch(cmd)
 }
 
-// watchedOf are elector and guard of the leader and of a standby.
+// watchedOf returns electors and guards of the leader and of a standby.
 func watchedOf(ctx context.Context, of []*child) ([]soaked, error) {
 	var leader, standby *child
 	err := await(ctx, "guards", func() bool {
@@ -184,15 +184,14 @@ func field(status, name string) float64 {
 }
 
 func number(text string) float64 {
-	n, _ := strconv.ParseFloat(strings.TrimSpace(text), 64) // 0 is no plausible value of any
+	n, _ := strconv.ParseFloat(strings.TrimSpace(text), 64) // 0 after an error is not plausible
 	return n
 }
 
-// compare holds the last third of all looks against the first. Memory may grow by
-// a tenth and a MiB, since the collector takes its time. Go's runtime starts a
-// thread whenever all that there are happen to be in system calls, and keeps it:
-// on a busy machine one or two come late. The store may have a few wake-ups under
-// way; nothing else may grow.
+// compare compares the last third of all samples with the first. Memory may grow by a tenth
+// and a MiB, since the garbage collector is slow. Go's runtime starts a thread when all
+// others are in system calls, and keeps it: on a busy machine one or two may come late. The
+// store may have a few wake-ups more. Nothing else may grow.
 func compare(samples []sample) error {
 	third := len(samples) / 3
 	if third == 0 {

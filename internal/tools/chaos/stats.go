@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// violation is a promise that was not kept, in the words of the report.
+// violation is a promise that was not kept, as the report names it.
 type violation string
 
 const (
@@ -29,14 +29,14 @@ const (
 
 var violations = []violation{overlap, survivor, disorder, early, stale, late, twice, nobody, starved, unled, stopped}
 
-// stats are what the rounds have shown. Times are milliseconds.
+// stats are the results of the rounds. Times are in milliseconds.
 type stats struct {
 	rounds, calls        int
 	faults               map[string]int
 	broken               map[violation]int
-	excused              map[string]int // by the fault and what it excuses
+	excused              map[string]int // by fault and violation
 	margins, gaps, again []float64
-	overlaps             []float64 // excused or not
+	overlaps             []float64 // including those that were excused
 }
 
 func newStats() *stats {
@@ -81,8 +81,8 @@ func (t *stats) print(ttl time.Duration) {
 	if len(t.overlaps) > 0 {
 		fmt.Printf("overlaps, ms                            %s\n", summary(t.overlaps))
 	}
-	// A tree that is killed at once leaves more than half of its lease, one that is
-	// killed by the clock less.
+	// After a tree was killed at once, more than half of its lease is left; after a kill at
+	// kill-by it is less.
 	atOnce := func(margin float64) bool { return margin > ms(ttl)/2 }
 	fmt.Printf("last mark to expiry, ms: killed at once %s\n", summary(slices.DeleteFunc(slices.Clone(t.margins), func(m float64) bool { return !atOnce(m) })))
 	fmt.Printf("last mark to expiry, ms: at kill-by     %s\n", summary(slices.DeleteFunc(slices.Clone(t.margins), atOnce)))

@@ -23,34 +23,34 @@ const (
 	key        = "chaos"
 	jobsKey    = "chaos-jobs" // of short runs with ticks
 	candidates = 3
-	slots      = 40 // connections of a server
+	slots      = 40 // connections that a server allows
 	killAfter  = 300 * time.Millisecond
 )
 
-// worker is a store and the candidates for one key in it, each behind a proxy.
+// worker has a store and the candidates for one key in it, each behind a proxy.
 type worker struct {
 	options
 	number     int
 	dir, marks string
-	hosts      []*host // of the candidates, and one for all newcomers; none where they share that of this process
+	hosts      []*host // of the candidates, and one for all newcomers; empty if all are on this process's host
 	server     backend
 	probe      *probe
 	proxies    [candidates][]*faultnet.Proxy // to each of the servers
 	children   [candidates]*child
 	newcomers  []*child
-	came       int        // newcomers so far
-	runs       int        // of leaderrun so far
-	records    []*records // of all that asked for the key, and jobs of those that asked for ticks
+	came       int        // number of newcomers so far
+	runs       int        // number of leaderruns so far
+	records    []*records // of all candidates for the key; jobs has those of candidates with ticks
 	jobs       []*records
 	reported   map[timed.Wrong]bool
 	found      *stats
 
 	mu sync.Mutex
-	// forgot is when the store may last have forgotten something, lost when its counter of
-	// tokens was ahead of its clock then.
+	// forgot is when the store may last have lost data, and lost when its counter of
+	// tokens was also ahead of its clock then.
 	forgot  time.Duration
 	lost    []timed.Span
-	excuses map[violation]string // of this round: the faults by which a violation is excused
+	excuses map[violation]string // the faults of this round that excuse a violation
 }
 
 // work does rounds until there are none left.
@@ -106,7 +106,7 @@ func (w *worker) open() error {
 	return err
 }
 
-// finish ends everybody in good order; then nothing of any tree may live.
+// finish stops all candidates properly. Then no process of any tree may live.
 func (w *worker) finish() error {
 	end(slices.Concat(w.children[:], w.newcomers)...)
 	if err := w.judge(0, 0); err != nil {
@@ -136,7 +136,7 @@ func (w *worker) close() {
 	if w.server != nil {
 		w.server.stop()
 	}
-	// After a violation something may live that nobody else would end.
+	// After a violation there may be processes that nobody else would end.
 	if all, err := trees(w.marks); err == nil {
 		for _, t := range all {
 			for _, life := range t.lives {
@@ -148,7 +148,7 @@ func (w *worker) close() {
 	}
 }
 
-// revive starts every candidate that is not there, again.
+// revive restarts every candidate that has ended.
 func (w *worker) revive() error {
 	w.newcomers = slices.DeleteFunc(w.newcomers, (*child).ended)
 	for i, c := range w.children {
@@ -164,7 +164,7 @@ func (w *worker) revive() error {
 	return nil
 }
 
-// proxiesOf are the addresses of a candidate's proxies.
+// proxiesOf returns the addresses of a candidate's proxies.
 func (w *worker) proxiesOf(i int) []string {
 	var all []string
 	for _, p := range w.proxies[i] {
@@ -173,7 +173,7 @@ func (w *worker) proxiesOf(i int) []string {
 	return all
 }
 
-// comes starts a candidate for one short run, which is not behind any proxy.
+// comes starts a candidate for one short run, without a proxy.
 func (w *worker) comes(n newcomer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,8 +190,8 @@ func (w *worker) comes(n newcomer) error {
 	return nil
 }
 
-// candidate starts leaderrun with a command that ends as last says, and that writes marks if
-// it is for the key.
+// candidate starts leaderrun. Its command writes marks if it is for the key, and ends as last
+// says.
 func (w *worker) candidate(who int, proxies []string, last string, flags ...string) (*child, error) {
 	w.runs++
 	name := filepath.Join(w.dir, fmt.Sprintf("candidate%d-%d.log", who, w.runs))
@@ -224,9 +224,8 @@ func (w *worker) candidate(who int, proxies []string, last string, flags ...stri
 	return c, nil
 }
 
-// leadsSince reports whether the command of a candidate, not of a newcomer, writes
-// marks, and still did so a while after that instant: longer than a tree lives that
-// was being stopped then.
+// leadsSince reports whether the command of a candidate, not of a newcomer, writes marks, and
+// did so for longer after that time than a tree lives that was being stopped then.
 func (w *worker) leadsSince(instant time.Duration) bool {
 	const moment = 50 * time.Millisecond
 	t, ok := newest(w.marks)
@@ -274,7 +273,7 @@ func (w *worker) round(ctx context.Context, n int) error {
 			w.violated(stopped, "round %d: the leader with token %d lost its lease, which none of the faults demands", n, was.token)
 		}
 	}
-	if w.excuses[overlap] != "" { // a tree that another has overtaken may still have its grace
+	if w.excuses[overlap] != "" { // the older of two trees may still have its grace
 		for until := clock() + w.ttl; clock() < until && olderLives(w.marks); {
 			time.Sleep(lookEvery)
 		}
@@ -292,8 +291,8 @@ func (w *worker) round(ctx context.Context, n int) error {
 	return nil
 }
 
-// unledSince is the time from that instant to the first mark after it, 0 if a tree
-// lived at the instant.
+// unledSince returns how long after that time the first mark was written, 0 if a tree lived
+// then.
 func (w *worker) unledSince(instant time.Duration) (time.Duration, error) {
 	all, err := trees(w.marks)
 	if err != nil {
@@ -307,8 +306,8 @@ func (w *worker) unledSince(instant time.Duration) (time.Duration, error) {
 	return 0, nil
 }
 
-// inject injects the faults of a round, lets the newcomers come, and returns when
-// all is over.
+// inject injects the faults of a round and starts the newcomers, and returns when all are
+// over.
 func (w *worker) inject(ctx context.Context, faults []fault, newcomers []newcomer) error {
 	errs := make([]error, len(faults)+len(newcomers))
 	var all sync.WaitGroup
@@ -334,7 +333,7 @@ func (w *worker) inject(ctx context.Context, faults []fault, newcomers []newcome
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// expect notes what the faults of a round excuse.
+// expect records what the faults of a round excuse.
 func (w *worker) expect(faults []fault) {
 	w.excuses = map[violation]string{}
 	silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences })
@@ -353,7 +352,7 @@ func (w *worker) expect(faults []fault) {
 	}
 }
 
-// excuse lets violations of a kind pass in this round.
+// excuse excuses a violation in this round.
 func (w *worker) excuse(v violation, by string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

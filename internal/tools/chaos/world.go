@@ -15,16 +15,17 @@ import (
 
 const prefix = "leaderrun"
 
-// membersApart is for how long the word of another member may not count (docs/stores.md).
+// membersApart is how long after its expiry a lease counts by another member's clock
+// (docs/stores.md).
 const membersApart = 31 * time.Second
 
-// world is a store that rounds are played on: a file of its own, and a line below.
+// world is a store for rounds. Each has its own file, and a line below.
 type world struct {
 	name string
-	ttl  time.Duration // of the leases, unless somebody says otherwise
-	// apart is by how much its word on the end of a lease may be late.
+	ttl  time.Duration // of the leases, unless -ttl is given
+	// apart is how much longer than its TTL a lease may count.
 	apart time.Duration
-	// has are the conditions of faults that it meets.
+	// has are the conditions of faults that the store meets.
 	has  []need
 	open func(site) (backend, error)
 }
@@ -47,24 +48,24 @@ func worldNames() string {
 	return strings.Join(names, ", ")
 }
 
-// site is where a worker has its servers.
+// site says where a worker has its servers.
 type site struct {
 	worker int
-	addr   string // for all of them that need no host of their own
+	addr   string // of all servers that need no host of their own
 	dir    string
-	hosts  bool // there may be hosts of their own
+	hosts  bool // servers may have their own hosts
 }
 
-// backend is the store of a worker, whatever it consists of. Other methods of it are in
-// the interfaces that some faults need.
+// backend is the store of a worker. Some faults need further methods, which are in other
+// interfaces.
 type backend interface {
-	// servers are those that each candidate reaches by a proxy of its own. There are none
-	// where the store gives clients the addresses of servers.
+	// servers returns the servers to which each candidate gets its own proxy: none if clients
+	// learn the servers' addresses from the store.
 	servers() []string
-	// url names it, with other addresses for its servers; with none as they are.
+	// url returns the store's address with the proxies' addresses, or without proxies.
 	url(proxies []string) string
-	// kill ends the server that leads, and start starts it again; freeze stops it, and
-	// cont lets it go on. Start and cont return when the store answers.
+	// kill kills the server that leads, and start restarts it; freeze stops it, and cont
+	// continues it. start and cont return when the store answers.
 	kill() error
 	start() error
 	freeze() error
@@ -72,12 +73,12 @@ type backend interface {
 	stop()
 }
 
-// open opens it, past every proxy.
+// open opens the store without a proxy.
 func open(b backend) (location.Store, error) {
 	return stores.Open(b.url(nil), location.Options{Prefix: prefix, Warn: func(string, string) {}})
 }
 
-// answers waits until it answers.
+// answers waits until the store answers.
 func answers(b backend) error {
 	s, err := open(b)
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Mark is what the commands of scripts/chaos consist of: every two milliseconds
-// it adds a line "token pid clock" to a file of its own, so that the files tell
-// when each process of a tree lived, on the clock of the deadlines.
+// Mark is the program of the commands of scripts/chaos. Every two milliseconds it writes a
+// line "token pid clock" to its own file. So the files show when each process of a tree
+// lived, on the clock of proc.Now.
 //
 //	mark DIR CANDIDATE plain|stubborn|daemon
 package main
@@ -27,7 +27,7 @@ func main() {
 	case "stubborn":
 		proc.Ignore(syscall.SIGTERM)
 	case "daemon":
-		_, _ = syscall.Setsid() // refused to the leader of a group only, which a shell's child is not
+		_, _ = syscall.Setsid() // it only fails for the leader of a group, which a shell's child is not
 	}
 	token, pid := os.Getenv("LEADERRUN_TOKEN"), strconv.Itoa(os.Getpid())
 	name := dir + "/" + token + "-" + who + "-" + kind + "-" + pid
@@ -38,6 +38,6 @@ func main() {
 	line := []byte(token + " " + pid + " ")
 	for n := len(line); ; proc.Sleep(every) {
 		line = append(strconv.AppendInt(line[:n], proc.Now(), 10), '\n')
-		_, _ = syscall.Write(fd, line) // a line that is missing is missed by the reader
+		_, _ = syscall.Write(fd, line) // the reader notices a missing line
 	}
 }
