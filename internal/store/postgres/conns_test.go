@@ -256,14 +256,14 @@ func TestConnections(t *testing.T) {
 	renew("when there is no connection to listen on")
 	limit(-1)
 
-	heard := make(chan error, 1)
-	for listens := false; !listens; { // the backend that was refused may still count
-		go func() { heard <- leader.Listen(bounded(t), "k") }()
+	heard, listens := make(chan error, 1), bounded(t)
+	for listening := false; !listening; { // the backend that was refused may still count
+		go func() { heard <- leader.Listen(listens, "k") }()
 		awaits(t, "answer", func() bool { return len(heard) == 1 || connected() == "2" })
 		select {
 		case <-heard:
 		default:
-			listens = true
+			listening = true
 		}
 	}
 	denied := func() {
@@ -302,14 +302,16 @@ func TestConnections(t *testing.T) {
 
 	// The leader loses the connection for renewals, and gives up the one that listens.
 	limit(1)
-	lost := leader.conns.Pool
-	leader.conns.Pool = network.NewPool((*conn).quit, (*conn).isCut)
-	lost.Close()
+	lost, err := leader.conns.Take(func() (*conn, error) { return nil, errors.New("none is idle") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost.quit()
 	connections("2")
 	_, err = leader.Renew(bounded(t), l)
 	networktest.WantError(t, err, false, "53300", "max_connections")
 	var given *lease.StoreError
-	if err := endOf(t, heard); !errors.As(err, &given) || given.Permanent {
+	if err := endOf(t, heard); !errors.As(err, &given) || given.Permanent || listens.Err() != nil {
 		t.Errorf("the leader goes on listening: %v", err)
 	}
 }
