@@ -11,8 +11,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -66,17 +64,9 @@ func TestOlderData(t *testing.T) {
 	if err := s.Release(bounded(t), first, lease.Result{Ran: true}); err != nil {
 		t.Fatal(err)
 	}
-	older := t.TempDir()
-	b.Kill()
-	copied(t, b.Dir, older)
-	b.Restart()
+	restore := b.Save()
 	l := grant(t, s, request("k"))
-	b.Kill()
-	if err := os.RemoveAll(b.Dir); err != nil {
-		t.Fatal(err)
-	}
-	copied(t, older, b.Dir)
-	b.Restart()
+	restore()
 	r := request("k")
 	settles(t, b.open(t), r, lease.SettleRestarted)
 	back, err := s.Renew(bounded(t), l)
@@ -85,13 +75,6 @@ func TestOlderData(t *testing.T) {
 	}
 	if _, err := b.open(t).Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
 		t.Error(err)
-	}
-}
-
-func copied(t *testing.T, from, to string) {
-	t.Helper()
-	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v: %s", err, out)
 	}
 }
 

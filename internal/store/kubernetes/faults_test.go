@@ -12,8 +12,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,20 +81,12 @@ func TestRestoredCluster(t *testing.T) {
 			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{Ran: true}); err != nil {
 				t.Fatal(err)
 			}
-			backup := t.TempDir()
 			b.Kill()
-			b.Etcd.Kill()
-			copied(t, b.Etcd.Dir, backup)
-			b.Etcd.Restart()
+			restore := b.Etcd.Save()
 			b.Restart()
 			l := grant(t, s, request("k"))
 			b.Kill()
-			b.Etcd.Kill()
-			if err := os.RemoveAll(b.Etcd.Dir); err != nil {
-				t.Fatal(err)
-			}
-			copied(t, backup, b.Etcd.Dir)
-			b.Etcd.Restart()
+			restore()
 			b.Restart()
 			if !holderFirst {
 				if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
@@ -116,13 +106,6 @@ func TestRestoredCluster(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-func copied(t *testing.T, from, to string) {
-	t.Helper()
-	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v: %s", err, out)
 	}
 }
 

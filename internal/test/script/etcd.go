@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -87,6 +88,27 @@ func EtcdLeader(t testing.TB, members []*EtcdServer) *EtcdServer {
 	}
 	t.Fatal("no member leads")
 	return nil
+}
+
+// Save keeps what a member has, and restore brings it back; the member is killed for both.
+func (s *EtcdServer) Save() (restore func()) {
+	s.t.Helper()
+	saved := s.t.TempDir()
+	s.replace(saved, s.Dir)
+	return func() { s.t.Helper(); s.replace(s.Dir, saved) }
+}
+
+// replace starts a member again once a directory is a copy of another one.
+func (s *EtcdServer) replace(dir, by string) {
+	s.t.Helper()
+	s.Kill()
+	if err := os.RemoveAll(dir); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(by)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Restart()
 }
 
 func loopback(t testing.TB) string {
