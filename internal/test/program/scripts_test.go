@@ -14,23 +14,20 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// TestScripts runs testdata/script: those in run with each store; those in elector, which do
+// TestScripts runs testdata/script: those in run with each store, on one server; those in plug,
+// which stop the server, with each store, on servers of their own; those in elector, which do
 // not depend on the store's technology, with a directory and with Redis; those in cli once;
 // those of a store with that store. The stores' part of ticks, holds and tokens is tested in
 // lease/leasetest, the hosts' part in internal/campaign, in virtual time, and over days with
 // faults in internal/test/simulate. The helpers of the scripts are in testdata/script/bin.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	groups := []struct {
+	const onOne = "testdata/script/run"
+	type group struct {
 		name, dir string
 		store     script.Store
-	}{
-		{"file", "testdata/script/run", script.File},
-		{"redis", "testdata/script/run", script.Redis},
-		{"postgres", "testdata/script/run", script.Postgres},
-		{"mysql", "testdata/script/run", script.MySQL},
-		{"etcd", "testdata/script/run", script.Etcd},
-		{"kubernetes", "testdata/script/run", script.Kubernetes},
+	}
+	groups := []group{
 		{"elector-file", "testdata/script/elector", script.File},
 		{"elector-redis", "testdata/script/elector", script.Redis},
 		{"redis-only", "testdata/script/redis", script.Redis},
@@ -39,6 +36,9 @@ func TestScripts(t *testing.T) {
 		{"etcd-only", "testdata/script/etcd", script.EtcdCluster},
 		{"kubernetes-only", "testdata/script/kubernetes", script.Kubernetes},
 		{"cli", "testdata/script/cli", script.File},
+	}
+	for _, store := range []script.Store{script.File, script.Redis, script.Postgres, script.MySQL, script.Etcd, script.Kubernetes} {
+		groups = append(groups, group{string(store), onOne, store}, group{string(store) + "-plug", "testdata/script/plug", store})
 	}
 	all, err := filepath.Glob("testdata/script/*/*.txtar")
 	for _, g := range groups {
@@ -51,7 +51,11 @@ func TestScripts(t *testing.T) {
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
-			script.Run(t, g.dir, g.store)
+			if g.dir == onOne {
+				script.RunOnOne(t, g.dir, g.store)
+			} else {
+				script.Run(t, g.dir, g.store)
+			}
 		})
 	}
 }

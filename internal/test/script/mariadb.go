@@ -111,12 +111,6 @@ func (s *MariaDBServer) serveTLS(certs Certificates, name string) {
 	s.Restart()
 }
 
-func (s *script) startMariaDB(env *testscript.Env) {
-	s.mariadb = StartMariaDB(s.t)
-	env.Setenv("STORE", s.mariadb.URL)
-	env.Setenv("SERVER", s.mariadb.Addr)
-}
-
 func mysqlDo(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 || of(ts).mariadb == nil {
 		ts.Fatalf("usage: mysql-do SQL, where the store is one of MySQL")

@@ -183,12 +183,10 @@ func (s *PostgresServer) Do(sql string) (string, error) {
 	return string(out), err
 }
 
-func (s *script) startPostgres(env *testscript.Env) {
+func (s *servers) startPostgres(t testing.TB) {
 	// Passwords and TLS are slow on purpose; scripts look at time.
-	s.postgres = StartPostgres(s.t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
-	env.Setenv("STORE", s.postgres.URL+"?sslmode=disable")
-	env.Setenv("SERVER", s.postgres.Addr)
-	env.Setenv("DATA", s.postgres.Dir)
+	s.postgres = StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
+	s.env = map[string]string{"STORE": s.postgres.URL + "?sslmode=disable", "SERVER": s.postgres.Addr, "DATA": s.postgres.Dir}
 }
 
 func postgresDo(ts *testscript.TestScript, neg bool, args []string) {

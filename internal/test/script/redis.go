@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,12 +21,11 @@ import (
 // user.
 const operator = "operator"
 
-func (s *script) startRedis(env *testscript.Env) {
-	s.redis = StartRedis(s.t, "--user", operator, "on", "nopass", "~*", "&*", "+@all")
+func (s *servers) startRedis(t testing.TB) {
+	s.redis = StartRedis(t, "--user", operator, "on", "nopass", "~*", "&*", "+@all")
 	s.admin = redis.NewClient(&redis.Options{Addr: s.redis.Addr, Username: operator, Password: operator})
-	env.Setenv("STORE", "redis://"+s.redis.Addr+"/0")
-	env.Setenv("SERVER", s.redis.Addr)
-	env.Defer(func() { _ = s.admin.Close() })
+	t.Cleanup(func() { _ = s.admin.Close() })
+	s.env = map[string]string{"STORE": "redis://" + s.redis.Addr + "/0", "SERVER": s.redis.Addr}
 }
 
 func server(ts *testscript.TestScript, args []string) {

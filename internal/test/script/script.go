@@ -133,11 +133,19 @@ func build(to, program string) error {
 //
 // The condition [free:PORT] says whether PORT of loopback is free, [mounts]
 // whether this user may mount a file system in a namespace of his own.
-func Run(t *testing.T, dir string, store Store) {
+func Run(t *testing.T, dir string, store Store) { runScripts(t, dir, store, nil) }
+
+// RunOnOne is Run with one server for all scripts. Each has a prefix of its own, and leaves
+// the server alone.
+func RunOnOne(t *testing.T, dir string, store Store) {
+	runScripts(t, dir, store, startServers(t, store))
+}
+
+func runScripts(t *testing.T, dir string, store Store, shared *servers) {
 	testscript.Run(t, testscript.Params{
 		Dir:                dir,
 		RequireUniqueNames: true,
-		Setup:              func(env *testscript.Env) error { return setup(env, store) },
+		Setup:              func(env *testscript.Env) error { return setup(env, store, shared) },
 		Condition:          condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": command(exitcode),
@@ -150,16 +158,16 @@ func Run(t *testing.T, dir string, store Store) {
 			"waitfile": command(waitfile),
 			"empty":    command(empty),
 			"refused":  command(refused),
-			"redis":    command(server),
+			"redis":    command(alone(server)),
 			"redis-do": redisDo,
 			"proxy":    command(proxy),
 			"manager":  command(manager),
 
-			"tls":       command(serveTLS),
+			"tls":       command(alone(serveTLS)),
 			"sentinels": command(sentinels),
 			"cluster":   command(cluster),
 
-			"store":       command(plug),
+			"store":       command(alone(plug)),
 			"postgres-do": postgresDo,
 			"mysql-do":    mysqlDo,
 		},
@@ -173,16 +181,22 @@ type script struct {
 	store   Store
 	runs    map[string]*run
 	last    time.Duration // of the last exitcode or ended
+	proxy   *faultnet.Proxy
+	turns   []*os.File // of a file store, held
+	*servers
+	shared bool // the servers, with other scripts
+}
 
-	redis *RedisServer
-	admin *redis.Client
-	proxy *faultnet.Proxy
+// servers are those of a store.
+type servers struct {
+	env map[string]string // what scripts know of them
 
+	redis    *RedisServer
+	admin    *redis.Client
 	postgres *PostgresServer
 	mariadb  *MariaDBServer
 	etcd     *EtcdServer
 	api      *APIServer
-	turns    []*os.File // of a file store, held
 }
 
 type scriptKey struct{}
@@ -190,8 +204,8 @@ type scriptKey struct{}
 func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
 // setup gives a script its own home, its store and the mark of its processes.
-func setup(env *testscript.Env, store Store) error {
-	s := &script{t: env.T().(testing.TB), workDir: env.WorkDir, store: store, runs: map[string]*run{}}
+func setup(env *testscript.Env, store Store, shared *servers) error {
+	s := &script{t: env.T().(testing.TB), workDir: env.WorkDir, store: store, runs: map[string]*run{}, servers: shared, shared: shared != nil}
 	env.Values[scriptKey{}] = s
 	home, runtime := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".run")
 	for _, dir := range []string{home, runtime} {
@@ -202,42 +216,68 @@ func setup(env *testscript.Env, store Store) error {
 	env.Setenv("HOME", home)
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
 	env.Setenv("XDG_RUNTIME_DIR", runtime)
+	env.Setenv("STORE", "file:"+filepath.Join(env.WorkDir, storeDir))
 	env.Setenv("TTL", "3s")
 	env.Setenv(markName, s.mark("exec"))
 	env.Defer(s.sweep)
-	switch store {
-	case Redis:
-		s.startRedis(env)
-	case Postgres:
-		s.startPostgres(env)
-	case MySQL:
-		s.startMariaDB(env)
-	case Etcd:
-		s.etcd = StartEtcd(s.t)
-		env.Setenv("STORE", "etcd://"+s.etcd.Addr)
-		env.Setenv("SERVER", s.etcd.Addr)
-	case EtcdCluster:
-		members := StartEtcds(s.t, 3)
-		s.etcd = EtcdLeader(s.t, members)
-		var addrs []string
-		for _, m := range members {
-			addrs = append(addrs, m.Addr)
-		}
-		env.Setenv("STORE", "etcd://"+strings.Join(addrs, ","))
-	case Kubernetes:
-		s.api = StartAPIServer(s.t)
-		env.Setenv("STORE", "kubernetes:")
-		env.Setenv("TTL", "10s")                               // no less
-		env.Setenv("KUBECONFIG", s.api.Kubeconfig("operator")) // who may list
-		env.Setenv("RUNS", s.api.Kubeconfig("leaderrun"))      // who may not
-	default:
-		env.Setenv("STORE", "file:"+filepath.Join(env.WorkDir, storeDir))
+	if s.shared {
+		env.Setenv("LEADERRUN_PREFIX", filepath.Base(env.WorkDir))
+	} else {
+		s.servers = startServers(s.t, store)
+	}
+	for name, value := range s.env {
+		env.Setenv(name, value)
 	}
 	return nil
 }
 
+// startServers starts those of a store, which end with t.
+func startServers(t testing.TB, store Store) *servers {
+	t.Helper()
+	s := &servers{}
+	switch store {
+	case Redis:
+		s.startRedis(t)
+	case Postgres:
+		s.startPostgres(t)
+	case MySQL:
+		s.mariadb = StartMariaDB(t)
+		s.env = map[string]string{"STORE": s.mariadb.URL, "SERVER": s.mariadb.Addr}
+	case Etcd:
+		s.etcd = StartEtcd(t)
+		s.env = map[string]string{"STORE": "etcd://" + s.etcd.Addr, "SERVER": s.etcd.Addr}
+	case EtcdCluster:
+		members := StartEtcds(t, 3)
+		s.etcd = EtcdLeader(t, members)
+		var addrs []string
+		for _, m := range members {
+			addrs = append(addrs, m.Addr)
+		}
+		s.env = map[string]string{"STORE": "etcd://" + strings.Join(addrs, ",")}
+	case Kubernetes:
+		s.api = StartAPIServer(t)
+		s.env = map[string]string{
+			"STORE":      "kubernetes:",
+			"TTL":        "10s",                         // no less
+			"KUBECONFIG": s.api.Kubeconfig("operator"),  // who may list
+			"RUNS":       s.api.Kubeconfig("leaderrun"), // who may not
+		}
+	}
+	return s
+}
+
 // storeDir is the folder of a file store, below the working directory.
 const storeDir = ".leases"
+
+// alone adapts a command that other scripts would feel.
+func alone(f func(*testscript.TestScript, []string)) func(*testscript.TestScript, []string) {
+	return func(ts *testscript.TestScript, args []string) {
+		if of(ts).shared {
+			ts.Fatalf("other scripts use the server, too: this script belongs into a folder whose scripts have their own")
+		}
+		f(ts, args)
+	}
+}
 
 // command adapts a command that cannot be negated.
 func command(f func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
