@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// APIServer is a Kubernetes API server of one test that has Leases and nothing else
-// (internal/test/apiserver says how it differs from a real one), on an etcd. It listens
-// on loopback only and is gone with the test, also when the test process is killed.
+// APIServer is one test's Kubernetes API server, on an etcd. It only has Leases
+// (internal/test/apiserver says how it differs from a real one). It listens only on loopback
+// and ends with the test, even if the test process is killed.
 type APIServer struct {
 	Addr  string // 127.0.0.1:PORT
 	Etcd  *EtcdServer
@@ -26,15 +26,15 @@ type APIServer struct {
 	process
 }
 
-// StartAPIServer starts one on an etcd of its own and waits until it serves. The first
-// test builds it, which takes minutes once per build cache. Without etcd, or what it is
-// built from, the test is skipped; where CI is set it fails.
+// StartAPIServer starts an API server on its own etcd, and waits until it serves. The first
+// test builds it, which takes minutes once per build cache. Without etcd or the modules
+// that it needs the test is skipped, or fails if CI is set.
 func StartAPIServer(t testing.TB) *APIServer {
 	t.Helper()
 	return StartAPIServerOn(t, StartEtcd(t), NewCertificates(t, t.TempDir()))
 }
 
-// StartAPIServerOn starts one more on an etcd, which knows the users by the same
+// StartAPIServerOn starts one more API server on an etcd. It accepts users by the same
 // certificates.
 func StartAPIServerOn(t testing.TB, etcd *EtcdServer, certs Certificates) *APIServer {
 	t.Helper()
@@ -48,7 +48,7 @@ func StartAPIServerOn(t testing.TB, etcd *EtcdServer, certs Certificates) *APISe
 	s := &APIServer{Etcd: etcd, Certs: certs}
 	s.process = process{t: t, name: program, says: []string{"serving leases"}}
 	t.Cleanup(s.Kill)
-	for range 5 { // another process may take the port by its number
+	for range 5 { // another process may take the port
 		s.Addr = loopback(t)
 		s.args = []string{
 			"-etcd", "http://" + etcd.Addr, "-addr", s.Addr,
@@ -62,16 +62,16 @@ func StartAPIServerOn(t testing.TB, etcd *EtcdServer, certs Certificates) *APISe
 	return nil
 }
 
-// Kubeconfig writes one for a user, who is known by a token, and returns its path.
+// Kubeconfig writes a kubeconfig for a user with a token, and returns its path.
 func (s *APIServer) Kubeconfig(user string) string {
 	s.t.Helper()
 	return WriteKubeconfig(s.t, s.Addr, s.Certs, user)
 }
 
-// Rival is a candidate by client-go's leader election, with a lease of 6 s.
+// Rival is a candidate with client-go's leader election and a lease of 6 s.
 type Rival struct{ process }
 
-// StartRival starts one that wants a lease.
+// StartRival starts a rival for the lease with that name.
 func (s *APIServer) StartRival(name string) *Rival {
 	s.t.Helper()
 	r := &Rival{process{t: s.t, name: s.name, args: []string{"-rival", name, "-kubeconfig", s.Kubeconfig("leaderrun")}}}
@@ -80,10 +80,11 @@ func (s *APIServer) StartRival(name string) *Rival {
 	return r
 }
 
-// Said reports whether it has said so: "leads", "leads no more", or "sees HOLDER".
+// Said reports whether the rival has printed the line: "leads", "leads no more", or "sees
+// HOLDER".
 func (r *Rival) Said(line string) bool { return strings.Contains("\n"+r.out.String(), "\n"+line+"\n") }
 
-// WriteKubeconfig writes one for a server at addr.
+// WriteKubeconfig writes a kubeconfig for a server at addr, and returns its path.
 func WriteKubeconfig(t testing.TB, addr string, certs Certificates, user string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -100,8 +101,8 @@ users: [{name: test, user: {token: %s}}]
 	return file
 }
 
-// apiserver is the program. scripts/test has built it; else it is built here, where
-// other tests find it, too.
+// apiserver returns the program, which scripts/test builds; otherwise it is built here, and
+// other tests use it, too.
 var apiserver = sync.OnceValues(func() (string, error) {
 	if built := os.Getenv("APISERVER"); built != "" {
 		return built, nil
@@ -136,7 +137,7 @@ var apiserver = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// moduleOf finds a folder of the repository, from wherever a test runs in it.
+// moduleOf returns the path of a folder of the repository, from any test's folder.
 func moduleOf(folder string) (string, error) {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {

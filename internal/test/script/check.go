@@ -67,7 +67,7 @@ func waitfile(ts *testscript.TestScript, args []string) {
 	}
 	var have []byte
 	if !await(func() bool {
-		have, _ = os.ReadFile(ts.MkAbs(args[0])) // missing is as good as empty
+		have, _ = os.ReadFile(ts.MkAbs(args[0])) // a missing file counts as empty
 		return want.Match(have)
 	}) {
 		ts.Fatalf("%s does not get what is awaited, it has:\n%s", args[0], have)
@@ -82,9 +82,9 @@ func empty(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// refused asserts what every refused input has in common: status 125, one
-// message that names the culprit and a hint, and nothing done. The command of
-// such a line writes to a file called ran; passwords contain s3cret.
+// refused asserts that a wrong input is refused: with status 125, one message that names the
+// input, and a hint; and nothing was done. The command of such a line would write to the file
+// ran; passwords contain s3cret.
 func refused(ts *testscript.TestScript, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: refused WORD command [args...]")
@@ -114,7 +114,7 @@ func refused(ts *testscript.TestScript, args []string) {
 	s.checkNoLease(ts)
 }
 
-// checkNoLease asserts that nothing has been written to the script's store.
+// checkNoLease asserts that nothing was written to the script's store.
 func (s *script) checkNoLease(ts *testscript.TestScript) {
 	switch s.store {
 	case Redis:
@@ -153,7 +153,7 @@ func condition(name string) (bool, error) {
 	return true, l.Close()
 }
 
-// pidOf returns the process id of a run, or the one that a file holds.
+// pidOf returns the process id of a run, or the one in a file.
 func pidOf(ts *testscript.TestScript, arg string) int {
 	if r := of(ts).runs[arg]; r != nil {
 		return r.cmd.Process.Pid
@@ -163,7 +163,7 @@ func pidOf(ts *testscript.TestScript, arg string) int {
 	return pid
 }
 
-// await asks again and again until ok is true or patience is over.
+// await waits until ok is true or patience is over, and reports whether it is true.
 func await(ok func() bool) bool {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		if ok() {

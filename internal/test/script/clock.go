@@ -6,14 +6,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
 )
 
-// SetClock gives the server a clock of its own, in the words of faketime(1):
-// "+3d" and "-1h" are distances from this host's clock, "+0 x1.005" runs half a
-// percent fast from the server's start, and at "2030-01-02 03:04:05.6", which is
-// UTC, it stands still. Expiries follow, as they do after a real change.
+// SetClock gives the server its own clock, in the form of faketime(1): "+3d" and "-1h" are
+// distances from this host's clock, "+0 x1.005" is half a percent too fast from the server's
+// start on, and at "2030-01-02 03:04:05.6", in UTC, the clock stands still. Expiries follow,
+// as after a real change.
 //
-// The first call restarts the server, empty. Later ones change the clock of the
-// running server, which keeps what it holds. Without the program faketime the
-// test is skipped; where CI is set it fails.
+// The first call restarts the server without data. Later calls change the clock of the
+// running server. Without the program faketime the test is skipped, or fails if CI is set.
 func (s *RedisServer) SetClock(clock string) {
 	s.t.Helper()
 	fresh := s.clock == ""

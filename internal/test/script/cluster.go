@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cluster is a Redis cluster of three primaries with a third of the slots each,
-// and of a replica of each where wanted. Nodes count as dead after a second.
+// Cluster is a Redis cluster of three primaries, each with a third of the slots and perhaps a
+// replica. Nodes count as dead after a second.
 type Cluster struct {
 	Primaries, Replicas []*RedisServer
 
 	clients map[*RedisServer]*redis.Client
 }
 
-// StartCluster starts a cluster and returns when all its nodes are content.
+// StartCluster starts a cluster and returns when all nodes say that it works.
 func StartCluster(t testing.TB, replicas bool, o Servers) *Cluster {
 	t.Helper()
 	c := &Cluster{clients: map[*RedisServer]*redis.Client{}}
@@ -50,7 +50,7 @@ func StartCluster(t testing.TB, replicas bool, o Servers) *Cluster {
 	return c
 }
 
-// Addrs are those of the primaries, with commas between them.
+// Addrs returns the addresses of the primaries, with commas between them.
 func (c *Cluster) Addrs() string {
 	var addrs []string
 	for _, node := range c.Primaries {
@@ -59,7 +59,7 @@ func (c *Cluster) Addrs() string {
 	return strings.Join(addrs, ",")
 }
 
-// Of returns the primary that had a key at the start, and its place in Primaries.
+// Of returns the primary that had a key at the start, and its index in Primaries.
 func (c *Cluster) Of(t testing.TB, key string) (*RedisServer, int) {
 	t.Helper()
 	const slots = 16384

@@ -13,17 +13,17 @@ import (
 	"testing"
 )
 
-// EtcdServer is a member of an etcd of one test. It listens on loopback only and is
-// gone with the test, also when the test process is killed.
+// EtcdServer is a member of one test's etcd. It listens only on loopback and ends with the
+// test, even if the test process is killed.
 type EtcdServer struct {
 	Addr string // 127.0.0.1:PORT, for clients
 	Dir  string // its data
 	process
 }
 
-// StartEtcd starts an etcd of one member and waits until it serves. args are further
-// arguments in etcd's own form; with --cert-file it speaks TLS. Without the program the
-// test is skipped; where CI is set it fails.
+// StartEtcd starts an etcd of one member and waits until it serves. args are more arguments
+// for etcd; with --cert-file it speaks TLS. Without the program the test is skipped, or fails
+// if CI is set.
 func StartEtcd(t testing.TB, args ...string) *EtcdServer {
 	t.Helper()
 	return StartEtcds(t, 1, args...)[0]
@@ -39,7 +39,7 @@ func StartEtcds(t testing.TB, members int, args ...string) []*EtcdServer {
 	}
 	var all []*EtcdServer
 	t.Cleanup(func() { kill(all) })
-	for range 5 { // another process may take a port by its number
+	for range 5 { // another process may take a port
 		kill(all)
 		all = nil
 		var peers, initial []string
@@ -53,7 +53,7 @@ func StartEtcds(t testing.TB, members int, args ...string) []*EtcdServer {
 			s.args = append([]string{
 				"--name", fmt.Sprint("m", i), "--data-dir", s.Dir, "--listen-client-urls", scheme + s.Addr, "--advertise-client-urls", scheme + s.Addr,
 				"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", strings.Join(initial, ","), "--logger", "zap",
-				"--unsafe-no-fsync", // what it writes outlives the process, and tests cut no power
+				"--unsafe-no-fsync", // data outlives the process without it, and tests do not cut the power
 			}, args...)
 			all = append(all, s)
 			s.launch()
@@ -66,7 +66,7 @@ func StartEtcds(t testing.TB, members int, args ...string) []*EtcdServer {
 	return nil
 }
 
-// EtcdLeader finds the member that leads.
+// EtcdLeader returns the member that leads.
 func EtcdLeader(t testing.TB, members []*EtcdServer) *EtcdServer {
 	t.Helper()
 	for _, m := range members {

@@ -11,12 +11,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// manager stands for systemd: it writes the messages at NOTIFY_SOCKET to a file.
+// manager takes the place of systemd: it writes the messages at NOTIFY_SOCKET to a file.
 func manager(ts *testscript.TestScript, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: manager FILE")
 	}
-	dir, err := os.MkdirTemp("", "notify") // the name of a socket must be short
+	dir, err := os.MkdirTemp("", "notify") // a socket's path must be short
 	ts.Check(err)
 	socket := filepath.Join(dir, "s")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

@@ -14,25 +14,25 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// MariaDBServer is a MariaDB of one test. It listens on loopback only and is gone with
-// the test, also when the test process is killed.
+// MariaDBServer is one test's MariaDB. It listens only on loopback and ends with the test,
+// even if the test process is killed.
 type MariaDBServer struct {
 	Addr string // 127.0.0.1:PORT
-	// URL names a database and a user who may do everything there.
+	// URL names a database and a user with all rights there.
 	URL string
 	// Dir is its data directory.
 	Dir string
 	process
 }
 
-// What a new server makes first. The password is what refused looks for.
+// initMariaDB is what a new server executes first. refused looks for this password.
 const initMariaDB = `CREATE DATABASE IF NOT EXISTS jobs;
 CREATE USER IF NOT EXISTS admin IDENTIFIED BY 's3cret';
 GRANT ALL ON *.* TO admin WITH GRANT OPTION;
 `
 
-// StartMariaDB starts a server and waits until it listens. args are further arguments in
-// its own form. Without the program the test is skipped; where CI is set it fails.
+// StartMariaDB starts a server and waits until it listens. args are more arguments for it.
+// Without the program the test is skipped, or fails if CI is set.
 func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 	t.Helper()
 	needPackage(t, "mariadbd", "mariadb-server")
@@ -50,7 +50,7 @@ func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Kill)
-	for range 5 { // another process may take the port by its number
+	for range 5 { // another process may take the port
 		s.Addr = loopback(t)
 		s.URL = "mysql://admin:" + serverPassword + "@" + s.Addr + "/jobs"
 		_, port, _ := net.SplitHostPort(s.Addr) // it has one
@@ -63,21 +63,22 @@ func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 	return nil
 }
 
-// BasicsOfMariaDB are the arguments of every server, and of what makes its files, which are
-// small. What it writes outlives the process, and tests cut no power.
+// BasicsOfMariaDB returns the arguments of every server, and of the program that creates its
+// files, which are small. It does not sync: data outlives the process, and tests do not cut
+// the power.
 func BasicsOfMariaDB(dir string) []string {
 	args := []string{
 		"--no-defaults", "--datadir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
 		"--innodb-autoextend-increment=1", "--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=2",
 	}
 	if os.Geteuid() == 0 {
-		args = append(args, "--user=root") // which it does not do by itself
+		args = append(args, "--user=root") // otherwise it refuses to run as root
 	}
 	return args
 }
 
-// emptyMariaDB is a new data directory. Making one takes seconds, so a test process does
-// it once.
+// emptyMariaDB returns a new data directory. To create one takes seconds, so a test process
+// does it once.
 var emptyMariaDB = sync.OnceValues(func() (map[string]string, error) {
 	dir, err := os.MkdirTemp("", "mariadb-")
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *MariaDBServer) Do(sql string) (string, error) {
 	return string(out), err
 }
 
-// serveTLS starts the server again, to speak TLS and to show a certificate.
+// serveTLS restarts the server with TLS and the certificate of that name.
 func (s *MariaDBServer) serveTLS(certs Certificates, name string) {
 	s.t.Helper()
 	s.args = append(s.args, "--ssl-cert="+certs.File(name+".pem"), "--ssl-key="+certs.File(name+".key"))
@@ -118,7 +119,7 @@ func mysqlDo(ts *testscript.TestScript, neg bool, args []string) {
 	sqlDo(ts, neg, "mysql-do", of(ts).mariadb.Do, args[0])
 }
 
-// sqlDo runs SQL and shows what comes of it.
+// sqlDo runs SQL and shows the result.
 func sqlDo(ts *testscript.TestScript, neg bool, name string, do func(string) (string, error), sql string) {
 	out, err := do(sql)
 	if err != nil {

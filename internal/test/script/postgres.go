@@ -23,12 +23,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PostgresServer is a PostgreSQL server of one test. It listens on loopback only
-// and is gone with the test, also when the test process is killed.
+// PostgresServer is one test's PostgreSQL server. It listens only on loopback and ends with
+// the test, even if the test process is killed.
 type PostgresServer struct {
 	Addr string // 127.0.0.1:Port
 	Port int
-	// URL names a database and a user who may do everything there.
+	// URL names a database and a user with all rights there.
 	URL string
 	// Dir is its data directory.
 	Dir string
@@ -37,13 +37,13 @@ type PostgresServer struct {
 	settings []string
 	cmd      *exec.Cmd
 	gone     chan struct{} // closed once the process has been reaped
-	thaw     func()        // lets the frozen server go on; nil: it is not frozen
+	thaw     func()        // continues the frozen server; nil if it is not frozen
 	out      *output
 }
 
-// StartPostgres starts a server and waits until it listens. files are put beside
-// the server's own, such as pg_hba.conf; settings are in the form NAME=VALUE.
-// Without the program the test is skipped; where CI is set it fails.
+// StartPostgres starts a server and waits until it listens. files are put into its directory,
+// such as pg_hba.conf; settings have the form NAME=VALUE. Without the program the test is
+// skipped, or fails if CI is set.
 func StartPostgres(t testing.TB, files map[string]string, settings ...string) *PostgresServer {
 	t.Helper()
 	needPostgres(t)
@@ -61,7 +61,7 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	if err := writeCluster(s.Dir, all); err != nil {
 		t.Fatal(err)
 	}
-	for range 5 { // another process may take the port by its number
+	for range 5 { // another process may take the port
 		s.Port = freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 		s.URL = "postgres://postgres:" + serverPassword + "@" + s.Addr + "/postgres"
@@ -73,9 +73,9 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	return nil
 }
 
-const serverPassword = "s3cret" // what refused looks for
+const serverPassword = "s3cret" // refused looks for it
 
-// needPostgres skips the test without the server; where CI is set the test fails.
+// needPostgres skips the test without the server, or fails it if CI is set.
 func needPostgres(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -94,11 +94,11 @@ func needPostgres(t testing.TB) {
 // Stop freezes the server: its connections stay, nothing is answered.
 func (s *PostgresServer) Stop() {
 	s.t.Helper()
-	s.signal(syscall.SIGSTOP, s.cmd.Process.Pid) // first, and it starts no others
+	s.signal(syscall.SIGSTOP, s.cmd.Process.Pid) // first, so that it starts no others
 	all := append(s.backends(), s.cmd.Process.Pid)
 	s.signal(syscall.SIGSTOP, all...)
-	// Frozen processes do not notice that the test process is gone. This one does,
-	// by the end of its input, and lets them go on to their end.
+	// Frozen processes do not notice that the test process is gone. This process does, by the
+	// end of its input, and continues them, so that they end.
 	thaw := exec.Command("sh", "-c", `read -r _; kill -CONT "$@"`, "sh")
 	for _, pid := range all {
 		thaw.Args = append(thaw.Args, strconv.Itoa(pid))
@@ -112,11 +112,11 @@ func (s *PostgresServer) Stop() {
 	}
 	s.thaw = func() {
 		_ = input.Close()
-		_ = thaw.Wait() // of those that are gone it says so
+		_ = thaw.Wait() // an error means that some processes are gone
 	}
 }
 
-// Cont lets a frozen server go on.
+// Cont continues a frozen server.
 func (s *PostgresServer) Cont() {
 	if s.thaw != nil {
 		s.thaw()
@@ -132,7 +132,7 @@ func (s *PostgresServer) Kill() {
 		return
 	}
 	select {
-	case <-s.gone: // by itself: its id may be another's by now
+	case <-s.gone: // it has ended by itself, and its id may belong to another process
 		s.cmd = nil
 		return
 	default:
@@ -156,7 +156,7 @@ func (s *PostgresServer) Restart() {
 	}
 }
 
-// serveTLS starts the server again, to speak TLS and to show a certificate.
+// serveTLS restarts the server with TLS and the certificate of that name.
 func (s *PostgresServer) serveTLS(certs Certificates, name string) {
 	s.t.Helper()
 	files := map[string]string{}
@@ -184,7 +184,7 @@ func (s *PostgresServer) Do(sql string) (string, error) {
 }
 
 func (s *servers) startPostgres(t testing.TB) {
-	// Passwords and TLS are slow on purpose; scripts look at time.
+	// Without passwords and TLS, which are slow on purpose: scripts measure time.
 	s.postgres = StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
 	s.env = map[string]string{"STORE": s.postgres.URL + "?sslmode=disable", "SERVER": s.postgres.Addr, "DATA": s.postgres.Dir}
 }
@@ -196,13 +196,13 @@ func postgresDo(ts *testscript.TestScript, neg bool, args []string) {
 	sqlDo(ts, neg, "postgres-do", of(ts).postgres.Do, args[0])
 }
 
-// start reports whether the server listens. It does not when its port is taken.
+// start starts the server and reports whether it listens. It does not if its port is in use.
 func (s *PostgresServer) start() bool {
 	s.t.Helper()
 	args := []string{"-D", s.Dir, "-p", strconv.Itoa(s.Port)}
 	for _, setting := range append([]string{
 		"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=8MB",
-		"dynamic_shared_memory_type=mmap", // in files of its own, which go with the others
+		"dynamic_shared_memory_type=mmap", // in its own files, which are removed with the others
 	}, s.settings...) {
 		args = append(args, "-c", setting)
 	}
@@ -228,8 +228,8 @@ func (s *PostgresServer) clean() {
 	}
 }
 
-// FreePostgresMemory removes the shared memory by which a killed server would keep its
-// folder from another.
+// FreePostgresMemory removes the shared memory of a killed server, because of which another
+// one would refuse its folder.
 func FreePostgresMemory(dir string) {
 	const idLine = 6
 	pidFile, _ := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
@@ -242,8 +242,8 @@ func FreePostgresMemory(dir string) {
 	}
 }
 
-// backends are the processes that the server has started, one per connection and
-// some more.
+// backends returns the processes that the server has started, one per connection and some
+// more.
 func (s *PostgresServer) backends() []int {
 	pid := s.cmd.Process.Pid
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
@@ -258,12 +258,12 @@ func (s *PostgresServer) backends() []int {
 
 func (s *PostgresServer) signal(sig syscall.Signal, pids ...int) {
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, sig) // a backend may have gone
+		_ = syscall.Kill(pid, sig) // a backend may have ended
 	}
 }
 
-// emptyCluster is a new data directory, in the form of readFiles. Making one takes a second,
-// so a test process does it once.
+// emptyCluster returns a new data directory, in the form of readFiles. To create one takes a
+// second, so a test process does it once.
 var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 	dir, err := postgresDir()
 	if err != nil {
@@ -327,9 +327,9 @@ func writeFiles(dir string, files map[string]string, own func(path string) error
 	return nil
 }
 
-// postgresDir makes a directory that the server's user can reach, unlike those of
-// testing. A new server has a thousand files, which on a disk cost half a second of
-// processor time where several start at once: SERVERS may name a folder in memory.
+// postgresDir creates a directory that the server's user can reach, unlike those of package
+// testing. A new server has a thousand files. On a disk they take half a second of processor
+// time if several servers start at once, so SERVERS may name a folder in memory.
 func postgresDir() (string, error) {
 	dir, err := os.MkdirTemp(os.Getenv("SERVERS"), "postgres-")
 	if err != nil {
@@ -353,7 +353,7 @@ func asPostgres() *syscall.SysProcAttr {
 	return attr
 }
 
-// PostgresUser is whom a server runs as if this is root: as root Postgres does not run.
+// PostgresUser returns the user for servers if this is root: Postgres refuses to run as root.
 func PostgresUser() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil

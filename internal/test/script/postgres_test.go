@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// another asks for TestPostgresOfAnother, which waits to be killed: "frozen" with
-// a frozen server.
+// another is the variable that makes TestPostgresOfAnother run, which waits to be killed; with
+// the value "frozen" its server is frozen.
 const another = "SCRIPTTEST_ANOTHER"
 
 // started is what that test prints.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// markName is the variable that says which run of which script a process
-// belongs to; its descendants inherit it.
+// markName is the variable that says to which run of which script a process belongs.
+// Descendants inherit it.
 const markName = "SCRIPTTEST_RUN"
 
 func (s *script) mark(name string) string { return s.workDir + "#" + name }
@@ -26,12 +26,12 @@ func (s *script) marked(name string) []int {
 	if name != "" {
 		want = append(want, 0)
 	}
-	dirs, _ := filepath.Glob("/proc/[0-9]*") // fails on a bad pattern only
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // fails only on a bad pattern
 	var pids []int
 	for _, dir := range dirs {
 		env, err := environOf(dir)
 		if err != nil {
-			continue // it is gone, or not ours
+			continue // it has ended, or is another user's
 		}
 		pid, _ := strconv.Atoi(filepath.Base(dir))
 		if bytes.Contains(append([]byte{0}, env...), append([]byte{0}, want...)) && Lives(pid) {
@@ -41,8 +41,8 @@ func (s *script) marked(name string) []int {
 	return pids
 }
 
-// environOf reads the environment of a process. While it executes another program it
-// shows none for an instant; kernel threads, which have no program, never have one.
+// environOf reads the environment of a process. During an exec it is empty for a moment. Kernel
+// threads, which have no program, never have one.
 func environOf(dir string) (env []byte, err error) {
 	for range 20 {
 		if env, err = os.ReadFile(dir + "/environ"); err != nil || len(env) > 0 {
@@ -56,14 +56,14 @@ func environOf(dir string) (env []byte, err error) {
 	return env, err
 }
 
-// Lives reports whether a process exists and is no zombie. Signal 0 would not do: if process 1
+// Lives reports whether a process exists and is no zombie. Signal 0 cannot tell: if process 1
 // does not reap, an orphan stays a zombie.
 func Lives(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
-	// The name in brackets may hold anything; the state follows the last one.
+	// The name in parentheses may contain anything; the state follows the last parenthesis.
 	_, rest, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
 	return ok && rest[0] != 'Z' && rest[0] != 'X'
 }
@@ -87,7 +87,7 @@ func (s *script) sweep() {
 	}
 	for deadline := time.Now().Add(patience); len(left) > 0 && time.Now().Before(deadline); left = s.marked("") {
 		for _, pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have gone by itself
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 	}
 }

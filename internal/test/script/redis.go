@@ -17,8 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// operator is the user of redis-do, so that a script may lock out the default
-// user.
+// operator is the user of redis-do, so that a script can lock the default user out.
 const operator = "operator"
 
 func (s *servers) startRedis(t testing.TB) {

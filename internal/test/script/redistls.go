@@ -18,19 +18,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Certificates is a folder with a private CA and what it has signed, all in PEM
-// form, NAME.pem with NAME.key: ca, server (for 127.0.0.1 and localhost), client,
-// expired (as server, until yesterday), elsewhere (for another name), and
-// foreign, another CA.
+// Certificates is a folder with a private CA and its certificates, in PEM form, each as
+// NAME.pem and NAME.key: ca, server (for 127.0.0.1 and localhost), client, expired (like
+// server, until yesterday), elsewhere (for another name), nameless (a client without a common
+// name), and foreign, another CA.
 type Certificates string
 
-// T is what certificates need of a test, and what a program that is none can be.
+// T is the part of testing.T that NewCertificates needs, so that programs can call it, too.
 type T interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// NewCertificates makes the certificates of one test.
+// NewCertificates creates the certificates of one test in dir.
 func NewCertificates(t T, dir string) Certificates {
 	t.Helper()
 	c := Certificates(dir)
@@ -46,7 +46,7 @@ func NewCertificates(t T, dir string) Certificates {
 	return c
 }
 
-// File is the path of one of the files.
+// File returns the path of one of the files.
 func (c Certificates) File(name string) string { return filepath.Join(string(c), name) }
 
 // sign writes a certificate that was signed by another, or by itself, and its key.
@@ -100,8 +100,8 @@ func (c Certificates) read(t T, name string) (*x509.Certificate, *ecdsa.PrivateK
 	return cert, key
 }
 
-// serverArgs make a redis-server speak TLS, and nothing else, at a port: to its
-// clients, its replicas, the sentinels and the other nodes of a cluster.
+// serverArgs returns arguments that make a redis-server speak only TLS: to its clients, its
+// replicas, the sentinels and the other nodes of a cluster.
 func (c Certificates) serverArgs(port string) []string {
 	return []string{
 		"--port", "0", "--tls-port", port, "--tls-replication", "yes", "--tls-cluster", "yes", "--tls-auth-clients", "no",
@@ -109,12 +109,12 @@ func (c Certificates) serverArgs(port string) []string {
 	}
 }
 
-// ServeTLS makes a running server speak TLS at a port of its own as well, shows
-// the certificate of that name, and returns the address.
+// ServeTLS makes a running server also speak TLS on another port, with the certificate of that
+// name, and returns the address.
 func (c Certificates) ServeTLS(t testing.TB, admin redis.UniversalClient, name string) string {
 	t.Helper()
 	var err error
-	for range 5 { // another process may take the port by its number
+	for range 5 { // another process may take the port
 		port := strconv.Itoa(freePort(t))
 		if err = admin.Do(t.Context(), "CONFIG", "SET", "tls-port", port, "tls-auth-clients", "no",
 			"tls-cert-file", c.File(name+".pem"), "tls-key-file", c.File(name+".key"), "tls-ca-cert-file", c.File("ca.pem")).Err(); err == nil {

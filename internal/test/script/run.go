@@ -14,9 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// run is one command that a script started. Its output goes to files, not to
-// pipes: a pipe would make the end of the command wait for every process that
-// holds the other end.
+// run is one command that a script started. Its output goes to files. With pipes, the end of
+// the command would be noticed only once every process that has the pipe open has ended.
 type run struct {
 	name     string
 	cmd      *exec.Cmd
@@ -26,7 +25,7 @@ type run struct {
 	done     chan struct{} // closed when the process has ended and took is set
 }
 
-// foreground is the name of the runs of exitcode.
+// foreground is the name of a run by exitcode.
 const foreground = ".fg"
 
 func exitcode(ts *testscript.TestScript, args []string) {
@@ -74,7 +73,7 @@ func took(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// start runs a command of the script, with the script's environment and the mark of the run.
+// start starts a command of the script, with the script's environment and the mark of the run.
 func (s *script) start(ts *testscript.TestScript, name string, args []string) *run {
 	r := &run{
 		name: name,
@@ -92,7 +91,7 @@ func (s *script) start(ts *testscript.TestScript, name string, args []string) *r
 	r.cmd.Dir = ts.MkAbs(".")
 	r.cmd.Env = append(s.environ(ts), "PWD="+r.cmd.Dir, markName+"="+s.mark(name))
 	r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a terminal, wherever the tests were started
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that it never has a terminal
 	r.began = time.Now()
 	ts.Check(r.cmd.Start())
 	go func() {
@@ -103,8 +102,8 @@ func (s *script) start(ts *testscript.TestScript, name string, args []string) *r
 	return r
 }
 
-// environ returns the script's environment, which testscript only gives to the
-// processes it starts itself.
+// environ returns the script's environment, which testscript only gives to processes that it
+// starts itself.
 func (s *script) environ(ts *testscript.TestScript) []string {
 	file := filepath.Join(s.workDir, ".env")
 	ts.Check(ts.Exec("sh", "-c", `env -0 >"$0"`, file))
@@ -112,8 +111,8 @@ func (s *script) environ(ts *testscript.TestScript) []string {
 	return strings.Split(all, "\x00")
 }
 
-// finish waits for the end of a run, shows its output to stdout and stderr of
-// the script and asserts its status and that nothing of it is left.
+// finish waits for the end of a run, and makes its output the script's stdout and stderr. It
+// asserts the status, and that no process of the run is left.
 func (s *script) finish(ts *testscript.TestScript, r *run, want int) {
 	select {
 	case <-r.done:
@@ -132,7 +131,7 @@ func (s *script) finish(ts *testscript.TestScript, r *run, want int) {
 	if got != want {
 		ts.Fatalf("%s ended with %d, want %d", r.cmd, got, want)
 	}
-	// Processes may outlive leaderrun only if it was killed: then its guard has to act.
+	// Processes may outlive leaderrun only if it was killed: then its guard kills them.
 	killed := state.Signaled() && state.Signal() == syscall.SIGKILL
 	if len(left) > 0 && !killed {
 		ts.Fatalf("%s ended and left behind:\n%s", r.cmd, describe(left))

@@ -42,7 +42,7 @@ const (
 	Postgres Store = "postgres"
 	MySQL    Store = "mysql" // a MariaDB of the script's own, without a table
 	Etcd     Store = "etcd"  // one member of the script's own
-	// EtcdCluster has three members; what is done to the store is done to its leader.
+	// EtcdCluster has three members; the command store acts on etcd's leader.
 	EtcdCluster Store = "etcd-cluster"
 	// Kubernetes is an API server of the script's own, which KUBECONFIG names.
 	Kubernetes Store = "kubernetes"
@@ -120,8 +120,8 @@ func build(to, program string) error {
 //	refused WORD CMD…       assert a refusal of the input that WORD names
 //	redis stop|cont|kill|restart
 //	redis clock CLOCK       the server's clock, see SetClock: +3d, say; the first one restarts it, empty
-//	store stop|cont|kill|restart   whichever store it is; the folder of a file store is
-//	                               stopped by holding its turns, killed by taking it away
+//	store stop|cont|kill|restart   the same for any store; the folder of a file store is
+//	                               stopped by holding its turns, killed by moving it away
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
 //	[!] postgres-do SQL     likewise, a line per row; so is mysql-do
 //	manager FILE            a service manager: the messages at NOTIFY_SOCKET go to FILE
@@ -174,7 +174,7 @@ func runScripts(t *testing.T, dir string, store Store, shared *servers) {
 	})
 }
 
-// script is what the commands of one script share.
+// script is the state that the commands of one script share.
 type script struct {
 	t       testing.TB
 	workDir string

@@ -15,8 +15,8 @@ func TestCommands(t *testing.T) {
 	Run(t, "testdata/postgres", Postgres)
 }
 
-// A server that is restarted finds its port as it left it. One of the other
-// listeners would get one of these ports with near certainty if it were free.
+// A restarted server gets its port again. If the ports were free meanwhile, the many other
+// listeners would almost certainly take one of them.
 func TestPortsAreKept(t *testing.T) {
 	kept := map[int]bool{}
 	for range 64 {
@@ -36,8 +36,8 @@ func TestPortsAreKept(t *testing.T) {
 	s.Restart()
 }
 
-// TestFailuresAreSeen runs this test binary on scripts that are wrong in one
-// way each: a harness that cannot fail proves nothing.
+// TestFailuresAreSeen runs this test binary on scripts with one error each, and all must
+// fail: a harness that cannot fail proves nothing.
 func TestFailuresAreSeen(t *testing.T) {
 	want := map[string]string{
 		"background": "alive at the end of the script",
@@ -62,7 +62,7 @@ func TestFailuresAreSeen(t *testing.T) {
 	}
 }
 
-// broken asks for TestBroken, which fails whenever it runs.
+// broken is the variable that makes TestBroken run, which always fails.
 const broken = "SCRIPTTEST_BROKEN"
 
 func TestBroken(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// SentinelSet is a primary, its replicas, and three sentinels that know it as
-// mymaster, agree when two of them do, and wait half a second before they do.
+// SentinelSet is a primary, its replicas, and three sentinels, which call it mymaster. A server
+// counts as down after half a second, if two sentinels agree.
 type SentinelSet struct {
 	Primary   *RedisServer
 	Replicas  []*RedisServer
@@ -24,10 +24,10 @@ type SentinelSet struct {
 	servers Servers
 }
 
-// replicator is the user as whom replicas follow.
+// replicator is the replicas' user at the primary.
 const replicator = "replicator"
 
-// Servers are further settings of a set of servers.
+// Servers are settings of a set of servers.
 type Servers struct {
 	// Args are arguments of every server that holds data.
 	Args []string
@@ -37,8 +37,8 @@ type Servers struct {
 	TLS Certificates
 }
 
-// StartSentinels starts a set with that many replicas and returns when all know
-// each other.
+// StartSentinels starts a set with that many replicas, and returns when all servers know each
+// other.
 func StartSentinels(t testing.TB, replicas int, o Servers) *SentinelSet {
 	t.Helper()
 	o.Args = append([]string{
@@ -70,7 +70,7 @@ func StartSentinels(t testing.TB, replicas int, o Servers) *SentinelSet {
 	return set
 }
 
-// Addrs are those of the sentinels, with commas between them.
+// Addrs returns the addresses of the sentinels, with commas between them.
 func (s *SentinelSet) Addrs() string {
 	var addrs []string
 	for _, one := range s.Sentinels {
@@ -79,8 +79,7 @@ func (s *SentinelSet) Addrs() string {
 	return strings.Join(addrs, ",")
 }
 
-// CutOff ends the replication for good, while the sentinels still take the
-// replicas for good ones.
+// CutOff ends the replication, while the sentinels still take the replicas for good ones.
 func (s *SentinelSet) CutOff(t testing.TB) {
 	t.Helper()
 	c := s.servers.client(t, s.Primary)
@@ -102,7 +101,7 @@ func (o Servers) start(t testing.TB, args ...string) *RedisServer {
 func (o Servers) startSentinel(t testing.TB, primary int) *RedisServer {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "sentinel.conf") // it writes to it
+	file := filepath.Join(dir, "sentinel.conf") // the sentinel writes to it
 	text := fmt.Sprintf(`sentinel monitor mymaster 127.0.0.1 %d 2
 sentinel down-after-milliseconds mymaster 500
 sentinel failover-timeout mymaster 3000
@@ -123,18 +122,18 @@ func (o Servers) tlsArgs(port string) []string {
 	return o.TLS.serverArgs(port)
 }
 
-// client is one that may do everything, if the server lets the default user.
+// client returns a client with all rights, if the server's default user has them.
 func (o Servers) client(t testing.TB, s *RedisServer) *redis.Client {
 	options := &redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true}
 	if o.TLS != "" {
-		options.TLSConfig = &tls.Config{InsecureSkipVerify: true} // the certificates are another test's affair
+		options.TLSConfig = &tls.Config{InsecureSkipVerify: true} // other tests check certificates
 	}
 	c := redis.NewClient(options)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// awaitServer asks again and again until ok is true.
+// awaitServer waits until ok is true.
 func awaitServer(t testing.TB, otherwise string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(startPatience); !ok(); time.Sleep(20 * time.Millisecond) {

@@ -16,13 +16,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
 )
 
-// RedisServer is a redis-server of one test. It listens on loopback only, or on a
-// host of its own, and is gone with the test, also when the test process is killed.
+// RedisServer is one test's redis-server. It listens only on loopback, or on its own host, and
+// ends with the test, even if the test process is killed.
 type RedisServer struct {
 	Addr string // 127.0.0.1:Port
 	Port int
 	process
-	clock string // the file with its clock, if it has one of its own
+	clock string // the file with its clock, "" if it uses this host's
 }
 
 // process is the program of a server.
@@ -31,14 +31,14 @@ type process struct {
 	command func(name string, args ...string) *exec.Cmd // nil: on this host
 	name    string
 	args    []string
-	env     []string // added to ours
-	says    []string // one of them, when it listens
+	env     []string // added to this process's
+	says    []string // it prints one of these when it listens
 	cmd     *exec.Cmd
 	gone    chan struct{} // closed once the process has been reaped
 	out     *output
 }
 
-// redisProcess is one that has no arguments yet.
+// redisProcess returns a process of redis-server without arguments.
 func redisProcess(t testing.TB) process {
 	t.Helper()
 	need(t, "redis-server")
@@ -48,27 +48,26 @@ func redisProcess(t testing.TB) process {
 // startPatience is how long a server may take to listen on a busy machine.
 const startPatience = 15 * time.Second
 
-// StartRedis starts a redis-server without persistence and waits until it
-// listens. args are further arguments in redis-server's own form, for instance
-// "--requirepass", "secret". Without the program the test is skipped; where CI
-// is set it fails.
+// StartRedis starts a redis-server without persistence and waits until it listens. args are
+// more arguments for it, for instance "--requirepass", "secret". Without the program the test
+// is skipped, or fails if CI is set.
 func StartRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
 	dir := t.TempDir()
 	return startServer(t, func(port string) []string { return append(basics(port, dir), args...) })
 }
 
-// basics are the arguments of every server.
+// basics returns the arguments of every server.
 func basics(port, dir string) []string {
 	return []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
 }
 
-// startServer starts a server on a free port with the arguments for it.
+// startServer starts a server on a free port, with the arguments that args returns for it.
 func startServer(t testing.TB, args func(port string) []string) *RedisServer {
 	t.Helper()
 	s := &RedisServer{process: redisProcess(t)}
 	t.Cleanup(s.Kill)
-	for range 5 { // another process may take the port by its number
+	for range 5 { // another process may take the port
 		s.Port = freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 		s.args = args(strconv.Itoa(s.Port))
@@ -80,14 +79,14 @@ func startServer(t testing.TB, args func(port string) []string) *RedisServer {
 	return nil
 }
 
-// need skips the test without a program, and with -short, which is for machines that
-// have no servers; where CI is set a missing program is an error.
+// need skips the test without a program, or fails it if CI is set. It also skips it with
+// -short, which is for machines without servers.
 func need(t testing.TB, program string) {
 	t.Helper()
 	needPackage(t, program, program)
 }
 
-// needPackage is need for a program that is called otherwise than its package.
+// needPackage is need for a program whose package has another name.
 func needPackage(t testing.TB, program, pkg string) {
 	t.Helper()
 	if testing.Short() {
@@ -113,7 +112,7 @@ func (p *process) Stop() {
 	awaitStop(p.Pid())
 }
 
-// Cont lets a frozen server go on.
+// Cont continues a frozen server.
 func (p *process) Cont() { p.signal(syscall.SIGCONT) }
 
 // Kill ends the server with SIGKILL and waits until it is gone. It may be
@@ -122,13 +121,12 @@ func (p *process) Kill() {
 	if p.cmd == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill() // fails only when it is gone already
+	_ = p.cmd.Process.Kill() // fails only if it has ended
 	<-p.gone
 	p.cmd = nil
 }
 
-// Restart starts the server again on the same port, empty, or with what its directory
-// has.
+// Restart restarts the server on the same port, with the data in its directory, if any.
 func (p *process) Restart() {
 	p.t.Helper()
 	p.Kill()
@@ -144,7 +142,7 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// start reports whether the server listens. It does not when its port is taken.
+// start starts the server and reports whether it listens. It does not if its port is in use.
 func (p *process) start() bool {
 	p.t.Helper()
 	p.launch()
@@ -179,8 +177,8 @@ func launch(t testing.TB, cmd *exec.Cmd) (gone chan struct{}) {
 	t.Helper()
 	started, gone := make(chan error), make(chan struct{})
 	go func() {
-		// The kernel kills the server when the thread ends that started it: that
-		// thread stays here until the server is gone.
+		// The kernel kills the server when the thread that started it ends. So that thread
+		// waits here for the end of the server.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -197,7 +195,7 @@ func launch(t testing.TB, cmd *exec.Cmd) (gone chan struct{}) {
 	return gone
 }
 
-// startAgain repeats a start, for a port may be free again only after some time.
+// startAgain repeats a start, since it may take time until the port is free again.
 func startAgain(start func() bool) bool {
 	for until := time.Now().Add(startPatience); time.Now().Before(until); {
 		if start() {
@@ -207,10 +205,10 @@ func startAgain(start func() bool) bool {
 	return false
 }
 
-// output keeps what a server prints and closes seen when it says that it
-// listens. That another server answers on the port is no proof.
+// output keeps a server's output, and closes seen when the server says that it listens. An
+// answer on its port would not prove that: another server may have the port.
 type output struct {
-	says []string // one of them, when it listens
+	says []string // the server prints one of these when it listens
 	seen chan struct{}
 
 	mu   sync.Mutex
@@ -232,7 +230,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// listens reports whether the server listens before it is gone.
+// listens waits until the server listens, and reports false if it ends before.
 func (o *output) listens(gone <-chan struct{}) bool {
 	select {
 	case <-o.seen:

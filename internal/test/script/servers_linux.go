@@ -12,22 +12,21 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 )
 
-// dieWithParent lets no server outlive a test process that is killed.
+// dieWithParent makes a server end with the test process, even if that is killed.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitStop waits until the last thread of a child has stopped: on a busy machine a server
-// would answer a call meanwhile.
+// awaitStop waits until all threads of a child have stopped: on a busy machine a server could
+// still answer a call meanwhile.
 func awaitStop(pid int) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
 
-// freePort returns a port of 127.0.0.1 that nobody else is given until the test is
-// over, also while its server is down. A socket that is bound to it and does not
-// listen keeps it: the kernel takes it for free only where it is asked for by its
-// number and with SO_REUSEADDR, as servers do.
+// freePort returns a port of 127.0.0.1 that the kernel gives to nobody else until the end of
+// the test, even while its server is down. A bound socket that does not listen reserves it.
+// Servers can use it all the same, since they ask for its number with SO_REUSEADDR.
 func freePort(t testing.TB) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -48,11 +47,10 @@ func freePort(t testing.TB) int {
 	return name.(*unix.SockaddrInet4).Port
 }
 
-// StartRedisOn starts one, as StartRedis does, on another host and at an address of
-// that.
+// StartRedisOn is StartRedis on another host, at an address of that host.
 func StartRedisOn(t testing.TB, host *faultnet.Host, addr string) *RedisServer {
 	t.Helper()
-	const port = 6379 // nobody else is there
+	const port = 6379 // free: nobody else uses the host
 	s := &RedisServer{process: redisProcess(t), Port: port, Addr: net.JoinHostPort(addr, strconv.Itoa(port))}
 	s.command = host.Command
 	s.args = append(basics(strconv.Itoa(port), t.TempDir()), "--bind", addr, "--protected-mode", "no")

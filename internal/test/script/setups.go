@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// serveTLS lets the script's server speak TLS: TLS is its address, and the folder
-// tls holds the files of Certificates, of which it shows NAME.
+// serveTLS makes the script's server speak TLS, with the certificate NAME. TLS is its address,
+// and the folder tls has the files of Certificates.
 func serveTLS(ts *testscript.TestScript, args []string) {
 	name := "server"
 	if len(args) == 1 {
@@ -37,9 +37,9 @@ func serveTLS(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// sentinels starts a set of servers with sentinels. SENTINELS are the addresses of
-// these, the servers' ports are in PRIMARY, REPLICA1 and so on, and the files
-// primary.pid, replica1.pid, sentinel1.pid and so on hold the process ids.
+// sentinels starts servers with sentinels. SENTINELS has the sentinels' addresses, PRIMARY,
+// REPLICA1 and so on have the servers' ports, and the files primary.pid, replica1.pid,
+// sentinel1.pid and so on have the process ids.
 func sentinels(ts *testscript.TestScript, args []string) {
 	if len(args) < 1 {
 		ts.Fatalf("usage: sentinels REPLICAS [LINE-OF-SENTINEL.CONF...]")
@@ -55,9 +55,9 @@ func sentinels(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// cluster starts one. NODES are the addresses of its primaries; NODE1 is the port
-// of the one that has the lease of the key k, NODE2 and NODE3 of the others, and
-// node1.pid and so on hold the process ids.
+// cluster starts a cluster. NODES has the addresses of its primaries, NODE1 the port of the
+// node with the lease of the key k, NODE2 and NODE3 those of the others, and the files
+// node1.pid and so on have the process ids.
 func cluster(ts *testscript.TestScript, args []string) {
 	if len(args) > 1 || len(args) == 1 && args[0] != "replicas" {
 		ts.Fatalf("usage: cluster [replicas]")
