@@ -8,24 +8,24 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// apart is by how much the clocks of these tests may differ, longer than the TTL.
+// apart is how much the clocks of these tests may differ: more than the TTL.
 const apart = 90_000
 
-// apartNoon is noon by one of several clocks.
+// apartNoon returns noon, for a store with several clocks.
 func apartNoon() Instant {
 	now := noon
 	now.Settle, now.Server, now.Apart, now.Serving = 300, "s", apart, 10*apart
 	return now
 }
 
-// seen is what a caller has seen by its own clock.
+// seen returns i for a caller that has seen the grant and the settling for so long.
 func (i Instant) seen(unrenewed, settled int64) Instant {
 	i.Unrenewed, i.Settled = unrenewed, settled
 	return i
 }
 
-// A clock that is ahead ends no lease early. Only who has watched the lease for its
-// TTL by the own clock is granted the key before all clocks must agree that it is over.
+// A clock that is ahead ends no lease early. Before all clocks agree that the lease is over,
+// the key is granted only to a candidate that has watched it for its TTL, by its own clock.
 func TestClocksApart(t *testing.T) {
 	const ttl = 60_000 // of request
 	for name, c := range map[string]struct {
@@ -46,7 +46,7 @@ func TestClocksApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			st := &State{}
 			l := granted(t, st, request("k"), apartNoon())
-			st.settle(300, c.now) // another candidate has had the holder called
+			st.settle(300, c.now) // another candidate has called the holder
 			next, err := st.Acquire(request("k"), c.now)
 			switch {
 			case c.want == nil && (err != nil || next.Token <= l.Token):
@@ -83,8 +83,8 @@ func TestApartDenialTells(t *testing.T) {
 	}
 }
 
-// A clock that was set back must not keep a dead holder's key for longer than a
-// lease and the difference of the clocks.
+// If a clock was set back, a dead holder's key is taken for no longer than a lease plus the
+// difference of the clocks.
 func TestApartClockSetBack(t *testing.T) {
 	st := &State{}
 	granted(t, st, request("k"), apartNoon())
@@ -99,8 +99,8 @@ func TestApartClockSetBack(t *testing.T) {
 	granted(t, st, request("k"), now.seen(0, 300))
 }
 
-// Minimum holds are on the store's clock, whatever a candidate has watched, and the
-// difference of the clocks does not prolong them.
+// Minimum holds count by the store's clock, whatever a candidate has watched. The difference
+// of the clocks does not make them longer.
 func TestApartMinHold(t *testing.T) {
 	const hold = 600_000
 	r := request("k")
@@ -119,10 +119,10 @@ func TestApartMinHold(t *testing.T) {
 	}
 	again := &State{}
 	must(t, again.Release(granted(t, again, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
-	granted(t, again, request("k"), apartNoon().later(hold)) // also one who has watched nothing
+	granted(t, again, request("k"), apartNoon().later(hold)) // this candidate has watched nothing
 }
 
-// A candidate that has to wait for long does so once, not for the rest of each time.
+// A candidate that has to wait for long does so once, and not again after each attempt.
 func TestApartSettlingIsWaitedOut(t *testing.T) {
 	st := &State{Token: 5}
 	r := request("k")
@@ -146,8 +146,8 @@ func TestApartStatus(t *testing.T) {
 	}
 }
 
-// A clock that is behind the one that granted the lease, or that was set back since, takes
-// a release for no minimum hold: there was none to keep.
+// A release without a minimum hold leaves none, even if the clock is behind the one that
+// granted the lease, or was set back since.
 func TestReleaseByAClockThatIsBehind(t *testing.T) {
 	for name, now := range map[string]Instant{"set back": noon, "another member's": apartNoon()} {
 		st := &State{}

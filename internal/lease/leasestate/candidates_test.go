@@ -9,7 +9,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// from is an attempt for a daily tick from a host.
+// from returns an attempt for a daily tick from a host.
 func from(host string) lease.Request {
 	r := request("k")
 	r.Holder, r.Period = lease.NewHolder(host, 1), 24*time.Hour
@@ -74,9 +74,9 @@ func TestNote(t *testing.T) {
 	note("web-1", noon.later(2*day), "web-1 0 2", "web-2 0 0")
 	note("web-1", noon.later(35*day-1), "web-1 0 34", "web-2 0 0")
 	note("web-1", noon.later(35*day), "web-1 0 35")                 // web-2 has not come for 35 days
-	note("web-2", noon.later(100*day), "web-2 100 100")             // nor has web-1
+	note("web-2", noon.later(100*day), "web-2 100 100")             // neither has web-1
 	note("web-1", noon.later(36*day), "web-1 36 36", "web-2 36 36") // the clock was wrong before
-	note("web-2", noon.later(37*day), "web-2 36 37", "web-1 36 36") // as it is now
+	note("web-2", noon.later(37*day), "web-2 36 37", "web-1 36 36") // the clock is right now
 	for host := range 70 {
 		st.Note(from(fmt.Sprint("pod-", host)), noon.later(38*day))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// What these rules never leave behind is refused, and what they may leave is not.
+// States that these rules never produce are refused, and no others.
 func TestCheck(t *testing.T) {
 	const most = 1 << 53
 	grant := Grant{Holder: lease.NewHolder("host", 1), TTL: 1, Boot: "b"}
@@ -55,14 +55,14 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// settled is noon on a server that has kept everything for long.
+// settled returns noon, on a server that has lost nothing for long.
 func settled() Instant {
 	now := noon
 	now.Settle, now.Server, now.Serving = 300, "s", 1<<40
 	return now
 }
 
-// For how long a key settles before it is granted, and why.
+// How long a key settles before it is granted, and why.
 func TestSettles(t *testing.T) {
 	const (
 		ttl    = 60_000 // of request
@@ -120,8 +120,8 @@ func TestSettles(t *testing.T) {
 	}
 }
 
-// A settling counts if it is one of this server and this boot, and neither of a clock that
-// was wrong nor of long ago.
+// A settling counts if it began on this server, in this boot, not long ago, and not by a wrong
+// clock.
 func TestSettlingGoesOn(t *testing.T) {
 	const (
 		day = 86_400_000
@@ -150,8 +150,8 @@ func TestSettlingGoesOn(t *testing.T) {
 	}
 }
 
-// The holder is called 400 ms before the end, where that makes sense, and its sign of
-// life ends the settling.
+// The holder is called 400 ms before the end, if that is useful, and its renewal ends the
+// settling.
 func TestHolderIsCalledAheadOfTheEnd(t *testing.T) {
 	const ttl = 60_000
 	st, r := New("k"), request("k")
@@ -170,7 +170,7 @@ func TestHolderIsCalledAheadOfTheEnd(t *testing.T) {
 			st.Settling = nil
 		}
 	}
-	granted(t, &st, r, settled().later(ttl-200)) // it asks once more, and dies
+	granted(t, &st, r, settled().later(ttl-200)) // it asks again, and dies
 	var settling *lease.SettlingError
 	if _, err := st.Acquire(request("k"), settled().later(2*ttl-200)); !errors.As(err, &settling) || settling.Remaining != 300*time.Millisecond {
 		t.Errorf("%v, want the holder to be called again", err)
@@ -181,7 +181,7 @@ func TestHolderIsCalledAheadOfTheEnd(t *testing.T) {
 	}
 }
 
-// A holder that releases ahead of the end has been heard of.
+// A release before the end shows that the holder lives, and ends the settling.
 func TestReleaseEndsTheSettling(t *testing.T) {
 	st, now := New("k"), settled().later(59_800)
 	l := granted(t, &st, request("k"), settled())
@@ -194,7 +194,7 @@ func TestReleaseEndsTheSettling(t *testing.T) {
 	}
 }
 
-// Tokens follow each other where the clock stands still, or shows less than they do.
+// Tokens grow even if the clock stands still, or is behind them.
 func TestTokensOfTheSameMillisecond(t *testing.T) {
 	st := New("k")
 	first := granted(t, &st, request("k"), noon)
@@ -205,7 +205,7 @@ func TestTokensOfTheSameMillisecond(t *testing.T) {
 		t.Errorf("%d, then %d, then %d", first.Token, second.Token, st.Token)
 	}
 	r := request("k")
-	r.Seen.Token = noon.Wall + 7000 // of a lease that was over long ago
+	r.Seen.Token = noon.Wall + 7000 // of a lease that ended long ago
 	if l := granted(t, &st, r, noon); l.Token != r.Seen.Token+1 {
 		t.Errorf("%d after %d", l.Token, r.Seen.Token)
 	}
@@ -228,14 +228,14 @@ func TestAnswersOfTheSameMillisecond(t *testing.T) {
 	}
 }
 
-// A tick may be ahead of the clock by as much as it reaches.
+// A tick may be ahead of the clock by its reach.
 func TestTickAhead(t *testing.T) {
 	if !covers(100, 90, 1, 100) || covers(101, 90, 1, 100) {
 		t.Error("a tick counts up to its reach, and not beyond")
 	}
 }
 
-// Grants without ticks keep what is known of those that have some.
+// Grants without ticks keep the period and the tries of grants with ticks.
 func TestPeriodStays(t *testing.T) {
 	st := New("k")
 	must(t, st.Release(granted(t, &st, from("web-1"), noon), lease.Result{Ran: true}, noon))
@@ -245,8 +245,8 @@ func TestPeriodStays(t *testing.T) {
 	}
 }
 
-// Who has vanished is forgotten only by a clock that nobody sets; a pause is kept for as
-// long as it may last.
+// A run that vanished is only forgotten by a clock that cannot be set. A pause is kept until
+// it ends.
 func TestIdleAfterAll(t *testing.T) {
 	const day = 86_400_000
 	released, vanished, paused := New("k"), New("k"), New("k")
@@ -269,7 +269,7 @@ func TestIdleAfterAll(t *testing.T) {
 	}
 }
 
-// A clock begins to be believed with the year 2001.
+// A clock before 2001 is not believed.
 func TestEarlyClock(t *testing.T) {
 	st, r := New("k"), request("k")
 	at := Instant{Boot: "b", Wall: time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()}
@@ -279,7 +279,7 @@ func TestEarlyClock(t *testing.T) {
 	granted(t, &st, r, at)
 }
 
-// Its holder hears that a lease was revoked, and nobody else does.
+// Only the holder of a revoked lease learns that it was revoked.
 func TestRenewalOfWhatIsRevoked(t *testing.T) {
 	st := New("k")
 	l := granted(t, &st, request("k"), noon)
@@ -293,7 +293,7 @@ func TestRenewalOfWhatIsRevoked(t *testing.T) {
 	}
 }
 
-// A lease that the store had lost is shown with the time of its grant once it is back.
+// A restored lease is shown with the time of its grant.
 func TestGrantOfALostState(t *testing.T) {
 	before, after := New("k"), New("k")
 	_, err := after.Renew(granted(t, &before, request("k"), noon), noon.later(5000))
@@ -303,12 +303,12 @@ func TestGrantOfALostState(t *testing.T) {
 	}
 }
 
-// A release counts for its own tick and its own minimum hold.
+// A release serves its own tick and keeps its own minimum hold.
 func TestReleaseAtTheEdge(t *testing.T) {
 	ahead, r := New("k"), from("web-1")
 	r.Period = time.Hour
 	l := granted(t, &ahead, r, noon)
-	ahead.ServedTick = noon.Wall + 3_600_000 // by a host whose clock was ahead, which may be
+	ahead.ServedTick = noon.Wall + 3_600_000 // by a host whose clock was ahead, which is allowed
 	must(t, ahead.Release(l, lease.Result{Ran: true, Success: true}, noon))
 	if ahead.ServedTick != noon.Wall+3_600_000 {
 		t.Errorf("served %d", ahead.ServedTick)

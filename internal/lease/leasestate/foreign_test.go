@@ -8,8 +8,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Another program has the lease in its own way: it is obeyed, and no rule of ours is
-// applied to it.
+// Another program has the lease: candidates wait for it, and none of these rules applies to
+// it.
 func TestForeign(t *testing.T) {
 	const now = 1_700_000_000_000
 	instant := Instant{Boot: "b", Up: now, Wall: now, Settle: 300}
@@ -37,7 +37,7 @@ func TestForeign(t *testing.T) {
 	if st.Grant != nil || st.Token <= 7 || len(st.Runs) > 0 {
 		t.Errorf("%+v", st)
 	}
-	st = foreign(100) // in the name of a holder of ours, of which nothing is known any more
+	st = foreign(100) // under the id of one of leaderrun's holders, which has no grant any more
 	st.Grant.Holder = r.Holder
 	if l, err := st.Acquire(r, instant); !errors.As(err, &denied) {
 		t.Errorf("%+v, %v", l, err)

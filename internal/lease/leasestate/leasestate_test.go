@@ -12,7 +12,7 @@ import (
 
 const year = int64(365 * 24 * time.Hour / time.Millisecond)
 
-// noon is some instant of some boot.
+// noon is a time of a boot.
 var noon = Instant{Boot: "b1", Up: 5_000_000, Wall: 1_800_000_000_000}
 
 func (i Instant) later(ms int64) Instant { i.Up += ms; i.Wall += ms; return i }
@@ -139,7 +139,7 @@ func TestDenialTellsTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.later(2_000)
-	now.Wall += year // no step of the wall clock moves a duration
+	now.Wall += year // a step of the wall clock changes no duration
 	_, err := st.Acquire(request("k"), now)
 	var held *lease.HeldError
 	if !errors.As(err, &held) || held.Since != 42*time.Second || held.Tick != now.Wall {
@@ -147,8 +147,8 @@ func TestDenialTellsTimes(t *testing.T) {
 	}
 }
 
-// A start is taken back from the round that it was counted in, also when the
-// wall clock was far ahead then.
+// A start is taken back from the round in which it was counted, even if the wall clock was far
+// ahead then.
 func TestStartIsTakenBackFromItsRound(t *testing.T) {
 	half := time.Hour.Milliseconds() / 2
 	for _, c := range []struct {
@@ -194,7 +194,7 @@ func TestHistory(t *testing.T) {
 		now = now.later(1000)
 		last = granted(t, st, request("k"), now)
 		now = now.later(100)
-		for range 2 { // a repeated release files nothing twice
+		for range 2 { // a repeated release records nothing twice
 			must(t, st.Release(last, lease.Result{Ran: true, Exit: i}, now))
 		}
 	}
@@ -249,7 +249,7 @@ func TestReleaseEndsACandidacyThatTheFileForgot(t *testing.T) {
 	}
 }
 
-// Anybody may have written the state: its status is bounded all the same.
+// The size of the status is bounded, whatever the state has.
 func TestStatusIsBounded(t *testing.T) {
 	huge := strings.Repeat("\xff", 1<<20)
 	st, r := New("k"), request("k")
@@ -264,7 +264,7 @@ func TestStatusIsBounded(t *testing.T) {
 	}
 }
 
-// A reboot ends a lease, and what was asked of its holder.
+// A reboot ends a lease, and the requests to its holder.
 func TestOperateAfterAReboot(t *testing.T) {
 	st := New("k")
 	l := granted(t, &st, request("k"), noon)
@@ -280,8 +280,8 @@ func TestOperateAfterAReboot(t *testing.T) {
 	}
 }
 
-// A state is forgotten after the longest of 35 days, three periods, two TTLs and
-// the minimum hold, from its last change on.
+// A state may be forgotten after its last change plus the longest of 35 days, three periods,
+// two TTLs and the minimum hold.
 func TestIdle(t *testing.T) {
 	const day = 24 * time.Hour
 	plain := request("k")
@@ -342,9 +342,9 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// A server that comes back with an older state remembers a lease that had ended before
-// the holder with the larger token was granted the key. That holder takes it back, unless
-// the other one has shown that it lives.
+// A server that comes back with an older state has a lease that ended before the holder with
+// the larger token was granted the key. That holder restores its lease, unless the other
+// holder has shown that it lives.
 func TestOlderStateGivesWay(t *testing.T) {
 	before, after := noon, noon.later(1000)
 	before.Server, after.Server = "s1", "s2"
@@ -382,14 +382,14 @@ func TestOlderStateGivesWay(t *testing.T) {
 	}
 }
 
-// Who called the holder long ago did not wait for its answer to what has happened since:
-// a settling that nobody finished in time does not count.
+// A settling that nobody finished in time does not count: the holder was called before what
+// has happened since.
 func TestSettlingGrowsOld(t *testing.T) {
 	const hour = 3_600_000
 	now := noon
 	now.Settle = 300
 	st := New("k")
-	now.Serving = hour // the key is a new one, and known to be
+	now.Serving = hour // so the key is certainly new
 	granted(t, &st, request("k"), now)
 	for _, later := range []int64{61_000, hour} { // the holder has died, or the clock was set
 		now = now.later(later)
