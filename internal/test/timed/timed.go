@@ -1,6 +1,7 @@
-// Package timed judges what candidates for one key asked a store, and were answered, by
-// a model of the lease with time. It knows each call's time before it left and the time
-// after its answer came, and finds wrong only what no instant between the two explains.
+// Package timed checks the calls of candidates for one key, and the store's answers, by a
+// model of the lease with time. For each call it knows a time before the call was sent and a
+// time after its answer came. It reports a call only if no time between the two explains it.
+// Only tests and tools may import it.
 package timed
 
 import (
@@ -23,91 +24,92 @@ const (
 type Answer string
 
 const (
-	None    Answer = ""         // it did the call, does it later, or never
+	None    Answer = ""         // the call was done, will be, or never will
 	Granted Answer = "granted"  // of acquire
 	Held    Answer = "held"     // another has the lease
-	Served  Answer = "served"   // the tick needs no run
-	Refused Answer = "refused"  // for another reason
+	Served  Answer = "served"   // of acquire: the tick needs no run
+	Refused Answer = "refused"  // of acquire: for another reason
 	Yes     Answer = "yes"      // of renew and release
 	PutBack Answer = "put back" // of renew: the lease had gone
 	Lost    Answer = "lost"
 )
 
-// Call is one call of a candidate. Instants are on one clock, that of the candidates.
+// Call is one call of a candidate. All times are on one clock, that of the candidates.
 type Call struct {
 	Who    int // the run of leaderrun that made it
 	Verb   Verb
-	Sent   time.Duration // it left no earlier
-	Done   time.Duration // its answer came no later; 0 without one
+	Sent   time.Duration // not after it was sent
+	Done   time.Duration // not before its answer came; 0 without an answer
 	Answer Answer
-	Token  int64 // of a grant, 0 if it is not known
-	Tick   int64 // of a grant, in milliseconds of Unix time; 0 without one
+	Token  int64 // of a grant; 0 if it is unknown
+	Tick   int64 // of a grant, in Unix milliseconds; 0 without ticks
 	// Success of a release: the command has done the tick's work.
 	Success bool
 }
 
-// Run is a command that ran under a token, until Last at least.
+// Run is a command that ran with a token, at least until Last.
 type Run struct {
 	Token int64
 	Last  time.Duration
 }
 
-// Terms hold for all calls.
+// Terms apply to all calls.
 type Terms struct {
 	TTL time.Duration
-	// From is when the calls left that are judged; those before only explain them.
+	// From: calls that were sent from then on are judged; earlier calls only explain them.
 	From time.Duration
-	// Period is that of ticks that Round milliseconds part; 0 without ticks.
+	// Period is the period of ticks, 0 without ticks. Ticks that are Round milliseconds or
+	// more apart are different ones.
 	Period time.Duration
 	Round  int64
-	// Known is when the store last lost its record of ticks, and Lost when it lost a counter
-	// of tokens that was ahead of its clock.
+	// Known is when the store last lost its ticks, and Lost when it last lost a counter of
+	// tokens that was ahead of its clock.
 	Known time.Duration
 	Lost  []Span
-	// Apart is by how much a store's word on the end of a lease may be late.
+	// Apart is how much later than its end a store may report that a lease is over.
 	Apart time.Duration
-	// Calm is when the last fault was over, 0 if it is not known, and Late how long a
-	// call that left before it may still take effect.
+	// Calm is the end of the last fault, 0 if it is unknown. Late is how long after that an
+	// earlier call may still take effect.
 	Calm, Late time.Duration
 }
 
 // Span is a time in which something happened.
 type Span struct{ From, To time.Duration }
 
-// Rule is what a history breaks.
+// Rule is a rule that a history can break.
 type Rule string
 
 const (
-	Early   Rule = "early"   // a grant while the lease of another lived, counted from before its request
-	Stale   Rule = "stale"   // a renewal of a lease that another had taken over, or that was over
-	Order   Rule = "order"   // a token that is not above that of an earlier grant
-	Outlive Rule = "outlive" // a command that ran after its lease, counted from before its request
-	Twice   Rule = "twice"   // a run of a tick that had been served
-	Nobody  Rule = "nobody"  // a tick that was called served, and nobody had served it
-	Starve  Rule = "starve"  // a candidate that was denied because of a lease that was over
+	Early   Rule = "early"   // a grant during another's lease, counted from before that one's request
+	Stale   Rule = "stale"   // a renewal of a lease that was over, or that another had taken over
+	Order   Rule = "order"   // a token that is not larger than that of an earlier grant
+	Outlive Rule = "outlive" // a command that ran after its lease, counted from before the request
+	Twice   Rule = "twice"   // a run for a tick that had been served
+	Nobody  Rule = "nobody"  // a tick was reported as served, but no run had served it
+	Starve  Rule = "starve"  // a denial because of a lease that was over
 )
 
-// Wrong is one thing that no order of the calls explains.
+// Wrong is a broken rule that no order of the calls explains.
 type Wrong struct {
 	Rule
 	Text string
 }
 
-// term is one lease: the grant and what its holder asked of it.
+// term is one lease: its grant and its holder's other calls.
 type term struct {
 	who   int
 	grant Call
 	calls []Call // the grant first
 }
 
-// History is what the calls say of the leases.
+// History has the calls by leases.
 type History struct {
 	Terms
 	calls []Call
 	terms []*term
 }
 
-// New sorts the calls by the leases that they are about: a candidate has one at a time.
+// New sorts the calls by leases: a candidate has one lease at a time.
 func New(t Terms, calls []Call) *History {
 	h := &History{Terms: t, calls: slices.Clone(calls)}
 	slices.SortStableFunc(h.calls, func(a, b Call) int { return cmp.Compare(a.Sent, b.Sent) })
@@ -123,7 +125,7 @@ func New(t Terms, calls []Call) *History {
 	return h
 }
 
-// Judge finds what is wrong with the calls, and with the commands that ran.
+// Judge returns what is wrong with the calls and with the commands that ran.
 func (h *History) Judge(runs []Run) []Wrong {
 	var found []Wrong
 	wrong := func(r Rule, form string, args ...any) {
@@ -158,7 +160,7 @@ func (h *History) Judge(runs []Run) []Wrong {
 
 type report func(r Rule, form string, args ...any)
 
-// margin is by how much the store's clock may be faster than the candidates'.
+// margin returns by how much a lease may be shorter because the store's clock is faster.
 func (h *History) margin() time.Duration { return h.TTL/100 + 5*time.Millisecond }
 
 func (h *History) granted(l *term, wrong report) {
@@ -180,12 +182,12 @@ func (h *History) granted(l *term, wrong report) {
 	}
 }
 
-// lostBetween says that the counter may have been lost after the one grant and before the other.
+// lostBetween reports whether the counter may have been lost between two grants.
 func (h *History) lostBetween(o, g Call) bool {
 	return slices.ContainsFunc(h.Lost, func(s Span) bool { return o.Sent <= s.To && g.Done >= s.From })
 }
 
-// lives finds the answer by which a lease lived all the time that a call took.
+// lives reports whether the lease lived for the whole time of a call, and by which answer.
 func (h *History) lives(l *term, during Call) (by Call, lives bool) {
 	for _, c := range l.calls {
 		if (c.Verb == Release || c.Answer == Lost) && c.Sent <= during.Done {
@@ -198,13 +200,13 @@ func (h *History) lives(l *term, during Call) (by Call, lives bool) {
 	return by, lives
 }
 
-// holds says that the store promised a lease from this call on.
+// holds reports whether the answer to the call promised a lease.
 func (c Call) holds() bool {
 	return c.Answer == Granted || c.Verb == Renew && (c.Answer == Yes || c.Answer == PutBack)
 }
 
-// served reports whether the store acknowledged, between two instants, that the work of the
-// lease's tick is done.
+// served reports whether the store acknowledged between two times that the work of the lease's
+// tick is done.
 func (l *term) served(from, to time.Duration) bool {
 	last := l.calls[len(l.calls)-1]
 	return last.Verb == Release && last.Success && last.Answer == Yes && last.Sent > from && last.Done <= to
@@ -223,7 +225,7 @@ func (h *History) renewed(l *term, r Call, before []Call, wrong report) {
 	}
 }
 
-// end is when a lease is over at the latest by these calls; not known if one of them
+// end returns when a lease is over at the latest by these calls. It is unknown if one of them
 // was not answered.
 func (h *History) end(calls []Call) (at time.Duration, known bool) {
 	for _, c := range calls {
@@ -237,7 +239,7 @@ func (h *History) end(calls []Call) (at time.Duration, known bool) {
 	return at, true
 }
 
-// denied judges a denial after the last fault: somebody must have had the lease.
+// denied checks a denial after the last fault: somebody must have had the lease.
 func (h *History) denied(d Call, wrong report) {
 	if h.Calm == 0 || d.Sent <= h.Calm {
 		return
@@ -255,7 +257,7 @@ func (h *History) denied(d Call, wrong report) {
 		}
 		end = max(end, own)
 	}
-	for _, c := range h.calls { // one without an answer may have been granted or renewed
+	for _, c := range h.calls { // a call without an answer may have been a grant or a renewal
 		if c.Answer == None && c.Verb != Release && c.Sent < d.Done {
 			end = max(end, max(c.Sent, h.Calm)+h.Late+h.TTL)
 		}
@@ -265,7 +267,7 @@ func (h *History) denied(d Call, wrong report) {
 	}
 }
 
-// served judges the answer that a tick needs no run: a run has succeeded within a period.
+// served checks an answer that a tick needs no run: a run must have succeeded within a period.
 func (h *History) served(s Call, wrong report) {
 	for _, c := range h.calls {
 		if c.Verb == Release && c.Success && c.Sent < s.Done && c.Sent > s.Sent-2*h.Period {
@@ -275,8 +277,8 @@ func (h *History) served(s Call, wrong report) {
 	wrong(Nobody, "%s, and nobody had succeeded", s)
 }
 
-// Until is when the lease of a token ended, by the last call that prolonged it and as
-// its holder had to count; 0 if nothing is known of it. RanOut: it was not released before.
+// Until returns when the lease of a token ended for its holder, by its last grant or renewal;
+// 0 if it is unknown. ranOut: it was not released before.
 func (h *History) Until(token int64) (at time.Duration, ranOut bool) {
 	ranOut = true
 	for _, l := range h.terms {

@@ -23,13 +23,13 @@ func grant(who int, sent, done time.Duration, token int64) Call {
 func tick(c Call, at int64) Call { c.Tick = at; return c }
 func success(c Call) Call        { c.Success = true; return c }
 
-// Each rule can be broken, and by no less than what it says.
+// Each rule can be broken, and is not broken by less.
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls []Call
 		runs  []Run
 		calm  time.Duration
-		lost  time.Duration // and when ticks were forgotten
+		lost  time.Duration // also when ticks were lost
 		want  []Rule
 	}{
 		"nothing":              {},
@@ -85,7 +85,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What is judged once is not judged again when the calls that explain it are gone.
+// A call that was judged is not judged again, when the calls that explain it may be gone.
 func TestFrom(t *testing.T) {
 	these := terms
 	these.Calm, these.From = ms, 4*time.Second
@@ -95,7 +95,7 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// A lease that was released, or prolonged by nobody, has an end all the same.
+// A lease that was released, or never renewed, has an end, too.
 func TestUntil(t *testing.T) {
 	calls := []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 500*ms, 510*ms, Yes), grant(2, 2*time.Second, 2010*ms, 2), call(2, Release, 2100*ms, 2110*ms, Yes)}
 	h := New(terms, calls)
