@@ -20,9 +20,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// What the runner does to the elector's own process, and what it makes of its guard's end.
+// What the runner does to the elector's own process, and how it handles the guard's end.
 
-// An elector that is stopped is woken at kill-by, also when that was moved.
+// An elector that is stopped is continued at kill-by, also if that was moved.
 func TestElectorIsWoken(t *testing.T) {
 	for name, extend := range map[string]bool{"as started": false, "as extended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestElectorIsWoken(t *testing.T) {
 	}
 }
 
-// Whoever may not trace the elector cannot give its guard orders.
+// A process that may not trace the elector cannot give its guard orders.
 func TestElectorIsClosedToOthers(t *testing.T) {
 	start(t, far(), "exec sleep 60")
 	if dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || dumpable != 0 {
@@ -56,7 +56,7 @@ func TestElectorIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// Threads are there before the command may use up the process limit.
+// The threads exist before the command can use up the process limit.
 func TestThreadsAreReserved(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -73,7 +73,7 @@ func TestThreadsAreReserved(t *testing.T) {
 	r.Close()
 }
 
-// The program may have been replaced by another since it started.
+// The program's file may have been replaced since it started.
 func TestReplacedProgramStarts(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
 		cmd.Path = filepath.Join(t.TempDir(), filepath.Base(cmd.Path))
@@ -103,7 +103,7 @@ func TestReplacedProgramStarts(t *testing.T) {
 	}
 }
 
-// Once it has let go, nobody who reads the command's output waits for the elector.
+// After LetGo a reader of the command's output does not wait for the elector.
 func TestLetGo(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
 		var out, stderr bytes.Buffer
@@ -121,10 +121,10 @@ func TestLetGo(t *testing.T) {
 	fmt.Fprint(os.Stderr, "kept")
 }
 
-// opened is how many descriptors this process has.
+// opened returns the number of this process's descriptors.
 func opened() int { all, _ := os.ReadDir("/proc/self/fd"); return len(all) }
 
-// A guard that has ended has left no descriptor behind, and none is started any more.
+// A guard that has ended leaves no descriptor behind, and after Close no guard is started.
 func TestClose(t *testing.T) {
 	runs := func() *Runner {
 		r := New("/bin/true", []string{"true"})
@@ -140,7 +140,7 @@ func TestClose(t *testing.T) {
 		return r
 	}
 	r := runs()
-	const kept = 2 // of each runner: the list of children, and the alarm
+	const kept = 2 // descriptors of each runner: the list of children and the alarm
 	before := opened()
 	runs()
 	await(t, func() bool { return opened() <= before+2*kept })
@@ -151,7 +151,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// At a terminal the command is in the caller's process group, and else in one of its own.
+// At a terminal the command is in the caller's process group, otherwise in its own.
 func TestGroupAtATerminal(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
 		if HasTerminal() {
@@ -178,7 +178,7 @@ func TestGroupAtATerminal(t *testing.T) {
 		}
 		return
 	}
-	HasTerminal() // opens what Go keeps
+	HasTerminal() // opens the descriptors that Go keeps
 	before := opened()
 	if !HasTerminal() || opened() != before {
 		t.Error("the terminal is not found, or held open")
@@ -190,7 +190,7 @@ func TestGroupAtATerminal(t *testing.T) {
 	}
 }
 
-// Orders before the first guard are dropped, and nothing is held.
+// Orders before the first guard are dropped.
 func TestOrdersBeforeTheStart(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	r.Extend(far())
@@ -204,7 +204,7 @@ func TestOrdersBeforeTheStart(t *testing.T) {
 	r.Close()
 }
 
-// The guard and all below it are held, and nobody else.
+// Holds is true for the guard and its descendants, and for no other process.
 func TestHolds(t *testing.T) {
 	r, reports := start(t, far(), "exec sleep 60")
 	command := next(t, reports, Started).Pid
@@ -213,8 +213,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// A signal for all, or for those that are not in the command's group, continues a guard that
-// was stopped.
+// Signal and SignalRest continue a stopped guard.
 func TestSignalsContinueTheGuard(t *testing.T) {
 	for name, signal := range map[string]func(*Runner, int){"all": (*Runner).Signal, "rest": (*Runner).SignalRest} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +240,7 @@ func TestSweepCounts(t *testing.T) {
 	if err := r.settleIn(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output() // an orphan, and adopted
+	out, err := exec.Command("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output() // an adopted orphan
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +258,7 @@ func TestSweepCounts(t *testing.T) {
 	}
 }
 
-// A guard that says how it ended tells whether something may have been started.
+// The guard's exit status tells whether something may have been started.
 func TestGuardEnds(t *testing.T) {
 	for _, test := range []struct {
 		started bool
@@ -292,7 +291,7 @@ func TestGuardEnds(t *testing.T) {
 	}
 }
 
-// A process that has ended is none that cannot be killed, and of any other the reason is named.
+// A process that has ended needs no reason why it lives; for any other the reason is named.
 func TestWhyAlive(t *testing.T) {
 	for _, test := range []struct {
 		stat string
@@ -308,7 +307,8 @@ func TestWhyAlive(t *testing.T) {
 	}
 }
 
-// The first that lives is named, once it has had its second; to look does it no harm.
+// The first process that lives is named, a second after its SIGKILL. The check does not harm
+// it.
 func TestUnkillable(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	ended := exec.Command("true")
@@ -322,7 +322,7 @@ func TestUnkillable(t *testing.T) {
 	if want := fmt.Sprintf("process %d (sleep): state ", sleep.Process.Pid); len(got) != 1 || got[0].Kind != Unkillable || !strings.HasPrefix(got[0].Left, want) {
 		t.Errorf("%+v, want one %s", got, want)
 	}
-	(&held{}).reportUnkillable([]int{sleep.Process.Pid}) // nothing has been started
+	(&held{}).reportUnkillable([]int{sleep.Process.Pid}) // nothing was started
 	_ = sleep.Process.Kill()
 	_ = sleep.Wait()
 	if status := sleep.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {

@@ -17,7 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// beside runs a shell script beside the command and returns how it ended.
+// beside runs a shell script as a hook, and returns a channel for its error.
 func beside(r *Runner, limit time.Duration, cut <-chan struct{}, script string) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.RunHook("/bin/sh", []string{"sh", "-c", script}, os.Environ(), limit, cut) }()
@@ -53,7 +53,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// One that hangs is killed with its process group.
+// A hook that hangs is killed with its process group.
 func TestBesideIsLimited(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	file := filepath.Join(t.TempDir(), "pids")
@@ -88,8 +88,8 @@ func TestBesideIsLimited(t *testing.T) {
 	}
 }
 
-// The tree that a dead guard leaves is killed; what runs beside it is neither
-// killed with it, nor is its status taken away.
+// The tree of a dead guard is killed. A hook is not killed with it, and its status is not
+// lost.
 func TestBesideOutlivesTheGuard(t *testing.T) {
 	r, reports, pids := startTree(t, far())
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestBesideOutlivesTheGuard(t *testing.T) {
 	}
 }
 
-// The first process of a container reaps every child but those that it has started
+// The first process of a container reaps all children, except those that it has started
 // itself and waits for.
 func TestOthersAreReaped(t *testing.T) {
 	var h helpers
@@ -142,7 +142,8 @@ func TestOthersAreReaped(t *testing.T) {
 	}
 }
 
-// The first process of a container reaps what ended before it looks, and what ends later.
+// The first process of a container reaps children that have ended already, and those that end
+// later.
 func TestFirstProcessReaps(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
 		unshare := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
@@ -171,7 +172,7 @@ func TestFirstProcessReaps(t *testing.T) {
 	r.Close()
 }
 
-// A helper that runs has not ended, and to wait for it costs no processor time.
+// A helper that runs has not ended, and waiting for it uses no processor time.
 func TestHelperIsAwaited(t *testing.T) {
 	var h helpers
 	pid, err := h.start("/bin/sleep", []string{"sleep", "0.5"}, &syscall.ProcAttr{})
@@ -195,7 +196,8 @@ func TestHelperIsAwaited(t *testing.T) {
 	}
 }
 
-// Nobody starts beside a kill, which waits for a helper that is starting, but not for ever.
+// No helper starts during a kill. The kill waits for a helper that is starting, but not for
+// ever.
 func TestStartsArePaused(t *testing.T) {
 	var h helpers
 	resume := h.pauseStarts()
@@ -242,8 +244,8 @@ func TestGroupIsReaped(t *testing.T) {
 	}
 }
 
-// A hook whose exec hangs, as on a file system that does not answer, keeps nobody from
-// killing a dead guard's tree.
+// A hook whose exec hangs, as on a file system that does not answer, does not delay the kill of a
+// dead guard's tree.
 func TestHangingHookDelaysNoKill(t *testing.T) {
 	hook := filepath.Join(t.TempDir(), "hook")
 	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -254,8 +256,8 @@ func TestHangingHookDelaysNoKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	// An open of the file waits until this lease is given up, for 45 s at most. A close would
-	// not do: the hook's process has the descriptor, too, until its exec.
+	// An open of the file waits until this lease (fcntl) is given up, for 45 s at most. A close
+	// does not give it up: the hook's process has the descriptor, too, until its exec.
 	setLease := func(kind uintptr) {
 		const command = 1024 // F_SETLEASE
 		if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, held.Fd(), command, kind); errno != 0 {
@@ -266,7 +268,7 @@ func TestHangingHookDelaysNoKill(t *testing.T) {
 	r, reports, pids := startTree(t, far())
 	ended := make(chan error, 1)
 	go func() { ended <- r.RunHook(hook, []string{"hook"}, os.Environ(), time.Minute, nil) }()
-	await(t, func() bool { children, _ := proc.ChildrenOf(os.Getpid()); return len(children) > 1 }) // beside the guard
+	await(t, func() bool { children, _ := proc.ChildrenOf(os.Getpid()); return len(children) > 1 }) // the guard and the hook
 	killGuard(r)
 	last(t, reports)
 	for _, pid := range pids {

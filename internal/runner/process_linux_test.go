@@ -13,7 +13,8 @@ import (
 
 const again = "TEST_IN_A_PROCESS_OF_ITS_OWN"
 
-// ownProcess is this test once more in a process of its own, and nil there.
+// ownProcess returns a command that runs this test in its own process; in that process it
+// returns nil.
 func ownProcess(t *testing.T) *exec.Cmd {
 	t.Helper()
 	if os.Getenv(again) != "" {
@@ -28,7 +29,7 @@ func ownProcess(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// The command has the descriptors that leaderrun's caller has opened, and no others.
+// The command has the descriptors that leaderrun's caller opened, and no others.
 func TestDescriptorsAreTheCallers(t *testing.T) {
 	const script = `for fd in 0 1 2 3 4 5 6; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; read line; echo $line; echo to stderr >&2`
 	if os.Getenv(again) != "" {
@@ -60,7 +61,7 @@ func TestDescriptorsAreTheCallers(t *testing.T) {
 	}
 }
 
-// failing is a pipe that takes three bytes at a time, and fails each time until it has all.
+// failing is a pipe that takes three bytes of a write and returns an error, until it has all.
 type failing struct {
 	got    strings.Builder
 	err    error
@@ -77,7 +78,7 @@ func (f *failing) Write(b []byte) (int, error) {
 
 func (f *failing) Close() error { close(f.closed); return nil }
 
-// An order reaches the guard whole and once, also where the system has no memory for a moment.
+// An order reaches the guard whole and once, even if the kernel lacks memory for a moment.
 func TestOrdersOutlastErrors(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -97,7 +98,7 @@ func TestOrdersOutlastErrors(t *testing.T) {
 		go o.drain(over)
 		if test.err == syscall.ENOMEM && !test.over {
 			await(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.queue == nil })
-			o.put([]byte("")) // is read when all before it is written
+			o.put([]byte("")) // is read once everything before it is written
 			await(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.queue == nil && len(o.filled) == 0 })
 			close(over)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// Only on Linux is a whole process tree known, and held.
+// Whole process trees are only known on Linux.
 
 // dead fails the test if the process lives; a zombie is dead.
 func dead(t *testing.T, pid int) {
@@ -50,7 +50,7 @@ echo ready
 wait
 `
 
-// A guard that is stopped is woken by the kernel at kill-by.
+// The kernel continues a stopped guard at kill-by.
 func TestStoppedGuardIsWoken(t *testing.T) {
 	r, reports, pids := startTree(t, Now()+soon)
 	guardOf(r).signal(syscall.SIGSTOP)
@@ -62,8 +62,8 @@ func TestStoppedGuardIsWoken(t *testing.T) {
 	}
 }
 
-// A guard that is stopped again whenever the kernel has continued it kills as soon
-// as that ends.
+// A guard that is stopped again each time the kernel has continued it kills as soon as nobody
+// stops it any more.
 func TestGuardStoppedAgainIsWokenAgain(t *testing.T) {
 	r, reports, pids := startTree(t, Now()+soon)
 	for killBy := Now() + soon; Now() < killBy+200*time.Millisecond; {
@@ -78,13 +78,13 @@ func TestGuardStoppedAgainIsWokenAgain(t *testing.T) {
 	}
 }
 
-// A guard that is killed before it has said so may have started the command.
+// A guard that is killed before it reported a start may have started the command.
 func TestUnheardIsNotFailed(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	r.Prepare()
 	guardOf(r).signal(syscall.SIGSTOP)
 	reports := make(chan Report, 8)
-	guardOf(r).reaped = true // or the start would continue it
+	guardOf(r).reaped = true // so that the start does not continue it
 	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	guardOf(r).reaped = false
 	guardOf(r).signal(syscall.SIGKILL)
@@ -105,7 +105,7 @@ func TestLeftoversAreSignalled(t *testing.T) {
 	}
 }
 
-// A command that has left its process group gets its signals all the same.
+// A command that has left its process group still gets its signals.
 func TestSignalFollowsTheCommand(t *testing.T) {
 	if _, err := exec.LookPath("perl"); err != nil {
 		t.Skip("no shell changes its own process group, and there is no perl")
@@ -183,7 +183,7 @@ func TestLeftAlive(t *testing.T) {
 	(&held{children: r.children, helpers: &r.helpers}).killLeftBehind()
 }
 
-// A tree that cannot be looked for is not gone.
+// A tree that cannot be listed counts as alive.
 func TestUnseenIsNotGone(t *testing.T) {
 	next, err := syscall.Dup(0)
 	if err != nil {
@@ -200,7 +200,7 @@ func TestUnseenIsNotGone(t *testing.T) {
 	}
 }
 
-// A tree is killed also where the system has no descriptor left for that.
+// A tree is killed even if the system has no descriptor left.
 func TestTreeIsDeadWithoutDescriptors(t *testing.T) {
 	r, reports, pids := startTree(t, far())
 	limit, usual := descriptors(t)
@@ -213,8 +213,8 @@ func TestTreeIsDeadWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// Each order reaches those that outlive the command once: what its group has got is
-// not repeated for them, and the next order is not taken for the same.
+// Each order reaches the processes that outlive the command once: a signal that they got with
+// the group is not repeated, and the next order is a new one.
 func TestLeftoversAreSignalledOncePerOrder(t *testing.T) {
 	heard := filepath.Join(t.TempDir(), "heard")
 	worker := `trap "echo USR2 >>` + heard + `" USR2; trap "echo USR1 >>` + heard + `" USR1; echo up >>` + heard + `; while ! [ -e ` + heard + `.end ]; do sleep 0.01; done`
@@ -251,7 +251,7 @@ func killGuard(r *Runner) (pid int) {
 	return guard.pid
 }
 
-// A prepared guard that has died meanwhile is replaced.
+// A prepared guard that has died is replaced.
 func TestPreparedGuardIsReplaced(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
@@ -268,7 +268,7 @@ func TestPreparedGuardIsReplaced(t *testing.T) {
 	}
 }
 
-// It is replaced also while nothing is started, and leaves no zombie.
+// It is replaced even if nothing is started, and leaves no zombie.
 func TestPreparedGuardIsReplacedBeforeTheStart(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	defer r.Close()
@@ -284,7 +284,7 @@ func TestPreparedGuardIsReplacedBeforeTheStart(t *testing.T) {
 	}
 }
 
-// Nobody but the start continues one that was stopped before: it has no kill-by yet.
+// The start continues a prepared guard that was stopped: it has no alarm yet that would.
 func TestStoppedPreparedGuardStarts(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
@@ -299,8 +299,8 @@ func TestStoppedPreparedGuardStarts(t *testing.T) {
 	}
 }
 
-// A guard that was stopped before it read its first order has no alarm yet: a renewal
-// continues it.
+// A renewal continues a guard that was stopped before it read its first order: it has no alarm
+// yet that would.
 func TestExtendContinuesTheGuard(t *testing.T) {
 	r, reports := start(t, far(), "exec sleep 60")
 	next(t, reports, Started)
@@ -311,8 +311,8 @@ func TestExtendContinuesTheGuard(t *testing.T) {
 	await(t, func() bool { state, _ := lives(guard.pid); return state != "T" })
 }
 
-// Where the system has nothing for another guard, Start says so, and what there was
-// is closed once.
+// If the system cannot start another guard, Start reports that, and the old guard's pipes are
+// closed once.
 func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	limit, usual := descriptors(t)
 	r := New("/bin/true", []string{"true"})
@@ -331,8 +331,8 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	r.Close()
 }
 
-// A guard that answers is left at its work, however long that takes; one that does
-// not is killed.
+// A guard that answers is not killed, however long its work takes; a guard that does not
+// answer is.
 func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	if err := sleep.Start(); err != nil {
@@ -365,7 +365,7 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	close(h.over)
 }
 
-// Root's guard goes first with all of its threads, and the command with none.
+// With root all threads of the guard have a high priority, and none of the command's has.
 func TestGuardGoesFirst(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may go before others")
@@ -390,8 +390,8 @@ func TestGuardGoesFirst(t *testing.T) {
 	}
 }
 
-// Neither pkill nor pkill -f finds the guard by the elector's name, and the variables
-// of its runtime do not reach the command.
+// Neither pkill nor pkill -f finds the guard by the elector's name, and the command does not
+// get the variables of the guard's runtime.
 func TestGuardIsOfItsOwn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "environment")
 	r, reports := start(t, far(), "env >"+file+".new; mv "+file+".new "+file+"; sleep 60")
@@ -420,8 +420,8 @@ func TestGuardIsOfItsOwn(t *testing.T) {
 }
 
 func TestDispositions(t *testing.T) {
-	// The command must be able to stop and to be ended: nothing that the guard
-	// ignores may reach it ignored.
+	// Signals can stop and end the command: it must not inherit the signals that the guard
+	// ignores.
 	out, err := exec.Command("/bin/sh", "-c", "grep SigIgn /proc/self/status").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -436,7 +436,7 @@ func TestDispositions(t *testing.T) {
 	}
 }
 
-// Each time that the wall clock was set is said, or several as one.
+// Each time that the wall clock is set is reported; several times may be reported as one.
 func TestWallClockSet(t *testing.T) {
 	if WallClockSet() == nil {
 		t.Error("this kernel does not say so")
@@ -454,7 +454,7 @@ func TestWallClockSet(t *testing.T) {
 		}
 		<-said
 	}
-	for range 3 { // nobody listens, and the reader is not held up
+	for range 3 { // nobody receives, and the reader goes on
 		if _, err := w.Write([]byte{0}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The reduced guard holds the command's process group. It does not wait for the
-// end of those that it cannot adopt.
+// The reduced guard knows the command's process group. It does not wait for processes that it
+// cannot adopt.
 
 // dead fails the test unless the process dies; a zombie is dead.
 func dead(t *testing.T, pid int) {
@@ -35,7 +35,7 @@ echo ready
 wait
 `
 
-// What is left of the group when the command ends is killed.
+// When the command ends, the rest of its group is killed.
 func TestOrphansDieWithTheCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	_, reports := start(t, far(), "(sleep 60 & echo $! >>"+file+"); sleep 60 & echo $! >>"+file+"; exit 4")

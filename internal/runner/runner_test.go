@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/leaderrun/leaderrun/internal/early" // this test binary is the guard, too
+	_ "github.com/leaderrun/leaderrun/internal/early" // this test binary can also be the guard
 )
 
-// TestMain leaves the terminal from which somebody may run the tests: with one,
-// a command would stay in the process group of the tests.
+// TestMain gives up the terminal from which the tests may be run: with one, a command would
+// stay in the process group of the tests.
 func TestMain(m *testing.M) {
-	_, _ = syscall.Setsid() // only the leader of a process group may not
+	_, _ = syscall.Setsid() // it only fails for the leader of a process group
 	os.Exit(m.Run())
 }
 
@@ -39,8 +39,8 @@ func guardOf(r *Runner) *process {
 	return r.now.guard
 }
 
-// isReaped asserts that the runner will not signal its guard any more, whose id may be
-// another process's by now.
+// isReaped asserts that the runner will not signal its guard any more: the guard's id may
+// belong to another process by now.
 func isReaped(t *testing.T, r *Runner) {
 	t.Helper()
 	if guard := guardOf(r); !guard.reaped {
@@ -132,9 +132,8 @@ func TestNotExecutable(t *testing.T) {
 	}
 }
 
-// Where the system refuses what leaderrun or its guard needs, the first file
-// descriptor, the second or any later one, an error says so and nothing runs; with
-// one more the command does.
+// With too few file descriptors for leaderrun or its guard there is an error, and nothing
+// runs. With one more the command runs.
 func TestNoDescriptors(t *testing.T) {
 	limit, usual := descriptors(t)
 	const few, enough = 3, 1024 // each runner of the tests before keeps two
@@ -160,8 +159,8 @@ func TestNoDescriptors(t *testing.T) {
 	t.Errorf("nothing started with %d descriptors", enough)
 }
 
-// descriptors returns how to limit them until the end of the test, and their usual
-// number.
+// descriptors returns a function that limits their number until the end of the test, and the
+// usual number.
 func descriptors(t *testing.T) (limit func(n uint64), usual uint64) {
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
@@ -223,7 +222,7 @@ func startTree(t *testing.T, killBy time.Duration) (*Runner, <-chan Report, []in
 	}
 }
 
-const soon = 3 * time.Second // long enough for the tree to stand
+const soon = 3 * time.Second // long enough to start the tree
 
 func TestTreeIsDead(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -310,7 +309,7 @@ func TestPreparedGuard(t *testing.T) {
 	dead(t, pid)
 }
 
-// An environment that no pipe holds at once arrives whole.
+// An environment that is larger than a pipe arrives whole.
 func TestLargeEnvironment(t *testing.T) {
 	env := []string{"PATH=" + os.Getenv("PATH")}
 	for i := range 10 {
@@ -326,7 +325,7 @@ func TestLargeEnvironment(t *testing.T) {
 	}
 }
 
-// A guard that waits for its command may meet anything meanwhile.
+// A guard that waits for its command may be signalled.
 func TestPreparedGuardIsHit(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
 		t.Run(name+", then closed", func(t *testing.T) {
