@@ -37,10 +37,11 @@ const (
 // command.
 var ErrGuard = errors.New("cannot start the guard process")
 
-// ErrRefused, wrapped with ErrGuard, says that the system refused the guard what it needs.
+// ErrRefused says that the system refused the guard what it needs. It is wrapped with
+// ErrGuard.
 var ErrRefused = errors.New("the system refused it a timer or a descriptor")
 
-// ErrNoProc, wrapped with ErrGuard, says that process trees cannot be seen here.
+// ErrNoProc says that process trees cannot be seen here. It is wrapped with ErrGuard.
 var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")
 
 // Report is one event of the command.

@@ -25,8 +25,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options: URL is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]] or etcds://, which has
-// parameters of TLS.
+// Options say where the leases are: URL is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]]
+// or etcds://, which has parameters of TLS.
 type Options = network.Options
 
 // Store is a [lease.Store] in one etcd. The context is the only bound of a call.

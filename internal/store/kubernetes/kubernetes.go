@@ -35,8 +35,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options: URL is kubernetes:[//[CONTEXT/]NAMESPACE], and Prefix begins the names of all
-// objects.
+// Options say where the leases are: URL is kubernetes:[//[CONTEXT/]NAMESPACE], and Prefix
+// begins the names of all objects.
 type Options = network.Options
 
 // Store is a [lease.Store] in one namespace of one cluster. The context is the only

@@ -31,8 +31,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options: URL is mysql://USER:PASSWORD@HOST[:PORT]/DATABASE, with parameters of TLS, and
-// Prefix the first column of every row.
+// Options say where the leases are: URL is mysql://USER:PASSWORD@HOST[:PORT]/DATABASE, with
+// parameters of TLS, and Prefix the first column of every row.
 type Options = network.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a call.

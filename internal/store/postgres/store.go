@@ -41,9 +41,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options: URL is postgres://[user[:password]@]host[:port]/database[?sslmode=...]. PG*
-// variables and files in the home directory are ignored. Prefix is the first column of every
-// row.
+// Options say where the leases are. URL is
+// postgres://[user[:password]@]host[:port]/database[?sslmode=...]. PG* variables and files in
+// the home directory are ignored. Prefix is the first column of every row.
 type Options = network.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a

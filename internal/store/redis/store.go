@@ -34,7 +34,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Options says where the leases are: URL begins with one of [Schemes]; docs/settings.md has
+// Options say where the leases are: URL begins with one of [Schemes]; docs/settings.md has
 // the forms.
 type Options = network.Options
 
