@@ -1,13 +1,12 @@
--- The table of leaderrun's leases, for users who must not create tables. Run it
--- once in the database that the store's URL names, as somebody who may, and once
--- more if leaderrun says that a column is missing:
+-- The table of leaderrun's leases, if leaderrun's user must not create tables. Run this
+-- once in the database of the store's URL, as a user who may create tables, and again
+-- if leaderrun says that a column is missing:
 --
 --   psql -v user=USER -f scripts/postgres.sql DATABASE
 --
--- USER is who leaderrun connects as. SELECT, INSERT and UPDATE are all that runs
--- need; with DELETE the rows of keys that are long out of use are removed.
--- The table must be found by his search_path. Without -v user the rights are left
--- as they are.
+-- USER is the user as whom leaderrun connects. Runs need SELECT, INSERT and UPDATE; with
+-- DELETE the rows of keys that have not been used for long are removed. The table must be
+-- in that user's search_path. Without -v user the rights stay as they are.
 BEGIN;
 
 CREATE TABLE IF NOT EXISTS leaderrun_leases (
@@ -23,8 +22,8 @@ CREATE TABLE IF NOT EXISTS leaderrun_leases (
 	PRIMARY KEY (prefix, service_name)
 );
 
--- A table of before may lack the runs. Kept apart from the rest of the row and not
--- compressed, they need not be written again at each renewal.
+-- An older table may lack the column runs. Stored outside of the row and not compressed, the
+-- runs need not be written again at each renewal.
 ALTER TABLE leaderrun_leases ADD COLUMN IF NOT EXISTS runs jsonb, ALTER COLUMN runs SET STORAGE EXTERNAL;
 
 \if :{?user}
