@@ -1,31 +1,30 @@
-/* The protocol of leaderrun, for spin: a store whose leases run out, candidates
- * whose requests and replies are lost, late or both, electors that stop or die
- * at any moment, guards that kill at kill-by. scripts/model checks it and its
- * wrong variants; docs/proof.md says what that proves and what it cannot.
+/* The protocol of leaderrun, for spin. Leases of the store run out. Requests and
+ * replies of candidates are lost, late or both. Electors stop or die at any time,
+ * and guards kill at kill-by. scripts/model checks the protocol and its wrong
+ * variants; docs/proof.md says what that proves and what it cannot.
  *
- * Time is counted in ticks, of which a lease has TTL. The store's clock may be
- * faster than those of the candidates by as much as DRIFT ticks in one TTL: a
- * lease may run out so much earlier. Between two ticks anything may happen in
- * any order, and an elector may do nothing for as long as you like: that is a
- * process which is stopped, starved or cut off. One thing alone is urgent. From
- * kill-by on a tree dies within KILLING ticks, because guard or elector gets the
- * processor; it does not matter which, since each has an alarm at kill-by. An
- * elector that dies is one that does nothing any more.
+ * Time is counted in ticks; a lease lasts TTL ticks. The store's clock may be
+ * faster than the candidates' by DRIFT ticks in one TTL, so a lease may run out
+ * that much earlier. Between two ticks anything may happen in any order. An
+ * elector may do nothing for any time, like a process that is stopped, starved or
+ * cut off; an elector that dies does nothing any more. Only one thing is urgent:
+ * from kill-by on a tree dies within KILLING ticks, because guard or elector gets
+ * the processor. It does not matter which, since both have an alarm at kill-by.
  *
- * The store's clock may be set STEPS times, to any time: what it says to be left
- * of a lease becomes less, nothing, or a TTL again. So an expiry that nobody has
- * released is not believed: the lease is granted to a candidate whose own clock
- * confirms that it is over, or after a settling, for which its holder is called
- * and in which a renewal brings it back. Settling lasts until a holder that lives
- * and is in reach has answered: that is assumed here, and measured elsewhere.
+ * The store's clock may be set STEPS times, to any time: the rest of a lease
+ * becomes shorter, nothing, or a TTL again. So the store does not believe that a
+ * lease has expired, unless it was released. The key is granted only to a
+ * candidate whose own clock confirms that the lease is over, or after a settling:
+ * then the holder is called, and a renewal restores its lease. Settling lasts
+ * until a holder that is alive and can be reached has answered; that is assumed
+ * here, and measured elsewhere.
  *
- * Each variant, -DNAME, is a mistake that somebody has made, or an assumption
- * that does not hold.
+ * Each variant, -DNAME, is a mistake, or an assumption that does not hold.
  */
 
-#define N 2            /* candidates: two are enough for two trees */
+#define N 2            /* number of candidates: two are enough for two trees */
 #ifndef RUNS
-#define RUNS 2         /* candidacies of each: a later one has a new holder id */
+#define RUNS 2         /* runs of each candidate; each has a new holder id */
 #endif
 #ifndef DRIFT
 #define DRIFT 1
@@ -49,10 +48,10 @@
 #define STOP_BY (KILL_BY - GRACE)
 #define LONG (KILL_BY + 1) /* ages are not counted further */
 #ifndef TOKENS
-#define TOKENS 3       /* grants, in all */
+#define TOKENS 3       /* number of grants */
 #endif
 #ifndef STEPS
-#define STEPS 0        /* of the store's clock */
+#define STEPS 0        /* how often the store's clock is set */
 #endif
 
 /* verbs and answers */
@@ -63,7 +62,7 @@
 #define YES 1
 #define NO 2
 
-/* what an elector is at */
+/* the states of an elector */
 #define ASKING 0
 #define GRANTED 1
 #define LEADING 2
@@ -85,32 +84,32 @@
 #endif
 
 /* the store */
-byte holder;           /* whose the lease is */
+byte holder;           /* the holder of the lease */
 byte left;             /* ticks until it runs out */
-bool forgot;           /* the store has lost its memory, which it does once at most */
+bool forgot;           /* the store has lost its data, once at most */
 byte token;            /* the last one granted */
-byte highest;          /* of all that were ever granted: known to nobody, for the properties */
+byte highest;          /* the highest ever granted: only the properties use it */
 bool released[IDS];    /* holder ids that never get a grant again */
-byte last;             /* who was granted the lease last, until that is released */
-byte steps;            /* of the clock, so far */
+byte last;             /* the holder of the last grant, until it releases */
+byte steps;            /* how often the clock was set so far */
 bool settling;         /* the last holder has been called */
-bool settled;          /* and has answered, or cannot live */
-bool refused;          /* and has been refused */
+bool settled;          /* it has answered, or cannot be alive */
+bool refused;          /* it has been refused */
 
 /* a candidate, its tree, its messages */
 byte at[N], term[N], mine[N];
-byte age[N];           /* of the last positive answer, from when its request was sent */
-byte sent[N];          /* age of the request under way */
-bool asked[N];         /* a request is under way */
+byte age[N];           /* ticks since the request of the last positive answer was sent */
+byte sent[N];          /* ticks since the present request was sent */
+bool asked[N];         /* there is a present request */
 bool tree[N];
 byte kill_in[N];       /* ticks until kill-by */
 byte dying[N];         /* ticks since kill-by */
-byte verb[N], id[N], tok[N];                /* the request under way */
-byte late_verb[N], late_id[N], late_tok[N]; /* one that was given up and may arrive yet */
+byte verb[N], id[N], tok[N];                /* the present request */
+byte late_verb[N], late_id[N], late_tok[N]; /* one that was given up and may still arrive */
 byte answer[N], answer_tok[N];
-/* When another's lease is over by the candidate's own clock: UNKNOWN, OVER, or in
- * so many ticks more. A renewal makes that worthless: the store compares the expiry
- * that it had answered with the one that it knows. */
+/* When another's lease is over by the candidate's own clock: UNKNOWN, OVER, or OVER
+ * plus a number of ticks. A renewal makes that invalid: the store compares the expiry
+ * in its answer with the present one. */
 byte known[N], answer_known[N];
 bool sure[N], late_sure[N];                 /* the request says that it is over */
 byte started;          /* the token of the newest tree */
@@ -127,7 +126,7 @@ byte started;          /* the token of the newest tree */
 
 /* The last grant is the candidate's, and was not released. */
 #define WAS_GRANTED(i) (last != 0 && last == ID(i) && token == mine[i])
-/* It has not expired either. What a clock says that has been set does not count. */
+/* It also has not expired. A clock that has been set does not count. */
 #define HAS_LEASE(i) (WAS_GRANTED(i) && (holder != 0 || steps > 0))
 
 /* own_time: time goes on for one candidate. What does not count stays 0. */
@@ -165,7 +164,7 @@ inline own_time(i) {
 #else
 #define SETTLED (refused || (!LIVES(0) && !LIVES(1)))
 #endif
-/* Its holder does, or may yet: the grant is on its way to it. */
+/* The holder has a tree, or may start one: the grant may still reach it. */
 #define LIVES(i) (ID(i) == last && (tree[i] || at[i] == GRANTED || answer[i] == YES))
 
 active proctype clock() {
@@ -190,7 +189,7 @@ end:	do
 		:: left = 0; holder = 0
 		:: left = 1
 		:: left > 2 -> left = 2
-		:: left = TTL /* back, and no more is believed than a TTL */
+		:: left = TTL /* set back; a lease is never longer than a TTL */
 		fi }
 #endif
 	:: atomic { settling && SETTLED -> settling = false; settled = true }
@@ -247,7 +246,7 @@ inline lease_anew() {
 #ifdef COUNT_DOWN_LEFT
 #define WAIT_FOR left
 #else
-#define WAIT_FOR TTL /* the holder has renewed before this, and no later */
+#define WAIT_FOR TTL /* the last renewal was not after this answer */
 #endif
 
 /* handle: the store acts on one request of candidate i; out and out_tok are its
@@ -255,7 +254,7 @@ inline lease_anew() {
 inline handle(v, h, t, own) {
 	out = NO; out_tok = 0;
 	if
-	:: v == ACQUIRE && holder == h -> /* the answer was lost: the same grant once more */
+	:: v == ACQUIRE && holder == h -> /* the answer was lost: the same grant again */
 		out = YES; out_tok = token;
 #ifndef STALE_GRANT
 		lease_anew()
@@ -299,7 +298,7 @@ end:	do
 		handle(verb[i], id[i], tok[i], sure[i]);
 		verb[i] = NONE; id[i] = 0; tok[i] = 0; sure[i] = false;
 		if
-		:: asked[i] -> answer[i] = out; answer_tok[i] = out_tok; answer_known[i] = out_known /* a lost one is never read */
+		:: asked[i] -> answer[i] = out; answer_tok[i] = out_tok; answer_known[i] = out_known /* a lost answer is never read */
 		:: else
 		fi;
 		out = 0; out_tok = 0; out_known = 0 }
@@ -320,7 +319,7 @@ inline answered(i) {
 	asked[i] = false; answer[i] = NONE; answer_tok[i] = 0; answer_known[i] = UNKNOWN; sent[i] = 0
 }
 
-/* learn: of the same lease the first word counts. */
+/* learn: the first answer about a lease counts. */
 inline learn(i) {
 	if
 	:: known[i] == UNKNOWN -> known[i] = answer_known[i]
@@ -396,7 +395,7 @@ end:	do
 	/* ordered to stop, lost, expired, or the command ended */
 	:: atomic { at[i] == LEADING -> at[i] = STOPPING; age[i] = 0 }
 	:: atomic { at[i] == STOPPING && MAY_END(i) -> at[i] = RELEASING }
-	/* nobody waits for the answer to a release; it may arrive in the next run */
+	/* no candidate waits for the answer to a release; it may arrive in the next run */
 	:: atomic { at[i] == RELEASING && !asked[i] -> ask(i, RELEASE); answered(i); at[i] = ENDED; mine[i] = 0 }
 	:: atomic { at[i] == ENDED && !tree[i] && term[i] + 1 < RUNS -> give_up(i); term[i]++; at[i] = ASKING }
 	:: atomic { asked[i] && at[i] != DEAD ->
