@@ -88,11 +88,11 @@ local function add_run(token, tick, from, to, exit, holder, keep)
   end
 end
 
--- life returns how long the state is kept: no shorter than already, since a run without ticks must not shorten the life of
--- the ticks of others
+-- life returns how long, in ms, the state is kept: not shorter than now, since a run without ticks must not make the ticks
+-- of others end earlier
 local function life(keep) return math.max(tonumber(keep), redis.call('PTTL', STATE)) end
 
--- info returns the first digits of an id that this server gives itself, '' without the right to ask
+-- info returns the first digits of one of this server's ids, '' without the right to read it
 local function info(section, name)
   local text = redis.pcall('INFO', section)
   local id = type(text) == 'string' and string.match(text, name .. ':(%x+)') or ''
@@ -104,7 +104,7 @@ end
 local server = info('server', 'run_id')
 if server ~= '' then server = server .. info('replication', 'master_replid') end
 
--- serving_since returns since when this process of the server has kept leases of this prefix, nothing if that is unknown
+-- serving_since returns since when this process of the server has kept leases of this prefix, nil if that is unknown
 local function serving_since()
   local text = SERVING and redis.pcall('GET', SERVING)
   if type(text) ~= 'string' then return nil end
@@ -112,8 +112,8 @@ local function serving_since()
   return since and by == server and int(since) or nil
 end
 
--- note_serving records that once. The record ends before any state does: if the clock is set forward by months, a key whose
--- state has ended is not taken for a new one
+-- note_serving records that time, once. The record expires before any state: if the clock is set forward by months, a key
+-- whose state has expired is not taken for a new one
 local function note_serving()
   local ends = 34 * 86400000
   if SERVING and not serving_since() then redis.pcall('SET', SERVING, str(now) .. ' ' .. server, 'PX', ends) end
@@ -149,7 +149,7 @@ if st.version ~= '' then return bad('VERSION', STATE .. ' was written by a newer
 local token = int(st.token)
 if token and token > MAXINT then return bad(STATE, 'field token is out of range') end
 
--- vanish records the newest run as vanished, if it was not released; its holder's report may still follow
+-- vanish records the newest run as vanished, if it was not released; its holder's report may still come and replace that
 local function vanish(keep)
   if token and host(st.holder) then
     add_run(token, int(st.tick) or 0, int(st.acquired) or 0, math.min(int(st.expires) or now, now), nil, st.holder, keep)
@@ -164,7 +164,7 @@ local function paused()
   return math.max(0, math.min(till - now, till - since))
 end
 
--- pause returns when the pause began and ends, who wanted it and why; 0 and '' without one
+-- pause returns when the pause began and ends, who paused and why; 0 and '' without a pause
 local function pause()
   if paused() == 0 then return 0, 0, '', '' end
   local texts = redis.pcall('HMGET', STATE, 'pause_by', 'pause_reason')

@@ -1,8 +1,8 @@
 -- release: end the lease if it is still the caller's, record the run once, wake one standby
 -- ARGV 1 holder 2 token 3 ran 0|1 4 success 0|1 5 exit 6 tick 7 acquired 8 min hold until 9 round (0: no ticks)
 --      10 reach 11 keep
--- {1, now}             it was the caller's, or still cools down after this release was sent before
--- {0, now, why, value} it was not any more; why gone|other
+-- {1, now}             it was the caller's, or this release was repeated during the cooldown
+-- {0, now, why, value} it was no longer the caller's; why gone|other
 local me, mine, ran, success = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
 local tick, round, reach, keep = tonumber(ARGV[6]), tonumber(ARGV[9]), tonumber(ARGV[10]), life(ARGV[11])
 local ours = (value == me and (token or 0) <= mine) or value == 'revoked:' .. me
@@ -32,7 +32,7 @@ if round > 0 then
   if (ours or ended) and not ran and series and tick < series + round and starts > 0 then
     redis.pcall('HSET', STATE, 'starts', str(starts - 1)) -- once: the holder is removed above
   end
-  -- it only grows, unless it comes from a clock that was wrong
+  -- the served tick only grows, unless a wrong clock gave it
   if success and (not served or tick > served or served > now + reach) then redis.pcall('HSET', STATE, 'served_tick', ARGV[6]) end
 end
 redis.pcall('PEXPIRE', STATE, keep)

@@ -14,7 +14,7 @@ local function restore()
     'expires', str(now + hold), 'revoked', '', 'settle_since', '', 'settle_due', '', 'meta', ARGV[8], 'server', server)
 end
 
--- confirm does what belongs to every renewal, which answers earlier calls
+-- confirm does what every renewal does: it also answers earlier calls
 local function confirm()
   local offered = ARGV[9] == '1' and ARGV[2] or ''
   if st.offered ~= offered then redis.pcall('HSET', STATE, 'offered', offered) end
