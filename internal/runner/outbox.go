@@ -29,7 +29,7 @@ func (o *outbox) put(order []byte) {
 // drain writes the orders until over is closed. A write that the guard does not read ends
 // with the guard, since the pipe breaks.
 func (o *outbox) drain(over <-chan struct{}) {
-	defer o.file.Close()
+	defer func() { _ = o.file.Close() }()
 	for {
 		select {
 		case <-over:

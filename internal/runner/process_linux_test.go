@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -96,7 +97,7 @@ func TestOrdersOutlastErrors(t *testing.T) {
 			o.put([]byte("an order"))
 		}
 		go o.drain(over)
-		if test.err == syscall.ENOMEM && !test.over {
+		if errors.Is(test.err, syscall.ENOMEM) && !test.over {
 			await(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.queue == nil })
 			o.put([]byte("")) // is read once everything before it is written
 			await(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.queue == nil && len(o.filled) == 0 })

@@ -379,8 +379,8 @@ func (r *Runner) Close() {
 func (h *held) dismiss() {
 	h.guard.signal(syscall.SIGKILL) // it may be stopped
 	h.guard.wait()
-	h.orders.file.Close()
-	h.reports.Close()
+	_ = h.orders.file.Close()
+	_ = h.reports.Close()
 }
 
 // HasTerminal reports whether this process has a controlling terminal.
