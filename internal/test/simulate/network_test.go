@@ -67,9 +67,17 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// Close of a process that stands still comes later. Its caller may hold a lock, for which no
+// goroutine of a bubble may wait while time has to pass.
 func (c *conn) Close() error {
-	c.p.awake()
-	return c.Conn.Close()
+	if !c.p.isFrozen() {
+		return c.Conn.Close()
+	}
+	go func() {
+		c.p.awake()
+		_ = c.Conn.Close()
+	}()
+	return nil
 }
 
 // link is the network's part of one connection. A link that has lost something
