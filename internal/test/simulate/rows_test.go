@@ -59,27 +59,43 @@ func documented() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// show says which documented rows were not taken, and which steps are in no row.
+// pairsOf are the states and events of rows.
+func pairsOf(rows []string) map[string]bool {
+	pairs := map[string]bool{}
+	for _, row := range rows {
+		parts := strings.SplitN(row, " | ", 3)
+		pairs[parts[0]+" | "+parts[1]] = true
+	}
+	return pairs
+}
+
+// show says how much of the table was taken; and with the flag which rows were not, and
+// which steps are in no row.
 func (r rows) show() error {
 	all, err := documented()
 	if err != nil {
 		return err
 	}
-	var never []string
+	var took, never, others []string
 	for _, row := range all {
-		if r[row] == 0 {
+		if r[row] > 0 {
+			took = append(took, row)
+		} else {
 			never = append(never, row)
 		}
 	}
-	fmt.Printf("%d of %d rows of docs/state-machine.md were taken. Never:\n  %s\n", len(all)-len(never), len(all), strings.Join(never, "\n  "))
-	var others []string
+	fmt.Printf("%d of %d rows of docs/state-machine.md were taken, with %d of %d pairs of a state and an event\n",
+		len(took), len(all), len(pairsOf(took)), len(pairsOf(all)))
+	if !*showRows {
+		return nil
+	}
 	for row, n := range r {
 		if _, found := slices.BinarySearch(all, row); !found {
 			others = append(others, fmt.Sprintf("%s (%d)", row, n))
 		}
 	}
 	slices.Sort(others)
-	fmt.Printf("%d steps that were taken are in no row:\n  %s\n", len(others), strings.Join(others, "\n  "))
+	fmt.Printf("Never:\n  %s\n%d steps that were taken are in no row:\n  %s\n", strings.Join(never, "\n  "), len(others), strings.Join(others, "\n  "))
 	return nil
 }
 
