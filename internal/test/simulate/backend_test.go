@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"net"
+	"strings"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -38,10 +39,16 @@ type backend interface {
 // foreign is what others leave there.
 const foreign = "foreign"
 
-// cooldown and revoked stand before a holder whose run has ended, or was ended by an operator.
-const cooldown, revoked = "cooldown:", "revoked:"
+// cooling and takenFrom stand before a holder whose run has ended, or was ended by an operator.
+const cooling, takenFrom = "cooldown:", "revoked:"
+
+// idIn is the holder in what the key says.
+func idIn(value string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(value, cooling), takenFrom)
+}
 
 type client interface {
 	lease.Store
 	lease.Pinger
+	operable
 }

@@ -20,6 +20,8 @@ type tree struct {
 	startBy  time.Duration // on the world's clock, as the rest
 	killBy   time.Duration // as far as the guard knows
 	orders   []func()      // that a stopped guard has not read
+	startsAt time.Duration // the guard reads orders from then on
+	slow     bool          // that is late
 	begun    bool
 	live     bool
 	over     bool
@@ -34,11 +36,19 @@ type tree struct {
 	rng      *dice
 	runs     time.Duration // by itself
 	leaves   bool          // its descendants outlive it
+	rest     time.Duration // by so much, if nobody stops them
 	stubborn bool          // it ignores signals
 	obey     time.Duration // to end after a signal
 	dying    time.Duration // to end after SIGKILL
-	out      time.Duration // when a fault took the lease out of the store
-	events   chan elect.Event
+	out      time.Duration // when a fault or an operator took the lease out of the store
+	cut      bool          // the command did not end by itself
+	atKillBy bool          // the guard killed it then
+	signals  map[int]time.Duration
+
+	// These are the world's, under its lock.
+	dues       []due
+	born, dead time.Duration
+	events     chan elect.Event
 }
 
 var errGuardDied = errors.New("the guard process died: killed")
@@ -46,8 +56,9 @@ var errGuardDied = errors.New("the guard process died: killed")
 // Start, Extend, Signal, Kill and Leave are what a campaign does with a command.
 func (p *process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.awake()
-	t := &tree{p: p, lease: l, startBy: startBy - p.offset, killBy: killBy - p.offset, events: make(chan elect.Event, 8)}
+	t := &tree{p: p, lease: l, startBy: startBy - p.offset, killBy: killBy - p.offset, events: make(chan elect.Event, 8), signals: map[int]time.Duration{}}
 	t.throw()
+	p.host.w.starting(t)
 	go func() {
 		for e := range t.events {
 			report(e)
@@ -57,7 +68,8 @@ func (p *process) Start(startBy, killBy time.Duration, l lease.Lease, report fun
 		t.fail(errors.New("dead"))
 		return
 	}
-	time.AfterFunc(p.host.w.upTo(t.rng, 5*time.Millisecond), func() { t.order(t.begin) })
+	t.order(t.begin)
+	time.AfterFunc(t.startsAt-p.host.w.at(), t.read)
 }
 
 // throw decides what kind of a command it is.
@@ -68,7 +80,15 @@ func (t *tree) throw() {
 	if t.runs = time.Hour; t.rng.IntN(3) != 0 {
 		t.runs = w.upTo(t.rng, 4*set.TTL)
 	}
+	delay := 5 * time.Millisecond
+	if t.slow = t.rng.IntN(4) == 0 && !w.fit.Load(); t.slow {
+		delay = set.TTL
+	}
+	t.startsAt = w.at() + w.upTo(t.rng, delay)
 	t.leaves = t.rng.IntN(4) == 0
+	if t.rest = time.Hour; t.rng.IntN(2) == 0 {
+		t.rest = w.upTo(t.rng, 2*set.TTL)
+	}
 	t.stubborn = t.rng.IntN(3) == 0
 	t.obey = w.upTo(t.rng, set.KillAfter+time.Millisecond)
 	if t.dying = set.KillMargin * 95 / 100; t.rng.IntN(3) != 0 {
@@ -86,7 +106,15 @@ func (p *process) Extend(killBy time.Duration) {
 func (p *process) Signal(signal int) {
 	p.command(func(t *tree) {
 		p.host.w.note("%s: signal %d", p, signal)
-		if !t.stubborn && (signal == 15 || signal == 2) {
+		t.signals[signal] = p.host.w.at()
+		switch {
+		case t.stubborn || signal != 15 && signal != 2:
+		case t.leaves && !t.ended: // the rest gets it later
+			t.cut = true
+			time.AfterFunc(t.obey/2, func() {
+				t.order(func() { t.endCommand(elect.Exit{Signal: signal}) })
+			})
+		default:
 			t.die(t.obey, elect.Exit{Signal: signal})
 		}
 	})
@@ -94,12 +122,41 @@ func (p *process) Signal(signal int) {
 
 func (p *process) SignalRest(signal int) { p.Signal(signal) }
 
-func (p *process) Kill() { p.command((*tree).kill) }
+// killPatience is the runner's: how long a guard has to answer an order to kill.
+const killPatience = 100 * time.Millisecond
 
-func (p *process) Leave() { p.host.w.fail("nobody asked to leave a tree") }
+// Kill wakes a guard that was stopped, and kills one that does not answer.
+func (p *process) Kill() {
+	p.command((*tree).kill)
+	if t := p.held(); t != nil && !p.isDead() {
+		t.resume()
+		time.AfterFunc(killPatience, func() {
+			if !t.answers() && !p.isFrozen() && !p.isDead() {
+				t.killGuard()
+			}
+		})
+	}
+}
 
-// command gives the guard an order. One that was stopped is woken for it, as the
-// runner does.
+// Leave ends the guard.
+func (p *process) Leave() {
+	p.awake()
+	t := p.held()
+	if t == nil || p.isDead() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	t.over, t.live = true, false
+	t.alarm.Stop()
+	p.host.w.left(t)
+	close(t.events)
+}
+
+// command gives the guard an order.
 func (p *process) command(what func(*tree)) {
 	p.awake()
 	if t := p.held(); t != nil && !p.isDead() {
@@ -111,13 +168,21 @@ func (p *process) command(what func(*tree)) {
 func (t *tree) order(what func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.orders = append(t.orders, what); !t.stopped {
-		t.drain()
-	}
+	t.orders = append(t.orders, what)
+	t.drain()
+}
+
+func (t *tree) read() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drain()
 }
 
 // drain is called with mu held, like all that orders do.
 func (t *tree) drain() {
+	if t.stopped || t.p.host.w.at() < t.startsAt {
+		return
+	}
 	orders := t.orders
 	t.orders = nil
 	for _, what := range orders {
@@ -130,6 +195,9 @@ func (t *tree) drain() {
 func (t *tree) begin() {
 	w := t.p.host.w
 	t.begun = true
+	if t.slow {
+		w.faulty()
+	}
 	if t.p.isDead() || w.at() >= t.startBy {
 		t.over = true
 		t.finish(elect.Event{Kind: elect.StartFailed, Err: errors.New("too late")})
@@ -140,17 +208,51 @@ func (t *tree) begin() {
 	t.setAlarm()
 	t.events <- elect.Event{Kind: elect.Started}
 	if t.leaves {
-		time.AfterFunc(t.runs, func() { t.order(t.endCommand) })
+		time.AfterFunc(t.runs, func() { t.order(func() { t.endCommand(t.exit) }) })
 	} else {
 		t.die(t.runs, t.exit)
 	}
 }
 
 // endCommand leaves descendants behind.
-func (t *tree) endCommand() {
-	if t.ended = true; t.endAt == 0 {
-		t.events <- elect.Event{Kind: elect.CommandEnded, Exit: t.exit, Left: "somebody"}
+func (t *tree) endCommand(exit elect.Exit) {
+	if t.ended || t.endAt != 0 {
+		return
 	}
+	t.ended, t.exit = true, exit
+	t.events <- elect.Event{Kind: elect.CommandEnded, Exit: t.exit, Left: "somebody"}
+	t.die(t.rest, t.exit)
+}
+
+// interrupt is a terminal's signal, which the command may take for its end.
+func (t *tree) interrupt(signal int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if signal == 2 && !t.stubborn && !t.cut {
+		t.die(t.obey, elect.Exit{Signal: signal})
+		t.cut = false
+	}
+}
+
+// answers reports whether the guard has come to the orders after the start.
+func (t *tree) answers() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.begun
+}
+
+// runsNow reports whether the tree lives.
+func (t *tree) runsNow() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.live
+}
+
+// lastSignal is when the command last got this signal.
+func (t *tree) lastSignal(signal int) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.signals[signal]
 }
 
 func (t *tree) fail(err error) {
@@ -179,10 +281,12 @@ func (t *tree) ring() {
 	defer t.mu.Unlock()
 	if t.stopped {
 		t.p.host.hit()
+		t.p.guardStands(false)
 	}
 	t.stopped = false
 	t.drain()
 	if !t.over && t.p.host.w.at() >= t.killBy {
+		t.atKillBy = t.guardErr == nil
 		t.kill()
 	}
 	go t.p.thaw()
@@ -200,8 +304,8 @@ func (t *tree) die(after time.Duration, exit elect.Exit) {
 	if t.end != nil {
 		t.end.Stop()
 	}
-	if !t.ended {
-		t.exit = exit
+	if !t.ended && exit != t.exit {
+		t.exit, t.cut = exit, true
 	}
 	t.endAt, t.end = at, time.AfterFunc(after, t.allDead)
 }
@@ -215,7 +319,7 @@ func (t *tree) allDead() {
 	t.over, t.live = true, false
 	t.alarm.Stop()
 	t.p.host.w.died(t)
-	t.finish(elect.Event{Kind: elect.TreeGone, Exit: t.exit, Err: t.guardErr})
+	t.finish(elect.Event{Kind: elect.TreeGone, Exit: t.exit, Expired: t.atKillBy, Err: t.guardErr})
 }
 
 // orphan is what happens when the elector dies: the end of the pipe.
@@ -231,6 +335,7 @@ func (t *tree) orphan() {
 func (t *tree) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.p.guardStands(true)
 	t.stopped = true
 }
 
@@ -238,6 +343,7 @@ func (t *tree) resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped {
+		t.p.guardStands(false)
 		t.stopped = false
 		t.drain()
 	}
@@ -248,12 +354,19 @@ func (t *tree) resume() {
 func (t *tree) killGuard() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.live || t.guardErr != nil {
+	if t.guardErr != nil || t.over {
 		return
 	}
 	t.p.host.w.note("%s: the guard is killed", t.p)
+	if t.stopped {
+		t.p.guardStands(false)
+	}
 	t.guardErr, t.stopped, t.orders = errGuardDied, false, nil
-	if !t.p.isFrozen() {
+	switch {
+	case !t.begun: // there is no tree
+		t.over = true
+		t.finish(elect.Event{Kind: elect.TreeGone, Err: t.guardErr})
+	case !t.p.isFrozen():
 		t.kill()
 	}
 }

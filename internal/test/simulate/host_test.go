@@ -26,6 +26,7 @@ type host struct {
 	suffer  [troubles]int
 	faultAt time.Duration // of the last fault of this host, or of the store
 	cutOff  time.Duration // the last time that one hit this host itself
+	wall    time.Duration // by how much its wall clock was set
 }
 
 // process is one run of leaderrun. It may be stopped, and killed: then nothing
@@ -37,6 +38,13 @@ type process struct {
 	offset time.Duration
 	set    campaign.Settings
 	orders chan campaign.Received
+	// clockSet says that the host's wall clock was set.
+	clockSet chan struct{}
+
+	// These are the world's, under its lock: when it was first ordered to stop, and last
+	// asked the store, and its last step.
+	orderedAt, asked time.Duration
+	last             elect.State
 
 	mu     sync.Mutex
 	frozen chan struct{}
@@ -45,6 +53,12 @@ type process struct {
 	tree   *tree
 	links  []*link
 	trap   func()
+	// places is after how many more places where it can stand still halt is called.
+	places int
+	halt   func()
+	still  time.Duration // when it or its guard last began or ceased to stand still
+
+	guardStill bool
 }
 
 func (p *process) String() string { return fmt.Sprintf("%s/%d", p.host.name, p.number) }
@@ -69,7 +83,7 @@ func (h *host) start() *process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.started++
-	p := &process{host: h, number: h.started, rng: h.w.rng(), offset: h.offset, orders: make(chan campaign.Received, 4), killed: make(chan struct{})}
+	p := &process{host: h, number: h.started, rng: h.w.rng(), offset: h.offset, orders: make(chan campaign.Received, 16), clockSet: make(chan struct{}, 1), killed: make(chan struct{})}
 	killAfter := time.Duration(0)
 	if p.rng.IntN(4) != 0 {
 		killAfter = h.w.upTo(p.rng, h.ttl/2)
@@ -85,7 +99,12 @@ func (h *host) start() *process {
 		Request:   lease.Request{Key: key, TTL: h.ttl},
 		NewHolder: h.w.newHolder,
 		Signals:   p.orders,
+		ClockSet:  p.clockSet,
 	}
+	if p.rng.IntN(4) == 0 {
+		p.set.MaxRuntime = h.w.upTo(p.rng, 3*h.ttl)
+	}
+	p.set.Leftovers = []elect.Leftovers{elect.LeftoversStop, elect.LeftoversStop, elect.LeftoversWait, elect.LeftoversLeave}[p.rng.IntN(4)]
 	if p.rng.IntN(4) == 0 {
 		p.set.Wait = 0
 	}
@@ -128,7 +147,10 @@ func (p *process) run() {
 	}
 	w.note("%s begins, ttl %s", p, p.set.TTL)
 	result := campaign.Run(w.t.Context(), p.set, ditheringStore{store, w, w.rng()}, p, p)
-	p.note("%s ends: %s %v", p, result.Outcome, result.Err)
+	if !p.isDead() {
+		p.note("%s ends: %s %v", p, result.Outcome, result.Err)
+		w.ended(p, result)
+	}
 	_ = store.Close()
 }
 
@@ -200,20 +222,49 @@ func (p *process) dither() { time.Sleep(p.host.w.upTo(p.rng, 5*time.Microsecond)
 func (p *process) awake() {
 	for {
 		p.mu.Lock()
-		frozen := p.frozen
+		frozen, halt := p.frozen, p.halt
+		if p.places--; p.places != 0 {
+			halt = nil
+		}
 		p.mu.Unlock()
-		if frozen == nil {
+		switch {
+		case halt != nil:
+			halt()
+		case frozen != nil:
+			<-frozen
+		default:
 			return
 		}
-		<-frozen
 	}
+}
+
+// haltAt has something happen at one of the next places where the process can stand still:
+// whenever it looks at the clock, and before and after it sends or hears anything.
+func (p *process) haltAt(places int, f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.places, p.halt = places, f
+}
+
+// guardStands notes that the guard begins to stand still, or ceases to.
+func (p *process) guardStands(still bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.guardStill, p.still = still, p.host.w.at()
+}
+
+// stoodStillSince reports whether the process or its guard has stood still since.
+func (p *process) stoodStillSince(at time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.frozen != nil || p.still >= at || p.guardStill
 }
 
 func (p *process) freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.frozen == nil && !p.dead {
-		p.frozen = make(chan struct{})
+		p.frozen, p.still = make(chan struct{}), p.host.w.at()
 	}
 }
 
@@ -222,7 +273,7 @@ func (p *process) thaw() {
 	if p.frozen != nil {
 		p.host.hit()
 		close(p.frozen)
-		p.frozen = nil
+		p.frozen, p.still = nil, p.host.w.at()
 	}
 	t := p.tree
 	p.mu.Unlock()
@@ -302,6 +353,28 @@ func (p *process) order() {
 	}
 }
 
+// signal is one that reaches leaderrun. A terminal's reaches a running command, too.
+func (p *process) signal(r campaign.Received) {
+	const room = 8 // for the orders at the end
+	if p.isDead() || len(p.orders) > room {
+		return
+	}
+	w, t := p.host.w, p.held()
+	w.note("%s: gets %+v", p, r)
+	if t != nil && r.FromTerminal {
+		t.interrupt(r.Signal)
+	}
+	p.orders <- r
+	w.faulty()
+	switch {
+	case r.FromTerminal: // the command may ignore it
+	case r.Order:
+		w.ordered(p, t)
+	case t != nil && t.runsNow():
+		w.expectsPassOn(p, t, r.Signal)
+	}
+}
+
 // setTrap has something happen when the store has answered the next request, and
 // the answer is on its way.
 func (p *process) setTrap(f func()) {
@@ -353,6 +426,13 @@ func (h *host) missed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.faultAt = h.w.at()
+}
+
+// wallStep is by how much its wall clock was set.
+func (h *host) wallStep() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wall
 }
 
 // reachedSince reports whether nothing has come between this host and the store

@@ -47,8 +47,8 @@ func newJobsWith(t *testing.T, seed uint64, newStore func(*world) backend) *worl
 	w.choosy = false
 	w.jobs = &jobs{minHold: w.upTo(rng, 3*ttl).Truncate(time.Millisecond)}
 	w.pause = ttl / 4
+	w.swarm(rng, w.never()...)
 	if seed%2 == 0 {
-		w.choosy = false
 		w.jobs = &jobs{period: 4 * ttl, exact: seed%4 == 0, tries: rng.IntN(4)}
 	}
 	return w
@@ -67,7 +67,7 @@ func (j *jobs) begin(p *process) {
 	if j.exact {
 		wrong := p.host.w.upTo(p.rng, 2*j.period) - j.period
 		p.set.Request.Exact, p.set.TickAt = true, j.tickAt
-		p.set.WallNow = func() time.Time { return time.UnixMilli(p.host.w.stored(p.host.w.at())).Add(wrong) }
+		p.set.WallNow = func() time.Time { return time.UnixMilli(p.host.w.stored(p.host.w.at())).Add(wrong + p.host.wallStep()) }
 	}
 }
 
@@ -100,8 +100,11 @@ func (j *jobs) putBack(anchor int64, started bool) {
 
 // started judges a start. The caller holds w.mu.
 func (j *jobs) started(w *world, t *tree) {
-	defer func() { j.last = t }()
 	holder := t.lease.Holder
+	if w.revoked[string(holder)] > 0 || w.forgot > w.grantedAt[string(holder)] { // meanwhile: others may be granted the key
+		return
+	}
+	defer func() { j.last = t }()
 	if j.last != nil && j.minHold > 0 {
 		apart := time.Duration(w.acquired[string(holder)]-w.acquired[string(j.last.lease.Holder)]) * time.Millisecond
 		if apart < j.minHold {
@@ -129,7 +132,7 @@ func (j *jobs) started(w *world, t *tree) {
 // store has acknowledged them, and checks the answers that there is nothing to do.
 func (j *jobs) observed(p *process, t campaign.Transition) {
 	s := t.To
-	success := s.Ran && (s.Outcome == elect.Exited || s.Outcome == elect.LeftBehind) && s.Exit == elect.Exit{}
+	success := s.Ran && (s.Outcome == elect.Exited || s.Outcome == elect.LeftBehind || s.Outcome == elect.Detached) && s.Exit == elect.Exit{}
 	switch {
 	case success && s.Phase == elect.Releasing:
 		j.succeeded = append(j.succeeded, s.Lease.Tick)

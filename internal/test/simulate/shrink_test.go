@@ -1,26 +1,33 @@
 package simulate
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// failed are seeds that once failed, by test: each run plays them, too. A seed brings the
-// same only as long as the world throws its dice in the same order.
-var failed = map[string][]uint64{
-	"TestSimulations":          {86, 7532, 9968},
-	"TestSimulationsOfRows":    {50, 1047, 1272},
-	"TestSimulationsOfMembers": {5072},
-	"TestJobs":                 {38, 461},
-	"TestJobsOfRows":           {1166},
+// failed are seeds that each run plays, too, by test, and what each found: a wrong program
+// (docs/figures-2026-11.md), or a mistake of the judge. A seed brings the same only as long
+// as the world throws its dice in the same order: when that changes, look for another one.
+var failed = map[string]map[uint64]string{
+	"TestSimulations": {
+		28: "an ordered candidate waits for the answer",
+		45: "a second order does not end the grace",
+	},
+	"TestSimulationsOfRows": {981: "a request comes late in a slow network, and the clock was set back"},
+	"TestJobs": {
+		19:  "renewal-cuts-the-minimum-hold",
+		653: "a lease that was revoked comes back with older data",
+	},
+	"TestJobsOfRows": {11: "the store forgets between a grant and a slow start"},
 }
 
 // seeds are those of the schedules that a test plays.
 func seeds(t *testing.T, n uint64) (all []uint64) {
 	if *first == 0 && n > 1 {
-		all = slices.Clone(failed[t.Name()])
+		all = slices.Sorted(maps.Keys(failed[t.Name()]))
 	}
 	for seed := *first; seed < *first+n; seed++ {
 		all = append(all, seed)

@@ -25,7 +25,7 @@ var (
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	code := m.Run()
-	if *showRows {
+	if *showRows || testing.Verbose() && len(taken) > 0 {
 		if err := taken.show(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -140,11 +140,18 @@ func (w *world) run() {
 		}
 		w.drawn++
 	}
+	w.setGrantTrap(nil)
 	for _, h := range w.hosts {
 		h.current().setTrap(nil)
+		h.current().haltAt(0, nil)
 	}
 	w.fit.Store(true)
 	w.faults.Wait()
+	if w.pausedUntil > 0 {
+		for w.operator.resume() != nil {
+			time.Sleep(time.Second)
+		}
+	}
 	w.awaitLeader(longest)
 	w.end()
 }
@@ -163,6 +170,9 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	}
 	if w.jobs != nil { // a tick that is served or given up, or a minimum hold
 		limit += w.jobs.period + w.jobs.minHold
+	}
+	if w.pausedUntil > 0 { // who misses its end asks again after a TTL and its jitter
+		limit += ttl / 4
 	}
 	if w.choosy { // a check, --yield and --retry come on top
 		limit += ttl
@@ -194,168 +204,5 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	defer w.mu.Unlock()
 	if len(w.live) == 0 && w.lastLive < w.lastFault {
 		w.failLocked("I9: nobody has led since the last fault at %s", w.lastFault)
-	}
-}
-
-// fault draws what brings one thing upon the world, most often upon the host that leads.
-func (w *world) fault(rng *dice) (act func()) {
-	h := w.hosts[rng.IntN(len(w.hosts))]
-	w.mu.Lock()
-	for _, t := range w.live {
-		if rng.IntN(2) == 0 {
-			h = t.p.host
-		}
-	}
-	w.mu.Unlock()
-	p := h.current()
-	tree := p.held()
-	span := h.ttl/20 + w.upTo(rng, h.ttl*5/2)
-	saves := w.forgetful && rng.IntN(3) == 0
-	does := w.draw(rng, h, p, tree, span, saves)
-	return func() {
-		if saves {
-			w.save()
-		}
-		does()
-	}
-}
-
-func (w *world) draw(rng *dice, h *host, p *process, tree *tree, span time.Duration, saves bool) (act func()) {
-	switch kind := rng.IntN(27); {
-	case kind >= 24 && w.jobs == nil:
-		steps := []time.Duration{time.Hour, time.Minute, h.ttl / 2, 0, -h.ttl / 2, -time.Minute, -time.Hour}
-		step, rate := steps[rng.IntN(len(steps))], anyRate(rng)
-		return func() { w.stepClock(step, rate) }
-	case kind < 2:
-		span = h.ttl/2 + w.upTo(rng, h.ttl*5/2)
-		if rng.IntN(2) == 0 {
-			return func() { w.during("stops the elector", p, span, p.freeze, p.thaw) }
-		}
-		return func() {
-			p.setTrap(func() { w.during("stops the elector before an answer", p, span, p.freeze, p.thaw) })
-		}
-	case kind < 4:
-		if rng.IntN(2) == 0 {
-			return func() {
-				p.kill()
-				w.faulty()
-			}
-		}
-		return func() {
-			p.setTrap(func() {
-				go p.kill()
-				w.faulty()
-			})
-		}
-	case kind < 5 && tree != nil:
-		span := w.upTo(rng, 2*h.ttl)
-		return func() { w.during("stops the guard", p, span, tree.stop, tree.resume) }
-	case kind < 6 && tree != nil:
-		return func() {
-			if !p.isDead() {
-				tree.killGuard()
-				w.faulty()
-			}
-		}
-	case kind < 7:
-		away := w.away(rng, span)
-		return func() { w.restart(away, nil) }
-	case kind < 10 && w.forgetful:
-		return w.lose(rng, span, saves)
-	case kind < 13: // a network that gets worse
-		return func() {
-			w.during("slow and then a black hole", p, span, func() { h.bring(slow, 1) }, func() {
-				h.bring(slow, -1)
-				w.during("black hole", p, h.ttl+w.upTo(rng, h.ttl), func() { h.bring(blackHole, 1) }, func() { h.bring(blackHole, -1) })
-			})
-		}
-	default:
-		hosts := []*host{h}
-		if rng.IntN(4) == 0 {
-			hosts = w.hosts
-		}
-		what := trouble(rng.IntN(int(troubles)))
-		return func() {
-			for _, h := range hosts {
-				w.during(what.String(), h.current(), span, func() { h.bring(what, 1) }, func() { h.bring(what, -1) })
-			}
-		}
-	}
-}
-
-// during lets something be the case for a while.
-func (w *world) during(what string, p *process, span time.Duration, begin, end func()) {
-	w.note("%s: %s for %s", p, what, span)
-	p.host.hit()
-	begin()
-	w.faults.Go(func() {
-		time.Sleep(span)
-		end()
-		p.host.hit()
-		w.faulty()
-	})
-}
-
-// away is how long a server is gone that restarts: often it is a moment.
-func (w *world) away(rng *dice, span time.Duration) time.Duration {
-	if rng.IntN(2) == 0 {
-		return w.upTo(rng, 200*time.Millisecond)
-	}
-	return span
-}
-
-// restart ends the server and all connections to it, for a while.
-func (w *world) restart(away time.Duration, lose func()) {
-	w.note("the store restarts, away for %s", away)
-	w.mu.Lock()
-	w.down++
-	w.mu.Unlock()
-	w.server.Add(1)
-	for _, h := range w.hosts {
-		h.missed()
-		p := h.current()
-		p.mu.Lock()
-		links := p.links
-		p.links = nil
-		p.mu.Unlock()
-		for _, l := range links {
-			go func() {
-				time.Sleep(w.latency(l.rng))
-				l.close()
-			}()
-		}
-	}
-	if lose != nil {
-		w.forget(func() string { lose(); return "it restarts with less" })
-	}
-	w.faults.Go(func() {
-		time.Sleep(away)
-		w.mu.Lock()
-		w.down--
-		w.mu.Unlock()
-		for _, h := range w.hosts {
-			h.missed()
-		}
-		w.faulty()
-	})
-}
-
-// lose draws how the store loses what it acknowledged.
-func (w *world) lose(rng *dice, span time.Duration, saves bool) (act func()) {
-	switch way := rng.IntN(7); way {
-	default:
-		return func() { w.forget(func() string { return w.store.evict(way, span/3) }) }
-	case 3:
-		away := w.away(rng, span)
-		return func() { w.restart(away, w.store.clear) }
-	case 5, 6:
-		w.mu.Lock()
-		saved := w.saved || saves
-		w.mu.Unlock()
-		if !saved {
-			return func() {}
-		}
-		away := w.away(rng, span)
-		return func() { w.restart(away, w.store.restore) }
 	}
 }

@@ -180,9 +180,9 @@ func (t *table) look() seen {
 			s.left = time.Duration(left) * time.Millisecond
 			switch s.value = string(g.Holder); {
 			case g.Cooldown:
-				s.value = cooldown + s.value
+				s.value = cooling + s.value
 			case g.Revoked:
-				s.value = revoked + s.value
+				s.value = takenFrom + s.value
 			}
 		}
 		if !g.Cooldown && !g.Revoked {

@@ -54,6 +54,12 @@ type world struct {
 	pause     time.Duration // a process is started again within it
 	unwatched time.Duration // by how much the store's clocks may differ
 	jobs      *jobs         // nil: candidates stand by for ever
+	// mix is what may come upon this world, and troubles what its network may do.
+	mix      []kind
+	troubles []trouble
+	operator *operator
+	// grantTrap happens to the next process that is granted the key, while the answer is on its way.
+	grantTrap func(*process)
 	// choosy: hosts may be ineligible, or yield. fit: none is ineligible any more.
 	choosy bool
 	fit    atomic.Bool
@@ -77,16 +83,21 @@ type world struct {
 	evicted   bool          // it lost all but the lease
 	taken     time.Duration // when somebody else's program last took the key
 	saved     bool
-	live      []*tree
-	tokens    map[string]int64 // of all grants
-	largest   int64
-	until     map[string]time.Duration // when a holder's lease ends by the store's last word, on the world's clock
-	grantedAt map[string]time.Duration
-	acquired  map[string]int64 // when, by the store's clock
-	lines     []string
-	hash      uint64
-	failure   string
-	count     count
+	// pausedUntil, by the store's clock, nobody may be granted the key; 0 if that was never
+	// so. It was set at pausedAt.
+	pausedUntil int64
+	pausedAt    time.Duration
+	revoked     map[string]time.Duration // when a holder's lease was revoked
+	live        []*tree
+	tokens      map[string]int64 // of all grants
+	largest     int64
+	until       map[string]time.Duration // when a holder's lease ends by the store's last word, on the world's clock
+	grantedAt   map[string]time.Duration
+	acquired    map[string]int64 // when, by the store's clock
+	lines       []string
+	hash        uint64
+	failure     string
+	count       count
 }
 
 // count is what happened in a schedule, or in many.
@@ -126,7 +137,7 @@ func newWorld(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, n
 func newWorldWith(t *testing.T, seed uint64, newStore func(*world) backend) *world {
 	w := &world{
 		t: t, seed: seed, rounds: 1, pause: time.Second, start: time.Now(), turn: make(chan struct{}, 1),
-		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{}, acquired: map[string]int64{},
+		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{}, acquired: map[string]int64{}, revoked: map[string]time.Duration{},
 	}
 	rng := w.rng()
 	w.forgetful, w.choosy = seed%3 == 2, seed%4 == 1
@@ -143,7 +154,20 @@ func newWorldWith(t *testing.T, seed uint64, newStore func(*world) backend) *wor
 		}
 		w.hosts = append(w.hosts, &host{w: w, name: name, rng: w.rng(), ttl: ttl, offset: time.Hour + w.upTo(rng, 1000*time.Hour)})
 	}
+	w.operator = newOperator(w)
+	w.swarm(rng, w.never()...)
 	return w
+}
+
+// never are the kinds of fault that this world does not have.
+func (w *world) never() (none []kind) {
+	if !w.forgetful {
+		none = append(none, storeForgets)
+	}
+	if w.jobs != nil {
+		none = append(none, storeClockSet)
+	}
+	return none
 }
 
 func (w *world) longestTTL() time.Duration {
@@ -200,7 +224,7 @@ func (w *world) stepClock(step time.Duration, rate float64) {
 		w.stepped = attempt
 	} else {
 		w.setBack -= step
-		w.backed = attempt
+		w.backed = attempt + 2*w.longestTTL() // in a slow network it comes so much later
 	}
 }
 
@@ -291,19 +315,24 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count.requests++
+	p.asked = w.at()
+	if p == w.operator.p {
+		w.judgeOperator(before, after)
+		return
+	}
 	const noise = 20 * time.Millisecond
 	// Anybody may make a lease as short as it was when the clock has been set back.
 	changed := (after.until-before.until).Abs() > noise && !(w.setBack > 0 && after.until < before.until)
-	if x := before.value; x != "" && w.forgot > 0 && after.value != x && after.token > before.token && w.store.names(request, after.value) && !w.lives(strings.TrimPrefix(x, "cooldown:")) {
+	if x := before.value; x != "" && w.forgot > 0 && after.value != x && after.token > before.token && w.store.names(request, after.value) && (!w.lives(idIn(x)) || w.revoked[idIn(x)] > 0) {
 		w.noteLocked("%s: takes its lease back from %s", p, x)
 	} else if x != "" && x != foreign && (after.value != x || changed) {
 		overBefore := w.at() < w.backed && after.value != x && !w.lives(x) // by the clock before it was set back
-		if !w.store.names(request, strings.TrimPrefix(x, "cooldown:")) && !overBefore {
+		if !w.store.names(request, idIn(x)) && !overBefore {
 			w.failLocked("I6: a request of %s changed the lease of %s", p, x)
 		}
 		if after.value != x {
 			w.noteLocked("%s: releases %s", p, x)
-			if w.lives(x) {
+			if w.lives(idIn(x)) {
 				w.failLocked("I6: %s was released while its tree lives", x)
 			}
 		}
@@ -312,7 +341,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		w.until[x] = max(w.until[x], after.until)
 		for _, t := range w.live {
 			if string(t.lease.Holder) == x && w.store.names(request, x) && (before.value != x || after.until > before.until) {
-				t.out, t.seen = 0, w.at()
+				t.out, t.seen = 0, w.readAt(t.p, after)
 			}
 		}
 	}
@@ -331,14 +360,27 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 			w.failLocked("I2: token %d was granted after %d", after.token, w.largest)
 		}
 		w.noteLocked("%s: granted %s token %d", p, after.id, after.token)
+		if w.stored(w.at())+w.unwatched.Milliseconds() < w.pausedUntil && w.forgot < w.pausedAt && w.at() >= w.backed {
+			w.failLocked("%s was granted the key in a pause", after.id)
+		}
 		w.count.grants++
-		w.tokens[after.id], w.largest, w.grantedAt[after.id], w.acquired[after.id] = after.token, max(w.largest, after.token), w.at(), after.acquired
+		w.tokens[after.id], w.largest, w.grantedAt[after.id], w.acquired[after.id] = after.token, max(w.largest, after.token), w.readAt(p, after), after.acquired
+		if f := w.grantTrap; f != nil {
+			w.grantTrap = nil
+			p.setTrap(func() { f(p) })
+		}
 		if w.jobs != nil {
 			w.jobs.granted(after.tick)
 		}
 	} else if before.token < after.token && w.jobs != nil && after.anchor != 0 { // the store had forgotten it
 		w.jobs.putBack(after.anchor, w.lives(after.id))
 	}
+}
+
+// readAt is when a request read the clock that has written this lease of p. It may have come
+// late, when the clock had been set forward.
+func (w *world) readAt(p *process, s seen) time.Duration {
+	return w.at() - max(0, p.set.TTL-s.left)
 }
 
 // takenOut is called when somebody else has taken the lease out of the store.
@@ -360,10 +402,12 @@ func (w *world) born(t *tree) {
 	defer w.mu.Unlock()
 	w.noteLocked("%s: the tree of %s lives, kill-by %s", t.p, holder, t.killBy)
 	w.count.runs++
-	if s.value != holder {
+	if w.forgot > w.grantedAt[holder] {
+		t.out = w.at()
+	} else if s.value != holder {
 		switch {
-		case w.forgot > w.grantedAt[holder]:
-			t.out = w.at()
+		case w.revoked[holder] > 0:
+			t.out = w.revoked[holder]
 		case w.stepped <= w.grantedAt[holder]:
 			w.failLocked("I4: %s starts, the key says %q", holder, s.value)
 		}
@@ -378,7 +422,7 @@ func (w *world) born(t *tree) {
 			w.failLocked("I1: %s starts, the tree of %s lives", holder, other.lease.Holder)
 		}
 	}
-	w.live = append(w.live, t)
+	w.live, t.born = append(w.live, t), w.at()
 	if w.jobs != nil {
 		w.jobs.started(w, t)
 	}
@@ -391,6 +435,9 @@ func (w *world) born(t *tree) {
 func (w *world) explained(t *tree) bool {
 	if t.out == 0 && w.stepped < t.seen && w.forgot < t.seen {
 		return false
+	}
+	if at := w.revoked[string(t.lease.Holder)]; at > 0 && w.taken < at { // the key stays taken until its holder has released it
+		return w.stepped >= at || w.forgot >= at
 	}
 	if w.taken > t.seen { // out of the store by somebody else: its holder learns of that later
 		return true
@@ -405,6 +452,7 @@ func (w *world) observed(p *process, t campaign.Transition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken.add(t)
+	w.took(p, t)
 	if w.jobs != nil {
 		w.jobs.observed(p, t)
 	}
@@ -426,9 +474,9 @@ func (w *world) died(t *tree) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteLocked("%s: the tree of %s is dead", t.p, holder)
-	w.live = slices.DeleteFunc(w.live, func(x *tree) bool { return x == t })
+	w.bury(t)
+	w.inTime(t)
 	now := w.at()
-	w.lastLive = now
 	if until := w.until[holder]; now >= until {
 		w.failLocked("I3: the tree of %s died %s after its lease", holder, now-until)
 	}
@@ -438,10 +486,19 @@ func (w *world) died(t *tree) {
 		}
 		set := t.p.set
 		limit := set.Renew + set.Attempt + set.LostGrace + set.KillMargin
+		if t.slow { // a guard that does not start the command is killed
+			limit += killPatience
+		}
 		if untouched && t.out != 0 && now-t.out > limit {
 			w.failLocked("the tree of %s died %s after its lease had been taken out, at most %s were promised", holder, now-t.out, limit)
 		}
 	}
+}
+
+// bury is called with w.mu held when a tree lives no more.
+func (w *world) bury(t *tree) {
+	w.live = slices.DeleteFunc(w.live, func(x *tree) bool { return x == t })
+	t.dead, w.lastLive = w.at(), w.at()
 }
 
 // forget is what a store does that loses what it acknowledged.
