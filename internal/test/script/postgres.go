@@ -367,20 +367,22 @@ func PostgresUser() *syscall.Credential {
 	return c
 }
 
-// PostgresProgram finds a program of the server, or returns "". PATH comes first:
-// scripts/try-postgres puts other versions there. Debian has the server's programs elsewhere,
-// by version; the newest is used.
+// PostgresProgram finds a program of the server, or returns "". PATH comes first where it has
+// the server: scripts/try-postgres puts other versions there. Debian has them elsewhere, by
+// version; the newest is used. (Its psql in PATH is a Perl program that looks for a server's.)
 func PostgresProgram(name string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
+	if server, err := exec.LookPath("postgres"); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(server), name)); err == nil {
+			return path
+		}
 	}
 	version := func(path string) int {
 		n, _ := strconv.Atoi(strings.Split(path, "/")[4])
 		return n
 	}
-	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
-	if len(all) == 0 {
-		return ""
+	if all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name); len(all) > 0 {
+		return slices.MaxFunc(all, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
 	}
-	return slices.MaxFunc(all, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
+	path, _ := exec.LookPath(name) // "" if there is none
+	return path
 }
