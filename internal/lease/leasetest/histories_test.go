@@ -243,6 +243,7 @@ func TestHurriedHistoriesOfBrokenStores(t *testing.T) {
 func eachFault(t *testing.T, settles bool, hurriedOnes int, faults ...string) {
 	for _, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			if r := play(t, harnessOf(fault, settles), 2000, 1, hurriedOnes); len(r.wrong) == 0 {
 				t.Errorf("%d histories, and none is wrong", r.histories)
 			} else {
