@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -112,24 +111,12 @@ func whyAlive(stat string, signalled error) string {
 	}
 }
 
-// nameOf returns the name of a process for people: its program, or the script that it runs.
-// The kernel keeps only 15 bytes of that.
+// nameOf returns the kernel's name of a process, at most 15 bytes of it. To read its command line
+// may block: a process that maps a file of an NFS server that does not answer holds the lock of
+// the memory that the command line is in, and then no report of the guard would be heard.
 func nameOf(pid int) string {
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return ""
-	}
-	name := strings.TrimSuffix(string(comm), "\n")
-	argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty for a zombie
-	program, rest, _ := strings.Cut(string(argv), "\x00")
-	script, _, _ := strings.Cut(rest, "\x00")
-	switch {
-	case program == "":
-		return name
-	case script != "" && strings.HasPrefix(filepath.Base(script), name):
-		return filepath.Base(script)
-	}
-	return filepath.Base(program)
+	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // it may be gone
+	return strings.TrimSuffix(string(comm), "\n")
 }
 
 // guardDied handles the death of the guard: the command died with it, and the elector has
