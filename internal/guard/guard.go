@@ -133,7 +133,7 @@ func (g *guard) turn() (done bool) {
 	if ready[0] {
 		return g.order()
 	}
-	if ready[1] && g.reap() {
+	if ready[1] && !g.killing && g.reap() { // kill reaps by itself
 		return true
 	}
 	if g.pid != 0 && now >= g.killBy {
@@ -372,12 +372,15 @@ const (
 // lack of memory.
 func (g *guard) kill() (gone bool) {
 	g.alarm.Set(proc.Now())
-	return proc.Sweep(sweep, func() (died int, none bool) {
+	return proc.Sweep(sweep, func() (progress, none bool) {
 		if !g.ended {
 			g.signalCommand(syscall.SIGKILL) // needs no list of children
 		}
-		g.killChildren()
-		return g.collect()
+		if came, reap := g.killChildren(); !reap {
+			return came, false
+		}
+		died, gone := g.collect()
+		return died > 0, gone
 	})
 }
 

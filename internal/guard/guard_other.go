@@ -22,8 +22,11 @@ func (g *guard) signalRest(sig syscall.Signal) {
 // signalOutside does nothing: only the group is known, and it already got the signal.
 func (g *guard) signalOutside(syscall.Signal) {}
 
-// killChildren kills what signalRest signals.
-func (g *guard) killChildren() { g.signalRest(syscall.SIGKILL) }
+// killChildren kills the same.
+func (g *guard) killChildren() (came, reap bool) {
+	g.signalRest(syscall.SIGKILL)
+	return false, true
+}
 
 // killGroup kills the rest of the process group when the command is gone.
 func (g *guard) killGroup() {

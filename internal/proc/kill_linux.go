@@ -9,7 +9,9 @@ type Children struct {
 	list []byte
 	pids []int
 
-	rounds int // of Kill
+	rounds int // of kill
+	met    int // in the last round of Kill
+	still  int // rounds of Kill in which no more came
 }
 
 // OpenChildren opens the list of the first thread, which has the adopted orphans and the
@@ -30,11 +32,21 @@ func (c *Children) List() (pids []int, all bool) {
 	if c.fd < 0 {
 		return childrenByParent(syscall.Getpid())
 	}
+	_, _ = syscall.Seek(c.fd, 0, 0)
+	return c.more()
+}
+
+// more lists those that have come since the last call of List or of more, if none has been
+// reaped since: the kernel appends them, and counts the ones that it has listed.
+func (c *Children) more() (pids []int, all bool) {
+	if c.fd < 0 {
+		return nil, true
+	}
 	for length := 0; ; {
 		if length == len(c.list) {
 			c.list = append(c.list, make([]byte, len(c.list))...)
 		}
-		n, err := syscall.Pread(c.fd, c.list[length:], int64(length))
+		n, err := syscall.Read(c.fd, c.list[length:])
 		if err == syscall.EINTR {
 			continue
 		}
@@ -46,25 +58,70 @@ func (c *Children) List() (pids []int, all bool) {
 	}
 }
 
-// generations is the number of rounds of Kill after which a tree that still lives is taken
-// for one that forks faster than it is killed.
+// generations is after how many rounds of kill a tree that lives counts as one that forks
+// faster than its generations are killed.
 const generations = 32
 
-// Kill sends SIGKILL to the children, except those for which spare is true, and returns them.
-// A child that leads its process group, or is in group, is killed with its group: no fork
-// escapes a signal to a group. The caller must not reap meanwhile: until a child is reaped,
-// neither its id nor its group's can be used again.
+// stillness is how many rounds in which no child comes make it time to reap although one lives:
+// it may sleep uninterruptibly.
+const stillness = 8
+
+// patience is how long, in nanoseconds, Kill goes on with children that come.
+const patience = 10_000_000
+
+// Round is what a round of Kill has met.
+type Round struct {
+	Met  []int // the children
+	All  bool  // there are no others
+	Came bool  // there are more than in the round before
+	Reap bool  // it is time to reap those that have ended
+}
+
+// Kill sends SIGKILL to the children, except to those for which spare is true. A child that
+// leads its process group, or is in the given one, is killed with its group: no fork escapes
+// a signal to a group. Where processes fork and exit, Kill goes on with those that come, for
+// a while.
+//
+// The time to reap has come when all have ended, or no more come. Until then a zombie takes a
+// place in its user's process limit, which the living would use to fork, and to reap it costs
+// several times as much of the processor as to leave it: a tree that forks leaves little. Nor
+// may the caller reap during a round: until a child is reaped, neither its id nor its
+// group's is used again.
+func (c *Children) Kill(group int, spare func(pid int) bool) Round {
+	end := Now() + patience
+	var met []int
+	pids, all := c.List()
+	for len(pids) > 0 && Now() < end {
+		met = append(met, c.kill(pids, group, spare)...)
+		pids, _ = c.more()
+	}
+	came := len(met) > c.met
+	if c.still++; came {
+		c.still = 0
+	}
+	c.met = len(met)
+	return Round{Met: met, All: all, Came: came, Reap: c.still >= stillness || len(pids) == 0 && allEnded(met)}
+}
+
+// allEnded looks at the newest first, as it is the likeliest to live.
+func allEnded(pids []int) bool {
+	for i := len(pids) - 1; i >= 0; i-- {
+		if !Ended(pids[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// kill sends SIGKILL to children.
 //
 // The newest child comes first. If processes fork and exit, the older ones are zombies, and
 // the living ones would fork on while Kill went through those. Killed processes need the
 // processor to die, so they get a high priority, but only once all have their signal: earlier they
 // would fork, or keep this process from sending the other signals.
 //
-// After several rounds (see generations) the whole tree is stopped before each further round.
-// A stopped process counts towards its user's process limit, while a dead one makes room for
-// the next.
-func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all bool) {
-	pids, all := c.List()
+// After so many generations all of the tree is stopped before each further one.
+func (c *Children) kill(pids []int, group int, spare func(pid int) bool) (met []int) {
 	for i := len(pids) - 1; i >= 0; i-- {
 		if !spare(pids[i]) {
 			met = append(met, pids[i])
@@ -89,13 +146,17 @@ func (c *Children) Kill(group int, spare func(pid int) bool) (met []int, all boo
 		}
 	}
 	for i, pid := range met {
+		var err error
 		if groups[i] != 0 {
-			hurry(syscall.PRIO_PGRP, groups[i])
+			err = hurry(syscall.PRIO_PGRP, groups[i])
 		} else {
-			hurry(syscall.PRIO_PROCESS, pid)
+			err = hurry(syscall.PRIO_PROCESS, pid)
+		}
+		if err != nil { // this user may not, for any of them
+			break
 		}
 	}
-	return met, all
+	return met
 }
 
 // stopBelow stops the descendants of a stopped process. That one neither forks nor reaps, so

@@ -16,10 +16,15 @@ package proc
 
 import "syscall"
 
-// Reap calls changed with the status of each child that has ended, stopped or continued. It
-// does not wait. It reports how many children have ended, and whether none is left.
+// most is how many statuses Reap takes: processes may die faster than a process reaps that gets
+// little of the processor, and it must look for orders and at the clock in between.
+const most = 100
+
+// Reap takes the statuses of children that have ended, or been stopped or continued,
+// without waiting, calls changed with each, and reports how many have ended and whether no
+// child is left.
 func Reap(changed func(pid int, status syscall.WaitStatus)) (died int, none bool) {
-	for {
+	for taken := 0; taken < most; {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED|syscall.WCONTINUED, nil)
 		switch {
@@ -29,26 +34,28 @@ func Reap(changed func(pid int, status syscall.WaitStatus)) (died int, none bool
 		case pid == 0:
 			return died, false
 		default:
+			taken++
 			if !status.Stopped() && !status.Continued() {
 				died++
 			}
 			changed(pid, status)
 		}
 	}
+	return died, false
 }
 
-// Sweep repeats a round, which kills and reaps, until no child is left or limit, in
-// nanoseconds, has passed. After a round in which no child died it pauses: at first for as
+// Sweep repeats a round, which kills and reaps, until no child is left, or until limit,
+// in nanoseconds, has passed. It pauses only after a round without progress: at first for as
 // long as a death takes, then longer each time.
-func Sweep(limit int64, round func() (died int, none bool)) (none bool) {
+func Sweep(limit int64, round func() (progress, none bool)) (none bool) {
 	const death, doublings = 50_000, 6
 	end := Now() + limit
 	for idle := 0; ; {
-		died, none := round()
+		progress, none := round()
 		if none || Now() >= end {
 			return none
 		}
-		if died > 0 {
+		if progress {
 			idle = 0
 			continue
 		}

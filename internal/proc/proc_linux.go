@@ -115,7 +115,7 @@ func ChildrenKnown() bool {
 // Hurry gives this process group the highest priority (nice -20), if the user may do that,
 // usually only root. All threads get it: if one thread ran before the others could go to
 // sleep, the runtime would start new ones.
-func Hurry() { hurry(syscall.PRIO_PGRP, 0) }
+func Hurry() { _ = hurry(syscall.PRIO_PGRP, 0) }
 
 // HurryThread is Hurry only for the calling goroutine, until back is called.
 func HurryThread() (back func()) {
@@ -124,7 +124,7 @@ func HurryThread() (back func()) {
 	if err != nil {
 		return runtime.UnlockOSThread
 	}
-	hurry(syscall.PRIO_PROCESS, 0)
+	_ = hurry(syscall.PRIO_PROCESS, 0)
 	return func() {
 		const zero = 20 // the call returns 20 less the nice value
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, zero-before)
@@ -132,9 +132,9 @@ func HurryThread() (back func()) {
 	}
 }
 
-func hurry(which, id int) {
+func hurry(which, id int) error {
 	const first = -20
-	_ = syscall.Setpriority(which, id, first)
+	return syscall.Setpriority(which, id, first)
 }
 
 // GiveWay gives this process group a low priority (nice 10).

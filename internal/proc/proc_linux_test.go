@@ -106,9 +106,9 @@ func TestKillReachesGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	met, all := children.Kill(leader.Process.Pid, func(pid int) bool { return pid == spared.Process.Pid })
-	if want := []int{follow.Process.Pid, first.Process.Pid}; !all || !slices.Equal(met, want) {
-		t.Errorf("met %v (all: %t), want the newest first: %v", met, all, want)
+	round := children.Kill(leader.Process.Pid, func(pid int) bool { return pid == spared.Process.Pid })
+	if want := []int{follow.Process.Pid, first.Process.Pid}; !round.All || !round.Came || !slices.Equal(round.Met, want) {
+		t.Errorf("%+v, want the newest first: %v", round, want)
 	}
 	for _, out := range []io.ReadCloser{group, rest} { // each ends with its last writer
 		if err := out.(*os.File).SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
@@ -120,6 +120,101 @@ func TestKillReachesGroups(t *testing.T) {
 	}
 	if Ended(spared.Process.Pid) {
 		t.Error("the spared one was killed")
+	}
+}
+
+// A child that comes during a round is killed in it. None is to be reaped until all have ended.
+func TestKillGoesOn(t *testing.T) {
+	runtime.LockOSThread() // the children are listed by thread
+	defer runtime.UnlockOSThread()
+	children, err := childrenOfThread(syscall.Gettid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var started []int
+	start := func() {
+		cmd := exec.Command("sleep", "60")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		started = append(started, cmd.Process.Pid)
+	}
+	start()
+	round := children.Kill(0, func(int) bool {
+		if len(started) < 3 {
+			start()
+		}
+		return false
+	})
+	if !round.All || !round.Came || !slices.Equal(round.Met, started) {
+		t.Errorf("%+v, want %v", round, started)
+	}
+	if allEnded([]int{started[0], os.Getpid()}) {
+		t.Error("one that lives counts as ended")
+	}
+	for _, pid := range started {
+		AwaitEnd(pid)
+	}
+	if round := children.Kill(0, func(int) bool { return false }); round.Came || !round.Reap || len(round.Met) != len(started) {
+		t.Errorf("once all have ended: %+v", round)
+	}
+}
+
+// A tree that lives after many rounds is stopped before the next one, also where it is not
+// reached by its group and by its parent.
+func TestKillStopsFirst(t *testing.T) {
+	runtime.LockOSThread() // the children are listed by thread
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command("sh", "-c", "setsid sleep 60 >/dev/null & echo $!; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var below int
+	if _, err := fmt.Fscan(out, &below); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(below, syscall.SIGKILL); _ = cmd.Wait() }()
+	apart := func() bool { group, err := syscall.Getpgid(below); return err == nil && group == below }
+	for !apart() {
+		time.Sleep(time.Millisecond)
+	}
+	children, err := childrenOfThread(syscall.Gettid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	children.rounds = 32
+	children.Kill(0, func(int) bool { return false })
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		stat, _ := readFile("/proc/" + itoa(below) + "/stat")
+		if state := string(afterName(stat)[:1]); state == "T" {
+			return
+		} else if time.Now().After(end) {
+			t.Fatalf("the grandchild is in state %s", state)
+		}
+	}
+}
+
+// Where many have died, Reap comes back before it has taken all.
+func TestReapComesBack(t *testing.T) {
+	for range most + 1 {
+		pid, err := syscall.ForkExec("/bin/true", []string{"true"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		AwaitEnd(pid)
+	}
+	ignore := func(int, syscall.WaitStatus) {}
+	if died, none := Reap(ignore); died != most || none {
+		t.Errorf("%d were reaped (none left: %t), want %d", died, none, most)
+	}
+	if died, none := Reap(ignore); died != 1 || !none {
+		t.Errorf("then %d were reaped (none left: %t), want 1", died, none)
 	}
 }
 
@@ -145,19 +240,20 @@ func TestHurryThread(t *testing.T) {
 	}
 }
 
-// A sweep pauses only after a round in which no child died.
+// A sweep goes from generation to generation without a pause, and pauses after a round
+// without progress.
 func TestSweepPauses(t *testing.T) {
 	left := 1000
 	begun := Now()
-	if !Sweep(60_000_000_000, func() (int, bool) { left--; return 1, left == 0 }) {
+	if !Sweep(60_000_000_000, func() (bool, bool) { left--; return true, left == 0 }) {
 		t.Error("children are left")
 	}
 	if took := time.Duration(Now() - begun); took > time.Second {
 		t.Errorf("1000 generations took %s", took)
 	}
 	rounds := 0
-	if Sweep(50_000_000, func() (int, bool) { rounds++; return 0, false }) || rounds > 100 {
-		t.Errorf("%d rounds within 50 ms in which none died", rounds)
+	if Sweep(50_000_000, func() (bool, bool) { rounds++; return false, false }) || rounds > 100 {
+		t.Errorf("%d rounds without progress within 50 ms", rounds)
 	}
 }
 

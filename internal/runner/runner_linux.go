@@ -47,9 +47,9 @@ func (h *held) killLeftBehind() {
 	defer h.helpers.pauseStarts()()
 	defer proc.HurryThread()() // otherwise a tree that forks gets more of the processor than this thread
 	var left []int
-	round := func() (died int, none bool) {
-		left, died, none = sweepOnce(h.children, h.pid, h.helpers)
-		return died, none
+	round := func() (progress, none bool) {
+		left, progress, none = sweepOnce(h.children, h.pid, h.helpers)
+		return progress, none
 	}
 	if proc.Sweep(int64(time.Second), round) {
 		return
@@ -59,16 +59,20 @@ func (h *held) killLeftBehind() {
 	}
 }
 
-// sweepOnce kills all children of this process, except those that helpers spares, and returns
-// those that it found. If it found none, there may still be some: see none.
-func sweepOnce(children *proc.Children, group int, h *helpers) (met []int, died int, none bool) {
+// sweepOnce kills every child of this process but those that the helpers spare,
+// and returns those that it met. That nobody was found is not enough to know that nobody
+// is left.
+func sweepOnce(children *proc.Children, group int, h *helpers) (met []int, progress, none bool) {
 	h.Lock()
 	defer h.Unlock()
-	met, all := children.Kill(group, h.spares)
-	for _, pid := range met {
+	round := children.Kill(group, h.spares)
+	if !round.Reap {
+		return round.Met, round.Came, false
+	}
+	for _, pid := range round.Met {
 		if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped == pid {
-			died++
+			progress = true
 		}
 	}
-	return met, died, all && len(met) == 0
+	return round.Met, progress, round.All && len(round.Met) == 0
 }
