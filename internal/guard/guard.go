@@ -105,7 +105,7 @@ func run(orders, reports int) int {
 		return Refused
 	}
 	startEnd, err := proc.NewDeadline()
-	if err != nil || proc.AdoptOrphans() != nil {
+	if err != nil || proc.AdoptOrphans() != nil || proc.CallsAllowed() != nil {
 		return Refused
 	}
 	children, err := proc.OpenChildren()

@@ -54,6 +54,17 @@ func AdoptOrphans() error {
 // descriptors, memory and environment. It also disables core dumps.
 func DenyAccess() { syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 0, 0) }
 
+// CallsAllowed returns the error of a call without which this process could not wait or not kill:
+// a seccomp filter may refuse it.
+func CallsAllowed() error {
+	var none syscall.Timespec
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&none)), 0, 0, 0)
+	if errno != 0 && errno != syscall.EINTR {
+		return errno
+	}
+	return syscall.Kill(syscall.Getpid(), 0)
+}
+
 // SetName sets the process's name in ps and for killall, of at most 15 bytes.
 func SetName(name string) {
 	b, err := syscall.BytePtrFromString(name)

@@ -39,7 +39,7 @@ var ErrGuard = errors.New("cannot start the guard process")
 
 // ErrRefused says that the system refused the guard what it needs. It is wrapped with
 // ErrGuard.
-var ErrRefused = errors.New("the system refused it a timer or a descriptor")
+var ErrRefused = errors.New("the system refused it a timer, a descriptor or a call")
 
 // ErrNoProc says that process trees cannot be seen here. It is wrapped with ErrGuard.
 var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")

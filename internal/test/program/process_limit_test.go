@@ -4,15 +4,20 @@ package program
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
@@ -107,10 +112,49 @@ func TestPendingSignals(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer or a descriptor\n  raise the limits of pending signals (ulimit -i)"
+	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call\n  raise the limits of pending signals (ulimit -i)"
 	if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) {
 		t.Errorf("status %d, it said:\n%s", got, stderr.String())
 	}
+}
+
+// In TestRefusedCalls a seccomp filter refuses leaderrun a call without which its guard would
+// hang or its tree could not be killed.
+func TestRefusedCalls(t *testing.T) {
+	for name, call := range map[string]uint32{"ppoll": unix.SYS_PPOLL, "kill": unix.SYS_KILL} {
+		t.Run(name, func(t *testing.T) {
+			cmd := leaderrun(memory(t), "--", "echo", "ran")
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			started := make(chan error)
+			go func() { // in a thread that ends with it
+				runtime.LockOSThread()
+				started <- errors.Join(refuse(call), cmd.Start())
+			}()
+			if err := <-started; err != nil {
+				t.Fatal(err)
+			}
+			want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call\n"
+			if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) || stdout.Len() > 0 {
+				t.Errorf("status %d, it said:\n%s%s", got, stdout.String(), stderr.String())
+			}
+		})
+	}
+}
+
+// refuse has the kernel answer EPERM to a call of this thread and of what it starts.
+func refuse(call uint32) error {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the call's number comes first
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: call},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 }
 
 // TestForkBomb kills elector or guard of a command whose processes fork whenever their user's
