@@ -57,6 +57,9 @@ const exitDone = 0
 // again yet, so there is a third.
 const spare = 3
 
+// atOnce is how many statuses the guard takes before it looks for orders and at the clock.
+const atOnce = 100
+
 // wakings is how often the alarm continues a guard that is stopped again and again, within a
 // quarter of an hour.
 const wakings = 25
@@ -251,17 +254,17 @@ func notify(fd int) {
 // reap handles a notification by watchChildren, and reports whether no child is left.
 func (g *guard) reap() (gone bool) {
 	readFull(g.died, make([]byte, 1))
-	if _, gone := g.collect(); gone {
+	if _, gone := g.collect(atOnce); gone {
 		return true
 	}
 	notify(g.watch)
 	return false
 }
 
-// collect reaps the dead children, and reports how many there were and whether no child is
-// left.
-func (g *guard) collect() (died int, gone bool) {
-	died, gone = proc.Reap(func(pid int, status syscall.WaitStatus) {
+// collect reaps the dead children, as many as most, and reports how many there were and whether
+// no child is left.
+func (g *guard) collect(most int) (died int, gone bool) {
+	died, gone = proc.Reap(most, func(pid int, status syscall.WaitStatus) {
 		if pid != g.pid {
 			return
 		}
@@ -351,7 +354,7 @@ func (g *guard) signalCommand(sig syscall.Signal) {
 // elector ordered, or one that was known before the order, if nothing has changed since.
 func (g *guard) goOn() (gone bool) {
 	g.changed = false
-	_, gone = g.collect()
+	_, gone = g.collect(atOnce)
 	if !gone && (g.stopOrdered || g.commandStopped && !g.changed) {
 		g.signalCommand(syscall.SIGCONT)
 	}
@@ -376,10 +379,11 @@ func (g *guard) kill() (gone bool) {
 		if !g.ended {
 			g.signalCommand(syscall.SIGKILL) // needs no list of children
 		}
-		if came, reap := g.killChildren(); !reap {
+		met, came, reap := g.killChildren()
+		if !reap {
 			return came, false
 		}
-		died, gone := g.collect()
+		died, gone := g.collect(met + 1)
 		return died > 0, gone
 	})
 }

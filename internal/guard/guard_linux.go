@@ -33,11 +33,11 @@ func (g *guard) others(sig syscall.Signal) (grouped bool) {
 	return grouped
 }
 
-// killChildren kills every child of the guard, and reports whether there are more than before,
-// and whether it is time to reap.
-func (g *guard) killChildren() (came, reap bool) {
+// killChildren kills every child of the guard, and reports how many it has met, whether there
+// are more than before, and whether it is time to reap.
+func (g *guard) killChildren() (met int, came, reap bool) {
 	round := g.children.Kill(g.pid, func(int) bool { return false })
-	return round.Came, round.Reap
+	return len(round.Met), round.Came, round.Reap
 }
 
 // killGroup does nothing: without children there are no descendants.

@@ -23,9 +23,9 @@ func (g *guard) signalRest(sig syscall.Signal) {
 func (g *guard) signalOutside(syscall.Signal) {}
 
 // killChildren kills the same.
-func (g *guard) killChildren() (came, reap bool) {
+func (g *guard) killChildren() (met int, came, reap bool) {
 	g.signalRest(syscall.SIGKILL)
-	return false, true
+	return 0, false, true
 }
 
 // killGroup kills the rest of the process group when the command is gone.

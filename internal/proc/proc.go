@@ -16,14 +16,11 @@ package proc
 
 import "syscall"
 
-// most is how many statuses Reap takes: processes may die faster than a process reaps that gets
-// little of the processor, and it must look for orders and at the clock in between.
-const most = 100
-
-// Reap takes the statuses of children that have ended, or been stopped or continued,
-// without waiting, calls changed with each, and reports how many have ended and whether no
-// child is left.
-func Reap(changed func(pid int, status syscall.WaitStatus)) (died int, none bool) {
+// Reap takes the statuses of children that have ended, or been stopped or continued, as many
+// as most, without waiting, calls changed with each, and reports how many have ended and
+// whether no child is left. Without a limit it might not come back: processes may die
+// faster than they are reaped.
+func Reap(most int, changed func(pid int, status syscall.WaitStatus)) (died int, none bool) {
 	for taken := 0; taken < most; {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED|syscall.WCONTINUED, nil)

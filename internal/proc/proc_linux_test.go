@@ -202,6 +202,7 @@ func TestKillStopsFirst(t *testing.T) {
 
 // Where many have died, Reap comes back before it has taken all.
 func TestReapComesBack(t *testing.T) {
+	const most = 3
 	for range most + 1 {
 		pid, err := syscall.ForkExec("/bin/true", []string{"true"}, nil)
 		if err != nil {
@@ -210,10 +211,10 @@ func TestReapComesBack(t *testing.T) {
 		AwaitEnd(pid)
 	}
 	ignore := func(int, syscall.WaitStatus) {}
-	if died, none := Reap(ignore); died != most || none {
+	if died, none := Reap(most, ignore); died != most || none {
 		t.Errorf("%d were reaped (none left: %t), want %d", died, none, most)
 	}
-	if died, none := Reap(ignore); died != 1 || !none {
+	if died, none := Reap(most, ignore); died != 1 || !none {
 		t.Errorf("then %d were reaped (none left: %t), want 1", died, none)
 	}
 }
