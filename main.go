@@ -5,8 +5,7 @@ import (
 	"os"
 
 	"github.com/leaderrun/leaderrun/cmd"
-	_ "github.com/leaderrun/leaderrun/internal/early"        // makes this process a guard, if it is to be one
-	_ "github.com/leaderrun/leaderrun/internal/oneprocessor" // makes every other start quicker
+	_ "github.com/leaderrun/leaderrun/internal/early" // makes this process a guard, if it is to be one
 )
 
 func main() { os.Exit(cmd.Main(os.Args[1:])) }

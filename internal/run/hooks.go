@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,11 +36,6 @@ type Status func(campaign.Result, settings.Config) int
 type program struct {
 	path string
 	argv []string
-}
-
-// runsPrograms reports whether a run has programs beside its command.
-func runsPrograms(c settings.Config) bool {
-	return len(slices.Concat(c.OnAcquire, c.OnLost, c.OnEnd, c.OnSkip, c.Eligible)) > 0
 }
 
 // newHooks looks up the programs, and returns nil if no hook is set. A missing program is

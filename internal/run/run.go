@@ -33,9 +33,6 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status)
 	defer func() { _ = leases.Close() }()
 	commands := runner.New(c.Path, c.Command)
 	defer commands.Close()
-	if runsPrograms(c) {
-		commands.ForHooks()
-	}
 	if c.Wait > 0 { // a candidate that does not wait is likely to be skipped, and needs no guard
 		commands.Prepare() // first: the guard gets ready while the store is asked
 	}

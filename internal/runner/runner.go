@@ -81,41 +81,31 @@ type Runner struct {
 	now      *held // see held
 	closed   bool
 	helpers  helpers
-	threads  int           // to reserve
 	reserved chan struct{} // closed when the threads exist; nil before the first guard
 }
 
 // New returns a runner for the program at path. args is the argv, which begins with the name.
 func New(path string, args []string) *Runner {
-	return &Runner{path: path, args: args, threads: threads}
-}
-
-// The threads that are reserved: one for each processor, and one for each call that may
-// block beside it, of signals, guards, hooks, files and messages.
-const (
-	threads         = 10
-	threadsForHooks = 12
-)
-
-// ForHooks prepares for [Runner.RunHook] and comes before a guard is started. A hook whose
-// exec hangs, as on a file system that does not answer, keeps a processor of the Go runtime,
-// which does not know that the forking thread waits (vfork in syscall.ForkExec). The program
-// has one (package oneprocessor), so this adds one for everything else.
-func (r *Runner) ForHooks() {
-	runtime.GOMAXPROCS(2)
-	r.threads = threadsForHooks
+	return &Runner{path: path, args: args}
 }
 
 // reserveThreads starts the threads that this process may need, before a command can use up
-// the process limit. It runs while the first guard starts, which takes longer. A run that
-// starts nothing needs none.
+// the process limit: one for each processor, and one for each call that may block beside it,
+// of signals, guards, hooks, files and messages. It runs while the first guard starts, which
+// takes longer. A run that starts nothing needs none.
+//
+// There are two processors, even on a machine with one: the exec of a hook may hang, on a file
+// system that does not answer, and the forking thread keeps its processor meanwhile (vfork in
+// syscall.ForkExec). With more processors the number of threads would not be bounded.
 func (r *Runner) reserveThreads() {
 	if r.reserved != nil {
 		return
 	}
 	r.reserved = make(chan struct{})
 	go func() {
-		proc.ReserveThreads(r.threads)
+		const processors, threads = 2, 12
+		runtime.GOMAXPROCS(processors)
+		proc.ReserveThreads(threads)
 		close(r.reserved)
 	}()
 }

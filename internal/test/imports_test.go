@@ -31,7 +31,7 @@ type rule struct {
 
 // rules say what each package may import. A package without a rule fails the test.
 var rules = []rule{
-	{path: ".", only: []string{"os", "cmd", "internal/early", "internal/oneprocessor"},
+	{path: ".", only: []string{"os", "cmd", "internal/early"},
 		why: "main turns arguments into an exit status and nothing else"},
 	{path: "cmd", only: []string{std, "internal/campaign", "internal/doctor", "internal/elect", "internal/lease", "internal/leasefile",
 		"internal/observe", "internal/report", "internal/run", "internal/runner", "internal/settings", "internal/store/location",
@@ -63,7 +63,6 @@ var rules = []rule{
 	{path: "internal/proc", only: []string{"runtime", "syscall", "unsafe"}, why: early},
 	{path: "internal/guard", only: []string{"syscall", "unsafe", "internal/proc"}, why: early},
 	{path: "internal/early", only: []string{"internal/guard"}, why: early},
-	{path: "internal/oneprocessor", only: []string{"runtime", "internal/early"}, why: early},
 	{path: "internal/runner", only: []string{std, "golang.org/x/sys/unix", "internal/guard", "internal/proc"},
 		why: "it holds the command and knows nothing of leases"},
 	{path: "internal/sender", only: []string{"sync/atomic", "syscall", "unsafe"},
