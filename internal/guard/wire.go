@@ -11,11 +11,11 @@ const Marker = "LEADERRUN_GUARD"
 // does not kill both processes that hold a tree.
 const Name = "lease-guard"
 
-// Settings configure the guard's Go runtime. If the command has used up the process limit,
-// the runtime ends a program that needs one more thread. So the guard uses one processor:
-// a goroutine whose call returns takes it from one whose call blocks (exitsyscall in
-// runtime/proc.go). And it makes too little garbage to need a collection.
-var Settings = []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
+// Settings are those of the guard's Go runtime. Where the command has used up a limit of
+// processes, the runtime ends a program that needs one more thread. So there is one more
+// processor than goroutines, which then never wait for each other, and too little garbage
+// to begin with for a collection.
+var Settings = []string{"GOMAXPROCS=3", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
 
 // OrderKind says what the elector orders.
 type OrderKind uint32
