@@ -8,35 +8,34 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// backend is the store of a world: a server in memory that the world looks at and
-// hurts, and what a process needs to speak to it.
+// backend is the store of a world: a server in memory, which the world observes and damages,
+// and the client of each process.
 type backend interface {
-	// client is a process's way to the server, whose network is p.dial.
+	// client returns the client of a process, which uses the network p.dial.
 	client(p *process) (client, error)
 	// dial opens a connection to the server itself.
 	dial() (net.Conn, error)
-	// waits says that a request is answered when something happens, and changes
-	// nothing; writes that it may change the key. names says that it speaks for
+	// waits reports whether a request is answered only when something happens, and changes
+	// nothing; writes, whether it may change the key; and names, whether it is on behalf of
 	// this holder.
 	waits(request []byte) bool
 	writes(request []byte) bool
 	names(request []byte, holder string) bool
-	// showTime is called whenever somebody looks at the clock, stepped before it is
-	// set.
+	// showTime is called whenever the clock is read, and stepped before it is set.
 	showTime(now time.Time)
 	stepped(by time.Duration)
 	look() seen
-	// save notes what there is, restore brings it back. clear forgets all.
+	// save saves the server's data, restore restores it, and clear deletes all data.
 	save()
 	restore()
 	clear()
-	// evict takes the lease out of the store in one of several ways, and says which.
-	// What others may leave at the key stays for that span.
+	// evict removes the lease in one of several ways, and returns a text that says how.
+	// Another program's value at the key, if that is left, stays for span.
 	evict(way int, span time.Duration) string
 	close()
 }
 
-// foreign is what others leave there.
+// foreign is another program's value.
 const foreign = "foreign"
 
 // cooling and takenFrom stand before a holder whose run has ended, or was ended by an operator.

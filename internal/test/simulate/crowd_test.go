@@ -19,9 +19,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
 
-// A store goes away under a thousand standbys, all in one instant. Whenever it is
-// back, they do not come in one instant. Without the race detector: each of the thousand
-// does what the three candidates of a schedule do.
+// A thousand standbys lose their store at the same time. When it is back, they do not all come
+// at the same time. Not with the race detector, which would be too slow for a thousand
+// candidates; the others do the same things.
 func TestCrowdSpreads(t *testing.T) {
 	const candidates, window = 1000, 50 * time.Millisecond
 	for name, answer := range map[string]func(context.Context) error{
@@ -63,7 +63,7 @@ func TestCrowdSpreads(t *testing.T) {
 				stop()
 				running.Wait()
 				slices.Sort(dials)
-				late := dials[candidates:] // but the first, which come together here
+				late := dials[candidates:] // without the first ones, which come together
 				most, first := 0, 0
 				for i, at := range late {
 					for at-late[first] > window {
@@ -80,7 +80,7 @@ func TestCrowdSpreads(t *testing.T) {
 	}
 }
 
-// nobody is an observer that ignores what happens.
+// nobody is an observer that ignores everything.
 type nobody struct{}
 
 func (nobody) Observe(campaign.Transition) {}

@@ -1,5 +1,5 @@
-// Package simulate runs candidates against a hostile world in virtual time: the
-// real campaign, the real client of Redis and its scripts, on a Redis in memory,
-// over a network, under guards and on hosts that fail as a seed says. Everything
-// in it is a test; docs/proof.md says what it proves and what it cannot.
+// Package simulate runs candidates under faults, in virtual time. It uses the real campaign,
+// and the real Redis client and scripts on a Redis in memory. Network, guards and hosts are
+// simulated, and fail as a seed says. The package has only tests; docs/proof.md says what they
+// prove and what they cannot.
 package simulate

@@ -9,9 +9,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// tree is a command with its descendants, and the guard that holds it. The guard
-// may be stopped or killed; a guard that is stopped takes its orders later, but at
-// kill-by the kernel wakes it, as it wakes the elector.
+// tree is a command with its descendants, and its guard. The guard may be stopped or killed. A
+// stopped guard reads its orders later, but at kill-by the kernel continues it, and the
+// elector.
 type tree struct {
 	p     *process
 	lease lease.Lease
@@ -28,13 +28,13 @@ type tree struct {
 	stopped  bool          // the guard
 	seen     time.Duration // when the store last had the lease
 	guardErr error
-	ended    bool // the command, not its descendants
+	ended    bool // the command has ended, but not its descendants
 	exit     elect.Exit
 	endAt    time.Duration
 	end      *time.Timer
 	alarm    *time.Timer
 	rng      *dice
-	runs     time.Duration // by itself
+	runs     time.Duration // how long, without a signal
 	leaves   bool          // its descendants outlive it
 	rest     time.Duration // by so much, if nobody stops them
 	stubborn bool          // it ignores signals
@@ -72,7 +72,7 @@ func (p *process) Start(startBy, killBy time.Duration, l lease.Lease, report fun
 	time.AfterFunc(t.startsAt-p.host.w.at(), t.read)
 }
 
-// throw decides what kind of a command it is.
+// throw draws what the command will do.
 func (t *tree) throw() {
 	w, set := t.p.host.w, t.p.set
 	t.rng = w.rng()
@@ -164,7 +164,7 @@ func (p *process) command(what func(*tree)) {
 	}
 }
 
-// order is read by the guard once it runs, in turn.
+// order queues an order, which the guard reads once it runs.
 func (t *tree) order(what func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,7 +178,7 @@ func (t *tree) read() {
 	t.drain()
 }
 
-// drain is called with mu held, like all that orders do.
+// drain carries out the queued orders. It, and all orders, are called with mu held.
 func (t *tree) drain() {
 	if t.stopped || t.p.host.w.at() < t.startsAt {
 		return
@@ -275,7 +275,7 @@ func (t *tree) setAlarm() {
 	t.alarm = time.AfterFunc(t.killBy-w.at()+w.upTo(t.rng, 50*time.Microsecond), t.ring)
 }
 
-// ring is the alarm of guard and elector: it continues both.
+// ring is the alarm of guard and elector, which continues both.
 func (t *tree) ring() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -292,10 +292,10 @@ func (t *tree) ring() {
 	go t.p.thaw()
 }
 
-// kill takes its time, which the kill margin covers.
+// kill kills the tree. That takes time, which the kill margin covers.
 func (t *tree) kill() { t.die(t.dying, elect.Exit{Signal: 9}) }
 
-// die ends the tree after a time, or sooner if it is to end sooner.
+// die ends the tree after a time, unless it ends earlier anyway.
 func (t *tree) die(after time.Duration, exit elect.Exit) {
 	at := t.p.host.w.at() + after
 	if !t.live || t.endAt != 0 && t.endAt <= at {
@@ -322,7 +322,7 @@ func (t *tree) allDead() {
 	t.finish(elect.Event{Kind: elect.TreeGone, Exit: t.exit, Expired: t.atKillBy, Err: t.guardErr})
 }
 
-// orphan is what happens when the elector dies: the end of the pipe.
+// orphan is called when the elector dies: the guard sees the end of the pipe.
 func (t *tree) orphan() {
 	t.order(func() {
 		if t.begun {
@@ -349,8 +349,7 @@ func (t *tree) resume() {
 	}
 }
 
-// killGuard leaves the tree to the elector, which kills it once it runs, at
-// kill-by at the latest.
+// killGuard kills the guard. The elector kills the tree once it runs, at kill-by at the latest.
 func (t *tree) killGuard() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -371,7 +370,7 @@ func (t *tree) killGuard() {
 	}
 }
 
-// inherit is the elector's part of that.
+// inherit lets the elector kill the tree of a dead guard.
 func (t *tree) inherit() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -380,7 +379,7 @@ func (t *tree) inherit() {
 	}
 }
 
-// guarded reports whether the tree has a guard, or is over.
+// guarded reports whether the tree has a guard or has ended.
 func (t *tree) guarded() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// host starts leaderrun again whenever it ends.
+// host restarts leaderrun whenever it ends.
 type host struct {
 	w      *world
 	name   string
 	rng    *dice
 	ttl    time.Duration
-	offset time.Duration // of its clock, which has its own beginning
+	offset time.Duration // of its clock, which began at another time
 
 	mu      sync.Mutex
 	now     *process
@@ -29,8 +29,8 @@ type host struct {
 	wall    time.Duration // by how much its wall clock was set
 }
 
-// process is one run of leaderrun. It may be stopped, and killed: then nothing
-// that it does reaches the world any more.
+// process is one run of leaderrun. It may be stopped, or killed: after that it has no effect on
+// the world.
 type process struct {
 	host   *host
 	number int
@@ -121,8 +121,8 @@ func (h *host) start() *process {
 	return p
 }
 
-// check fails for one of four spells, each long enough that a leader offers its lease,
-// and no more once nothing fails.
+// check fails during one of four periods, each long enough for a leader to offer its lease. It
+// does not fail once there are no more faults.
 func (p *process) check(ctx context.Context, limit time.Duration) error {
 	w := p.host.w
 	if w.fit.Load() {
@@ -154,15 +154,15 @@ func (p *process) run() {
 	_ = store.Close()
 }
 
-// ditheringStore ends each call a moment after what ended it: a deadline, say, which
-// several goroutines of a hedged dial see at the same nanosecond.
+// ditheringStore delays the end of each call by a moment. Otherwise several goroutines of a
+// hedged dial would see a deadline, say, in the same nanosecond.
 type ditheringStore struct {
 	client
 	w   *world
 	rng *dice
 }
 
-// of names the holder whose verb it is, for a store whose requests do not.
+// of adds the holder to the context, for stores whose requests do not name it.
 func of(ctx context.Context, h lease.Holder) context.Context {
 	return context.WithValue(ctx, holderOf{}, h)
 }
@@ -194,7 +194,7 @@ func (s ditheringStore) Listen(ctx context.Context, key string) error {
 	return s.client.Listen(ctx, key)
 }
 
-// Observe is the campaign's sink.
+// Observe receives the campaign's transitions.
 func (p *process) Observe(t campaign.Transition) {
 	p.note("%s: %s", p, elect.Line(t.From, t.Event, t.To, t.Actions))
 	p.host.w.observed(p, t)
@@ -210,8 +210,8 @@ func (p *process) note(format string, args ...any) {
 func (p *process) now() time.Duration {
 	p.awake()
 	now := p.host.w.at() + p.offset
-	// To read the clock takes time. Without that, deadlines of several goroutines
-	// would fall on the same nanosecond, and which comes first is left to chance.
+	// To read the clock takes time. Otherwise several goroutines would have deadlines in the
+	// same nanosecond, and their order would be left to chance.
 	p.dither()
 	return now
 }
@@ -300,7 +300,7 @@ func (p *process) held() *tree {
 	return p.tree
 }
 
-// hold makes t the tree of this process, unless that is dead.
+// hold makes t the tree of this process, unless the process is dead.
 func (p *process) hold(t *tree) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -321,8 +321,8 @@ func (p *process) adopt(l *link) bool {
 	return true
 }
 
-// kill is SIGKILL for the elector. What it has sent is on its way all the same.
-// Its goroutines end, which no other process notices.
+// kill is SIGKILL for the elector. Its requests still arrive. Its goroutines end, which no
+// other process notices.
 func (p *process) kill() {
 	t := p.held()
 	if p.isDead() || t != nil && !t.guarded() { // both dead: no process could kill the tree, see docs/guard.md
@@ -345,7 +345,7 @@ func (p *process) kill() {
 	close(p.killed)
 }
 
-// order orders leaderrun twice to stop: it does not wait for anything then.
+// order tells leaderrun twice to stop, so that it does not wait for anything.
 func (p *process) order() {
 	for _, signal := range []int{15, 2} {
 		p.dither()
@@ -415,7 +415,7 @@ func (h *host) bring(t trouble, n int) {
 	h.faultAt, h.cutOff = h.w.at(), h.w.at()
 }
 
-// hit notes a fault of this host, missed one of the store's.
+// hit records a fault of this host, missed a fault of the store.
 func (h *host) hit() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -448,7 +448,7 @@ func (h *host) reachedSince(at time.Duration) bool {
 	return h.cutOff < at
 }
 
-// withoutFaultSince reports whether no fault has hit the host since.
+// withoutFaultSince reports whether the host has had no fault since then.
 func (h *host) withoutFaultSince(at time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -460,8 +460,8 @@ func (h *host) withoutFaultSince(at time.Duration) bool {
 	return h.faultAt < at
 }
 
-// slowness is how slow a slow network is: mostly about as slow as an attempt may
-// be, sometimes far slower.
+// slowness draws the delay of a slow network: mostly about the time of an attempt, sometimes
+// much more.
 func (h *host) slowness(rng *dice) time.Duration {
 	if rng.IntN(4) == 0 {
 		return 2 * h.ttl

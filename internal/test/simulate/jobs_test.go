@@ -10,25 +10,24 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// jobs is what schedulers let the hosts do: one successful run per tick, or runs
-// with a minimum hold. The fields below the settings are what the checker has
-// seen since the store last forgot it.
+// jobs describes what all hosts run: one successful run per tick, or runs with a minimum hold.
+// The fields after the settings are what the checker has seen since the store last lost data.
 type jobs struct {
 	period  time.Duration
-	exact   bool // ticks are those of a schedule, and the hosts' clocks are wrong
+	exact   bool // ticks of a schedule, while the hosts' clocks are wrong
 	tries   int
 	minHold time.Duration
 
 	anchor         int64   // the first tick of the series, in the store's milliseconds
-	grants, starts int     // in the series
-	tried          []int64 // first ticks of series that had all their grants
+	grants, starts int     // of the series
+	tried          []int64 // the first ticks of series that have had all their grants
 	succeeded      []int64
 	served         []int64 // acknowledged by the store
 	last           *tree
 }
 
-// Every other schedule has ticks, half of them those of a schedule, the rest a minimum
-// hold. What must hold then is in jobs.started, besides all that must hold anyway.
+// Every other seed has ticks, half of them those of a schedule; the rest has a minimum hold.
+// jobs.started checks them, in addition to all other checks.
 func TestJobs(t *testing.T) {
 	checkSchedules(t, max(1, *simulations/3), newJobs)
 }
@@ -76,7 +75,7 @@ func (j *jobs) tickAt(now int64) lease.Tick {
 	return lease.Tick{At: at, From: at, Until: at + j.period.Milliseconds(), Period: j.period}
 }
 
-// round is by how much ticks are apart that are not the same.
+// round returns how far apart different ticks are at least.
 func (j *jobs) round() int64 { return lease.Round(j.period, j.exact) }
 
 // granted is called once for each grant.
@@ -89,8 +88,8 @@ func (j *jobs) granted(tick int64) {
 	}
 }
 
-// putBack is called when a holder brings a grant back that the store has forgotten. Its
-// start counts for its tick, or for an earlier one that the store still knows.
+// putBack is called when a holder restores a grant that the store has lost. Its start counts
+// for its tick, or for an earlier one that the store still knows.
 func (j *jobs) putBack(anchor int64, started bool) {
 	before := j.anchor
 	if j.granted(anchor); j.anchor != before && started {
@@ -98,7 +97,7 @@ func (j *jobs) putBack(anchor int64, started bool) {
 	}
 }
 
-// started judges a start. The caller holds w.mu.
+// started checks a start. The caller holds w.mu.
 func (j *jobs) started(w *world, t *tree) {
 	holder := t.lease.Holder
 	if w.revoked[string(holder)] > 0 || w.forgot > w.grantedAt[string(holder)] { // meanwhile: others may be granted the key
@@ -128,8 +127,8 @@ func (j *jobs) started(w *world, t *tree) {
 	}
 }
 
-// observed looks for successes, first as candidates know of them and then as the
-// store has acknowledged them, and checks the answers that there is nothing to do.
+// observed records successes, first those that candidates know and then those that the store
+// has acknowledged. It also checks the answers that a tick needs no run.
 func (j *jobs) observed(p *process, t campaign.Transition) {
 	s := t.To
 	success := s.Ran && (s.Outcome == elect.Exited || s.Outcome == elect.LeftBehind || s.Outcome == elect.Detached) && s.Exit == elect.Exit{}
@@ -140,7 +139,7 @@ func (j *jobs) observed(p *process, t campaign.Transition) {
 		j.served = append(j.served, s.Lease.Tick)
 	case t.Event.Kind == elect.TickDone && !p.host.w.forgetful:
 		tick := s.Tick
-		if tick == 0 { // the store has given it one, not before it was asked
+		if tick == 0 { // the store chose the tick, not before it was asked
 			tick = p.host.w.stored(t.Event.Sent - p.offset)
 		}
 		if !j.done(tick) {
@@ -149,14 +148,15 @@ func (j *jobs) observed(p *process, t campaign.Transition) {
 	}
 }
 
-// done reports whether the tick can have been served or given up. The store may
-// have granted the next one since it said so.
+// done reports whether the tick may have been served or given up. The store may have granted
+// the next one since.
 func (j *jobs) done(tick int64) bool {
 	newer := func(s int64) bool { return tick < s+j.round() }
 	return slices.ContainsFunc(j.succeeded, newer) || slices.ContainsFunc(j.tried, newer) || tick <= j.anchor-j.round()
 }
 
-// forget: a lease that is gone is held no longer, and the store may have lost ticks.
+// forget is called when a lease is gone from the store; ticks: the store may also have lost
+// ticks.
 func (j *jobs) forget(ticks bool) {
 	if j.last = nil; ticks {
 		j.anchor, j.grants, j.starts, j.served = 0, 0, 0, nil

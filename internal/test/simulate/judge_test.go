@@ -10,9 +10,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// A request has read the clock, that is set forward by an hour, and the request has what
-// it decided written: a lease that is over. Its tree must be dead when its holder's own clock
-// ends it.
+// After a request has read the clock, the clock is set forward by an hour, and then the
+// request's lease is written: one that is already over. Its tree must be dead when the lease
+// ends by its holder's own clock.
 func TestJudgeOfALeaseThatIsOverAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		step  time.Duration
@@ -29,7 +29,7 @@ func TestJudgeOfALeaseThatIsOverAtOnce(t *testing.T) {
 				p, rows := w.hosts[0].start(), w.store.(*table)
 				time.Sleep(time.Second)
 				now := rows.now()
-				now.Up -= time.Hour.Milliseconds() - c.step.Milliseconds() // without a step: a program that is wrong
+				now.Up -= time.Hour.Milliseconds() - c.step.Milliseconds() // without a step of the clock the program would be wrong
 				now.Settle = 0
 				r := lease.Request{Key: key, Holder: w.newHolder(), TTL: p.set.TTL}
 				w.stepClock(c.step, 1)

@@ -16,12 +16,12 @@ type trouble int
 const (
 	refusing   trouble = iota // nothing listens
 	blackHole                 // packets vanish, in both directions
-	halfOpen                  // those of the connections there are vanish, new ones work
-	losing                    // requests arrive, some answers do not
-	resetting                 // answers are cut off half way
+	halfOpen                  // packets of existing connections vanish, new connections work
+	losing                    // requests arrive, but some answers do not
+	resetting                 // answers are cut in the middle
 	slow                      // requests and answers take up to two TTLs
-	complaints                // the server says that it cannot answer, or nonsense
-	repeating                 // requests arrive once more, later
+	complaints                // the server answers with an error, or with nonsense
+	repeating                 // requests arrive again, later
 	troubles
 )
 
@@ -29,8 +29,8 @@ func (t trouble) String() string {
 	return [...]string{"refuses", "black hole", "half open", "loses replies", "resets", "slow", "complains", "repeats"}[t]
 }
 
-// complaint is what a server says instead of an answer; the last ones are no
-// Redis's, or no answer of our scripts.
+// complaint has errors that a server sends instead of an answer. The last ones are not of a
+// Redis, or not of leaderrun's scripts.
 var complaint = []string{
 	"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n",
 	"-LOADING Redis is loading the dataset in memory\r\n",
@@ -46,8 +46,8 @@ var complaint = []string{
 	"HTTP/1.1 400 Bad Request\r\n\r\n",
 }
 
-// conn is a process's end of a connection. A process that is stopped neither
-// sends nor receives, and one that is dead has no connections.
+// conn is a process's end of a connection. A stopped process neither sends nor receives, and a
+// dead one has no connections.
 type conn struct {
 	net.Conn
 	p *process
@@ -80,8 +80,8 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// link is the network's part of one connection. A link that has lost something
-// carries nothing any more.
+// link is the network's part of one connection. After it has lost something it transfers
+// nothing more.
 type link struct {
 	p         *process
 	rng       *dice
@@ -104,7 +104,7 @@ func (p *process) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	rng := h.w.rng() // of its own: other attempts of this process dial at the same time
+	rng := h.w.rng() // its own: other attempts of this process dial at the same time
 	time.Sleep(h.w.latency(rng))
 	if h.suffers(refusing) || h.w.isDown() {
 		h.missed()
@@ -130,8 +130,8 @@ func (p *process) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return &conn{client, p}, nil
 }
 
-// hasDeadLink reports whether the process still has a connection that lost something: on
-// that one it cannot be called.
+// hasDeadLink reports whether the process still has a connection that has lost something. It
+// cannot be called on that.
 func (p *process) hasDeadLink() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +169,7 @@ func (l *link) close() {
 	})
 }
 
-// serve carries requests to the store and answers back, one at a time, as the
-// client sends them.
+// serve transfers requests to the store and answers back, one at a time.
 func (l *link) serve() {
 	defer close(l.over)
 	defer l.close()
@@ -181,8 +180,7 @@ func (l *link) serve() {
 	}
 }
 
-// carry takes one request there and its answer back, as far as the network lets
-// it.
+// carry transfers one request and its answer, unless the network loses them.
 func (l *link) carry(request []byte) (whole bool) {
 	h, w := l.p.host, l.p.host.w
 	if h.suffers(blackHole) || h.suffers(halfOpen) && l.rng.IntN(2) == 0 {
@@ -225,7 +223,7 @@ func (l *link) carry(request []byte) (whole bool) {
 	return l.deliver(answer)
 }
 
-// repeat has a request arrive once more, when others have come in between.
+// repeat makes a request arrive again, after others.
 func (l *link) repeat(request []byte) {
 	w := l.p.host.w
 	again := &link{p: l.p, rng: w.rng(), answers: make(chan []byte), over: make(chan struct{})}
@@ -250,9 +248,9 @@ func (l *link) deliver(answer []byte) bool {
 	return err == nil
 }
 
-// exchange brings a request to the store and waits for what it says. A request
-// that changes anything has the store for itself, so that the checker sees what
-// each one did. It arrives even if its sender has given up, or died, meanwhile.
+// exchange sends a request to the store and waits for the answer. While a request may change
+// anything no other one does, so that the checker sees what each has done. It arrives even if
+// its sender has given up or died meanwhile.
 func (l *link) exchange(request []byte) (answer []byte, ok bool) {
 	w := l.p.host.w
 	if w.store.waits(request) {
@@ -262,7 +260,7 @@ func (l *link) exchange(request []byte) (answer []byte, ok bool) {
 		}
 		select {
 		case answer, ok = <-l.answers:
-		case <-l.requests: // the client has gone
+		case <-l.requests: // the client has closed it
 		}
 		return answer, ok
 	}

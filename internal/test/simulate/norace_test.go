@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// schedules are a sample, the same each time; .ci/run goes on where they end.
+// schedules is the size of a sample, always the same; .ci/run runs the seeds after it.
 const schedules = 20
 
-// The same seed brings the same, to the nanosecond. The race detector shuffles
-// goroutines, and so does, now and then, a kernel that takes the processor away for
-// 10 ms: the Go scheduler then takes another goroutine. Two of a few runs are the
-// same.
+// The same seed gives the same events, to the nanosecond. But the race detector changes the
+// order of goroutines, and sometimes the kernel does: if it takes the processor away for
+// 10 ms, the Go scheduler runs another goroutine. So two of a few runs must be the same.
 func TestReplay(t *testing.T) {
 	const most = 6
 	oneProcessor(t)
@@ -44,9 +43,9 @@ func firstDifference(a, b *world) string {
 	return "one is longer"
 }
 
-// Forty minutes of leading and standing by, without a fault: what a renewal leaves
-// behind would be there a thousand times. The race detector would take longer for that
-// than for all schedules that it watches.
+// Forty minutes of leading and standing by, without a fault: if a renewal left something
+// behind, it would be there a thousand times. The race detector would take longer for that
+// than for all its schedules.
 func TestNothingIsLeftBehind(t *testing.T) {
 	oneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +62,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		before, after := most(), most()
 		w.end()
 		t.Logf("%d and %d goroutines at most; %+v", before, after, w.count)
-		const slack = 5 // candidates that begin and end, by chance more of them at once
+		const slack = 5 // by chance more candidates begin or end at once
 		if after > before+slack || w.failure != "" {
 			t.Errorf("%d goroutines at most in the first twenty minutes, %d in the next %s", before, after, w.failure)
 		}

@@ -2,6 +2,6 @@
 
 package simulate
 
-// schedules are few: the race detector makes them ten times as slow, and what it is
-// after shows in any of them.
+// schedules is small: the race detector makes them ten times slower, and any of them shows the
+// errors that it can find.
 const schedules = 5

@@ -26,7 +26,7 @@ type redisServer struct {
 	saved snapshot
 }
 
-// snapshot is what the server would begin with if it was restarted as of then.
+// snapshot is the server's data, with which it may be restarted.
 type snapshot struct {
 	values map[string]string
 	left   map[string]time.Duration
@@ -36,7 +36,7 @@ type snapshot struct {
 func newRedis(w *world) backend {
 	r := &redisServer{Miniredis: miniredis.NewMiniRedis(), w: w}
 	r.ClockTTL(true)
-	if c, err := r.Dial(); err == nil { // it has a server once somebody has called
+	if c, err := r.Dial(); err == nil { // miniredis has a server from the first call on
 		_ = c.Close()
 	}
 	r.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
@@ -63,8 +63,8 @@ func (r *redisServer) names(request []byte, holder string) bool {
 
 func (r *redisServer) showTime(now time.Time) { r.SetTime(now) }
 
-// stepped: a key ends at an instant of the clock, but miniredis counts down what is
-// left.
+// stepped changes what is left of each key: expiries are points in time, but miniredis counts
+// the rest down.
 func (r *redisServer) stepped(by time.Duration) {
 	if left := r.TTL(leaseKey); left > 0 && by < 0 {
 		r.SetTTL(leaseKey, left-by)
@@ -99,7 +99,7 @@ func (r *redisServer) save() {
 	r.saved = s
 }
 
-// restore puts an older state back. A lease in it is over, or soon will be.
+// restore restores an older state. A lease in it is over, or will be soon.
 func (r *redisServer) restore() {
 	r.FlushAll()
 	for name, v := range r.saved.values {

@@ -15,10 +15,10 @@ import (
 
 var showRows = flag.Bool("rows", false, "at the end, show which rows of docs/state-machine.md no schedule took, and which steps are not in it")
 
-// rows counts the steps of the state machine that schedules took.
+// rows counts how often schedules took each step of the state machine.
 type rows map[string]int
 
-// taken is what all schedules of this process took. Schedules run one at a time.
+// taken has the steps of all schedules of this process. Schedules run one at a time.
 var taken = rows{}
 
 var (
@@ -26,7 +26,7 @@ var (
 	ended     = regexp.MustCompile(`(command ended|tree gone) [0-9]+`)
 )
 
-// rowOf is a step without the number of its signal, and with 0 or 1 as the exit status.
+// rowOf returns a step without the number of its signal, and with 0 or 1 as the exit status.
 func rowOf(step string) string {
 	step = signalled.ReplaceAllString(step, "$1")
 	return strings.TrimSpace(ended.ReplaceAllStringFunc(step, func(s string) string {
@@ -40,7 +40,7 @@ func rowOf(step string) string {
 
 func (r rows) add(t campaign.Transition) { r[rowOf(elect.Line(t.From, t.Event, t.To, t.Actions))]++ }
 
-// documented are the rows of the page, as rowOf has them.
+// documented returns the rows of docs/state-machine.md, in the form of rowOf.
 func documented() ([]string, error) {
 	page, err := os.ReadFile("../../../docs/state-machine.md")
 	if err != nil {
@@ -99,7 +99,8 @@ func (r rows) show() error {
 	return nil
 }
 
-// A step is the same row whatever signal came, and whichever failure the command ended with.
+// A step is in the same row whatever the signal was, and with whichever failure the command
+// ended.
 func TestRowOf(t *testing.T) {
 	for step, want := range map[string]string{
 		"Leading | order 15 | Stopping(ordered) | signal 15":                       "Leading | order | Stopping(ordered) | signal",

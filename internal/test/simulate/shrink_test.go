@@ -24,7 +24,7 @@ var failed = map[string]map[uint64]string{
 	"TestJobsOfRows": {11: "the store forgets between a grant and a slow start"},
 }
 
-// seeds are those of the schedules that a test plays.
+// seeds returns the seeds of the schedules that a test runs.
 func seeds(t *testing.T, n uint64) (all []uint64) {
 	if *first == 0 && n > 1 {
 		all = slices.Sorted(maps.Keys(failed[t.Name()]))
@@ -35,8 +35,8 @@ func seeds(t *testing.T, n uint64) (all []uint64) {
 	return all
 }
 
-// shrink leaves out of a schedule that failed one fault after the other, as long as it
-// fails all the same, with any promise.
+// shrink leaves faults out of a schedule that failed, one after the other, as long as any
+// promise is still broken.
 func shrink(t *testing.T, failed *world, build func(*testing.T, uint64) *world, drop []int) (*world, []int) {
 	for again := true; again; {
 		again = false

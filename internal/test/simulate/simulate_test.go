@@ -21,7 +21,7 @@ var (
 	dropped     = flag.String("drop", "", "leave out these faults of each schedule, by number: 0,3,7")
 )
 
-// TestMain lets the heap grow: half of the time was spent on collecting it.
+// TestMain lets the heap grow: garbage collection took half of the time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	code := m.Run()
@@ -34,19 +34,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// Three candidates, and whatever a seed brings upon them. What must hold then is
-// in world.judge, born and died; that somebody leads again afterwards is in
-// run.
+// Three candidates, with the faults of a seed. world.judge, born and died check what must hold
+// meanwhile; run checks that somebody leads again afterwards.
 func TestSimulations(t *testing.T) {
 	checkSchedules(t, *simulations, newWorld)
 }
 
-// The same on a store that keeps rows, which follow the rules of leasestate.
+// The same with a store of rows, by the rules of leasestate.
 func TestSimulationsOfRows(t *testing.T) {
 	checkSchedules(t, max(1, *simulations/2), func(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newTable) })
 }
 
-// The same on members whose clocks are apart, as those of etcd.
+// The same with members whose clocks differ, as those of etcd.
 func TestSimulationsOfMembers(t *testing.T) {
 	checkSchedules(t, max(1, *simulations/3), func(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newMembers) })
 }
@@ -124,7 +123,7 @@ func (w *world) end() {
 	w.living.Wait()
 	w.processes.Wait()
 	w.store.close()
-	time.Sleep(time.Hour) // timers of commands that have ended, and what is on its way
+	time.Sleep(time.Hour) // until the timers of ended commands, and delayed requests, are over
 }
 
 func (w *world) run() {
@@ -156,19 +155,19 @@ func (w *world) run() {
 	w.end()
 }
 
-// awaitLeader waits for what I9 promises once nothing fails any more: a leader
-// within TTL + retry + margin. An attempt may have begun before the last fault
-// ended, and a process is started again within a second.
+// awaitLeader waits for a leader, who must come within TTL + retry + margin once there are no
+// more faults. An attempt may have begun before the last fault ended, and a process is
+// restarted within a second.
 func (w *world) awaitLeader(ttl time.Duration) {
-	if s := w.look(); s.value == foreign { // no candidate touches that, and a clock that was set back prolongs it
+	if s := w.look(); s.value == foreign { // no candidate removes that, and after the clock was set back it lasts longer
 		time.Sleep(s.until - w.at())
 		w.faulty()
 	}
 	limit := ttl + ttl/6 + ttl/15 + ttl/50 + w.pause
-	if w.unwatched > 0 { // who did not see the last renewal watches for a TTL, or waits for all clocks
+	if w.unwatched > 0 { // a candidate that did not see the last renewal watches for a TTL, or waits for all clocks
 		limit += min(ttl, w.unwatched)
 	}
-	if w.jobs != nil { // a tick that is served or given up, or a minimum hold
+	if w.jobs != nil { // the tick may be served or given up, or there is a minimum hold
 		limit += w.jobs.period + w.jobs.minHold
 	}
 	if w.pausedUntil > 0 { // who misses its end asks again after a TTL and its jitter
@@ -177,13 +176,13 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	if w.choosy { // a check, --yield and --retry come on top
 		limit += ttl
 	}
-	if w.forgetful { // a candidate that knows of a later grant begins to settle anew
+	if w.forgetful { // the key settles again for a candidate that knows of a later grant
 		limit += ttl
 	}
-	calm := limit      // passes in any case, what a clock that was set back adds only until somebody leads
-	if w.setBack > 0 { // only who asks makes the lease of a dead holder as short as it was
+	calm := limit      // always waited for; the time for a clock that was set back only until somebody leads
+	if w.setBack > 0 { // an attempt makes the lease of a dead holder as short as before
 		limit += ttl + w.unwatched
-		if w.evicted || w.taken > 0 { // and nobody knows how short that is, or it is another program's
+		if w.evicted || w.taken > 0 { // but if its length was lost, or it is another program's, none can
 			limit += w.setBack
 		}
 	}

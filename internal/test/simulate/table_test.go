@@ -19,12 +19,12 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// table is a server that keeps one row. It is written on condition that nobody else
-// has written since it was read.
+// table is a server that keeps one row. A write only succeeds if the row has not changed since it
+// was read.
 type table struct {
 	w *world
-	// apart is by how much, in ms, the clocks differ that its members have, by which it
-	// answers in turn: 0 if there is one.
+	// apart is how much, in ms, its members' clocks differ, which it uses by turns: 0 if it
+	// has one clock.
 	apart int64
 
 	mu         sync.Mutex
@@ -34,10 +34,10 @@ type table struct {
 	conns      []net.Conn
 }
 
-const second = 1000 // in which Date counts
+const second = 1000 // ms: Dates have whole seconds
 
 type row struct {
-	Version   int64 // 0: there is none
+	Version   int64 // 0: there is no row
 	Value     cas.Value
 	RenewedAt time.Duration // when the last renewal was written
 }
@@ -48,13 +48,13 @@ type waiter struct {
 	called chan struct{}
 }
 
-// inquiry and reply are what goes over the network, as a line of JSON each.
+// inquiry and reply are requests and answers, each a line of JSON.
 type inquiry struct {
 	Op     string // read, write, hear
 	Holder string // who asks
 	Row    row    // to write
 	Before int64  // the version that was read
-	// Kind is the changes to hear of, or that this one is: words of "calls wakes any".
+	// Kind has the kinds of this change, or those to wait for: words of "calls wakes any".
 	Kind string
 }
 
@@ -62,14 +62,14 @@ type reply struct {
 	Row   row
 	Now   leasestate.Instant
 	Saved bool
-	heard bool // a change, not the row as it was
+	heard bool // Row is after a change
 }
 
 func noRow() row { return row{Value: cas.New(key)} }
 
 func newTable(w *world) backend { return &table{w: w, row: noRow()} }
 
-// newMembers is a table as etcd's members keep it: with clocks that are apart.
+// newMembers returns a table like that of etcd's members, whose clocks differ.
 func newMembers(w *world) backend {
 	const apart = 20_000
 	w.unwatched = apart * time.Millisecond
@@ -79,7 +79,7 @@ func newMembers(w *world) backend {
 func (t *table) now() leasestate.Instant {
 	ms := t.w.stored(t.w.at())
 	now := leasestate.Instant{Boot: "table", Up: ms, Wall: ms, Settle: 300, Server: fmt.Sprint(t.w.server.Load()), Apart: t.apart}
-	if t.w.server.Load() == 1 { // a server that was killed does not say what it has kept
+	if t.w.server.Load() == 1 { // a server that was killed does not say how long it has lost nothing
 		now.Serving = t.w.at().Milliseconds()
 	}
 	return now
@@ -105,7 +105,7 @@ func (t *table) dial() (net.Conn, error) {
 	go func() {
 		for q := range inquiries {
 			r, ok := t.answer(q, inquiries)
-			if !ok || server != t.w.server.Load() { // it has died meanwhile
+			if !ok || server != t.w.server.Load() { // the server has died meanwhile
 				break
 			}
 			_ = json.NewEncoder(far).Encode(r)
@@ -122,7 +122,7 @@ func (t *table) answer(q inquiry, inquiries <-chan inquiry) (r reply, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case q.Op == "hear" && t.row.Version == q.Before: // a change before it listened has been missed
+	case q.Op == "hear" && t.row.Version == q.Before: // there was no change before it listened
 		w := &waiter{kind: q.Kind, called: make(chan struct{})}
 		t.waiting = append(t.waiting, w)
 		t.mu.Unlock()
@@ -149,7 +149,7 @@ func (t *table) answer(q inquiry, inquiries <-chan inquiry) (r reply, ok bool) {
 		})
 	}
 	r.Row, r.Now = t.row, t.now()
-	if t.apart > 0 { // one member is ahead, one behind, all count seconds
+	if t.apart > 0 { // one member is ahead and one behind, and all have whole seconds
 		const members = 3
 		t.answers++
 		r.Now.Up += (t.apart - second) / 2 * (t.answers%members - 1)
@@ -192,8 +192,8 @@ func (t *table) look() seen {
 	return s
 }
 
-// left is for how long, in ms, g takes the key. Where the clocks are apart it is over a
-// TTL after its renewal for who has watched it, by a clock that may be a percent fast.
+// left returns how long, in ms, g takes the key. If the clocks differ, it ends one TTL after
+// its renewal for a candidate that has watched it, whose clock may be one percent too fast.
 func (t *table) left(g *leasestate.Grant) int64 {
 	now := t.now().Up
 	if t.apart == 0 {
@@ -207,8 +207,8 @@ func (t *table) save()    { t.mu.Lock(); defer t.mu.Unlock(); t.saved = t.row.cl
 func (t *table) restore() { t.mu.Lock(); defer t.mu.Unlock(); t.row = t.saved.clone() }
 func (t *table) clear()   { t.mu.Lock(); defer t.mu.Unlock(); t.row = noRow() }
 
-// evict deletes the row. A server that has served for long then knows that nobody has
-// asked for the key: the lease has been taken out.
+// evict deletes the row. A server that has lost nothing for long then takes the key for a new
+// one, so the lease is gone.
 func (t *table) evict(int, time.Duration) string {
 	t.clear()
 	if t.now().Serving > 90_000 {
@@ -232,7 +232,7 @@ func (r row) clone() (c row) {
 	return c
 }
 
-// client is what store/postgres makes of a row, and store/etcd where the clocks are apart.
+// client returns a store like store/postgres, or like store/etcd if the clocks differ.
 func (t *table) client(p *process) (client, error) {
 	c := &conns{p: p, dial: network.Dialer(p.dial)}
 	if t.apart == 0 {
@@ -277,7 +277,7 @@ type memberStore struct {
 	*conns
 }
 
-// say makes a request on a connection.
+// say sends a request on a connection.
 type say func(inquiry) (reply, error)
 
 func (r reply) value() cas.Row {
@@ -313,7 +313,7 @@ func (s say) Swap(_ context.Context, r cas.Row) (now cas.Row, saved bool, err er
 	return answer.value(), answer.Saved, err
 }
 
-// conns keeps one connection for requests; each wait has its own.
+// conns keeps one connection for requests. Each wait has its own.
 type conns struct {
 	p    *process
 	dial network.Dial
@@ -323,11 +323,10 @@ type conns struct {
 	closed bool
 }
 
-// holderOf is the context's value that names whose verb it is.
+// holderOf is the context's key for the holder.
 type holderOf struct{}
 
-// ask makes one request after the other on a connection that is kept if all were
-// answered.
+// ask sends one request after the other on a connection, which is kept if all were answered.
 func (c *conns) ask(ctx context.Context, op string, talk func(say) error) error {
 	c.mu.Lock()
 	conn := c.idle
@@ -351,7 +350,7 @@ func (c *conns) ask(ctx context.Context, op string, talk func(say) error) error 
 		if err = in.Decode(&r); err == nil && r.Now.Boot == "" {
 			err = errors.New("that is no answer")
 		}
-		c.p.now() // where it may stand still
+		c.p.now() // the process may be stopped here
 		return r, err
 	})
 	c.mu.Lock()
@@ -369,7 +368,8 @@ func (c *conns) ask(ctx context.Context, op string, talk func(say) error) error 
 	return nil
 }
 
-// follow shows the row as it is, and after each change of a kind, until that is enough.
+// follow calls enough with the present row, and again after each change of a kind, until it
+// returns true.
 func (c *conns) follow(ctx context.Context, op, kind string, enough func(reply) bool) error {
 	own := &conns{p: c.p, dial: c.dial, closed: true}
 	return own.ask(ctx, op, func(s say) error {

@@ -20,7 +20,7 @@ const (
 	key    = "k"
 )
 
-// dice is a generator that several goroutines of one thing may use.
+// dice is a random generator that several goroutines may use.
 type dice struct {
 	mu sync.Mutex
 	r  *rand.Rand
@@ -34,24 +34,24 @@ func (d *dice) Int64N(n int64) int64 {
 	return d.r.Int64N(n)
 }
 
-// world is one schedule: hosts, a store, what happens to them, and the checker,
-// who sees everything and can be fooled by nobody's clock.
+// world is one schedule: hosts, a store, their faults, and the checker, which sees everything
+// and does not depend on any of their clocks.
 type world struct {
 	t     *testing.T
 	seed  uint64
 	start time.Time
 	clock storeClock
 	store backend
-	// server is the run of the store's server: it changes with every restart.
+	// server is the number of the store's server process: it changes with every restart.
 	server atomic.Int64
 	hosts  []*host
-	// drawn counts faults; those of these numbers are left out.
+	// drawn counts faults; those with the numbers in drop are left out.
 	drawn int
 	drop  []int
-	// forgetful: the store loses what it acknowledged, too, and promises less.
+	// forgetful: the store also loses acknowledged data, and promises less.
 	forgetful bool
-	rounds    int           // of nine TTLs
-	pause     time.Duration // a process is started again within it
+	rounds    int           // of nine TTLs each
+	pause     time.Duration // until a process is restarted, at most
 	unwatched time.Duration // by how much the store's clocks may differ
 	jobs      *jobs         // nil: candidates stand by for ever
 	// mix is what may come upon this world, and troubles what its network may do.
@@ -63,7 +63,7 @@ type world struct {
 	// choosy: hosts may be ineligible, or yield. fit: none is ineligible any more.
 	choosy bool
 	fit    atomic.Bool
-	// turn is who changes the store.
+	// turn is held while a request may change the store.
 	turn      chan struct{}
 	living    sync.WaitGroup // hosts
 	processes sync.WaitGroup
@@ -76,12 +76,12 @@ type world struct {
 	over      bool
 	lastFault time.Duration
 	lastLive  time.Duration
-	forgot    time.Duration // when the store last forgot
-	stepped   time.Duration // until then a request may have read its clock before that was set forward
-	backed    time.Duration // and before it was set back
-	setBack   time.Duration // its clock was set back by so much in all
-	evicted   bool          // it lost all but the lease
-	taken     time.Duration // when somebody else's program last took the key
+	forgot    time.Duration // when the store last lost data
+	stepped   time.Duration // until then a request may have read its clock before it was set forward
+	backed    time.Duration // the same before it was set back
+	setBack   time.Duration // by how much its clock was set back in all
+	evicted   bool          // it lost everything but the lease
+	taken     time.Duration // when another program last took the key
 	saved     bool
 	// pausedUntil, by the store's clock, nobody may be granted the key; 0 if that was never
 	// so. It was set at pausedAt.
@@ -105,12 +105,12 @@ type count struct {
 	runs, grants, faults, overlaps, requests int
 }
 
-// storeClock is the store's: faster or slower than the hosts' by up to one per
-// cent, and set forward and back by faults.
+// storeClock is the store's clock. It is faster or slower than the hosts' clocks by up to one
+// percent, and faults set it forward and back.
 type storeClock struct {
 	mu    sync.Mutex
-	since time.Duration // of the world
-	shown time.Time     // then
+	since time.Duration // the world's time when it was last set
+	shown time.Time     // its time then
 	rate  float64
 }
 
@@ -120,7 +120,7 @@ func (c *storeClock) at(now time.Duration) time.Time {
 	return c.shown.Add(time.Duration(float64(now-c.since) * c.rate))
 }
 
-// set steps the clock, and has it go on at another rate.
+// set steps the clock and changes its rate.
 func (c *storeClock) set(now, step time.Duration, rate float64) {
 	shown := c.at(now).Add(step)
 	c.mu.Lock()
@@ -180,8 +180,8 @@ func (w *world) longestTTL() time.Duration {
 
 func (w *world) at() time.Duration { return time.Since(w.start) }
 
-// rng makes a generator for one thing: what others do does not change what it
-// throws.
+// rng returns a generator for one part of the world, so that what it draws does not depend on
+// the others.
 func (w *world) rng() *dice {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,8 +195,7 @@ func (w *world) upTo(rng *dice, d time.Duration) time.Duration {
 
 func (w *world) latency(rng *dice) time.Duration { return w.upTo(rng, 2*time.Millisecond) }
 
-// newHolder makes ids as twins do: in two containers with the same host name and
-// process id.
+// newHolder returns ids like those of two containers with the same host name and process id.
 func (w *world) newHolder() lease.Holder {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,7 +227,7 @@ func (w *world) stepClock(step time.Duration, rate float64) {
 	}
 }
 
-// save notes what the store would begin with if it was restarted as of now.
+// save saves the store's data for a later restart.
 func (w *world) save() {
 	w.store.save()
 	w.mu.Lock()
@@ -244,7 +243,7 @@ func (w *world) note(format string, args ...any) {
 }
 
 func (w *world) noteLocked(format string, args ...any) {
-	if w.failure != "" { // the rest follows from it
+	if w.failure != "" { // later failures may follow from it
 		return
 	}
 	line := fmt.Sprintf("%12.6f ", w.at().Seconds()) + fmt.Sprintf(format, args...)
@@ -271,7 +270,7 @@ func (w *world) failLocked(format string, args ...any) {
 	}
 }
 
-// faulty notes that a fault did something.
+// faulty records that a fault had an effect.
 func (w *world) faulty() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -290,7 +289,7 @@ func (w *world) isDown() bool {
 	return w.down > 0
 }
 
-// seen is what stands in the store.
+// seen is what the store has of the key.
 type seen struct {
 	value    string
 	left     time.Duration // by its clock
@@ -300,7 +299,7 @@ type seen struct {
 	tick     int64
 	acquired int64  // of the newest grant, by its clock
 	ticks    string // what is recorded of ticks
-	anchor   int64  // the tick of those whose starts are counted; 0 where a lease that is put back does not begin to count
+	anchor   int64  // the first tick of the series; 0 if a restored lease does not begin one
 }
 
 func (w *world) look() seen {
@@ -310,7 +309,7 @@ func (w *world) look() seen {
 	return s
 }
 
-// judge looks at what one request did to the store.
+// judge checks what one request did to the store.
 func (w *world) judge(p *process, request []byte, before, after seen) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -321,7 +320,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		return
 	}
 	const noise = 20 * time.Millisecond
-	// Anybody may make a lease as short as it was when the clock has been set back.
+	// After the clock was set back any request may make a lease as short as it was before.
 	changed := (after.until-before.until).Abs() > noise && !(w.setBack > 0 && after.until < before.until)
 	if x := before.value; x != "" && w.forgot > 0 && after.value != x && after.token > before.token && w.store.names(request, after.value) && (!w.lives(idIn(x)) || w.revoked[idIn(x)] > 0) {
 		w.noteLocked("%s: takes its lease back from %s", p, x)
@@ -348,14 +347,14 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 	if after.id == "" {
 		return
 	}
-	// Who read the clock before it was set forward has a lease that ends sooner by the new
-	// time, or has ended: its holder's own clock ends it, a TTL after the request at most.
+	// If a request read the clock before it was set forward, its lease ends earlier by the new
+	// time, or has already ended. Its holder's own clock ends it one TTL after the request.
 	if w.at() < w.stepped && w.store.names(request, after.id) {
 		w.until[after.id] = max(w.until[after.id], w.at()+p.set.TTL)
 	}
-	// A store that has forgotten may show an earlier grant of the same holder: that is none.
+	// A store that has lost data may show an earlier grant of the same holder, which is no new one.
 	if w.tokens[after.id] != after.token && (before.id != after.id || before.token != after.token) {
-		// A counter that is lost where the clock is behind, too, may begin again.
+		// If the counter was lost and the clock is behind, tokens may repeat.
 		if after.token <= w.largest && !(w.forgot > 0 && w.setBack+w.unwatched > 0) {
 			w.failLocked("I2: token %d was granted after %d", after.token, w.largest)
 		}
@@ -372,7 +371,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		if w.jobs != nil {
 			w.jobs.granted(after.tick)
 		}
-	} else if before.token < after.token && w.jobs != nil && after.anchor != 0 { // the store had forgotten it
+	} else if before.token < after.token && w.jobs != nil && after.anchor != 0 { // the store had lost it
 		w.jobs.putBack(after.anchor, w.lives(after.id))
 	}
 }
@@ -428,10 +427,10 @@ func (w *world) born(t *tree) {
 	}
 }
 
-// explained says whether t may live beside another tree. The store has lost its
-// lease since it was last renewed, or its clock was set forward, and its holder
-// could not be called: it was stopped or killed, its network failed, or the connection
-// on which it waits to be called lost an answer.
+// explained reports whether t may live beside another tree. That is so if the store has lost
+// its lease since the last renewal, or its clock was set forward, and its holder could not be
+// called: it was stopped or killed, its network failed, or the connection on which it waits
+// for calls lost an answer.
 func (w *world) explained(t *tree) bool {
 	if t.out == 0 && w.stepped < t.seen && w.forgot < t.seen {
 		return false
@@ -458,7 +457,7 @@ func (w *world) observed(p *process, t campaign.Transition) {
 	}
 }
 
-// stored is what the store's clock says at an instant, in milliseconds.
+// stored returns the store's time at a time of the world, in milliseconds.
 func (w *world) stored(at time.Duration) int64 {
 	return w.clock.at(at).UnixMilli()
 }
