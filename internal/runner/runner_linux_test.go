@@ -79,7 +79,7 @@ func TestGuardStoppedAgainIsWokenAgain(t *testing.T) {
 }
 
 // A guard that is killed before it reported a start may have started the command.
-func TestUnheardIsNotFailed(t *testing.T) {
+func TestGuardKilledBeforeReport(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	r.Prepare()
 	guardOf(r).signal(syscall.SIGSTOP)
@@ -185,7 +185,7 @@ func TestLeftAlive(t *testing.T) {
 }
 
 // A tree that cannot be listed counts as alive.
-func TestUnseenIsNotGone(t *testing.T) {
+func TestUnlistableTreeCountsAsAlive(t *testing.T) {
 	next, err := syscall.Dup(0)
 	if err != nil {
 		t.Fatal(err)
