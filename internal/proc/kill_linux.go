@@ -67,7 +67,7 @@ const generations = 32
 const stillness = 8
 
 // patience is how long, in nanoseconds, Kill goes on with children that come.
-const patience = 10_000_000
+var patience int64 = 10_000_000
 
 // Round is what a round of Kill has met.
 type Round struct {
@@ -88,19 +88,22 @@ type Round struct {
 // may the caller reap during a round: until a child is reaped, neither its id nor its
 // group's is used again.
 func (c *Children) Kill(group int, spare func(pid int) bool) Round {
-	end := Now() + patience
 	var met []int
-	pids, all := c.List()
-	for len(pids) > 0 && Now() < end {
+	pids, all := c.List() // which takes as long as patience, if there are tens of thousands
+	for end := Now() + patience; len(pids) > 0; {
 		met = append(met, c.kill(pids, group, spare)...)
 		pids, _ = c.more()
+		if Now() >= end {
+			break
+		}
 	}
+	seen := len(pids) == 0
 	came := len(met) > c.met
 	if c.still++; came {
 		c.still = 0
 	}
 	c.met = len(met)
-	return Round{Met: met, All: all, Came: came, Reap: c.still >= stillness || len(pids) == 0 && allEnded(met)}
+	return Round{Met: met, All: all && seen, Came: came, Reap: c.still >= stillness || seen && allEnded(met)}
 }
 
 // allEnded looks at the newest first, as it is the likeliest to live.

@@ -123,6 +123,17 @@ func TestKillReachesGroups(t *testing.T) {
 	}
 }
 
+// sleeper starts a child of the calling thread, and returns its id.
+func sleeper(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd.Process.Pid
+}
+
 // A child that comes during a round is killed in it. None is to be reaped until all have ended.
 func TestKillGoesOn(t *testing.T) {
 	runtime.LockOSThread() // the children are listed by thread
@@ -132,14 +143,7 @@ func TestKillGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var started []int
-	start := func() {
-		cmd := exec.Command("sleep", "60")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		started = append(started, cmd.Process.Pid)
-	}
+	start := func() { started = append(started, sleeper(t)) }
 	start()
 	round := children.Kill(0, func(int) bool {
 		if len(started) < 3 {
@@ -158,6 +162,26 @@ func TestKillGoesOn(t *testing.T) {
 	}
 	if round := children.Kill(0, func(int) bool { return false }); round.Came || !round.Reap || len(round.Met) != len(started) {
 		t.Errorf("once all have ended: %+v", round)
+	}
+}
+
+// A round meets the children that are there however long it takes to list them, and says that
+// there are others.
+func TestKillIsLate(t *testing.T) {
+	runtime.LockOSThread() // the children are listed by thread
+	defer runtime.UnlockOSThread()
+	children, err := childrenOfThread(syscall.Gettid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var started []int
+	start := func() { started = append(started, sleeper(t)) }
+	defer func(was int64) { patience = was }(patience)
+	patience = -1
+	start()
+	round := children.Kill(0, func(int) bool { start(); return false })
+	if round.All || round.Reap || !slices.Equal(round.Met, started[:1]) {
+		t.Errorf("%+v, want %v and no more", round, started[:1])
 	}
 }
 
