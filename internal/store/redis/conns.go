@@ -211,7 +211,7 @@ func (c *plain) Read(p []byte) (int, error) {
 // memory.
 type limited struct {
 	fromKernel
-	read int // since the last request
+	read atomic.Int64 // since the last request, which another goroutine may write
 }
 
 const maxAnswer = 16 << 20 // more than a page of keys needs
@@ -219,16 +219,16 @@ const maxAnswer = 16 << 20 // more than a page of keys needs
 var errTooLong = errors.New("it answers with more than 16 MiB")
 
 func (c *limited) Write(p []byte) (int, error) {
-	c.read = 0
+	c.read.Store(0)
 	return c.fromKernel.Write(p)
 }
 
 func (c *limited) Read(p []byte) (int, error) {
-	if c.read > maxAnswer {
+	if c.read.Load() > maxAnswer {
 		return 0, errTooLong
 	}
 	n, err := c.fromKernel.Read(p)
-	c.read += n
+	c.read.Add(int64(n))
 	return n, err
 }
 
