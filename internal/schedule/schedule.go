@@ -64,10 +64,12 @@ func Parse(text string) (*Schedule, error) {
 	}
 	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	parsed, err := parser.Parse(strings.Join(words, " "))
-	switch {
-	case err != nil && len(words) == 5 && strings.Contains(words[4], "7"):
-		return nil, fmt.Errorf("%q is no weekday: Sunday is 0", words[4])
-	case err != nil:
+	if err != nil && len(words) == 5 && strings.Contains(words[4], "7") {
+		if _, other := parser.Parse(strings.Join(words[:4], " ") + " *"); other == nil {
+			err = fmt.Errorf("%q is no weekday: Sunday is 0", words[4])
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
