@@ -36,7 +36,7 @@ func newConns(url string, t *target, dial network.Dial) *conns {
 }
 
 // do runs one call and returns soon after ctx ends. Only a connection that gave an
-// answer is kept for the next call.
+// answer and is still open is kept for the next call.
 func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error {
 	c, err := p.Take(func() (c *conn, err error) {
 		err = network.CatchPanic(func() (err error) { c, err = p.connect(ctx); return err })
@@ -49,11 +49,15 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 		return p.storeError(ctx, op, err)
 	}
 	err = network.CatchPanic(func() error { return call(c) })
+	// If the call's time ends just as its answer arrives, the driver closes the connection.
+	if err == nil && c.IsValid() {
+		p.Put(c)
+		return nil
+	}
+	_ = c.Close()
 	if err != nil {
-		_ = c.Close()
 		return p.storeError(ctx, op, c.cause.of(err))
 	}
-	p.Put(c) // the driver has closed it if ctx ended with the answer: Take then drops it
 	return nil
 }
 

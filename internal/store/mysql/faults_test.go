@@ -290,7 +290,7 @@ func TestTimeEndsWithTheAnswer(t *testing.T) {
 			return err
 		})
 	}
-	for i := range 1000 { // fails within some hundred if Take does not look at the connection
+	for i := range 1000 { // without the check it fails within some hundred
 		ctx, end := context.WithCancel(t.Context())
 		go func() {
 			for range i % 100 {
