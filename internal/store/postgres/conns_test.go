@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -350,8 +351,10 @@ func TestEndedWhileIdle(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("k"))
 	const ours = " FROM pg_stat_activity WHERE application_name = 'leaderrun'"
+	pid := b.one(t, "SELECT pid"+ours)
 	b.do(t, "SELECT pg_terminate_backend(pid)"+ours)
 	awaits(t, "the end of the session", func() bool { return b.one(t, "SELECT count(*)"+ours) == "0" })
+	awaits(t, "the end of its process, which closes the connection", func() bool { _, err := os.Stat("/proc/" + pid); return err != nil })
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Error(err)
 	}
