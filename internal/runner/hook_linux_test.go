@@ -275,7 +275,7 @@ func TestHangingHookDelaysNoKill(t *testing.T) {
 		dead(t, pid)
 	}
 	setLease(syscall.F_UNLCK)
-	// It was killed with the tree, and its status is known to whoever has reaped it.
+	// It was killed with the tree. The sweep may have reaped it, and its status with it.
 	if got := endOf(t, ended); got != "" && got != "it died of a signal: killed" {
 		t.Errorf("the hook ended with %q", got)
 	}

@@ -22,7 +22,7 @@ import (
 // Each connection is a client of its own. The client's pool will not do: it
 // goes on reading when a context is cancelled, and after a failed dial it returns the old
 // error for a second. Nor will the client's own support for sentinels and clusters: it
-// repeats requests without telling the caller, and in the background.
+// repeats requests by itself, and in the background.
 type conns struct {
 	opt  redis.Options
 	dial func(ctx context.Context, addr string) (net.Conn, *target, error)
