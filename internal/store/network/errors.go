@@ -33,7 +33,7 @@ type Words struct {
 
 // Hints for errors of the network.
 const (
-	HintNetwork = "check that it runs and that nothing on the way drops packets"
+	HintNetwork = "check that it runs, that DNS finds it, and that nothing on the way drops packets"
 	hintStart   = "start it, or name the store with --store"
 	hintFiles   = "raise the limit of open files on this host: ulimit -n, or LimitNOFILE= of a systemd unit"
 )
@@ -84,13 +84,11 @@ func (w Words) Problem(ctx context.Context, err error) (text string, refused boo
 	var dns *net.DNSError
 	var errno syscall.Errno
 	switch {
-	case ctx.Err() != nil:
-		return "no answer in time", false, HintNetwork
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "no such host", false, w.hintName()
 	case errors.As(err, &dns):
 		return "the name of the host cannot be looked up now", false, w.hintName()
-	case IsTimeout(err):
+	case ctx.Err() != nil, IsTimeout(err):
 		return "no answer in time", false, HintNetwork
 	case HungUp(err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "it closed the connection", false, w.Other
