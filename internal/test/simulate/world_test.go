@@ -443,7 +443,9 @@ func (w *world) explained(t *tree) bool {
 	}
 	p := t.p
 	const called = 500 * time.Millisecond
-	return p.isFrozen() || p.isDead() || p.hasDeadLink() || t.stopped || !p.host.reachedSince(w.at()-p.set.Attempt-called)
+	// Once it can be reached again it learns of the loss, and its tree has its grace.
+	since := w.at() - p.set.Attempt - called - p.set.LostGrace - p.set.KillMargin
+	return p.isFrozen() || p.isDead() || p.hasDeadLink() || t.stopped || !p.host.reachedSince(since)
 }
 
 // observed is called with every transition.
