@@ -110,6 +110,9 @@ func (w *world) setHostClock(p *process, step time.Duration) {
 // took is called with w.mu held and with every step of a process.
 func (w *world) took(p *process, s campaign.Transition) {
 	p.last = s.To
+	if s.Event.Kind == elect.KeyPaused {
+		w.deniedByAPause(p, s.Event.Sent-p.offset)
+	}
 	t := p.held()
 	switch {
 	case t == nil:
@@ -120,6 +123,16 @@ func (w *world) took(p *process, s campaign.Transition) {
 	case s.Event.Kind == elect.CommandEnded && p.set.Leftovers == elect.LeftoversStop:
 		const settle = 100 * time.Millisecond
 		t.due(w.at(), settle+p.grace(), "the command had ended", false)
+	}
+}
+
+// deniedByAPause checks that no other candidate led from the request to its answer: then the
+// answer names the leader. A member whose clock is ahead may not know that its lease lasts.
+func (w *world) deniedByAPause(p *process, asked time.Duration) {
+	for _, t := range w.live {
+		if t.born < asked && t.out == 0 && w.stepped < t.seen && w.unwatched == 0 {
+			w.failLocked("%s is told that the key is paused, and %s leads", p, t.lease.Holder)
+		}
 	}
 }
 
