@@ -70,7 +70,7 @@ var Groups = []Group{
 	}},
 	{"When this host asks, and if somebody else leads", []Setting{
 		{
-			Name: "eligible", Value: "CMD", Usage: "ask only while CMD succeeds: 10s at most, by no shell",
+			Name: "eligible", Value: "CMD", Usage: "ask only while CMD succeeds: 10s at most, without a shell",
 			set: into(func(c *Config) *[]string { return &c.Eligible }, parseWords),
 		},
 		{
@@ -164,7 +164,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *string { return &c.MetricsListen }, parseListen),
 		},
 		{
-			Name: "on-acquire", Value: "CMD", Usage: "run once this host leads, for 10s at most, by no shell",
+			Name: "on-acquire", Value: "CMD", Usage: "run once this host leads, for 10s at most, without a shell",
 			set: into(func(c *Config) *[]string { return &c.OnAcquire }, parseWords),
 		},
 		{
