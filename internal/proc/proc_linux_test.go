@@ -59,10 +59,21 @@ func TestChildrenAreFoundBothWays(t *testing.T) {
 	}
 }
 
+// ofThread lists the children that this test starts, on a thread that it has to itself.
+func ofThread(t *testing.T) *Children {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	children, err := childrenOfThread(syscall.Gettid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return children
+}
+
 // One round kills a whole group, and no child that is to be spared.
 func TestKillReachesGroups(t *testing.T) {
-	runtime.LockOSThread() // the children are listed by thread
-	defer runtime.UnlockOSThread()
+	children := ofThread(t)
 	shell := func(script string) (cmd *exec.Cmd, out io.ReadCloser) {
 		cmd = exec.Command("sh", "-c", script)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -102,10 +113,6 @@ func TestKillReachesGroups(t *testing.T) {
 	}
 	_ = leader.Wait()
 
-	children, err := childrenOfThread(syscall.Gettid())
-	if err != nil {
-		t.Fatal(err)
-	}
 	round := children.Kill(leader.Process.Pid, func(pid int) bool { return pid == spared.Process.Pid })
 	if want := []int{follow.Process.Pid, first.Process.Pid}; !round.All || !round.Came || !slices.Equal(round.Met, want) {
 		t.Errorf("%+v, want the newest first: %v", round, want)
@@ -136,12 +143,7 @@ func sleeper(t *testing.T) int {
 
 // A child that comes during a round is killed in it. None is to be reaped until all have ended.
 func TestKillGoesOn(t *testing.T) {
-	runtime.LockOSThread() // the children are listed by thread
-	defer runtime.UnlockOSThread()
-	children, err := childrenOfThread(syscall.Gettid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	children := ofThread(t)
 	var started []int
 	start := func() { started = append(started, sleeper(t)) }
 	start()
@@ -168,12 +170,7 @@ func TestKillGoesOn(t *testing.T) {
 // A round meets the children that are there however long it takes to list them, and says that
 // there are others.
 func TestKillIsLate(t *testing.T) {
-	runtime.LockOSThread() // the children are listed by thread
-	defer runtime.UnlockOSThread()
-	children, err := childrenOfThread(syscall.Gettid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	children := ofThread(t)
 	var started []int
 	start := func() { started = append(started, sleeper(t)) }
 	defer func(was int64) { patience = was }(patience)
@@ -188,8 +185,7 @@ func TestKillIsLate(t *testing.T) {
 // A tree that lives after many rounds is stopped before the next one, also where it is not
 // reached by its group and by its parent.
 func TestKillStopsFirst(t *testing.T) {
-	runtime.LockOSThread() // the children are listed by thread
-	defer runtime.UnlockOSThread()
+	children := ofThread(t)
 	cmd := exec.Command("sh", "-c", "setsid sleep 60 >/dev/null & echo $!; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
@@ -207,10 +203,6 @@ func TestKillStopsFirst(t *testing.T) {
 	apart := func() bool { group, err := syscall.Getpgid(below); return err == nil && group == below }
 	for !apart() {
 		time.Sleep(time.Millisecond)
-	}
-	children, err := childrenOfThread(syscall.Gettid())
-	if err != nil {
-		t.Fatal(err)
 	}
 	children.rounds = 32
 	children.Kill(0, func(int) bool { return false })
