@@ -120,6 +120,13 @@ func (m memory) Keys(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(m.texts)), nil
 }
 
+// openSettled opens a store in which the first grant of a key does not wait.
+func (t *table) openSettled() memory {
+	s := t.open()
+	s.Settle = 0
+	return s
+}
+
 func (t *table) open() memory {
 	var s *Store
 	s = NewStore(Config{
@@ -195,8 +202,6 @@ func TestContract(t *testing.T) {
 func TestHistories(t *testing.T) {
 	all := newTable()
 	leasetest.Histories(t, leasetest.Harness{Apart: 30 * time.Second, Open: func(*testing.T) lease.Store {
-		s := all.open()
-		s.Settle = 0 // every key is new, and its first grant would wait
-		return s
+		return all.openSettled()
 	}})
 }

@@ -54,8 +54,7 @@ func (t *table) back() (restore func()) {
 func TestHolderIsCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
-		holder, others := all.open(), all.open()
-		holder.Settle, others.Settle = 0, 0
+		holder, others := all.openSettled(), all.openSettled()
 		l := granted(t, holder, candidate("first"))
 		if called(t, holder) {
 			t.Error("called after the grant")
@@ -104,8 +103,7 @@ func TestHolderIsCalled(t *testing.T) {
 // A row that was read while a renewal was under way lacks it, and is no loss of data.
 func TestRenewalBesideAReadCallsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		holder := newTable().open()
-		holder.Settle = 0
+		holder := newTable().openSettled()
 		l := granted(t, holder, candidate("first"))
 		follow := holder.Follow
 		holder.Follow = func(ctx context.Context, op, key string, enough func(Row) bool) error {
@@ -126,8 +124,7 @@ func TestRenewalBesideAReadCallsNobody(t *testing.T) {
 func TestStandbySeesRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
-		holder, standby := all.open(), all.open()
-		holder.Settle, standby.Settle = 0, 0
+		holder, standby := all.openSettled(), all.openSettled()
 		r := candidate("first")
 		l := granted(t, holder, r)
 		waiting, cancel := context.WithCancel(t.Context())
@@ -147,8 +144,7 @@ func TestStandbySeesRenewals(t *testing.T) {
 func TestRenewalsAfterTheStoreWentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
-		holder, standby := all.open(), all.open()
-		holder.Settle, standby.Settle = 0, 0
+		holder, standby := all.openSettled(), all.openSettled()
 		r := candidate("first")
 		l := granted(t, holder, r)
 		atGrant := all.back()
@@ -175,8 +171,7 @@ func TestRenewalsAfterTheStoreWentBack(t *testing.T) {
 func TestChangesHaveATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
-		s := all.open()
-		s.Settle = 0
+		s := all.openSettled()
 		granted(t, s, candidate("first"))
 		time.Sleep(time.Hour)
 		if _, err := s.Pause(t.Context(), "k", time.Hour, "", ""); err != nil {

@@ -74,8 +74,7 @@ func TestAnswerIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := newTable()
-			s, operator := all.open(), all.open()
-			s.Settle = 0
+			s, operator := all.openSettled(), all.open()
 			if _, err := s.Pause(t.Context(), "k", time.Hour, "", ""); err != nil {
 				t.Fatal(err)
 			}
@@ -115,8 +114,7 @@ func TestAnswerIsLost(t *testing.T) {
 func TestGrantIsLost(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		all := newTable()
-		s := all.open()
-		s.Settle = 0
+		s := all.openSettled()
 		s.Do = func(ctx context.Context, _ string, call func(context.Context, Keeper) error) error {
 			if err := call(ctx, &lossy{keeper: keeper{all, s.Store}, made: made}); !errors.Is(err, errLost) {
 				t.Fatalf("%v, want it to be lost", err)
@@ -147,8 +145,7 @@ func (k *late) Swap(ctx context.Context, r Row) (Row, bool, error) {
 // Two operators change a key at the same time: both changes are made.
 func TestTwoOperators(t *testing.T) {
 	all := newTable()
-	first, second := all.open(), all.open()
-	first.Settle = 0
+	first, second := all.openSettled(), all.open()
 	granted(t, first, candidate("first"))
 	first.Do = func(ctx context.Context, _ string, call func(context.Context, Keeper) error) error {
 		return call(ctx, &late{keeper{all, first.Store}, func() {
