@@ -57,7 +57,7 @@ var errGuardDied = errors.New("the guard process died: killed")
 func (p *process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.awake()
 	t := &tree{p: p, lease: l, startBy: startBy - p.offset, killBy: killBy - p.offset, events: make(chan elect.Event, 8), signals: map[int]time.Duration{}}
-	t.throw()
+	t.drawCommand()
 	p.host.w.starting(t)
 	go func() {
 		for e := range t.events {
@@ -72,8 +72,8 @@ func (p *process) Start(startBy, killBy time.Duration, l lease.Lease, report fun
 	time.AfterFunc(t.startsAt-p.host.w.at(), t.read)
 }
 
-// throw draws what the command will do.
-func (t *tree) throw() {
+// drawCommand draws what the command will do.
+func (t *tree) drawCommand() {
 	w, set := t.p.host.w, t.p.set
 	t.rng = w.rng()
 	t.exit.Code = t.rng.IntN(2)
@@ -147,13 +147,20 @@ func (p *process) Leave() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.letGo() {
+		p.host.w.left(t)
+		close(t.events)
+	}
+}
+
+// letGo ends the guard's work for the tree, and reports whether that is new.
+func (t *tree) letGo() bool {
 	if t.over {
-		return
+		return false
 	}
 	t.over, t.live = true, false
 	t.alarm.Stop()
-	p.host.w.left(t)
-	close(t.events)
+	return true
 }
 
 // command gives the guard an order.
@@ -272,11 +279,11 @@ func (t *tree) setAlarm() {
 	if t.alarm != nil {
 		t.alarm.Stop()
 	}
-	t.alarm = time.AfterFunc(t.killBy-w.at()+w.upTo(t.rng, 50*time.Microsecond), t.ring)
+	t.alarm = time.AfterFunc(t.killBy-w.at()+w.upTo(t.rng, 50*time.Microsecond), t.wake)
 }
 
-// ring is the alarm of guard and elector, which continues both.
-func (t *tree) ring() {
+// wake is the alarm of guard and elector, which continues both.
+func (t *tree) wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped {
@@ -313,13 +320,10 @@ func (t *tree) die(after time.Duration, exit elect.Exit) {
 func (t *tree) allDead() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.over {
-		return
+	if t.letGo() {
+		t.p.host.w.died(t)
+		t.finish(elect.Event{Kind: elect.TreeGone, Exit: t.exit, Expired: t.atKillBy, Err: t.guardErr})
 	}
-	t.over, t.live = true, false
-	t.alarm.Stop()
-	t.p.host.w.died(t)
-	t.finish(elect.Event{Kind: elect.TreeGone, Exit: t.exit, Expired: t.atKillBy, Err: t.guardErr})
 }
 
 // orphan is called when the elector dies: the guard sees the end of the pipe.

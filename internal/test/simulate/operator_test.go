@@ -132,7 +132,7 @@ func (w *world) judgeOperator(before, after seen) {
 	w.noteLocked("%s: revoked, token %d, the key says %q", holder, after.token, after.value)
 	w.largest, w.revoked[holder] = max(w.largest, after.token), w.at()
 	if after.value == "" {
-		w.taken = w.at()
+		w.takenAt = w.at()
 	}
 	for _, t := range w.live {
 		if string(t.lease.Holder) == holder && t.out == 0 {

@@ -18,8 +18,8 @@ var showRows = flag.Bool("rows", false, "at the end, show which rows of docs/sta
 // rows counts how often schedules took each step of the state machine.
 type rows map[string]int
 
-// taken has the steps of all schedules of this process. Schedules run one at a time.
-var taken = rows{}
+// takenRows has the steps of all schedules of this process. Schedules run one at a time.
+var takenRows = rows{}
 
 var (
 	signalled = regexp.MustCompile(`(order|pass on|signal|signal rest) [0-9]+`)

@@ -25,8 +25,8 @@ var (
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	code := m.Run()
-	if *showRows || testing.Verbose() && len(taken) > 0 {
-		if err := taken.show(); err != nil {
+	if *showRows || testing.Verbose() && len(takenRows) > 0 {
+		if err := takenRows.show(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -182,7 +182,7 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	calm := limit      // always waited for; the time for a clock that was set back only until somebody leads
 	if w.setBack > 0 { // an attempt makes the lease of a dead holder as short as before
 		limit += ttl + w.unwatched
-		if w.evicted || w.taken > 0 { // but if its length was lost, or it is another program's, none can
+		if w.evicted || w.takenAt > 0 { // but if its length was lost, or it is another program's, none can
 			limit += w.setBack
 		}
 	}

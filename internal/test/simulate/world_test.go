@@ -69,20 +69,20 @@ type world struct {
 	processes sync.WaitGroup
 	faults    sync.WaitGroup
 
-	mu        sync.Mutex
-	dices     uint64
-	holders   int
-	down      int
-	over      bool
-	lastFault time.Duration
-	lastLive  time.Duration
-	forgot    time.Duration // when the store last lost data
-	stepped   time.Duration // until then a request may have read its clock before it was set forward
-	backed    time.Duration // the same before it was set back
-	setBack   time.Duration // by how much its clock was set back in all
-	evicted   bool          // it lost everything but the lease
-	taken     time.Duration // when another program last took the key
-	saved     bool
+	mu         sync.Mutex
+	generators uint64
+	holders    int
+	down       int
+	over       bool
+	lastFault  time.Duration
+	lastLive   time.Duration
+	forgot     time.Duration // when the store last lost data
+	stepped    time.Duration // until then a request may have read its clock before it was set forward
+	backed     time.Duration // the same before it was set back
+	setBack    time.Duration // by how much its clock was set back in all
+	evicted    bool          // it lost everything but the lease
+	takenAt    time.Duration // when another program last took the key
+	saved      bool
 	// pausedUntil, by the store's clock, nobody may be granted the key; 0 if that was never
 	// so. It was set at pausedAt.
 	pausedUntil int64
@@ -185,8 +185,8 @@ func (w *world) at() time.Duration { return time.Since(w.start) }
 func (w *world) rng() *dice {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dices++
-	return &dice{r: rand.New(rand.NewPCG(w.seed, w.dices))}
+	w.generators++
+	return &dice{r: rand.New(rand.NewPCG(w.seed, w.generators))}
 }
 
 func (w *world) upTo(rng *dice, d time.Duration) time.Duration {
@@ -386,7 +386,7 @@ func (w *world) readAt(p *process, s seen) time.Duration {
 func (w *world) takenOut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.taken = w.at()
+	w.takenAt = w.at()
 }
 
 func (w *world) lives(holder string) bool {
@@ -435,10 +435,10 @@ func (w *world) explained(t *tree) bool {
 	if t.out == 0 && w.stepped < t.seen && w.forgot < t.seen {
 		return false
 	}
-	if at := w.revoked[string(t.lease.Holder)]; at > 0 && w.taken < at { // the key stays taken until its holder has released it
+	if at := w.revoked[string(t.lease.Holder)]; at > 0 && w.takenAt < at { // the key stays taken until its holder has released it
 		return w.stepped >= at || w.forgot >= at
 	}
-	if w.taken > t.seen { // out of the store by somebody else: its holder learns of that later
+	if w.takenAt > t.seen { // out of the store by somebody else: its holder learns of that later
 		return true
 	}
 	p := t.p
@@ -452,7 +452,7 @@ func (w *world) explained(t *tree) bool {
 func (w *world) observed(p *process, t campaign.Transition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken.add(t)
+	takenRows.add(t)
 	w.took(p, t)
 	if w.jobs != nil {
 		w.jobs.observed(p, t)
