@@ -93,7 +93,7 @@ type guard struct {
 	elector         int
 	electorStopped  bool // by this guard, with the command
 	commandStopped  bool // as last reported by the kernel
-	changed         bool // commandStopped was reported anew since goOn reset this
+	changed         bool // commandStopped was reported anew since continueCommand reset this
 	stopOrdered     bool // by the elector, without a SIGCONT since
 }
 
@@ -168,7 +168,7 @@ func (g *guard) order() (done bool) {
 	case OrderSignal:
 		sig := syscall.Signal(value)
 		if sig == syscall.SIGCONT && g.command.Group != 0 && !g.ended {
-			return g.goOn()
+			return g.continueCommand()
 		}
 		g.stopOrdered = g.stopOrdered || sig == syscall.SIGTSTP
 		g.signal(sig, g.send)
@@ -247,7 +247,7 @@ func (g *guard) watchChildren() error {
 
 // notify repeats a write to a pipe until it succeeds: otherwise nobody would ever reap.
 func notify(fd int) {
-	for !written(fd, []byte(".")) {
+	for !tryWrite(fd, []byte(".")) {
 		proc.Sleep(millisecond)
 	}
 }
@@ -349,11 +349,11 @@ func (g *guard) signalCommand(sig syscall.Signal) {
 	_ = syscall.Kill(g.pid, sig)
 }
 
-// goOn handles a SIGCONT at a terminal, and reports whether no child is left. A shell
+// continueCommand handles a SIGCONT at a terminal, and reports whether no child is left. A shell
 // continues the whole process group of a job. The elector's order comes later, perhaps when
 // the terminal has stopped the command again. So the order only undoes a stop that the
 // elector ordered, or one that was known before the order, if nothing has changed since.
-func (g *guard) goOn() (gone bool) {
+func (g *guard) continueCommand() (gone bool) {
 	g.changed = false
 	_, gone = g.collect(atOnce)
 	if !gone && (g.stopOrdered || g.commandStopped && !g.changed) {
@@ -390,7 +390,7 @@ func (g *guard) kill() (gone bool) {
 }
 
 func (g *guard) report(kind ReportKind, value int64) {
-	written(g.reports, encodeReport(Report{Kind: kind, Value: value})) // fails only if the elector is gone
+	tryWrite(g.reports, encodeReport(Report{Kind: kind, Value: value})) // fails only if the elector is gone
 }
 
 // failed reports that nothing was started. Then the guard's work is done.

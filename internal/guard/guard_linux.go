@@ -10,18 +10,18 @@ func attributes(c Command) *syscall.SysProcAttr {
 // signalRest signals the rest of the command's group, and every child of the guard that is
 // not in it.
 func (g *guard) signalRest(sig syscall.Signal) {
-	if g.others(sig) { // a child is in the group, so its id cannot be another group's
+	if g.signalUngrouped(sig) { // a child is in the group, so its id cannot be another group's
 		_ = syscall.Kill(-g.pid, sig)
 	}
 }
 
 // signalOutside signals every child that is not in the command's group, which already got the
 // signal.
-func (g *guard) signalOutside(sig syscall.Signal) { g.others(sig) }
+func (g *guard) signalOutside(sig syscall.Signal) { g.signalUngrouped(sig) }
 
-// others signals every child that is not in the command's group, and reports whether a child
+// signalUngrouped signals every child that is not in the command's group, and reports whether a child
 // is in it.
-func (g *guard) others(sig syscall.Signal) (grouped bool) {
+func (g *guard) signalUngrouped(sig syscall.Signal) (grouped bool) {
 	pids, _ := g.children.List()
 	for _, pid := range pids {
 		if group, err := syscall.Getpgid(pid); err == nil && group == g.pid && g.command.Group == 0 {

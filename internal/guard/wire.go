@@ -153,8 +153,8 @@ func readFull(fd int, b []byte) bool {
 // tries is how often a write is tried: the kernel may lack memory for a moment.
 const tries = 3
 
-// written writes b, which is shorter than PIPE_BUF, and reports whether that succeeded.
-func written(fd int, b []byte) bool {
+// tryWrite writes b, which is shorter than PIPE_BUF, and reports whether that succeeded.
+func tryWrite(fd int, b []byte) bool {
 	for range tries {
 		if n, _ := syscall.Write(fd, b); n == len(b) {
 			return true

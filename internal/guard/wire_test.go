@@ -62,7 +62,7 @@ func TestReadInParts(t *testing.T) {
 	defer syscall.Close(ends[0])
 	defer syscall.Close(ends[1])
 	for _, part := range []string{"seven b", "y", "next"} {
-		if !written(ends[1], []byte(part)) {
+		if !tryWrite(ends[1], []byte(part)) {
 			t.Fatalf("%q is not written", part)
 		}
 	}
@@ -75,7 +75,7 @@ func TestReadInParts(t *testing.T) {
 func TestEndOfThePipe(t *testing.T) {
 	ends := newPipe(t)
 	defer syscall.Close(ends[0])
-	written(ends[1], []byte("cut o"))
+	tryWrite(ends[1], []byte("cut o"))
 	syscall.Close(ends[1])
 	if got := make([]byte, 8); readFull(ends[0], got) {
 		t.Errorf("read %q", got)
@@ -88,7 +88,7 @@ func TestFullPipe(t *testing.T) {
 	defer syscall.Close(ends[1])
 	_ = syscall.SetNonblock(ends[1], true)
 	for range 1 << 20 {
-		if !written(ends[1], make([]byte, ReportLen)) {
+		if !tryWrite(ends[1], make([]byte, ReportLen)) {
 			return
 		}
 	}

@@ -237,7 +237,7 @@ func TestSignalsContinueTheGuard(t *testing.T) {
 // A child that has died is counted, once.
 func TestSweepCounts(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
-	if err := r.settleIn(); err != nil {
+	if err := r.prepareProcess(); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output() // an adopted orphan
@@ -271,7 +271,7 @@ func TestGuardEnds(t *testing.T) {
 		{true, guard.Refused, Report{Kind: Gone}, fmt.Sprintf("the guard process died: exit status %d", guard.Refused)},
 	} {
 		r := New("/bin/true", []string{"true"})
-		if err := r.settleIn(); err != nil {
+		if err := r.prepareProcess(); err != nil {
 			t.Fatal(err)
 		}
 		script := fmt.Sprintf("exit %d", test.status)

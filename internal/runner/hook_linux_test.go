@@ -17,8 +17,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// beside runs a shell script as a hook, and returns a channel for its error.
-func beside(r *Runner, limit time.Duration, cut <-chan struct{}, script string) <-chan error {
+// startHook runs a shell script as a hook, and returns a channel for its error.
+func startHook(r *Runner, limit time.Duration, cut <-chan struct{}, script string) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.RunHook("/bin/sh", []string{"sh", "-c", script}, os.Environ(), limit, cut) }()
 	return ended
@@ -44,7 +44,7 @@ func TestBeside(t *testing.T) {
 		"exit 0": "", "exit 3": "exit status 3", "kill -TERM $$": "it died of a signal: terminated",
 		"test -c /dev/stdin && ! read line": "",
 	} {
-		if got := endOf(t, beside(r, time.Minute, nil, script)); got != want {
+		if got := endOf(t, startHook(r, time.Minute, nil, script)); got != want {
 			t.Errorf("%s ended with %q, want %q", script, got, want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestBesideIsLimited(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	script := "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & all=\"$all $!\"; done; echo $$ $all >" + file + ".new; mv " + file + ".new " + file + "; wait"
 	cut := make(chan struct{})
-	ended := beside(r, time.Minute, cut, script)
+	ended := startHook(r, time.Minute, cut, script)
 	await(t, func() bool { _, err := os.Stat(file); return err == nil })
 	close(cut)
 	if got := endOf(t, ended); got != "killed, since leaderrun ends" {
@@ -79,7 +79,7 @@ func TestBesideIsLimited(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := endOf(t, beside(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
+	if got := endOf(t, startHook(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
 		t.Errorf("%q", got)
 	}
 	var adopts int32
@@ -93,7 +93,7 @@ func TestBesideIsLimited(t *testing.T) {
 func TestBesideOutlivesTheGuard(t *testing.T) {
 	r, reports, pids := startTree(t, far())
 	dir := t.TempDir()
-	ended := beside(r, time.Minute, nil, "touch "+dir+"/up; until [ -e "+dir+"/go ]; do sleep 0.01; done; exit 5")
+	ended := startHook(r, time.Minute, nil, "touch "+dir+"/up; until [ -e "+dir+"/go ]; do sleep 0.01; done; exit 5")
 	await(t, func() bool { _, err := os.Stat(dir + "/up"); return err == nil })
 	guardOf(r).signal(syscall.SIGKILL)
 	last(t, reports)

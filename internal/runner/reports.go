@@ -35,7 +35,7 @@ func (r *Runner) listen(h *held) {
 			h.pid = int(report.Value)
 			emit(Report{Kind: Started, Pid: h.pid})
 		case guard.ReportEnded:
-			emit(Report{Kind: Ended, Status: syscall.WaitStatus(report.Value), Left: h.someChild()})
+			emit(Report{Kind: Ended, Status: syscall.WaitStatus(report.Value), Left: h.describeChild()})
 		case guard.ReportFailed:
 			emit(Report{Kind: Failed, Err: syscall.Errno(report.Value)})
 			h.guard.wait()
@@ -70,8 +70,8 @@ func (r *Runner) prepareAgain() {
 	}
 }
 
-// someChild returns a text about one child of the guard.
-func (h *held) someChild() string {
+// describeChild returns a text about one child of the guard.
+func (h *held) describeChild() string {
 	pids, _ := proc.ChildrenOf(h.guard.pid)
 	for _, pid := range pids {
 		if name := nameOf(pid); name != "" {

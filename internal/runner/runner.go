@@ -178,7 +178,7 @@ func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(
 
 // startGuard starts this program once more as the guard.
 func (r *Runner) startGuard() (*held, error) {
-	if err := r.settleIn(); err != nil {
+	if err := r.prepareProcess(); err != nil {
 		return nil, err
 	}
 	theirOrders, orders, err := os.Pipe()
@@ -208,10 +208,10 @@ func (r *Runner) startGuard() (*held, error) {
 	return h, nil
 }
 
-// settleIn prepares this process, once, for the death of a guard: it will adopt the guard's
+// prepareProcess prepares this process, once, for the death of a guard: it will adopt the guard's
 // tree, and an alarm continues it at kill-by if it is stopped. If it is the first process
 // of a container, it will also reap all orphans there.
-func (r *Runner) settleIn() error {
+func (r *Runner) prepareProcess() error {
 	if r.alarm != nil {
 		return nil
 	}
@@ -311,13 +311,13 @@ func (r *Runner) Leave() {
 // Kill kills the whole tree. If the guard does not do it, the elector does.
 func (r *Runner) Kill() {
 	if h := r.held(); h != nil {
-		h.kill.Do(func() { go h.insist() })
+		h.kill.Do(func() { go h.killTree() })
 	}
 }
 
-// insist orders the guard to kill, again and again until the tree is gone. It kills a guard
+// killTree orders the guard to kill, again and again until the tree is gone. It kills a guard
 // that does not answer. A guard that answers is at work, and the elector would not be faster.
-func (h *held) insist() {
+func (h *held) killTree() {
 	late := time.AfterFunc(time.Second, func() {
 		pids, _ := proc.ChildrenOf(h.guard.pid)
 		h.reportUnkillable(pids)

@@ -346,7 +346,7 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	}
 	h := &held{guard: silent, over: make(chan struct{}), orders: outbox{file: ours, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
-	go h.insist()
+	go h.killTree()
 	order := make([]byte, 16)
 	if err := theirs.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
