@@ -259,7 +259,7 @@ func holdExecs(t *testing.T) (script, ran string, release func()) {
 func TestStartThatHangs(t *testing.T) {
 	script, ran, release := holdExecs(t)
 	g := start(t, func(*exec.Cmd) {})
-	g.order(t, OrderStart, proc.Now()+int64(300*time.Millisecond), &Command{StartBy: far(), Path: script, Args: []string{"script"}, Env: os.Environ()})
+	g.order(t, OrderStart, proc.Now()+int64(2*time.Second), &Command{StartBy: far(), Path: script, Args: []string{"script"}, Env: os.Environ()})
 	await(t, "the start is under way", func() bool { children, _ := proc.ChildrenOf(g.cmd.Process.Pid); return len(children) == 1 })
 	g.orders.Close() // the elector is dead
 	g.ends(t)        // and so is its child, which would keep the pipe open
