@@ -42,9 +42,9 @@ local function wake_standby() leave(WAKE, '1') end
 -- each of them an element before it serves the new one. The next renewal removes the rest.
 local function call_holder() leave(CALL, '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1') end
 
--- host returns the first part of a holder id host/pid/32 hex, nothing for any other text
+-- host returns the first part of a holder id host/pid/32 hex, nothing for any other text, however long that is
 local function host(id)
-  local name, pid, random = string.match(id, '^([%w._-]+)/(%d+)/([0-9a-f]+)$')
+  local name, pid, random = string.match(string.sub(id, 1, 108), '^([%w._-]+)/(%d+)/([0-9a-f]+)$')
   if name and #name <= 63 and #pid <= 10 and #random == 32 then return name end
 end
 
