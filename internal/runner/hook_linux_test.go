@@ -74,7 +74,9 @@ func TestBesideIsLimited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dead(t, pid)
+		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+			t.Errorf("process %d of a hook that has returned: %v", pid, err)
+		}
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -85,6 +87,33 @@ func TestBesideIsLimited(t *testing.T) {
 	var adopts int32
 	if err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0); err != nil || adopts != 1 {
 		t.Errorf("the orphans of a hook are not adopted, so nobody knows when they have ended: %v", err)
+	}
+}
+
+// A hook that does not end when its group is killed is not waited for.
+func TestUnkillableHookIsNotAwaited(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("no shell changes its own process group, and there is no perl")
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	cut := make(chan struct{})
+	script := `exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; symlink($$, "` + file + `"); sleep 60'`
+	ended := beside(New("/bin/true", []string{"true"}), time.Minute, cut, script)
+	await(t, func() bool { _, err := os.Lstat(file); return err == nil })
+	close(cut)
+	if got := endOf(t, ended); got != "killed, since leaderrun ends" {
+		t.Errorf("%q", got)
+	}
+	text, err := os.Readlink(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -241,6 +270,12 @@ func TestGroupIsReaped(t *testing.T) {
 		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 			t.Errorf("process %d is not reaped: %v", pid, err)
 		}
+	}
+	third := start(0)
+	time.AfterFunc(50*time.Millisecond, func() { _ = syscall.Kill(third, syscall.SIGKILL) })
+	h.awaitGroup(third)
+	if err := syscall.Kill(third, 0); err != syscall.ESRCH {
+		t.Errorf("the group was not waited for: %v", err)
 	}
 }
 

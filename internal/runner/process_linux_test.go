@@ -30,10 +30,12 @@ func ownProcess(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// The command has the descriptors that leaderrun's caller opened, and no others.
+// The command has the descriptors that leaderrun's caller opened, and no others. The guard's pipes
+// are the first two in a row that the caller has not opened.
 func TestDescriptorsAreTheCallers(t *testing.T) {
 	const script = `for fd in 0 1 2 3 4 5 6; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; read line; echo $line; echo to stderr >&2`
 	if os.Getenv(again) != "" {
+		fmt.Println(unused(2))
 		_, reports := start(t, far(), script)
 		next(t, reports, Started)
 		if gone := last(t, reports); gone.Status != 0 {
@@ -41,15 +43,18 @@ func TestDescriptorsAreTheCallers(t *testing.T) {
 		}
 		return
 	}
-	for _, opened := range [][]int{nil, {3}, {4}, {3, 5}, {3, 4, 6}} {
+	for _, test := range []struct {
+		opened []int
+		pipes  int
+	}{{nil, 3}, {[]int{3}, 4}, {[]int{4}, 5}, {[]int{5}, 3}, {[]int{3, 5}, 6}, {[]int{3, 4, 6}, 7}} {
 		cmd := ownProcess(t)
 		cmd.Stdin = strings.NewReader("from stdin\n")
 		var out, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &stderr
-		want := "0\n1\n2\n"
+		want := fmt.Sprintf("%d\n0\n1\n2\n", test.pipes)
 		for fd := 3; fd <= 6; fd++ {
 			var file *os.File
-			if slices.Contains(opened, fd) {
+			if slices.Contains(test.opened, fd) {
 				file = os.Stdin
 				want += fmt.Sprintln(fd)
 			}
@@ -57,7 +62,7 @@ func TestDescriptorsAreTheCallers(t *testing.T) {
 		}
 		err := cmd.Run()
 		if got := out.String(); err != nil || !strings.HasPrefix(got, want+"from stdin\n") || stderr.String() != "to stderr\n" {
-			t.Errorf("with %v: %v\n%s\n%s", opened, err, got, stderr.String())
+			t.Errorf("with %v: %v\n%s\n%s", test.opened, err, got, stderr.String())
 		}
 	}
 }
