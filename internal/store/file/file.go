@@ -7,8 +7,8 @@
 //
 // Not promised: anything across hosts. Each kernel has its own boot, so two hosts would take
 // each other's leases for expired. Therefore network file systems are refused. A disk that is
-// attached to two hosts cannot be recognised, nor can a container with its own time
-// namespace. Deleting or moving the directory takes the leases away.
+// attached to two hosts cannot be recognised. Deleting or moving the directory takes the
+// leases away.
 //
 // A key is one JSON file, which rename(2) replaces atomically, and a lock file beside it, for
 // flock(2) during an update. A standby watches the directory and reads the key's file when

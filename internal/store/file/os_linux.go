@@ -1,8 +1,12 @@
 package file
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,11 +17,35 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(id)), err
 }
 
+// upTime is the same in all containers of this host.
 func upTime() (time.Duration, error) {
+	ahead, err := ofNamespace()
+	if err != nil {
+		return 0, err
+	}
 	var ts unix.Timespec
-	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
-	return time.Duration(ts.Nano()), err
+	err = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return time.Duration(ts.Nano()) - ahead, err
 }
+
+// ofNamespace returns what the time namespace of this process adds to CLOCK_BOOTTIME, see
+// time_namespaces(7). A process stays in its namespace.
+var ofNamespace = sync.OnceValues(func() (time.Duration, error) {
+	const file = "/proc/self/timens_offsets"
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // this kernel has none
+	}
+	for line := range strings.Lines(string(text)) {
+		var clock string
+		var s, ns int64
+		_, _ = fmt.Sscan(line, &clock, &s, &ns)
+		if clock == "boottime" || clock == "7" { // its number in Linux 5.6
+			return time.Duration(s)*time.Second + time.Duration(ns), nil
+		}
+	}
+	return 0, errors.Join(err, errors.New(file+" has no line for boottime"))
+})
 
 // sharedFS are the file systems that another kernel may share, by their magic number in
 // statfs(2). FUSE and 9p can be local, but sshfs, virtiofs and the shared folders of virtual

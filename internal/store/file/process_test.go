@@ -19,7 +19,7 @@ import (
 )
 
 // The test binary starts itself in one of these roles, with the directory as its argument.
-var roles = map[string]func(dir string) error{"runs": runRounds, "updates": updateAndUpdate}
+var roles = map[string]func(dir string) error{"runs": runRounds, "updates": updateAndUpdate, "takes": takeKey, "denied": isDenied}
 
 const roleVariable = "FILE_STORE_TEST_ROLE"
 

@@ -1,0 +1,61 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// Two containers that share a directory may have time namespaces, in which different times
+// have passed since the boot. Whichever is ahead, a holder in one keeps the other out.
+func TestTimeNamespacesExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	dayAhead := []string{"--map-root-user", "--time", "--boottime", "86400", "--fork"}
+	if err := exec.CommandContext(t.Context(), "unshare", append(dayAhead, "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	ahead := func(role, dir string) error {
+		cmd := inRole(t, role, dir)
+		inside := exec.CommandContext(t.Context(), "unshare", append(dayAhead, cmd.Args...)...)
+		inside.Env, inside.Stderr = cmd.Env, os.Stderr
+		return inside.Run()
+	}
+	dir := private(t, t.TempDir())
+	must(t, takeKey(dir))
+	if err := ahead("denied", dir); err != nil {
+		t.Errorf("a candidate that is ahead: %v", err)
+	}
+	dir = private(t, t.TempDir())
+	must(t, ahead("takes", dir))
+	if err := isDenied(dir); err != nil {
+		t.Errorf("a candidate that is behind: %v", err)
+	}
+}
+
+func takeKey(dir string) error {
+	s, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	_, err = s.Acquire(context.Background(), request("k"))
+	return err
+}
+
+// isDenied fails unless the key is held, for the TTL at most.
+func isDenied(dir string) error {
+	s, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	r := request("k")
+	_, err = s.Acquire(context.Background(), r)
+	if held, ok := errors.AsType[*lease.HeldError](err); !ok || held.Why != lease.HeldLeader || held.Remaining > r.TTL {
+		return fmt.Errorf("not denied for %s at most: %v", r.TTL, err)
+	}
+	return nil
+}
