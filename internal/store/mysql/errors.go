@@ -34,7 +34,7 @@ var (
 	// statementTimeouts are the errors of max_execution_time and max_statement_time.
 	statementTimeouts = []uint16{3024, 1969}
 	// logins are the errors about a user, a password or a certificate.
-	logins = []uint16{1045, 1044, 1130, 1698, 1820, 1862}
+	logins = []uint16{1045, 1044, 1130, 1698, 1820, 1862, 3118, 4151}
 )
 
 // numbers are the errors of a server. A permanent one stays until a person acts.
@@ -46,6 +46,7 @@ var numbers = []struct {
 	{[]uint16{1045, 1698}, true, "correct the user or the password in the store's URL, let the server admit this user from this host, or write ?tls=true if it wants TLS (require_secure_transport)"},
 	{[]uint16{1130}, true, "let the server admit this user from this host: CREATE USER 'USER'@'HOST'"},
 	{[]uint16{1820, 1862}, true, "give this user a new password: ALTER USER"},
+	{[]uint16{3118, 4151}, true, "unlock this user: ALTER USER … ACCOUNT UNLOCK"},
 	{[]uint16{1044}, true, "correct the name of the database in the store's URL, or " + hintRights},
 	{[]uint16{1142, 1143, 1227}, true, hintRights},
 	{[]uint16{1049}, true, "create that database, or correct its name in the store's URL"},
@@ -62,6 +63,7 @@ var numbers = []struct {
 	{[]uint16{4031}, false, "raise its wait_timeout"}, // MySQL since 8.0.24, of an idle session
 	{[]uint16{1153}, true, "raise its max_allowed_packet"},
 	{[]uint16{1021, 1114}, false, "give it what it lacks: disk"},
+	{[]uint16{1203, 1226}, false, "raise this user's limits: ALTER USER … WITH, or max_user_connections"},
 	{tooManyConnections, false, "raise its max_connections, or end idle sessions"},
 }
 

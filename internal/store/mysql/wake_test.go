@@ -141,7 +141,7 @@ func TestNoConnectionIsLeft(t *testing.T) {
 	b.do(t, createTable+"; CREATE USER cron IDENTIFIED BY 'sesame' WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON jobs.* TO cron")
 	leader := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
 	l := grant(t, leader, request("k"))
-	networktest.WantError(t, leader.Listen(bounded(t), "k"), false, "(1226)", "max_connections")
+	networktest.WantError(t, leader.Listen(bounded(t), "k"), false, "(1226)", "this user's limits")
 	if _, err := leader.Renew(bounded(t), l); err != nil {
 		t.Errorf("renew: %v", err)
 	}
