@@ -40,7 +40,7 @@ var states = []struct {
 	hint      string
 }{
 	{"28P01", true, "correct the user or the password in the store's URL"},
-	{"28", true, "let its pg_hba.conf admit this user, or correct user, sslmode and sslcert in the store's URL"},
+	{"28", true, "let this user log in (ALTER ROLE … LOGIN, pg_hba.conf), or correct user, sslmode and sslcert in the store's URL"},
 	{"3D000", true, "create that database, or correct its name in the store's URL"},
 	{noRight, true, hintRights},
 	{"3F000", true, hintTable},
@@ -58,8 +58,8 @@ var states = []struct {
 	{"57P03", false, "wait until it has started, or started again"},
 	{"57P05", false, "raise its idle_session_timeout"},
 	{"57P", false, "wait until it is back, or look at its log"},
-	{"25006", false, hintReplica},
-	{tooManyConnections, false, "raise its max_connections, or end idle sessions"},
+	{"25006", false, hintReplica + "; if it is no replica, see who has turned on its default_transaction_read_only: some providers do when the disk is full"},
+	{tooManyConnections, false, "raise its max_connections, or the CONNECTION LIMIT of this user or database, or end idle sessions"},
 	{"53", false, "give it what it lacks: disk or memory"},
 }
 

@@ -39,7 +39,7 @@ func TestServerRefuses(t *testing.T) {
 	b := agedBackend(t, map[string]string{
 		"pg_hba.conf": "host all shut 127.0.0.1/32 reject\nhost all all 127.0.0.1/32 scram-sha-256\n",
 	})
-	b.do(t, `CREATE ROLE shut LOGIN PASSWORD 'sesame'; CREATE ROLE cron LOGIN PASSWORD 'sesame'; CREATE ROLE one LOGIN CONNECTION LIMIT 0 PASSWORD 'sesame'`)
+	b.do(t, `CREATE ROLE shut LOGIN PASSWORD 'sesame'; CREATE ROLE cron LOGIN PASSWORD 'sesame'; CREATE ROLE one LOGIN CONNECTION LIMIT 0 PASSWORD 'sesame'; CREATE ROLE mute PASSWORD 'sesame'`)
 	const table = `CREATE TABLE leaderrun_leases (prefix text, service_name text, leader_id text, term bigint, last_heartbeat timestamptz,
 		metadata jsonb, version bigint, state jsonb, runs jsonb`
 	key := ", PRIMARY KEY (prefix, service_name))"
@@ -52,8 +52,9 @@ func TestServerRefuses(t *testing.T) {
 		{name: "wrong password", user: "postgres", permanent: true, says: `password authentication failed for user "postgres" (28P01)`, hint: "password"},
 		{name: "unknown user", user: "nobody", permanent: true, says: "28P01", hint: "user"},
 		{name: "not admitted", user: "shut", permanent: true, says: "pg_hba.conf", hint: "pg_hba.conf"},
+		{name: "no login", user: "mute", permanent: true, says: "is not permitted to log in (28000)", hint: "ALTER ROLE"},
 		{name: "no such database", user: "cron", database: "nowhere", permanent: true, says: `database "nowhere" does not exist (3D000)`, hint: "create that database"},
-		{name: "too many connections", user: "one", says: "too many connections for role", hint: "max_connections"},
+		{name: "too many connections", user: "one", says: "too many connections for role", hint: "CONNECTION LIMIT"},
 		{name: "no right to create", user: "cron", prepare: "REVOKE CREATE ON SCHEMA public FROM PUBLIC", permanent: true, says: "leaderrun_leases is missing, and permission denied for schema public", hint: "scripts/postgres.sql"},
 		{name: "no schema", user: "cron", prepare: "DROP SCHEMA public; ALTER DATABASE %s SET search_path = public", permanent: true, says: "is missing, and no schema has been selected", hint: "scripts/postgres.sql"},
 		{name: "no right to read", user: "cron", prepare: table + key, permanent: true, says: "permission denied for table", hint: "GRANT SELECT, INSERT, UPDATE ON leaderrun_leases"},
@@ -69,7 +70,7 @@ func TestServerRefuses(t *testing.T) {
 		{name: "a column more", prepare: table + ", tenant text NOT NULL" + key, permanent: true, says: "not-null", hint: "another version"},
 		{name: "a constraint", prepare: table + ", CHECK (term < 0)" + key, permanent: true, says: "check constraint", hint: "another version"},
 		{name: "a view", prepare: "CREATE VIEW leaderrun_leases AS SELECT '' prefix, '' service_name, '' leader_id, 0 term, now() last_heartbeat, '1'::jsonb metadata, 1 AS version, '1'::jsonb state", permanent: true, says: "42809", hint: "another version"},
-		{name: "read only", prepare: "ALTER DATABASE %s SET default_transaction_read_only = on", says: "25006", hint: "name the server that takes writes"},
+		{name: "read only", prepare: "ALTER DATABASE %s SET default_transaction_read_only = on", says: "25006", hint: "default_transaction_read_only"},
 		{name: "statement timeout", prepare: createTable + "; ALTER DATABASE %s SET statement_timeout = '100ms'; CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(60); END'; CREATE TRIGGER slow BEFORE INSERT ON leaderrun_leases EXECUTE FUNCTION slow()", says: "statement timeout", hint: "statement_timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
