@@ -248,8 +248,10 @@ func syncDir(dir string) error {
 func failure(err error) *lease.StoreError {
 	e := &lease.StoreError{Err: err}
 	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+	case errors.Is(err, fs.ErrPermission):
 		e.Permanent, e.Hint = true, "run as the user who owns the directory, or use another one"
+	case errors.Is(err, unix.EROFS):
+		e.Permanent, e.Hint = true, "make that file system writable, or use another: the kernel's log says whether its disk has failed"
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
 		e.Permanent, e.Hint = true, "something else stands in the place of a file: remove it"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

@@ -196,6 +196,13 @@ func TestShortagesAreNotForEver(t *testing.T) {
 	}
 }
 
+// A kernel makes a file system read-only after an error of its disk.
+func TestReadOnlyFileSystemIsNoMatterOfRights(t *testing.T) {
+	if e := failure(&os.PathError{Op: "open", Path: "k", Err: unix.EROFS}); !e.Permanent || strings.Contains(e.Hint, "user") || !strings.Contains(e.Hint, "writable") {
+		t.Errorf("permanent %t, hint %q", e.Permanent, e.Hint)
+	}
+}
+
 func TestBusyKeyNamesTheFileAndLeavesOtherKeysAlone(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
