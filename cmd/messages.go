@@ -166,8 +166,11 @@ func explainStart(log *slog.Logger, name string, err error) {
 		log.Error(fmt.Sprintf("command not found: %q", shown), observe.EventNotStarted, observe.HintAttr, hint)
 	case exitCannotExecute:
 		hint := "it must be an executable file: chmod +x, and #! in a script's first line"
-		if errors.Is(err, syscall.ETXTBSY) {
+		switch {
+		case errors.Is(err, syscall.ETXTBSY):
 			hint = "somebody has it open for writing: run it once it is complete"
+		case errors.Is(err, syscall.E2BIG):
+			hint = "its arguments and environment are too long together: give it some in a file"
 		}
 		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, settings.Cause(err)), observe.EventNotStarted, observe.HintAttr, hint)
 	default:
