@@ -78,7 +78,7 @@ func (h *held) describeChild() string {
 			return fmt.Sprintf("process %d (%s)", pid, name)
 		}
 	}
-	return "a process that has just ended"
+	return "one that has ended since, or that /proc hides (hidepid)"
 }
 
 // reportUnkillable reports one of the processes that got SIGKILL and have not ended.
