@@ -98,7 +98,7 @@ func TestUnkillableHookIsNotAwaited(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	cut := make(chan struct{})
 	script := `exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; symlink($$, "` + file + `"); sleep 60'`
-	ended := beside(New("/bin/true", []string{"true"}), time.Minute, cut, script)
+	ended := startHook(New("/bin/true", []string{"true"}), time.Minute, cut, script)
 	await(t, func() bool { _, err := os.Lstat(file); return err == nil })
 	close(cut)
 	if got := endOf(t, ended); got != "killed, since leaderrun ends" {
