@@ -28,7 +28,7 @@ import (
 
 var (
 	everyCall = flag.Bool("everycall", false, "let TestEverySystemCallFails fail the n-th call for every n, and not only for 1, APART, its square …")
-	apart     = flag.Int("apart", 8, "as often as 8 times the call before; .ci/run takes 2, and all blows of TestStruckAtEverySystemCall")
+	apart     = flag.Int("apart", 8, "as often as 8 times the call before; .ci/run takes 2")
 )
 
 // failures are the system calls to fail, with their errors.
@@ -187,53 +187,6 @@ func TestEverySystemCallFails(t *testing.T) {
 	}
 }
 
-// struck is a life whose elector or guard is killed, or stopped past kill-by, at one of its
-// system calls. The successor looks for living processes of the tree.
-var struck = life{
-	name: "struck", ttl: time.Second, renew: 100 * time.Millisecond, roles: []string{"elector", "guard"}, status: []int{7, 128 + 9},
-	command: "(setsid bash -c 'trap \"\" TERM; sleep 60; true' &); echo ready >>said; sleep 0.2; echo ended >>said; exit 7",
-}
-
-// TestStruckAtEverySystemCall kills or stops elector or guard, each time at another system
-// call. No process of the tree is alive when the next leader's command runs.
-func TestStruckAtEverySystemCall(t *testing.T) {
-	failcall := script.Build(t, "internal/tools/failcall")
-	harmless := struck.run(t, failcall, "")
-	harmless.judge(t)
-	if harmless.status != 7 {
-		t.Fatalf("without a blow the status is %d, stderr:\n%s", harmless.status, harmless.stderr)
-	}
-	third := 3 // of the blows; .ci/run deals them all
-	if *everyCall || *apart < 8 {
-		third = 1
-	}
-	var turn int
-	var blows [][]string
-	for _, c := range harmless.made {
-		for n := 1; slices.Contains(struck.roles, c.role) && n <= c.n; {
-			for _, sig := range []string{"SIGKILL", "SIGSTOP"} {
-				if turn++; turn%third == 0 {
-					blows = append(blows, []string{c.role, c.call, strconv.Itoa(n), sig})
-				}
-			}
-			if *everyCall {
-				n++
-			} else {
-				n *= 16
-			}
-		}
-	}
-	var dealt atomic.Int32
-	each(blows, func(blow []string) {
-		r := struck.run(t, failcall, "", blow...)
-		r.judge(t)
-		if r.failed != "" {
-			dealt.Add(1)
-		}
-	})
-	t.Logf("%d runs, in %d of which a blow was dealt", len(blows), dealt.Load())
-}
-
 // each calls do for eight faults at a time: the processes of a run mostly wait.
 func each(faults [][]string, do func([]string)) {
 	next := make(chan []string)
@@ -326,13 +279,6 @@ func (l life) run(t *testing.T, failcall, server string, fault ...string) lived 
 		return r
 	}
 	over := make(chan struct{})
-	next := make(chan struct{})
-	go func() {
-		defer close(next)
-		if l.name == struck.name {
-			r.successor(candidate, dir, over)
-		}
-	}()
 	go func() {
 		_ = cmd.Wait() // what it says is in ProcessState
 		close(over)
@@ -348,36 +294,12 @@ func (l life) run(t *testing.T, failcall, server string, fault ...string) lived 
 	for _, pid := range r.alive {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	<-next
-	if !l.leaves && r.next == nil {
+	if !l.leaves {
 		r.next = l.free(dir, server)
 	}
 	r.said, r.stderr = content(dir, "said"), content(dir, "stderr")
 	r.read(content(dir, "report"))
 	return r
-}
-
-// successor stands by for the lease from when the command has begun.
-func (r *lived) successor(candidate []string, dir string, over <-chan struct{}) {
-	for !strings.Contains(content(dir, "said"), "begun") {
-		select {
-		case <-over:
-			return
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-	// A lease of its own is as long as others': it is the one before that is to run out.
-	next := exec.Command("leaderrun", append(candidate, "--ttl="+ttl.String(), "sh", "-c", survivors, "sh", "TREE="+dir)...)
-	var stderr strings.Builder
-	next.Stderr = &stderr
-	out, err := next.Output()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, &stderr)
-	}
-	if len(out) > 0 {
-		err = fmt.Errorf("its command was started beside %q", out)
-	}
-	r.next = err
 }
 
 // free waits until the key is granted: nobody's lease is left.

@@ -8,9 +8,7 @@
 // is no longer traced. The N-th CALL of the role, counted over all its threads, is not
 // carried out and returns ERRNO; a close is carried out, since it frees the descriptor
 // whatever it returns. With -late only calls after a SIGUSR1 to failcall count; failcall
-// creates an empty REPORT when it starts to count. If ERRNO is SIGKILL or SIGSTOP, the
-// role's process gets that signal when it makes the call, and the call does not fail; a
-// stopped process is continued after 1.5 s.
+// creates an empty REPORT when it starts to count.
 //
 // REPORT gets a line "ROLE CALL N" for each kind of call, "failed …" for the call that
 // failed, and "left …" if the guard was alive when the elector had ended. If a call is to
@@ -36,7 +34,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -64,7 +61,6 @@ type fault struct {
 	call  string
 	n     int
 	errno syscall.Errno
-	sends syscall.Signal // instead of a failure
 }
 
 // thread is a traced thread.
@@ -142,9 +138,6 @@ func (t *tracer) countLater(report string) {
 func parse(words []string) (f fault, ok bool) {
 	f = fault{role: slices.Index(roles, words[0]), call: words[1]}
 	f.n, _ = strconv.Atoi(words[2])
-	if f.sends = unix.SignalNum(words[3]); f.sends != 0 {
-		return f, f.role >= 0 && f.n > 0
-	}
 	for f.errno = 1; f.errno < 134; f.errno++ {
 		if unix.ErrnoName(f.errno) == words[3] {
 			return f, f.role >= 0 && f.n > 0
@@ -233,7 +226,6 @@ func (t *tracer) run() {
 
 func (t *tracer) ended(tid int, status syscall.WaitStatus) {
 	delete(t.threads, tid)
-	t.orphans()
 	if tid != t.first {
 		return
 	}
@@ -250,8 +242,7 @@ func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 	th := t.threads[tid]
 	if th == nil {
 		t.early[tid] = true // it waits until it is known
-		t.orphans()
-		return
+			return
 	}
 	sig, event := status.StopSignal(), int(status)>>16
 	deliver := syscall.Signal(0)
@@ -312,34 +303,6 @@ func (t *tracer) born(parent, event int) {
 	}
 }
 
-// orphans finds the role of processes whose parent was killed before it reported the fork: a
-// guard whose elector is dead, or a command whose guard is dead and which the elector
-// inherited. Until its exec a process has its parent's argv, so the elector's own child,
-// which is yet to be reported, has the elector's.
-func (t *tracer) orphans() {
-	for tid := range t.early {
-		parent := t.threads[field(tid, "PPid")]
-		switch {
-		case field(tid, "Tgid") != tid, parent != nil && parent.role != elector:
-			continue
-		case parent == nil:
-			t.threads[tid] = &thread{role: guard}
-		case argv(tid) != argv(t.first):
-			t.threads[tid] = &thread{role: command}
-		default:
-			continue
-		}
-		delete(t.early, tid)
-		_ = ptrace(unix.PTRACE_CONT, tid, 0)
-	}
-}
-
-// argv returns the arguments of a process, "" if it is gone.
-func argv(pid int) string {
-	words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return string(words)
-}
-
 // begins handles the start of a system call.
 func (t *tracer) begins(tid int, th *thread) {
 	var regs syscall.PtraceRegs
@@ -354,39 +317,12 @@ func (t *tracer) begins(tid int, th *thread) {
 	if th.role != f.role || name != f.call || t.made[key] != f.n {
 		return
 	}
-	if f.sends != 0 {
-		strike(tid, f.sends)
-		t.failed = fmt.Sprintf("%s %d %s%s", key, f.n, unix.SignalName(f.sends), about(tid, name, args))
-		return
-	}
 	if name == "close" {
 		th.fails = f.errno
 	} else { // skip the call
 		change(tid, func(r *syscall.PtraceRegs) { r.Orig_rax, r.Rax = ^uint64(0), uint64(-int64(f.errno)) })
 	}
 	t.failed = fmt.Sprintf("%s %d %s%s", key, f.n, unix.ErrnoName(f.errno), about(tid, name, args))
-}
-
-// strike sends a signal to the thread's process.
-func strike(tid int, sig syscall.Signal) {
-	const pause = 1500 * time.Millisecond
-	pid := field(tid, "Tgid")
-	if pid == 0 {
-		return
-	}
-	_ = syscall.Kill(pid, sig)
-	if sig == syscall.SIGSTOP {
-		time.AfterFunc(pause, func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
-	}
-}
-
-// field returns a number from /proc/TID/status, 0 if the thread is gone.
-func field(tid int, name string) int {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
-	_, rest, _ := strings.Cut(string(status), "\n"+name+":\t")
-	line, _, _ := strings.Cut(rest, "\n")
-	n, _ := strconv.Atoi(line)
-	return n
 }
 
 // about describes the object of a call: its path, or what its descriptor refers to.
