@@ -58,31 +58,6 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-func TestApartDenialTells(t *testing.T) {
-	const ttl = 60_000
-	st := &State{}
-	granted(t, st, request("k"), apartNoon())
-	for _, c := range []struct {
-		now  Instant
-		want time.Duration
-	}{
-		{apartNoon(), time.Minute},
-		{apartNoon().later(40_000).seen(10_000, 0), 50 * time.Second},
-		{apartNoon().later(ttl + apart - 5_000), 5 * time.Second},
-	} {
-		var held *lease.HeldError
-		if _, err := st.Acquire(request("k"), c.now); !errors.As(err, &held) || held.Remaining != c.want {
-			t.Errorf("%+v: %v, want %s", c.now, err, c.want)
-		}
-	}
-	if st.Settling != nil {
-		t.Errorf("settles %+v, and no end is near", st.Settling)
-	}
-	if _, err := st.Acquire(request("k"), apartNoon().later(ttl).seen(ttl-400, 0)); err == nil || st.Settling == nil {
-		t.Errorf("%v; the end is near, and the holder was not called", err)
-	}
-}
-
 // If a clock was set back, a dead holder's key is taken for no longer than a lease plus the
 // difference of the clocks.
 func TestApartClockSetBack(t *testing.T) {

@@ -131,62 +131,6 @@ func TestFree(t *testing.T) {
 	}
 }
 
-func TestDenialTellsTimes(t *testing.T) {
-	st := &State{}
-	l := granted(t, st, request("k"), noon)
-	now := noon.later(40_000)
-	if _, err := st.Renew(l, now); err != nil {
-		t.Fatal(err)
-	}
-	now = now.later(2_000)
-	now.Wall += year // a step of the wall clock changes no duration
-	_, err := st.Acquire(request("k"), now)
-	var held *lease.HeldError
-	if !errors.As(err, &held) || held.Since != 42*time.Second || held.Tick != now.Wall {
-		t.Errorf("acquire: %#v", err)
-	}
-}
-
-// A start is taken back from the round in which it was counted, even if the wall clock was far
-// ahead then.
-func TestStartIsTakenBackFromItsRound(t *testing.T) {
-	half := time.Hour.Milliseconds() / 2
-	for _, c := range []struct {
-		name  string
-		shift int64
-		now   Instant
-		want  int
-	}{
-		{"its tick", 0, noon, 0},
-		{"the end of its round", half - 1, noon, 0},
-		{"the next round", half, noon, 1},
-		{"the clock was set back", 0, Instant{Boot: noon.Boot, Up: noon.Up, Wall: noon.Wall - year}, 0},
-	} {
-		st, r := &State{}, request("k")
-		r.Period = time.Hour
-		l := granted(t, st, r, noon)
-		l.Tick += c.shift
-		must(t, st.Release(l, lease.Result{}, c.now))
-		if st.Starts != c.want {
-			t.Errorf("%s: %d starts, want %d", c.name, st.Starts, c.want)
-		}
-	}
-}
-
-// Redis' scripts divide without rounding.
-func TestHalfOfAnOddPeriod(t *testing.T) {
-	round := lease.Round(5*time.Millisecond, false)
-	if !sameRound(100, 102, round) || sameRound(100, 103, round) {
-		t.Error("2 ms are less than half of 5 ms, and 3 ms are more")
-	}
-}
-
-func TestTokensStartAtTheWallClock(t *testing.T) {
-	if l := granted(t, &State{}, request("k"), noon); l.Token != noon.Wall {
-		t.Errorf("token %d at %d", l.Token, noon.Wall)
-	}
-}
-
 func TestHistory(t *testing.T) {
 	st, now := &State{}, noon
 	var last lease.Lease
@@ -213,39 +157,6 @@ func TestHistory(t *testing.T) {
 	must(t, st.Release(idle, lease.Result{}, now))
 	if st.Runs[0] != want {
 		t.Errorf("filed although nothing ran: %+v", st.Runs[0])
-	}
-}
-
-func TestVanishedRunIsFiledUntilItsHolderSpeaks(t *testing.T) {
-	st := &State{}
-	lost := granted(t, st, request("k"), noon)
-	now := noon.later(2 * 60_000)
-	next := granted(t, st, request("k"), now)
-	want := lease.Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, Host: "host", Holder: lost.Holder, Vanished: true}
-	if len(st.Runs) != 1 || st.Runs[0] != want {
-		t.Fatalf("runs %+v, want %+v", st.Runs, want)
-	}
-	must(t, st.Release(next, lease.Result{Ran: true}, now.later(50)))
-	if err := st.Release(lost, lease.Result{Ran: true, Exit: 76}, now.later(100)); err != nil {
-		t.Errorf("release of the lost lease: %v", err)
-	}
-	want = lease.Run{Token: lost.Token, Tick: lost.Tick, Start: noon.Wall, End: now.Wall + 100, Exit: 76, Host: "host", Holder: lost.Holder}
-	if len(st.Runs) != 2 || st.Runs[1] != want {
-		t.Errorf("runs %+v, want %+v second", st.Runs, want)
-	}
-}
-
-func TestReleaseEndsACandidacyThatTheFileForgot(t *testing.T) {
-	st := &State{}
-	r := request("k")
-	l := granted(t, st, r, noon)
-	*st = State{}
-	must(t, st.Release(l, lease.Result{Ran: true}, noon))
-	if _, err := st.Renew(l, noon); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("renew: %v, want ErrLost", err)
-	}
-	if _, err := st.Acquire(r, noon); !errors.Is(err, lease.ErrReleased) {
-		t.Errorf("acquire: %v, want ErrReleased", err)
 	}
 }
 
