@@ -1,14 +1,9 @@
 package file
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"testing"
-
-	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // Two containers that share a directory may have time namespaces, in which different times
@@ -35,27 +30,4 @@ func TestTimeNamespacesExcludeEachOther(t *testing.T) {
 	if err := isDenied(dir); err != nil {
 		t.Errorf("a candidate that is behind: %v", err)
 	}
-}
-
-func takeKey(dir string) error {
-	s, err := Open(dir)
-	if err != nil {
-		return err
-	}
-	_, err = s.Acquire(context.Background(), request("k"))
-	return err
-}
-
-// isDenied fails unless the key is held, for the TTL at most.
-func isDenied(dir string) error {
-	s, err := Open(dir)
-	if err != nil {
-		return err
-	}
-	r := request("k")
-	_, err = s.Acquire(context.Background(), r)
-	if held, ok := errors.AsType[*lease.HeldError](err); !ok || held.Why != lease.HeldLeader || held.Remaining > r.TTL {
-		return fmt.Errorf("not denied for %s at most: %v", r.TTL, err)
-	}
-	return nil
 }

@@ -235,3 +235,26 @@ func updateAndUpdate(dir string) error {
 	}
 	return nil
 }
+
+func takeKey(dir string) error {
+	s, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	_, err = s.Acquire(context.Background(), request("k"))
+	return err
+}
+
+// isDenied fails unless the key is held, for the TTL at most.
+func isDenied(dir string) error {
+	s, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	r := request("k")
+	_, err = s.Acquire(context.Background(), r)
+	if held, ok := errors.AsType[*lease.HeldError](err); !ok || held.Why != lease.HeldLeader || held.Remaining > r.TTL {
+		return fmt.Errorf("not denied for %s at most: %v", r.TTL, err)
+	}
+	return nil
+}

@@ -242,7 +242,7 @@ func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 	th := t.threads[tid]
 	if th == nil {
 		t.early[tid] = true // it waits until it is known
-			return
+		return
 	}
 	sig, event := status.StopSignal(), int(status)>>16
 	deliver := syscall.Signal(0)
