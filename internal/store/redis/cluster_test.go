@@ -116,32 +116,6 @@ func roundTripsInACluster(t *testing.T, c *script.Cluster) {
 	}
 }
 
-// The node of the key dies and its replica takes over: the holder keeps the lease.
-func TestClusterFailover(t *testing.T) {
-	t.Parallel()
-	c := script.StartCluster(t, true, script.Servers{})
-	s := openCluster(t, c.Addrs())
-	l := grant(t, s, request("k"))
-	node, _ := c.Of(t, prefix+":leader:k")
-	b := backend{raw: rawClient(t, node.Addr)}
-	if n := b.do(t, "WAIT", 1, 10_000); n != int64(1) {
-		t.Fatalf("%v replicas have the lease", n)
-	}
-	heard := listening(t, b, s, "k")
-	node.Kill()
-	if err := heardWithin(t, heard); err == nil {
-		t.Error("the listener has not noticed")
-	}
-	after := renewed(t, s, l)
-	if after.Reasserted || after.Token != l.Token {
-		t.Errorf("renewed %+v as %+v", l, after)
-	}
-	var denied *lease.HeldError
-	if _, err := openCluster(t, c.Addrs()).Acquire(bounded(t), request("k")); !errors.As(err, &denied) || denied.Token != l.Token {
-		t.Errorf("another candidate: %v", err)
-	}
-}
-
 // If a node without a replica dies, its keys are unavailable. So are all others, unless the
 // cluster is configured to go on without it.
 func TestClusterLosesANode(t *testing.T) {

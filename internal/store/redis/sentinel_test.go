@@ -38,37 +38,6 @@ func renewed(t *testing.T, s *Store, l lease.Lease) lease.Lease {
 	return l
 }
 
-// The server dies, and its replica has the lease: the holder keeps it, and no other candidate gets
-// it.
-func TestFailoverWithTheLease(t *testing.T) {
-	t.Parallel()
-	set := script.StartSentinels(t, 1, script.Servers{})
-	s := openSentinels(t, set.Addrs())
-	l := grant(t, s, request("k"))
-	old := backend{raw: rawClient(t, set.Primary.Addr)}
-	if n := old.do(t, "WAIT", 1, 10_000); n != int64(1) {
-		t.Fatalf("%v replicas have the lease", n)
-	}
-	heard := listening(t, old, s, "k")
-	set.Primary.Kill()
-	if err := heardWithin(t, heard); err == nil {
-		t.Error("the listener has not noticed")
-	}
-	if after := renewed(t, s, l); after.Reasserted {
-		t.Errorf("renewed %+v as %+v", l, after)
-	}
-	var denied *lease.HeldError
-	if _, err := openSentinels(t, set.Addrs()).Acquire(bounded(t), request("k")); !errors.As(err, &denied) || denied.Token != l.Token {
-		t.Errorf("another candidate: %v", err)
-	}
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Error(err)
-	}
-	if next := grant(t, s, request("k")); next.Token <= l.Token {
-		t.Errorf("token %d after %d", next.Token, l.Token)
-	}
-}
-
 // The server dies, and its replica does not have the lease. A candidate that has seen the
 // lease waits for as long as it can last; any other gives the holder time to restore it.
 func TestFailoverWithoutTheLease(t *testing.T) {
