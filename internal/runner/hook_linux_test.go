@@ -120,7 +120,7 @@ func TestUnkillableHookIsNotAwaited(t *testing.T) {
 // The tree of a dead guard is killed. A hook is not killed with it, and its status is not
 // lost.
 func TestBesideOutlivesTheGuard(t *testing.T) {
-	r, reports, pids := startTree(t, far())
+	r, reports, pids := startTree(t)
 	dir := t.TempDir()
 	ended := startHook(r, time.Minute, nil, "touch "+dir+"/up; until [ -e "+dir+"/go ]; do sleep 0.01; done; exit 5")
 	await(t, func() bool { _, err := os.Stat(dir + "/up"); return err == nil })
@@ -300,7 +300,7 @@ func TestHangingHookDelaysNoKill(t *testing.T) {
 		}
 	}
 	setLease(syscall.F_WRLCK)
-	r, reports, pids := startTree(t, far())
+	r, reports, pids := startTree(t)
 	ended := make(chan error, 1)
 	go func() { ended <- r.RunHook(hook, []string{"hook"}, os.Environ(), time.Minute, nil) }()
 	await(t, func() bool { children, _ := proc.ChildrenOf(os.Getpid()); return len(children) > 1 }) // the guard and the hook

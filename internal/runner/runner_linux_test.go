@@ -52,7 +52,7 @@ wait
 
 // The kernel continues a stopped guard at kill-by.
 func TestStoppedGuardIsWoken(t *testing.T) {
-	r, reports, pids := startTree(t, Now()+soon)
+	r, reports, pids, _ := startTreeBriefly(t)
 	guardOf(r).signal(syscall.SIGSTOP)
 	if gone := last(t, reports); !gone.Expired {
 		t.Errorf("%+v", gone)
@@ -65,12 +65,9 @@ func TestStoppedGuardIsWoken(t *testing.T) {
 // A guard that is stopped again each time the kernel has continued it kills as soon as nobody
 // stops it any more.
 func TestGuardStoppedAgainIsWokenAgain(t *testing.T) {
-	r, reports, pids := startTree(t, Now()+soon)
-	for killBy := Now() + soon; Now() < killBy+200*time.Millisecond; {
+	r, reports, pids, killBy := startTreeBriefly(t)
+	for Now() < killBy+200*time.Millisecond {
 		r.now.guard.signal(syscall.SIGSTOP)
-		if Now() < killBy-time.Second {
-			time.Sleep(10 * time.Millisecond)
-		}
 	}
 	last(t, reports)
 	for _, pid := range pids {
@@ -203,7 +200,7 @@ func TestUnlistableTreeCountsAsAlive(t *testing.T) {
 
 // A tree is killed even if the system has no descriptor left.
 func TestTreeIsDeadWithoutDescriptors(t *testing.T) {
-	r, reports, pids := startTree(t, far())
+	r, reports, pids := startTree(t)
 	limit, usual := descriptors(t)
 	limit(0)
 	r.now.guard.signal(syscall.SIGKILL)
