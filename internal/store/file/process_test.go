@@ -24,7 +24,7 @@ var roles = map[string]func(dir string) error{"runs": runRounds, "updates": upda
 const roleVariable = "FILE_STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // most tests only sleep, so even two processors can run eight
+	_ = flag.Set("test.parallel", "24") // most tests only sleep, so even two processors can run many
 	role, ok := roles[os.Getenv(roleVariable)]
 	if !ok {
 		os.Exit(m.Run())
