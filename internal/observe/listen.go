@@ -27,6 +27,19 @@ type Server struct {
 
 // Serve serves at the address, from its own goroutine, until Close. Errors are logged.
 func Serve(address string, m *Metrics, log *slog.Logger) *Server {
+	s := newServer(m)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go func() {
+		defer close(s.done)
+		if err := s.serve(ctx, address, log); err != nil && ctx.Err() == nil {
+			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), EventMetrics, HintAttr, listenHint(err))
+		}
+	}()
+	return s
+}
+
+func newServer(m *Metrics) *Server {
 	const patience = 5 * time.Second
 	s := &Server{metrics: m, done: make(chan struct{})}
 	mux := http.NewServeMux()
@@ -39,14 +52,6 @@ func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // errors of clients
 	}
 	s.http.SetKeepAlivesEnabled(false)
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	go func() {
-		defer close(s.done)
-		if err := s.serve(ctx, address, log); err != nil && ctx.Err() == nil {
-			log.Warn(fmt.Sprintf("metrics cannot be served at %s: %v", address, cause(err)), EventMetrics, HintAttr, listenHint(err))
-		}
-	}()
 	return s
 }
 
@@ -56,9 +61,13 @@ func (s *Server) serve(ctx context.Context, address string, log *slog.Logger) er
 		return err
 	}
 	defer listener.Close()
-	const atOnce = 16 // a renewal needs file descriptors, too
 	log.Info("metrics at http://"+listener.Addr().String()+"/metrics", EventServing)
 	context.AfterFunc(ctx, func() { _ = s.http.Close() })
+	return s.accept(listener)
+}
+
+func (s *Server) accept(listener net.Listener) error {
+	const atOnce = 16 // a renewal needs file descriptors, too
 	return s.http.Serve(netutil.LimitListener(listener, atOnce))
 }
 

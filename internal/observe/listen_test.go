@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
@@ -108,31 +109,47 @@ func TestServerNamesTheHolder(t *testing.T) {
 // A client that does not finish its request delays neither other clients nor the end of
 // the run.
 func TestServerIsNotHeldUp(t *testing.T) {
-	m := NewMetrics("k", func() time.Duration { return 0 })
-	url := served(t, m)
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(NewMetrics("k", nil))
+		listener := make(pipes)
+		go func() { _ = s.accept(listener) }()
+		defer s.http.Close()
+		answer := func(request string) string {
+			conn, accepted := net.Pipe()
+			t.Cleanup(func() { conn.Close() })
+			go func() {
+				listener <- accepted
+				_, _ = io.WriteString(conn, request)
+			}()
+			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+			b, _ := io.ReadAll(conn)
+			return string(b)
 		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
-	}
-	for range 20 { // more than are served at once: the server must give these up first
-		_, _ = io.WriteString(dial(), "GET /livez HT")
-	}
-	if status, _ := get(t, url+"/livez"); status != 200 {
-		t.Error(status)
-	}
-	conn := dial()
-	go func() {
-		_, _ = io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: h\r\nA: "+strings.Repeat("a", 1<<20))
-	}()
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if b, err := io.ReadAll(conn); !strings.HasPrefix(string(b), "HTTP/1.1 431") {
-		t.Errorf("a header of a megabyte: %q, %v", b, err)
-	}
+		for range 20 { // more than are served at once: the server must give these up first
+			go answer("GET /livez HT")
+		}
+		synctest.Wait()
+		const get = "GET /livez HTTP/1.1\r\nHost: h\r\n"
+		if got := answer(get + "\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") {
+			t.Errorf("%q", got)
+		}
+		if got := answer(get + "A: " + strings.Repeat("a", 1<<20)); !strings.HasPrefix(got, "HTTP/1.1 431") {
+			t.Errorf("a header of a megabyte: %q", got)
+		}
+	})
 }
+
+// pipes is a net.Listener without a network, which would not be in the test's bubble.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestServerCannotListen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -54,6 +54,7 @@ func TestJSONForm(t *testing.T) {
 
 // A blocked reader of stderr delays neither the run nor its end.
 func TestStuckReader(t *testing.T) {
+	t.Parallel()
 	r, w := io.Pipe() // nobody reads
 	defer r.Close()
 	q := NewWriter(w)
