@@ -195,7 +195,7 @@ func (r *Runner) startGuard() (*held, error) {
 	pipes := []*os.File{theirOrders, theirReports}
 	first := unused(len(pipes))
 	env := append([]string{guard.Marker + "=" + strconv.Itoa(first)}, guard.Settings...)
-	process, err := startProcess(&r.helpers, self(), guard.Name, env, first, pipes...)
+	process, err := startProcess(&r.helpers, self, guard.Name, env, first, pipes...)
 	if err != nil {
 		orders.Close()
 		reports.Close()
@@ -256,20 +256,6 @@ func (r *Runner) held() *held {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
-}
-
-// self returns the path of this program, which works even if its file was replaced since the
-// start.
-func self() string {
-	const running = "/proc/self/exe"
-	if _, err := os.Stat(running); err == nil {
-		return running
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return os.Args[0]
-	}
-	return path
 }
 
 // Extend moves kill-by, a time of Now.

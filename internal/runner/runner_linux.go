@@ -10,6 +10,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
+// self is the path of this program, which works even if its file was replaced since the start.
+const self = "/proc/self/exe"
+
 // WallClockSet returns a channel that receives when the wall clock was set or the machine
 // woke from sleep; several times may give one value. It is nil if the system cannot tell. It
 // is never closed.

@@ -2,7 +2,19 @@
 
 package runner
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
+
+// self is the path of this program, if the system knows it.
+var self = func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}()
 
 // WallClockSet returns nil: this system cannot tell.
 func WallClockSet() <-chan struct{} { return nil }
