@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,10 +24,14 @@ import (
 
 // What the runner does to the elector's own process, and how it handles the guard's end.
 
-// An elector that is stopped is continued at kill-by, also if that was moved.
+// An elector that is stopped is continued at kill-by, also if that was moved, and only once: each
+// SIGCONT is passed on to the command.
 func TestElectorIsWoken(t *testing.T) {
 	for name, extend := range map[string]bool{"as started": false, "as extended": true} {
 		t.Run(name, func(t *testing.T) {
+			continued := make(chan os.Signal, 8)
+			signal.Notify(continued, syscall.SIGCONT)
+			defer signal.Stop(continued)
 			killBy := Now() + 500*time.Millisecond
 			var r *Runner
 			if extend {
@@ -44,6 +50,12 @@ func TestElectorIsWoken(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Error("it is not woken")
 			}
+			<-continued
+			select {
+			case <-continued:
+				t.Error("it is continued twice")
+			case <-time.After(100 * time.Millisecond):
+			}
 		})
 	}
 }
@@ -56,7 +68,8 @@ func TestElectorIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// The threads exist before the command can use up the process limit.
+// The threads exist before the command can use up the process limit. For more processors they would
+// not be enough; with one, a hook whose exec hangs would stop this process.
 func TestThreadsAreReserved(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -70,6 +83,26 @@ func TestThreadsAreReserved(t *testing.T) {
 	if threads, err := os.ReadDir("/proc/self/task"); len(threads) < 10 {
 		t.Errorf("%d threads, %v", len(threads), err)
 	}
+	if n := runtime.GOMAXPROCS(0); n != 2 {
+		t.Errorf("%d processors", n)
+	}
+	r.Close()
+}
+
+// A start waits for the threads.
+func TestStartAwaitsThreads(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	r.reserved = make(chan struct{})
+	time.AfterFunc(50*time.Millisecond, func() { close(r.reserved) })
+	reports := make(chan Report, 8)
+	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	select {
+	case <-r.reserved:
+	default:
+		t.Error("it started before there were threads")
+	}
+	next(t, reports, Started)
+	next(t, reports, Gone)
 	r.Close()
 }
 
@@ -120,9 +153,6 @@ func TestLetGo(t *testing.T) {
 	fmt.Print("let go")
 	fmt.Fprint(os.Stderr, "kept")
 }
-
-// opened returns the number of this process's descriptors.
-func opened() int { all, _ := os.ReadDir("/proc/self/fd"); return len(all) }
 
 // A guard that has ended leaves no descriptor behind, and after Close no guard is started.
 func TestClose(t *testing.T) {

@@ -329,8 +329,8 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	r.Close()
 }
 
-// A guard that answers is not killed, however long its work takes; a guard that does not
-// answer is.
+// A guard that was stopped is continued. One that answers is not killed, however long its work
+// takes; one that does not answer is.
 func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	if err := sleep.Start(); err != nil {
@@ -341,6 +341,8 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	silent.signal(syscall.SIGSTOP)
+	await(t, func() bool { state, _ := lives(silent.pid); return state == "T" })
 	h := &held{guard: silent, over: make(chan struct{}), orders: outbox{file: ours, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go h.killTree()
@@ -348,12 +350,14 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	if err := theirs.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	for range 4 {
+	for i := range 4 {
 		if _, err := io.ReadFull(theirs, order); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := lives(silent.pid); !ok {
+		if state, ok := lives(silent.pid); !ok {
 			t.Fatal("a guard that answers was killed")
+		} else if i > 0 && state == "T" {
+			t.Error("a stopped guard was not continued")
 		}
 		h.heard.Store(true)
 	}

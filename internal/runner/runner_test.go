@@ -132,11 +132,13 @@ func TestNotExecutable(t *testing.T) {
 	}
 }
 
-// With too few file descriptors for leaderrun or its guard there is an error, and nothing
-// runs. With one more the command runs.
+// With too few file descriptors for leaderrun or its guard there is an error, nothing runs, and no
+// descriptor is left open. With one more the command runs.
 func TestNoDescriptors(t *testing.T) {
 	limit, usual := descriptors(t)
 	const few, enough = 3, 1024 // each runner of the tests before keeps two
+	const kept = 2              // the list of children and the alarm
+	before := opened()
 	mark := filepath.Join(t.TempDir(), "ran")
 	r := New("/bin/sh", []string{"sh", "-c", ": >" + mark})
 	defer r.Close()
@@ -155,9 +157,15 @@ func TestNoDescriptors(t *testing.T) {
 		if _, err := os.Stat(mark); err == nil || rep.Kind != Failed || !errors.Is(rep.Err, ErrGuard) || !errors.Is(rep.Err, syscall.EMFILE) {
 			t.Errorf("with %d descriptors: %+v, the command ran: %t", n, rep, err == nil)
 		}
+		if after := opened(); after > before+kept {
+			t.Errorf("with %d descriptors: %d are open, and %d were", n, after, before)
+		}
 	}
 	t.Errorf("nothing started with %d descriptors", enough)
 }
+
+// opened returns the number of this process's descriptors.
+func opened() int { all, _ := os.ReadDir("/dev/fd"); return len(all) }
 
 // descriptors returns a function that limits their number until the end of the test, and the
 // usual number.
