@@ -351,12 +351,10 @@ func (r *Runner) Close() {
 	}
 }
 
-// dismiss ends a guard without a command.
+// dismiss ends a guard without a command. Its pipes are closed by listen and drain.
 func (h *held) dismiss() {
 	h.guard.signal(syscall.SIGKILL) // it may be stopped
 	h.guard.wait()
-	_ = h.orders.file.Close()
-	_ = h.reports.Close()
 }
 
 // HasTerminal reports whether this process has a controlling terminal.
