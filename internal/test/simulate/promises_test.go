@@ -51,7 +51,7 @@ func (w *world) ordered(p *process, t *tree) {
 	switch {
 	case p.orderedAt == 0:
 		p.orderedAt = now
-	case now-p.orderedAt > same:
+	case now-p.orderedAt > same && !p.stoodStillSince(now-same): // otherwise both may be heard at once
 		after = p.set.KillMargin
 	}
 	if t != nil {
