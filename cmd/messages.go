@@ -165,7 +165,7 @@ func explainStart(log *slog.Logger, name string, err error) {
 		}
 		log.Error(fmt.Sprintf("command not found: %q", shown), observe.EventNotStarted, observe.HintAttr, hint)
 	case exitCannotExecute:
-		hint := "it must be an executable file: chmod +x, and #! in a script's first line"
+		hint := "it must be an executable file: chmod +x, #! in a script's first line, no noexec on its file system"
 		switch {
 		case errors.Is(err, syscall.ETXTBSY):
 			hint = "somebody has it open for writing: run it once it is complete"
