@@ -169,5 +169,5 @@ func (w *world) left(t *tree) {
 	if t.p.set.Leftovers != elect.LeftoversLeave || !t.ended {
 		w.failLocked("%s lets a tree go, which it should not", t.p)
 	}
-	w.bury(t)
+	w.remove(t)
 }
