@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -278,18 +279,22 @@ func TestHostileAnswers(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.30q", answer), func(t *testing.T) {
 			t.Parallel() // some end with their context only
+			var end sync.WaitGroup
+			defer end.Wait()
 			for _, hello := range []string{greeting, answer} {
 				s := open(t, ":sesame@"+networktest.Answering(t, hello, answer))
-				for op, call := range calls(s) {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-					err := call(ctx)
-					cancel()
-					var failure *lease.StoreError
-					if op == "acquire" && !errors.As(err, &failure) {
-						t.Errorf("%s: error %#v, want a *StoreError", op, err)
+				end.Go(func() {
+					for op, call := range calls(s) {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+						err := call(ctx)
+						cancel()
+						var failure *lease.StoreError
+						if op == "acquire" && !errors.As(err, &failure) {
+							t.Errorf("%s: error %#v, want a *StoreError", op, err)
+						}
+						networktest.ForPeople(t, fmt.Sprint(err), "")
 					}
-					networktest.ForPeople(t, fmt.Sprint(err), "")
-				}
+				})
 			}
 		})
 	}

@@ -300,28 +300,38 @@ func TestGuidesEndWithTheCall(t *testing.T) {
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
-			for op, call := range calls(openWith(t, Options{URL: url, Prefix: prefix})) {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				ends(t, ctx, op, call, "no answer in time")
-				cancel()
-				ctx, cancel = context.WithCancel(t.Context())
-				time.AfterFunc(20*time.Millisecond, cancel)
-				ends(t, ctx, op, call, "given up before an answer came")
+			checks := make(chan func())
+			for op := range calls(nil) {
+				call := calls(openWith(t, Options{URL: url, Prefix: prefix}))[op]
+				go func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					checks <- ends(t, ctx, op, call, "no answer in time")
+					cancel()
+					ctx, cancel = context.WithCancel(t.Context())
+					time.AfterFunc(20*time.Millisecond, cancel)
+					checks <- ends(t, ctx, op, call, "given up before an answer came")
+				}()
+			}
+			for range 2 * len(calls(nil)) {
+				(<-checks)()
 			}
 		})
 	}
 }
 
-// ends checks that a call ends soon after its context. One sentinel's share of the time may
-// end earlier.
-func ends(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) {
-	t.Helper()
+// ends makes a call, and returns the check that it ended soon after its context. One
+// sentinel's share of the time may end earlier.
+func ends(t *testing.T, ctx context.Context, op string, call func(context.Context) error, says string) (check func()) {
 	began := time.Now()
 	err := call(ctx)
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("%s returned after %s", op, took)
+	took := time.Since(began)
+	return func() {
+		t.Helper()
+		if took > time.Second {
+			t.Errorf("%s returned after %s", op, took)
+		}
+		networktest.WantError(t, err, false, says, "")
 	}
-	networktest.WantError(t, err, false, says, "")
 }
 
 // A server that becomes a replica is not used any more, even if there are connections to it.
