@@ -440,24 +440,24 @@ func (h *host) wallStep() time.Duration {
 func (h *host) reachedSince(at time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, n := range h.suffer {
-		if n > 0 {
-			return false
-		}
-	}
-	return h.cutOff < at
+	return !h.inTrouble() && h.cutOff < at
 }
 
 // withoutFaultSince reports whether the host has had no fault since then.
 func (h *host) withoutFaultSince(at time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return !h.inTrouble() && h.faultAt < at
+}
+
+// inTrouble is called with h.mu held.
+func (h *host) inTrouble() bool {
 	for _, n := range h.suffer {
 		if n > 0 {
-			return false
+			return true
 		}
 	}
-	return h.faultAt < at
+	return false
 }
 
 // slowness draws the delay of a slow network: mostly about the time of an attempt, sometimes
