@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -54,11 +55,9 @@ func (h *held) killLeftBehind() {
 		left, progress, none = sweepOnce(h.children, h.pid, h.helpers)
 		return progress, none
 	}
-	if proc.Sweep(int64(time.Second), round) {
-		return
-	}
-	h.reportUnkillable(left)
+	report := sync.OnceFunc(func() { h.reportUnkillable(left) })
 	for !proc.Sweep(int64(time.Second), round) {
+		report()
 	}
 }
 

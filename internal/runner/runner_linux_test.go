@@ -253,7 +253,15 @@ func killGuard(r *Runner) (pid int) {
 func TestPreparedGuardIsReplaced(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
-	died := killGuard(r)
+	r.mu.Lock() // nobody hears of its death before the start
+	died := r.now.guard.pid
+	r.now.guard.signal(syscall.SIGKILL)
+	proc.AwaitEnd(died)
+	_, err := r.prepared()
+	r.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
 	reports := make(chan Report, 8)
 	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	defer r.Close()
