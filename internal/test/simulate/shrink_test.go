@@ -13,9 +13,10 @@ import (
 // as the world throws its dice in the same order: when that changes, look for another one.
 var failed = map[string]map[uint64]string{
 	"TestSimulations": {
-		28:  "an ordered candidate waits for the answer",
-		45:  "a second order does not end the grace",
-		166: "kill-by-reads-as-exit",
+		28:   "an ordered candidate waits for the answer",
+		45:   "a second order does not end the grace",
+		166:  "kill-by-reads-as-exit",
+		3662: "older-state-takes-the-lease-in-redis",
 	},
 	"TestSimulationsOfRows": {
 		981:   "a request comes late in a slow network, and the clock was set back",
@@ -24,6 +25,7 @@ var failed = map[string]map[uint64]string{
 	},
 	"TestJobs": {
 		19:  "renewal-cuts-the-minimum-hold",
+		460: "expired-holder-is-silent",
 		653: "a lease that was revoked comes back with older data",
 	},
 	"TestJobsOfRows": {11: "the store forgets between a grant and a slow start"},
