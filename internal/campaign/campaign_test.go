@@ -230,20 +230,6 @@ func TestTickOfSchedule(t *testing.T) {
 	}
 }
 
-// A store that violates the contract is not asked more often than any other.
-func TestClockDiffersForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-			return lease.Lease{}, &lease.ClockError{Tick: 1}
-		}
-		r := Run(t.Context(), w.settings(), w, w, w)
-		if r.Outcome != elect.Unavailable || len(w.holders) > 20 {
-			t.Errorf("%s after %d requests", r.Outcome, len(w.holders))
-		}
-	})
-}
-
 // The lease counts from before the request, however late the answer comes.
 func TestSlowAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

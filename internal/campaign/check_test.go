@@ -35,23 +35,6 @@ func TestIneligibleHostDoesNotAsk(t *testing.T) {
 	})
 }
 
-// It is skipped without --wait, and when --wait runs out, on time.
-func TestIneligibleEnds(t *testing.T) {
-	for _, wait := range []time.Duration{0, 12 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			set := w.settings()
-			set.Checked, set.Wait = true, wait
-			set.Check = func(context.Context, time.Duration) error { return errUnfit }
-			r := Run(t.Context(), set, w, w, w)
-			w.expect()
-			if took := time.Since(w.start); r.Outcome != elect.Ineligible || !errors.Is(r.Err, errUnfit) || took != wait {
-				t.Error(r.Outcome, r.Err, took)
-			}
-		})
-	}
-}
-
 // An ineligible standby passes a wake-up on.
 func TestIneligibleStandbyPassesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -164,26 +147,6 @@ func TestIneligibleLeaderHandsOver(t *testing.T) {
 		// Checked at 10, failed at 15; checked at 25 and 40, failed at 30 and 45.
 		if took := time.Since(w.start); r.Outcome != elect.Ordered || !r.HandedOver || took != 50*time.Second || renewals != 5 || checks != 4 {
 			t.Error(r.Outcome, r.HandedOver, took, renewals, checks)
-		}
-	})
-}
-
-// A check that still runs when the command ends is cancelled.
-func TestCheckOfALeaderEndsWithTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.command = lasts(11*time.Second, 0)
-		set := w.settings()
-		set.Checked = true
-		checks := 0
-		set.Check = func(ctx context.Context, _ time.Duration) error {
-			if checks++; checks > 1 {
-				<-ctx.Done()
-			}
-			return ctx.Err()
-		}
-		if r := Run(t.Context(), set, w, w, w); r.Outcome != elect.Exited || checks != 2 || time.Since(w.start) != 11*time.Second {
-			t.Error(r.Outcome, checks, time.Since(w.start))
 		}
 	})
 }
