@@ -22,6 +22,10 @@ import (
 // A run by hand may take the TTL of a report: go test -run TestServer . -ttl 30s
 var serverTTL = flag.Duration("ttl", 3*time.Second, "TTL in the tests of servers that step their clock, come back old or empty, or are full; some take more at least")
 
+// alone is a command that records its token, and in another file whether another command is
+// alive: the kernel keeps the flock as long as the command lives.
+const alone = `exec 9>alone; flock -n 9 || echo "$LEADERRUN_TOKEN" >>overlaps; echo "$LEADERRUN_TOKEN" >>tokens; `
+
 // rivals are candidates for one key and the commands of its leaders.
 type rivals struct {
 	t     *testing.T
