@@ -165,7 +165,7 @@ func TestMembersAreLost(t *testing.T) {
 	members, url := cluster(t)
 	s, standby := openWith(t, Options{URL: url}), openWith(t, Options{URL: url})
 	r := request("k")
-	r.TTL = 15 * time.Second
+	r.TTL = 30 * time.Second
 	l := grant(t, s, r)
 	killed := script.EtcdLeader(t, members)
 	killed.Kill()

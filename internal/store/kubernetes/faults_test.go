@@ -31,7 +31,7 @@ func TestRestart(t *testing.T) {
 	b := newBackend(t)
 	s, standby := b.open(t), b.open(t)
 	r := request("k")
-	r.TTL = 15 * time.Second
+	r.TTL = 30 * time.Second
 	l := grant(t, s, r)
 	next := request("k")
 	standsBy := func() {
