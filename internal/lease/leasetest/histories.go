@@ -76,7 +76,7 @@ func Histories(t *testing.T, h Harness) {
 type report struct {
 	mu                                    sync.Mutex
 	histories, calls, overlapped, unknown int
-	hurried, late                         int      // calls of hurried histories, renewals of leases that had run out
+	hurried, late                         int // calls of hurried histories, renewals of leases that had run out
 	checking                              time.Duration
 	wrong                                 []string // histories that no order explains
 	unjudged                              []int64  // the seeds of histories that the checker could not judge within checking
