@@ -19,7 +19,7 @@ func bootID() (string, error) {
 
 // upTime is the same in all containers of this host.
 func upTime() (time.Duration, error) {
-	ahead, err := ofNamespace()
+	ahead, err := namespaceOffset()
 	if err != nil {
 		return 0, err
 	}
@@ -28,13 +28,18 @@ func upTime() (time.Duration, error) {
 	return time.Duration(ts.Nano()) - ahead, err
 }
 
-// ofNamespace returns what the time namespace of this process adds to CLOCK_BOOTTIME, see
-// time_namespaces(7). A process stays in its namespace.
-var ofNamespace = sync.OnceValues(func() (time.Duration, error) {
+// namespaceOffset returns what the time namespace of this process adds to CLOCK_BOOTTIME, see
+// time_namespaces(7). The file has the offset of its children's namespace, which is another one
+// after unshare(2), in old kernels also after an exec.
+var namespaceOffset = sync.OnceValues(func() (time.Duration, error) {
 	const file = "/proc/self/timens_offsets"
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // this kernel has none
+	}
+	own, _ := os.Readlink("/proc/self/ns/time")
+	if childrens, _ := os.Readlink("/proc/self/ns/time_for_children"); own != childrens {
+		return 0, errors.New("this process is not in the time namespace of its children: start it with unshare --fork")
 	}
 	for line := range strings.Lines(string(text)) {
 		var clock string
