@@ -1,24 +1,37 @@
 package file
 
 import (
-	"maps"
+	"errors"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// A test must not mount a network file system. Instead it declares the file system of its
-// directory to be one.
-func TestSharedFileSystemIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	open(t, dir)
-	var st unix.Statfs_t
-	must(t, unix.Statfs(dir, &st))
+func init() { roles["shared"] = isRefusedAsShared }
 
-	before := maps.Clone(sharedFS)
-	t.Cleanup(func() { sharedFS = before })
+func TestSharedFileSystemIsRefused(t *testing.T) {
+	dir := private(t, t.TempDir())
+	if out, err := inRole(t, "shared", dir).Output(); err != nil {
+		t.Errorf("%v %s", err, out)
+	}
+}
+
+// A test must not mount a network file system. Instead this process declares the file system
+// of its directory to be one.
+func isRefusedAsShared(dir string) error {
+	if _, err := Open(dir); err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return err
+	}
 	sharedFS[uint32(st.Type)] = "fakefs"
-	refusedToOpen(t, dir, "other hosts may share (fakefs)")
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "other hosts may share (fakefs)") {
+		return errors.Join(errors.New("not refused as shared"), err)
+	}
+	return nil
 }
 
 func TestSharedFileSystems(t *testing.T) {
