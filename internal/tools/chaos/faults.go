@@ -106,10 +106,15 @@ func (w *worker) limit(faults []fault) time.Duration {
 	return limit
 }
 
-// late returns how long after the last fault earlier requests may still take effect.
+// late returns how long after the last fault earlier requests may still take effect. A kernel
+// repeats what a dark host does not confirm, each time after twice the pause. So the first
+// repetition that arrives is not later than the host was dark.
 func (w *worker) late(faults []fault) time.Duration {
 	late := w.ttl/15 + 500*time.Millisecond
 	for _, f := range faults {
+		if f.dark {
+			late += f.lasts
+		}
 		if f.on == network {
 			late += f.amount
 		}

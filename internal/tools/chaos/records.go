@@ -80,6 +80,10 @@ func (r *records) take(rec record, at time.Duration) {
 		if n := len(r.calls); n > 0 {
 			r.calls[n-1].Answer = timed.PutBack
 		}
+	case "skipped":
+		if n := len(r.calls); n > 0 && strings.HasSuffix(rec.Msg, "has had its last try") { // nobody needs to have succeeded
+			r.calls[n-1].Answer = timed.Refused
+		}
 	case "tick":
 		if tick, err := time.Parse(time.RFC3339, strings.TrimPrefix(rec.Msg, "the tick is that of ")); err == nil {
 			r.tick = tick.UnixMilli()

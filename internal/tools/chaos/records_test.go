@@ -12,7 +12,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/timed"
 )
 
-const written = `{"time":"1970-01-01T00:00:01Z","level":"DEBUG","msg":"Campaigning | begin | Campaigning | acquire","key":"k","event":"step"}
+const written = `{"time":"1970-01-01T00:00:00.1Z","level":"DEBUG","msg":"Campaigning | begin | Campaigning | acquire","key":"k","event":"step"}
+{"time":"1970-01-01T00:00:00.2Z","level":"DEBUG","msg":"Campaigning | tick done | Done(skipped) | ","key":"k","event":"step"}
+{"time":"1970-01-01T00:00:00.2Z","level":"INFO","msg":"nothing ran: the tick of 0s ago has had its last try","key":"k","outcome":"skipped","event":"skipped"}
+{"time":"1970-01-01T00:00:01Z","level":"DEBUG","msg":"Campaigning | begin | Campaigning | acquire","key":"k","event":"step"}
 {"time":"1970-01-01T00:00:01.1Z","level":"DEBUG","msg":"Campaigning | held | Standby(denied) | wait","key":"k","event":"step"}
 {"time":"1970-01-01T00:00:02Z","level":"DEBUG","msg":"Standby(denied) | woke | Campaigning(denied) | acquire","key":"k","event":"step"}
 {"time":"1970-01-01T00:00:02.1Z","level":"DEBUG","msg":"Campaigning(denied) | granted | Starting | start","key":"k","event":"step"}
@@ -31,6 +34,7 @@ hello from the command
 func TestRecords(t *testing.T) {
 	at := func(seconds float64) time.Duration { return time.Duration(seconds*10+0.5) * time.Second / 10 }
 	want := []timed.Call{
+		{Who: 5, Verb: timed.Acquire, Sent: at(0.1), Done: at(0.2), Answer: timed.Refused},
 		{Who: 5, Verb: timed.Acquire, Sent: at(1), Done: at(1.1), Answer: timed.Held},
 		{Who: 5, Verb: timed.Acquire, Sent: at(2), Done: at(2.1), Answer: timed.Granted, Token: 7, Tick: 2000},
 		{Who: 5, Verb: timed.Renew, Sent: at(3), Done: at(3.1), Answer: timed.PutBack},
