@@ -149,6 +149,8 @@ var table = []struct {
 	{waits(Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, refusedTwice, event(NoAnswer, 1.03).because(refused), "Campaigning(unavailable) | no answer | Done(unavailable) | "},
 	{waits(Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased)}, event(Timer, 5.01), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire anew"},
+	{waits(Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased), event(Timer, 5.01), event(NoAnswer, 6).because(refused)},
+		event(Timer, 16), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire"},
 	{waits(Forever), leading[:1], event(NoAnswer, 0.01).because(rights), "Campaigning | no answer | Done(unavailable) | "},
 	{nil, leading[:1], event(Order, 0.1).signal(15), "Campaigning | order 15 | Campaigning | "},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Order, 0.15).signal(15), "Campaigning | order 15 | Campaigning | "},
