@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"syscall"
@@ -27,6 +28,11 @@ func TestMain(m *testing.M) {
 	text := os.Getenv(asLeaderrun)
 	if text == "" {
 		_, _ = syscall.Setsid() // leave the terminal; fails only for the leader of a process group
+		for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+			if signal.Ignored(s) { // by nohup, or in the background of a shell: then leaderrun would ignore it, too
+				signal.Notify(make(chan os.Signal, 1), s)
+			}
+		}
 		os.Exit(m.Run())
 	}
 	var c settings.Config
