@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 const module = "github.com/leaderrun/leaderrun"
@@ -45,7 +47,7 @@ var rules = []rule{
 	{path: "internal/settings", only: []string{std, "github.com/spf13/pflag", "github.com/spf13/viper", "go.yaml.in/yaml/v3",
 		"internal/elect", "internal/schedule", "internal/store", "internal/store/location"},
 		why: "it finds and checks what is said of a run, and does nothing with it"},
-	{path: "internal/settings/settingstest", only: []string{std},
+	{path: "internal/settings/settingstest", only: []string{std, "internal/test/must"},
 		why: "it makes an environment for tests, whatever reads it"},
 	{path: "internal/schedule", only: []string{std, "github.com/robfig/cron/v3", "internal/lease"},
 		why: "instants are pure, and only the parser of cron expressions is another's"},
@@ -53,7 +55,7 @@ var rules = []rule{
 		why: "everything imports the nouns, so they import nothing"},
 	{path: "internal/lease/leasestate", only: []string{"cmp", "errors", "fmt", "slices", "time", "internal/lease"},
 		why: "rules are pure: several stores keep the state, in their own ways"},
-	{path: "internal/lease/leasetest", only: []string{std, "github.com/anishathalye/porcupine", "internal/lease", "internal/lease/leasestate"},
+	{path: "internal/lease/leasetest", only: []string{std, "github.com/anishathalye/porcupine", "internal/lease", "internal/lease/leasestate", "internal/test/must"},
 		why: "one suite judges all stores, so it knows none of them"},
 	{path: "internal/elect", only: []string{"errors", "fmt", "slices", "strings", "time", "internal/lease"},
 		why: "decisions are pure: no clock, no I/O, no goroutine"},
@@ -89,16 +91,18 @@ var rules = []rule{
 	{path: "internal/store/kubernetes", only: []string{std, "go.yaml.in/yaml/v3", "internal/lease", "internal/lease/leasestate", "internal/store/cas", "internal/store/location", "internal/store/network"}, why: oneStore},
 	{path: "internal/store/network", only: []string{std, "golang.org/x/sys/unix", "internal/lease"},
 		why: "it is what the stores share that are reached by a network, and knows none of them"},
-	{path: "internal/store/network/networktest", only: []string{std, "internal/lease", "internal/lease/leasestate", "internal/lease/leasetest", "internal/store/cas", "internal/store/network", "internal/test/faultnet"},
+	{path: "internal/store/network/networktest", only: []string{std, "internal/lease", "internal/lease/leasestate", "internal/lease/leasetest", "internal/store/cas", "internal/store/network", "internal/test/faultnet", "internal/test/must"},
 		why: "it tests the stores that are reached by a network, and knows none of them"},
 	{path: "internal/test/faultnet", only: []string{std},
 		why: "it makes connections fail, whatever runs over them"},
+	{path: "internal/test/must", only: []string{"os"},
+		why: "every test may use it"},
 	{path: "internal/test/fakeclock", only: []string{std},
 		why: "it gives a clock to a server, whichever"},
 	{path: "internal/test/timed", only: []string{"cmp", "fmt", "slices", "time"},
 		why: "it judges calls by their times alone, whoever made them"},
 	{path: "internal/test/script", only: []string{std, "golang.org/x/sys/unix", "github.com/redis/go-redis/v9",
-		"github.com/rogpeppe/go-internal/testscript", "internal/test/fakeclock", "internal/test/faultnet"},
+		"github.com/rogpeppe/go-internal/testscript", "internal/test/fakeclock", "internal/test/faultnet", "internal/test/must"},
 		why: "scripts judge the program from outside, so the harness shares no code with it"},
 	{path: "internal/test", only: nil, why: onlyTests},
 	{path: "internal/test/program", only: nil, why: onlyTests},
@@ -251,9 +255,7 @@ func parse(t *testing.T, dir string) map[string]*ast.File {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		files[filepath.Base(name)] = file
 	}
 	return files

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Invocation measures the calls of one invocation of leaderrun, repeatedly for one key:
@@ -16,9 +17,7 @@ func Invocation(b *testing.B, open func() (lease.Store, error)) {
 	r := lease.Request{Key: "benchmark", TTL: 30 * time.Second}
 	invoke := func() {
 		s, err := open()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, err)
 		ctx, cancel := context.WithTimeout(b.Context(), patience)
 		defer cancel()
 		r.Holder = lease.NewHolder("leasetest", os.Getpid())
@@ -29,9 +28,7 @@ func Invocation(b *testing.B, open func() (lease.Store, error)) {
 		if err == nil {
 			err = s.Release(ctx, l, lease.Result{Ran: true, Success: true})
 		}
-		if err = errors.Join(err, s.Close()); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, errors.Join(err, s.Close()))
 	}
 	invoke() // the first one for a key is different
 	for b.Loop() {

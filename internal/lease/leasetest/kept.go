@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "write testdata/kept/1 anew: only until the form has been released")
@@ -38,42 +39,28 @@ func Kept(t *testing.T, b Backing) {
 	first := filepath.Join("testdata", "kept", "1")
 	if *update {
 		text, err := json.Marshal(status)
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(first), 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(first, []byte(string(text)+"\n"+b.Dump(t, keptKey)+"\n"), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, os.MkdirAll(filepath.Dir(first), 0o755))
+		must.Succeed(t, os.WriteFile(first, []byte(string(text)+"\n"+b.Dump(t, keptKey)+"\n"), 0o644))
 	}
 	files, err := filepath.Glob(first + "*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("files %q, %v", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, kept, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
+		text := must.Read(t, file)
+		line, kept, _ := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
 		if got := b.Dump(t, keptKey); file == first && form(got) != form(kept) {
 			t.Errorf("kept in another form\n%s\nwant that of %s\n%s", got, file, kept)
 		}
 		var want lease.Status
-		if err := json.Unmarshal([]byte(line), &want); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(line), &want))
 		b.Load(t, keptKey, kept)
 		t.Run(filepath.Base(file), func(t *testing.T) { understood(t, s, want) })
 	}
 
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(first), "newer"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Load(t, keptKey, strings.TrimSuffix(string(text), "\n"))
+	text := must.Read(t, filepath.Join(filepath.Dir(first), "newer"))
+	b.Load(t, keptKey, strings.TrimSuffix(text, "\n"))
 	_, err = s.Acquire(bounded(t), rival(lease.Request{Key: keptKey, TTL: time.Minute}))
 	refused, ok := errors.AsType[*lease.StoreError](err)
 	if !ok || !refused.Permanent || !strings.Contains(err.Error(), "newer leaderrun") || !strings.Contains(refused.Hint, "update leaderrun") {
@@ -99,12 +86,9 @@ func eventful(t *testing.T, s operated) lease.Status {
 	r.Holder, r.MinHold = "web3/814/00112233445566778899aabbccddeeff", 30*time.Second
 	Harness{}.Grant(t, s, r)
 	_, err := s.HandOver(bounded(t), keptKey)
-	if err == nil {
-		_, err = s.Pause(bounded(t), keptKey, lease.MaxPause, "ann@db1", "upgrade")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	_, err = s.Pause(bounded(t), keptKey, lease.MaxPause, "ann@db1", "upgrade")
+	must.Succeed(t, err)
 	return lasting(inspect(t, s, keptKey))
 }
 

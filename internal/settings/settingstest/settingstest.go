@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // NoSettings hides all settings from a test and returns an empty configuration
@@ -18,9 +20,7 @@ func NoSettings(t *testing.T) string {
 		for _, prefix := range []string{"LEADERRUN_", "MUTEX_REDIS_", "REDIS_", "KUBERNETES_"} {
 			if strings.HasPrefix(name, prefix) {
 				t.Setenv(name, "") // restores it at the end of the test
-				if err := os.Unsetenv(name); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Unsetenv(name))
 			}
 		}
 	}
@@ -28,9 +28,7 @@ func NoSettings(t *testing.T) string {
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", home)
 	dir, err := os.UserConfigDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return dir
 }
 
@@ -47,8 +45,6 @@ func SetVariables(t *testing.T, variables ...string) {
 func WriteFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // APIServer is one test's Kubernetes API server, on an etcd. It only has Leases
@@ -42,9 +44,7 @@ func StartAPIServerOn(t testing.TB, etcd *EtcdServer, certs Certificates) *APISe
 	if err != nil && os.Getenv("CI") == "" {
 		t.Skip(err) // its modules are not on this machine
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s := &APIServer{Etcd: etcd, Certs: certs}
 	s.process = process{t: t, name: program, says: []string{"serving leases"}}
 	t.Cleanup(s.Kill)
@@ -95,9 +95,7 @@ contexts: [{name: test, context: {cluster: test, user: test, namespace: jobs}}]
 clusters: [{name: test, cluster: {server: "https://%s", certificate-authority: %s}}]
 users: [{name: test, user: {token: %s}}]
 `, addr, certs.File("ca.pem"), user)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // SetClock gives the server its own clock, in the form of faketime(1): "+3d" and "-1h" are
@@ -20,9 +21,7 @@ func (s *RedisServer) SetClock(clock string) {
 		need(s.t, "faketime")
 		s.clock = filepath.Join(s.t.TempDir(), "clock")
 	}
-	if err := fakeclock.Set(s.clock, clock); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, fakeclock.Set(s.clock, clock))
 	if fresh {
 		s.env = fakeclock.Env(s.clock)
 		s.Restart()

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // EtcdServer is a member of one test's etcd. It listens only on loopback and ends with the
@@ -71,9 +73,7 @@ func EtcdLeader(t testing.TB, members []*EtcdServer) *EtcdServer {
 	t.Helper()
 	for _, m := range members {
 		resp, err := http.Post("http://"+m.Addr+"/v3/maintenance/status", "application/json", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var status struct {
 			Header struct {
 				Member string `json:"member_id"`
@@ -102,12 +102,8 @@ func (s *EtcdServer) Save() (restore func()) {
 func (s *EtcdServer) replace(dir, by string) {
 	s.t.Helper()
 	s.Kill()
-	if err := os.RemoveAll(dir); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.CopyFS(dir, os.DirFS(by)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.RemoveAll(dir))
+	must.Succeed(s.t, os.CopyFS(dir, os.DirFS(by)))
 	s.Restart()
 }
 

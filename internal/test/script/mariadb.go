@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // MariaDBServer is one test's MariaDB. It listens only on loopback and ends with the test,
@@ -37,18 +39,12 @@ func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 	t.Helper()
 	needPackage(t, "mariadbd", "mariadb-server")
 	empty, err := emptyMariaDB()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	dir := t.TempDir()
 	s := &MariaDBServer{Dir: filepath.Join(dir, "data"), process: process{t: t, name: "mariadbd", says: []string{"mariadbd: ready for connections"}}}
 	first := filepath.Join(dir, "init.sql")
-	if err := os.WriteFile(first, []byte(initMariaDB), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeFiles(s.Dir, empty, func(string) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(first, []byte(initMariaDB), 0o600))
+	must.Succeed(t, writeFiles(s.Dir, empty, func(string) error { return nil }))
 	t.Cleanup(s.Kill)
 	for range 5 { // another process may take the port
 		s.Addr = loopback(t)

@@ -21,6 +21,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // PostgresServer is one test's PostgreSQL server. It listens only on loopback and ends with
@@ -48,9 +50,7 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	t.Helper()
 	needPostgres(t)
 	empty, err := emptyCluster()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s := &PostgresServer{t: t, settings: settings}
 	if s.Dir, err = postgresDir(); err != nil {
 		t.Fatal(err)
@@ -58,9 +58,7 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	t.Cleanup(s.clean)
 	all := maps.Clone(empty)
 	maps.Copy(all, files)
-	if err := writeCluster(s.Dir, all); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, writeCluster(s.Dir, all))
 	for range 5 { // another process may take the port
 		s.Port = freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
@@ -104,12 +102,8 @@ func (s *PostgresServer) Stop() {
 		thaw.Args = append(thaw.Args, strconv.Itoa(pid))
 	}
 	input, err := thaw.StdinPipe()
-	if err == nil {
-		err = thaw.Start()
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
+	must.Succeed(s.t, thaw.Start())
 	s.thaw = func() {
 		_ = input.Close()
 		_ = thaw.Wait() // an error means that some processes are gone
@@ -161,15 +155,10 @@ func (s *PostgresServer) serveTLS(certs Certificates, name string) {
 	s.t.Helper()
 	files := map[string]string{}
 	for as, file := range map[string]string{"server.crt": name + ".pem", "server.key": name + ".key"} {
-		text, err := os.ReadFile(certs.File(file))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		files[as] = string(text)
+		text := must.Read(s.t, certs.File(file))
+		files[as] = text
 	}
-	if err := writeCluster(s.Dir, files); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, writeCluster(s.Dir, files))
 	if !slices.Contains(s.settings, "ssl=on") {
 		s.settings = append(s.settings, "ssl=on")
 	}

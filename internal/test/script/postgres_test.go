@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // another is the variable that makes TestPostgresOfAnother run, which waits to be killed; with
@@ -29,12 +31,8 @@ func TestPostgresEndsWithTheTestProcess(t *testing.T) {
 			again := exec.Command(os.Args[0], "-test.run=^TestPostgresOfAnother$")
 			again.Env = append(os.Environ(), another+"="+how)
 			out, err := again.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := again.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
+			must.Succeed(t, again.Start())
 			var s started
 			line, err := bufio.NewReader(out).ReadBytes('\n')
 			if err == nil {
@@ -62,8 +60,6 @@ func TestPostgresOfAnother(t *testing.T) {
 	if how == "frozen" {
 		s.Stop()
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(started{s.Dir, append(s.backends(), s.cmd.Process.Pid)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.NewEncoder(os.Stdout).Encode(started{s.Dir, append(s.backends(), s.cmd.Process.Pid)}))
 	time.Sleep(patience)
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Certificates is a folder with a private CA and its certificates, in PEM form, each as
@@ -24,14 +26,8 @@ import (
 // name), and foreign, another CA.
 type Certificates string
 
-// T is the part of testing.T that NewCertificates needs, so that programs can call it, too.
-type T interface {
-	Helper()
-	Fatal(args ...any)
-}
-
 // NewCertificates creates the certificates of one test in dir.
-func NewCertificates(t T, dir string) Certificates {
+func NewCertificates(t must.T, dir string) Certificates {
 	t.Helper()
 	c := Certificates(dir)
 	now := time.Now()
@@ -50,18 +46,12 @@ func NewCertificates(t T, dir string) Certificates {
 func (c Certificates) File(name string) string { return filepath.Join(string(c), name) }
 
 // sign writes a certificate that was signed by another, or by itself, and its key.
-func (c Certificates) sign(t T, by, name string, cert x509.Certificate, until time.Time) {
+func (c Certificates) sign(t must.T, by, name string, cert x509.Certificate, until time.Time) {
 	t.Helper()
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
+	must.Succeed(t, err)
 	cert.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62))
-	must(err)
+	must.Succeed(t, err)
 	if cert.Subject.String() == "" {
 		cert.Subject = pkix.Name{CommonName: name}
 	}
@@ -72,31 +62,23 @@ func (c Certificates) sign(t T, by, name string, cert x509.Certificate, until ti
 		parent, parentKey = c.read(t, by)
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, &cert, parent, &key.PublicKey, parentKey)
-	must(err)
+	must.Succeed(t, err)
 	private, err := x509.MarshalECPrivateKey(key)
-	must(err)
-	must(os.WriteFile(c.File(name+".pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600))
-	must(os.WriteFile(c.File(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), 0o600))
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(c.File(name+".pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600))
+	must.Succeed(t, os.WriteFile(c.File(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), 0o600))
 }
 
-func (c Certificates) read(t T, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (c Certificates) read(t must.T, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	var blocks [2]*pem.Block
 	for i, file := range []string{name + ".pem", name + ".key"} {
-		text, err := os.ReadFile(c.File(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocks[i], _ = pem.Decode(text)
+		blocks[i], _ = pem.Decode([]byte(must.Read(t, c.File(file))))
 	}
 	cert, err := x509.ParseCertificate(blocks[0].Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	key, err := x509.ParseECPrivateKey(blocks[1].Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return cert, key
 }
 

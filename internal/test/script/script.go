@@ -27,6 +27,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // patience is how long a script waits for anything before it fails.
@@ -89,9 +90,7 @@ func Main(m *testing.M, root string) int {
 func Build(t testing.TB, folder string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), path.Base(folder))
-	if err := build(program, "github.com/leaderrun/leaderrun/"+folder); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, build(program, "github.com/leaderrun/leaderrun/"+folder))
 	return program
 }
 

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestCommands(t *testing.T) {
@@ -24,9 +26,7 @@ func TestPortsAreKept(t *testing.T) {
 	}
 	for range 5000 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if port := l.Addr().(*net.TCPAddr).Port; kept[port] {
 			t.Errorf("another listener was given %d", port)
 		}

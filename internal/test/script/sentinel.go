@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // SentinelSet is a primary, its replicas, and three sentinels, which call it mymaster. A server
@@ -84,9 +86,7 @@ func (s *SentinelSet) CutOff(t testing.TB) {
 	t.Helper()
 	c := s.servers.client(t, s.Primary)
 	for _, command := range [][]any{{"ACL", "SETUSER", replicator, "off"}, {"CLIENT", "KILL", "TYPE", "replica"}} {
-		if err := c.Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Do(t.Context(), command...).Err())
 	}
 }
 
@@ -108,9 +108,7 @@ sentinel failover-timeout mymaster 3000
 %s
 `, primary, strings.Join(o.Sentinel, "\n"))
 	return startServer(t, func(port string) []string {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		return append([]string{file, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", dir}, o.tlsArgs(port)...)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // RedisServer is one test's redis-server. It listens only on loopback, or on its own host, and
@@ -189,9 +190,7 @@ func launch(t testing.TB, cmd *exec.Cmd) (gone chan struct{}) {
 			close(gone)
 		}
 	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-started)
 	return gone
 }
 

@@ -6,6 +6,8 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func dieWithParent() *syscall.SysProcAttr { return nil }
@@ -16,9 +18,7 @@ func awaitStop(int) {}
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }

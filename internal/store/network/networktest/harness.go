@@ -9,6 +9,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Harness is the common part of the harnesses of stores that wake all standbys and settle.
@@ -48,9 +49,7 @@ func StandbyWaitsOnItsConnection(t *testing.T, holder, standby Store, w *Wire, w
 		t.Fatal(err)
 	}
 	over := waiting(func() error { return standby.Wait(Bounded(t), "k", time.Minute) })
-	if err := holder.Release(Bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, holder.Release(Bounded(t), l, lease.Result{Ran: true}))
 	if err := EndOf(t, over); err != nil || w.Used() != 1 {
 		t.Errorf("%d connections, %v", w.Used(), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Patience is how long tests wait for anything.
@@ -53,9 +54,7 @@ func Refused(t testing.TB, s lease.Store) error {
 // Opened returns s, and closes it when the test ends.
 func Opened[S lease.Store](t testing.TB, s S, err error) S {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -64,9 +63,7 @@ func Opened[S lease.Store](t testing.TB, s S, err error) S {
 func As(t testing.TB, address, user string) string {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	u.User = url.UserPassword(user, "sesame")
 	return u.String()
 }

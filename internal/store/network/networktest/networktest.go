@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Wire counts what goes over a store's connections. Several goroutines may use it.
@@ -112,9 +113,7 @@ func Answering(t *testing.T, answers ...string) string {
 func Serve(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -134,9 +133,7 @@ func Serve(t *testing.T, serve func(net.Conn)) string {
 // NeverAnswers returns an address that accepts connections and never reads from them.
 func NeverAnswers(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String() // the kernel accepts
 }
@@ -145,26 +142,18 @@ func NeverAnswers(t *testing.T) string {
 // full queue.
 func PacketsVanish(t *testing.T) string {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)))
 	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
 	for range 16 {
 		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
 		if network.IsTimeout(err) {
 			return addr
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 	}
 	t.Fatal("the queue of the listener does not fill")

@@ -14,6 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Calls are the calls of a store that ask its server, by their names in errors.
@@ -68,18 +69,14 @@ func TryOnce(t *testing.T, calls Calls, tries func() int) {
 func Silent[S Store](t *testing.T, addr string, freeze, thaw func(), open func(addr string) S) map[string]S {
 	t.Helper()
 	proxy, err := faultnet.Listen(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(proxy.Close)
 	warm, hole := open(addr), open(proxy.Addr())
 	Grant(t, warm, Request("warm"))
 	Grant(t, hole, Request("hole"))
 	freeze()
 	t.Cleanup(thaw)
-	if err := proxy.Set(faultnet.Swallow); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, proxy.Set(faultnet.Swallow))
 	return map[string]S{
 		"accepts and never answers": open(NeverAnswers(t)),
 		"packets vanish":            open(PacketsVanish(t)),
@@ -105,9 +102,7 @@ func AllEndWithContext[S Store](t *testing.T, stores map[string]S, calls func(S)
 // Close does nothing.
 func WantClosed(t *testing.T, s Store, calls Calls) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Close())
 	for op, call := range calls {
 		if err := call(t.Context()); !errors.As(err, new(*lease.StoreError)) || !errors.Is(err, network.ErrClosed) {
 			t.Errorf("%s after close: %v", op, err)
@@ -146,15 +141,11 @@ func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, withi
 		}
 		over := waiting(func() error { return standby.Wait(Bounded(t), "k", time.Minute) })
 		began := time.Now()
-		if err := holder.Release(Bounded(t), l, lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, holder.Release(Bounded(t), l, lease.Result{Ran: true}))
 		if err := EndOf(t, over); err != nil || time.Since(began) > within {
 			t.Errorf("round %d: over after %s: %v", round, time.Since(began), err)
 		}
-		if err := standby.Release(Bounded(t), Grant(t, standby, r), lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, standby.Release(Bounded(t), Grant(t, standby, r), lease.Result{Ran: true}))
 	}
 	// An old wake-up does not wake it again.
 	Grant(t, holder, Request("k"))
