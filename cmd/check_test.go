@@ -7,6 +7,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/leasefile"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // It leads while stop-by is in the future and the lease is the one named by the
@@ -26,9 +27,7 @@ func TestLeads(t *testing.T) {
 		{time.Hour, 0, "h/2" + holder[3:], "7", false},
 	} {
 		f, err := leasefile.Create([]string{t.TempDir()}, leasefile.Lease{Token: 7, Holder: holder, StopBy: runner.Now() + tt.stopBy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Setenv(settings.LeaseFileVariable, f.Path())
 		t.Setenv(settings.HolderVariable, tt.holder)
 		t.Setenv(settings.TokenVariable, tt.token)

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -19,18 +20,11 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "golden", name)
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
+	want := must.Read(t, file)
+	if got != want {
 		t.Errorf("%s (-update writes it anew)\ngot\n%s\nwant\n%s", file, got, want)
 	}
 }
@@ -63,9 +57,7 @@ func harmless(t *testing.T, text string, output format) {
 func loaded(t *testing.T, args []string, files ...string) (settings.Config, error) {
 	t.Helper()
 	flags := settings.NewFlags()
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, flags.Parse(args))
 	return readSettings(flags, flags.Args(), files)
 }
 
@@ -82,20 +74,13 @@ func ran(t *testing.T, args ...string) (status int, stdout, stderr string) {
 func swap(t *testing.T, f **os.File) func() string {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "written"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	before := *f
 	*f = file
 	return func() string {
 		*f = before
-		text, err := os.ReadFile(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		text := must.Read(t, file.Name())
+		must.Succeed(t, file.Close())
+		return text
 	}
 }

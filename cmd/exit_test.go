@@ -17,6 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func result(outcome elect.Outcome, with ...func(*campaign.Result)) campaign.Result {
@@ -115,14 +116,10 @@ func configured(t *testing.T, given string) settings.Config {
 	c := settings.Default()
 	for _, setting := range strings.Fields("key=k " + given) {
 		name, value, _ := strings.Cut(setting, "=")
-		if err := c.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Set(name, value))
 	}
 	c.Command = []string{"job"}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Validate())
 	return c
 }
 
@@ -133,9 +130,7 @@ func TestEveryOutcomeHasAStatus(t *testing.T) {
 		return ok && name.Name == "Outcome"
 	}) {
 		outcome, err := strconv.Unquote(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if !slices.ContainsFunc(exitTable, func(row struct {
 			result campaign.Result
 			set    string
@@ -171,9 +166,7 @@ func TestHelpListsTheStatuses(t *testing.T) {
 func constants(t *testing.T, file string, meant func(*ast.ValueSpec) bool) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var values []string
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 && meant(spec) {

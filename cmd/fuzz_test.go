@@ -11,6 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Whatever the file, a variable and the command line contain: a configuration that
@@ -30,9 +31,7 @@ func FuzzConfiguration(f *testing.F) {
 		settingstest.NoSettings(t)
 		t.Setenv("LEADERRUN_"+variable, value)
 		file := filepath.Join(t.TempDir(), "settings.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		flags := settings.NewFlags()
 		if flags.Lookup(flag) == nil || flags.Set(flag, given) != nil {
 			t.Skip()

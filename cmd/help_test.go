@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"os"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestHelpListsTheFlags(t *testing.T) {
@@ -70,17 +70,14 @@ func TestVersion(t *testing.T) {
 
 // docs/settings.md names every flag of every verb.
 func TestFlagsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Read(t, "../docs/settings.md")
 	for _, command := range append(fullRoot().Commands(), fullRoot()) {
 		command.InitDefaultHelpFlag()
 		command.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Name == settings.NowFlag { // -n: explained with --wait
 				return
 			}
-			if !regexp.MustCompile("[` ]--" + f.Name + "[` ]").Match(page) {
+			if !regexp.MustCompile("[` ]--" + f.Name + "[` ]").MatchString(page) {
 				t.Errorf("docs/settings.md does not explain --%s of %s", f.Name, command.Name())
 			}
 		})

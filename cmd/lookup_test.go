@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/run"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Where a command is found, and the status if it is not.
@@ -14,12 +15,8 @@ func TestLookup(t *testing.T) {
 	t.Chdir(dir)
 	file := func(name string, mode os.FileMode) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte("#!/bin/sh\n"), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Succeed(t, os.WriteFile(name, []byte("#!/bin/sh\n"), mode))
 	}
 	file("here", 0o755)
 	file("a/plain", 0o644)
@@ -27,9 +24,7 @@ func TestLookup(t *testing.T) {
 	file("b/both", 0o755)
 	file("b/job", 0o755)
 	file("a/job/inside", 0o755) // a/job is a directory
-	if err := os.Symlink("nowhere", "b/dangling"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("nowhere", "b/dangling"))
 	tests := []struct {
 		name, path string
 		want       string // the file, or empty
@@ -73,9 +68,7 @@ func TestLookup(t *testing.T) {
 		}
 	}
 
-	if err := os.Unsetenv("PATH"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Unsetenv("PATH"))
 	if got, err := run.Lookup("sh"); err != nil || filepath.Base(got) != "sh" {
 		t.Errorf("without PATH: %q, %v", got, err)
 	}

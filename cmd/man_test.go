@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The manual pages match the help of the commands.
@@ -31,15 +32,11 @@ func TestManPages(t *testing.T) {
 		command.DisableAutoGenTag = true
 		var b bytes.Buffer
 		day := time.Unix(0, 0).UTC() // removed again: a page has no date
-		if err := doc.GenMan(command, &doc.GenManHeader{Section: "1", Source: "leaderrun", Manual: "leaderrun", Date: &day}, &b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, doc.GenMan(command, &doc.GenManHeader{Section: "1", Source: "leaderrun", Manual: "leaderrun", Date: &day}, &b))
 		page := bytes.Replace(b.Bytes(), []byte(`"Jan 1970"`), []byte(`""`), 1)
 		file := filepath.Join("man", name)
 		if *update {
-			if err := os.WriteFile(file, page, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(file, page, 0o644))
 		}
 		if have, err := os.ReadFile(file); err != nil || !bytes.Equal(have, page) {
 			t.Errorf("%s is out of date (-update writes it anew): %v", file, err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // testdata/promised lists what has been released. Lines may be added; none may be removed
@@ -26,11 +28,8 @@ func TestPromised(t *testing.T) {
 			now = append(now, strings.TrimRight(fmt.Sprintf("flag %s --%s -%s%s %s", command.Name(), f.Name, f.Shorthand, value, f.DefValue), " "))
 		})
 	}
-	settings, err := os.ReadFile("../docs/settings.md") // whose tables are compared with the code
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, events, _ := strings.Cut(string(settings), "| event | level |")
+	settings := must.Read(t, "../docs/settings.md") // whose tables are compared with the code
+	_, events, _ := strings.Cut(settings, "| event | level |")
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(events, -1) {
 		for _, event := range regexp.MustCompile("[a-z-]+").FindAllString(row[1], -1) {
 			now = append(now, "event "+event)
@@ -44,15 +43,10 @@ func TestPromised(t *testing.T) {
 
 	file := filepath.Join("testdata", "promised")
 	if *update {
-		if err := os.WriteFile(file, []byte(strings.Join(now, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(strings.Join(now, "\n")+"\n"), 0o644))
 	}
-	promised, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(promised)) {
+	promised := must.Read(t, file)
+	for line := range strings.Lines(promised) {
 		if line = strings.TrimSuffix(line, "\n"); !slices.Contains(now, line) {
 			t.Errorf("promised, and not there: %s", line)
 		}

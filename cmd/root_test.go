@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestHelpGoesToStdout(t *testing.T) {
@@ -167,12 +168,8 @@ func TestBadInput(t *testing.T) {
 			dir := settingstest.NoSettings(t)
 			settingstest.SetVariables(t, strings.Fields(tt.env)...)
 			if tt.file != "" {
-				if err := os.MkdirAll(filepath.Join(dir, "leaderrun"), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(dir, "leaderrun", "leaderrun.yaml"), []byte(tt.file), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.MkdirAll(filepath.Join(dir, "leaderrun"), 0o700))
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, "leaderrun", "leaderrun.yaml"), []byte(tt.file), 0o600))
 			}
 			trace := filepath.Join(t.TempDir(), "ran")
 			args := strings.Fields(strings.NewReplacer("JOB", "touch "+trace, "FIFO", fifo(t)).Replace(tt.args))
@@ -310,9 +307,7 @@ func TestHiddenVerbsAreCommands(t *testing.T) {
 func fifo(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(file, 0o600))
 	return file
 }
 
@@ -341,9 +336,7 @@ func TestOutcomeFileOfACommandThatIsNotThere(t *testing.T) {
 func TestServerSpeaksUnasked(t *testing.T) {
 	settingstest.NoSettings(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer listener.Close()
 	go func() {
 		for {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestStoreFailsAVerb(t *testing.T) {
@@ -77,9 +78,7 @@ func TestAnswerThatCannotBeWritten(t *testing.T) {
 		asked = append(asked, name+" --help")
 	}
 	unwritable, err := os.Open(os.DevNull) // read-only
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer unwritable.Close()
 	for _, args := range asked {
 		stdout, stderr := os.Stdout, swap(t, &os.Stderr)
