@@ -13,6 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // kept is a store in memory that follows the contract.
@@ -145,9 +146,7 @@ func (fault *once) play(t *testing.T, y life) int {
 	var others, started atomic.Int32
 	if y.rival > 0 {
 		l, err := store.acquire(lease.Request{Key: "k", TTL: 2 * time.Minute, Holder: "h/1/0123456789abcdef0123456789abcdef"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		others.Store(1)
 		time.AfterFunc(y.rival, func() {
 			others.Store(0)
