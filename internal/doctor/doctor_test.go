@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestLatency(t *testing.T) {
@@ -44,9 +45,7 @@ func TestChildren(t *testing.T) {
 	if f := Children(list); len(f) != 1 || f[0].Verdict != lease.Doubtful || f[0].Hint == "" {
 		t.Errorf("a kernel without lists of children: %+v", f)
 	}
-	if err := os.WriteFile(list, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(list, nil, 0o600))
 	if f := Children(list); f != nil {
 		t.Errorf("a kernel with them: %+v", f)
 	}
@@ -56,12 +55,8 @@ func TestTasks(t *testing.T) {
 	group := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(group, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	member := write("membership", "0::/job\n")
