@@ -1,10 +1,11 @@
 package elect
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // place is what the elector of scripts/model.d/lease.pml is at.
@@ -115,11 +116,8 @@ func path(from, to place, asks []Action, depth int) bool {
 // Each row of the table is a way of the model's elector, and the model has no other moves
 // than these.
 func TestModel(t *testing.T) {
-	text, err := os.ReadFile("../../scripts/model.d/lease.pml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, elector, _ := strings.Cut(string(text), "proctype elector(byte i) {")
+	text := must.Read(t, "../../scripts/model.d/lease.pml")
+	_, elector, _ := strings.Cut(text, "proctype elector(byte i) {")
 	elector, _, _ = strings.Cut(elector, "\n}\n")
 	n := 0
 	for line := range strings.Lines(elector) {

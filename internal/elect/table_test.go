@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The instants of the tests: a TTL of 30 s with the default durations gives
@@ -301,11 +302,8 @@ var update = flag.Bool("update", false, "write the table of docs/state-machine.m
 // docs/state-machine.md has each row of the table exactly once.
 func TestDocumentedTable(t *testing.T) {
 	const name, fence = "../../docs/state-machine.md", "```"
-	page, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(page), fence+"text\n")
+	page := must.Read(t, name)
+	before, rest, _ := strings.Cut(page, fence+"text\n")
 	_, after, found := strings.Cut(rest, fence+"\n")
 	if !found {
 		t.Fatalf("%s has no block for the table", name)
@@ -320,10 +318,8 @@ func TestDocumentedTable(t *testing.T) {
 	}
 	want := before + fence + "text\n" + rows.String() + fence + "\n" + after
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if string(page) != want {
+		must.Succeed(t, os.WriteFile(name, []byte(want), 0o644))
+	} else if page != want {
 		t.Errorf("%s is not up to date: run this test with -update", name)
 	}
 }

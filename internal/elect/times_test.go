@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // courses are longer histories, in which earlier events matter.
@@ -146,16 +147,11 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(name, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(got.String()), 0o644))
 		return
 	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	have, had := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
+	want := must.Read(t, name)
+	have, had := strings.Split(got.String(), "\n"), strings.Split(want, "\n")
 	if !slices.Equal(have, had) {
 		i := 0
 		for i < min(len(have), len(had)) && have[i] == had[i] {
