@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // This test binary can also be the guard.
@@ -32,9 +33,7 @@ func another(marker string, files ...*os.File) (cmd *exec.Cmd, said *bytes.Buffe
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	return r, w
 }
@@ -42,9 +41,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 // If the variable is set in a user's environment, there is a message and no guard that waits.
 func TestMarkerWithoutPipes(t *testing.T) {
 	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer null.Close()
 	r, w := pipe(t)
 	w.Close() // a guard that took r for its orders would end
@@ -75,9 +72,7 @@ func start(t *testing.T, change func(*exec.Cmd)) *started {
 	reports, theirReports := pipe(t)
 	cmd, said := another("3", theirOrders, theirReports)
 	change(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	theirOrders.Close()
 	theirReports.Close()
 	t.Cleanup(func() {
@@ -87,9 +82,7 @@ func start(t *testing.T, change func(*exec.Cmd)) *started {
 			t.Error(said)
 		}
 	})
-	if err := reports.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, reports.SetReadDeadline(time.Now().Add(10*time.Second)))
 	return &started{cmd: cmd, orders: orders, reports: reports}
 }
 
@@ -187,9 +180,7 @@ func TestCommandHasNoPipe(t *testing.T) {
 	g := start(t, func(*exec.Cmd) {})
 	out := t.TempDir() + "/descriptors"
 	list := shell("ls /proc/$$/fd >" + out)
-	if err := exec.Command(list.Path, list.Args[1:]...).Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, exec.Command(list.Path, list.Args[1:]...).Run())
 	want, _ := os.ReadFile(out)
 	g.order(t, OrderStart, far(), list)
 	g.next(t, ReportStarted)
@@ -238,13 +229,9 @@ func holdExecs(t *testing.T) (script, ran string, release func()) {
 	t.Helper()
 	dir := t.TempDir()
 	script, ran = dir+"/script", dir+"/ran"
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho >"+ran+"\nexec sleep 60\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(script, []byte("#!/bin/sh\necho >"+ran+"\nexec sleep 60\n"), 0o755))
 	held, err := os.Open(script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { held.Close() })
 	// An open of the file waits until this lease (fcntl) is given up, for 45 s at most.
 	const setLease = 1024
@@ -389,9 +376,7 @@ func field(t *testing.T, pid, i int) int {
 		return -1
 	}
 	n, err := strconv.Atoi(fields[i])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return n
 }
 
@@ -465,9 +450,7 @@ func TestKillWithoutAList(t *testing.T) {
 	root(t)
 	g := start(t, func(cmd *exec.Cmd) {
 		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		// A program with many mutants reads from this link which mutant it is.
 		hide := "mount -t tmpfs none /proc && mkdir /proc/self && ln -s " + self + " /proc/self/exe && exec " + self
 		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", hide}

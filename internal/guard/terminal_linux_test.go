@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // otherGroup returns a process group that a command can join, as at a terminal.
@@ -16,9 +17,7 @@ func otherGroup(t *testing.T) int {
 	t.Helper()
 	other := exec.Command("sleep", "60")
 	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, other.Start())
 	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
 	return other.Process.Pid
 }
@@ -27,9 +26,7 @@ func otherGroup(t *testing.T) int {
 func underShell(t *testing.T) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&-; wait"}
 		cmd.Env = append(os.Environ(), Settings...)
 	}
@@ -96,9 +93,7 @@ func TestContinueAtATerminal(t *testing.T) {
 	}
 	send := func(pid int, sig syscall.Signal) {
 		t.Helper()
-		if err := syscall.Kill(pid, sig); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Kill(pid, sig))
 	}
 	is(pid, "S")
 	send(pid, syscall.SIGTSTP)
@@ -184,9 +179,7 @@ func TestElectorStoppedByOthers(t *testing.T) {
 		sig  syscall.Signal
 		want string
 	}{{elector, syscall.SIGSTOP, "T"}, {pid, syscall.SIGSTOP, "T"}, {pid, syscall.SIGCONT, "S"}} {
-		if err := syscall.Kill(s.pid, s.sig); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Kill(s.pid, s.sig))
 		await(t, "state "+s.want, func() bool { return state(s.pid) == s.want })
 	}
 	time.Sleep(50 * time.Millisecond) // a SIGCONT would have arrived by now

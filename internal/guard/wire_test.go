@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"syscall"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestCommandOnTheWire(t *testing.T) {
@@ -56,9 +58,7 @@ func TestNumber(t *testing.T) {
 // A read may return only a part of an order. Here a datagram socket keeps the parts apart.
 func TestReadInParts(t *testing.T) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer syscall.Close(ends[0])
 	defer syscall.Close(ends[1])
 	for _, part := range []string{"seven b", "y", "next"} {
@@ -117,8 +117,6 @@ func FuzzDecodeCommand(f *testing.F) {
 
 func newPipe(t *testing.T) (ends [2]int) {
 	t.Helper()
-	if err := syscall.Pipe(ends[:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Pipe(ends[:]))
 	return ends
 }
