@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // apart is how much the clocks of these tests may differ: more than the TTL.
@@ -82,7 +83,7 @@ func TestApartMinHold(t *testing.T) {
 	r.MinHold = hold * time.Millisecond
 	crashed, released := &State{}, &State{}
 	granted(t, crashed, r, apartNoon())
-	must(t, released.Release(granted(t, released, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
+	must.Succeed(t, released.Release(granted(t, released, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
 	for name, st := range map[string]*State{"crashed": crashed, "released": released} {
 		var held *lease.HeldError
 		if _, err := st.Acquire(request("k"), apartNoon().later(hold-1000).seen(hold-1000, 300)); !errors.As(err, &held) || held.Remaining != time.Second {
@@ -93,7 +94,7 @@ func TestApartMinHold(t *testing.T) {
 		}
 	}
 	again := &State{}
-	must(t, again.Release(granted(t, again, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
+	must.Succeed(t, again.Release(granted(t, again, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
 	granted(t, again, request("k"), apartNoon().later(hold)) // this candidate has watched nothing
 }
 
@@ -127,7 +128,7 @@ func TestReleaseByAClockThatIsBehind(t *testing.T) {
 	for name, now := range map[string]Instant{"set back": noon, "another member's": apartNoon()} {
 		st := &State{}
 		l := granted(t, st, request("k"), now)
-		must(t, st.Release(l, lease.Result{Ran: true}, now.later(-20_000)))
+		must.Succeed(t, st.Release(l, lease.Result{Ran: true}, now.later(-20_000)))
 		if st.Grant != nil {
 			t.Errorf("%s: still held: %+v", name, st.Grant)
 		}

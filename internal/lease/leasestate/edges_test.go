@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // States that these rules never produce are refused, and no others.
@@ -188,7 +189,7 @@ func TestReleaseEndsTheSettling(t *testing.T) {
 	if _, err := st.Acquire(request("k"), now); err == nil || st.Settling == nil {
 		t.Fatalf("%v, and the holder was not called", err)
 	}
-	must(t, st.Release(l, lease.Result{Ran: true}, now))
+	must.Succeed(t, st.Release(l, lease.Result{Ran: true}, now))
 	if !st.Free(now) {
 		t.Error("a key that was released still settles")
 	}
@@ -198,7 +199,7 @@ func TestReleaseEndsTheSettling(t *testing.T) {
 func TestTokensOfTheSameMillisecond(t *testing.T) {
 	st := New("k")
 	first := granted(t, &st, request("k"), noon)
-	must(t, st.Release(first, lease.Result{}, noon))
+	must.Succeed(t, st.Release(first, lease.Result{}, noon))
 	second := granted(t, &st, request("k"), noon)
 	st.Revoke(true, noon)
 	if second.Token != first.Token+1 || st.Token != second.Token+1 {
@@ -221,7 +222,7 @@ func TestAnswersOfTheSameMillisecond(t *testing.T) {
 	} else if st.Note(from("web-2"), noon); st.Unnoted(from("web-2"), err, noon) {
 		t.Error("noted twice")
 	}
-	must(t, st.Release(l, lease.Result{Ran: true, Success: true}, noon))
+	must.Succeed(t, st.Release(l, lease.Result{Ran: true, Success: true}, noon))
 	var done *lease.DoneError
 	if _, err := st.Acquire(from("web-2"), noon); !errors.As(err, &done) || done.Ago != 0 {
 		t.Errorf("%#v", err)
@@ -238,7 +239,7 @@ func TestTickAhead(t *testing.T) {
 // Grants without ticks keep the period and the tries of grants with ticks.
 func TestPeriodStays(t *testing.T) {
 	st := New("k")
-	must(t, st.Release(granted(t, &st, from("web-1"), noon), lease.Result{Ran: true}, noon))
+	must.Succeed(t, st.Release(granted(t, &st, from("web-1"), noon), lease.Result{Ran: true}, noon))
 	granted(t, &st, request("k"), noon)
 	if s := st.Status(noon); s.Period != 24*time.Hour {
 		t.Errorf("a period of %s", s.Period)
@@ -250,7 +251,7 @@ func TestPeriodStays(t *testing.T) {
 func TestIdleAfterAll(t *testing.T) {
 	const day = 86_400_000
 	released, vanished, paused := New("k"), New("k"), New("k")
-	must(t, released.Release(granted(t, &released, request("k"), settled()), lease.Result{Ran: true}, settled()))
+	must.Succeed(t, released.Release(granted(t, &released, request("k"), settled()), lease.Result{Ran: true}, settled()))
 	granted(t, &vanished, request("k"), noon)
 	paused.Pause(60*day*time.Millisecond, "ann", "", noon)
 	if !released.Idle(noon.Wall, settled().later(36*day)) {
@@ -297,7 +298,7 @@ func TestRenewalOfWhatIsRevoked(t *testing.T) {
 func TestGrantOfALostState(t *testing.T) {
 	before, after := New("k"), New("k")
 	_, err := after.Renew(granted(t, &before, request("k"), noon), noon.later(5000))
-	must(t, err)
+	must.Succeed(t, err)
 	if s := after.Status(noon.later(5000)); s.Since != noon.Wall {
 		t.Errorf("granted at %d, want %d", s.Since, noon.Wall)
 	}
@@ -309,7 +310,7 @@ func TestReleaseAtTheEdge(t *testing.T) {
 	r.Period = time.Hour
 	l := granted(t, &ahead, r, noon)
 	ahead.ServedTick = noon.Wall + 3_600_000 // by a host whose clock was ahead, which is allowed
-	must(t, ahead.Release(l, lease.Result{Ran: true, Success: true}, noon))
+	must.Succeed(t, ahead.Release(l, lease.Result{Ran: true, Success: true}, noon))
 	if ahead.ServedTick != noon.Wall+3_600_000 {
 		t.Errorf("served %d", ahead.ServedTick)
 	}
@@ -317,15 +318,15 @@ func TestReleaseAtTheEdge(t *testing.T) {
 	held := request("k")
 	held.MinHold = 10 * time.Second
 	cooling := New("k")
-	must(t, cooling.Release(granted(t, &cooling, held, noon), lease.Result{Ran: true}, noon.later(9_999)))
+	must.Succeed(t, cooling.Release(granted(t, &cooling, held, noon), lease.Result{Ran: true}, noon.later(9_999)))
 	if _, err := cooling.Acquire(request("k"), noon.later(9_999)); !errors.As(err, new(*lease.HeldError)) {
 		t.Errorf("a millisecond before the end of the minimum hold: %v", err)
 	}
 
 	counted, plain := New("k"), request("k")
-	must(t, counted.Release(granted(t, &counted, from("web-1"), noon), lease.Result{Ran: true}, noon))
+	must.Succeed(t, counted.Release(granted(t, &counted, from("web-1"), noon), lease.Result{Ran: true}, noon))
 	plain.Tick = noon.Wall - 1
-	must(t, counted.Release(granted(t, &counted, plain, noon), lease.Result{}, noon))
+	must.Succeed(t, counted.Release(granted(t, &counted, plain, noon), lease.Result{}, noon))
 	if counted.Starts != 1 {
 		t.Errorf("%d starts, want 1: a run without ticks took it back", counted.Starts)
 	}

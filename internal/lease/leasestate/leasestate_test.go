@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 const year = int64(365 * 24 * time.Hour / time.Millisecond)
@@ -19,13 +20,6 @@ func (i Instant) later(ms int64) Instant { i.Up += ms; i.Wall += ms; return i }
 
 func request(key string) lease.Request {
 	return lease.Request{Key: key, Holder: lease.NewHolder("host", 1), TTL: time.Minute}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func granted(t *testing.T, st *State, r lease.Request, now Instant) lease.Lease {
@@ -66,7 +60,7 @@ func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
 		return r
 	}
 	first := granted(t, st, ticking(noon.Wall-30*60_000), noon)
-	must(t, st.Release(first, lease.Result{Ran: true, Success: true}, noon))
+	must.Succeed(t, st.Release(first, lease.Result{Ran: true, Success: true}, noon))
 	r := ticking(noon.Wall)
 	r.MinHold = time.Hour
 	second := granted(t, st, r, noon)
@@ -98,7 +92,7 @@ func TestFree(t *testing.T) {
 	}
 	released := func(minHold time.Duration, result lease.Result) *State {
 		st, l := leading(minHold)
-		must(t, st.Release(l, result, noon))
+		must.Succeed(t, st.Release(l, result, noon))
 		return st
 	}
 	held, _ := leading(0)
@@ -139,7 +133,7 @@ func TestHistory(t *testing.T) {
 		last = granted(t, st, request("k"), now)
 		now = now.later(100)
 		for range 2 { // a repeated release records nothing twice
-			must(t, st.Release(last, lease.Result{Ran: true, Exit: i}, now))
+			must.Succeed(t, st.Release(last, lease.Result{Ran: true, Exit: i}, now))
 		}
 	}
 	if len(st.Runs) != remembered || len(st.Released) != remembered {
@@ -154,7 +148,7 @@ func TestHistory(t *testing.T) {
 	}
 
 	idle := granted(t, st, request("k"), now)
-	must(t, st.Release(idle, lease.Result{}, now))
+	must.Succeed(t, st.Release(idle, lease.Result{}, now))
 	if st.Runs[0] != want {
 		t.Errorf("filed although nothing ran: %+v", st.Runs[0])
 	}
@@ -215,7 +209,7 @@ func TestIdle(t *testing.T) {
 				r.Holder = lease.NewHolder("host", 1)
 				l := granted(t, &st, r, now)
 				now = now.later(1000)
-				must(t, st.Release(l, lease.Result{Ran: true, Success: true}, now))
+				must.Succeed(t, st.Release(l, lease.Result{Ran: true, Success: true}, now))
 			}
 			if at := now.later(c.days * day.Milliseconds()); st.Idle(now.Wall, at) {
 				t.Errorf("forgotten within %d days", c.days)
@@ -227,7 +221,7 @@ func TestIdle(t *testing.T) {
 	t.Run("a success after a loss of memory", func(t *testing.T) {
 		before, st := New("k"), New("k")
 		l := granted(t, &before, quarterly, noon)
-		must(t, st.Release(l, lease.Result{Ran: true, Success: true}, noon))
+		must.Succeed(t, st.Release(l, lease.Result{Ran: true, Success: true}, noon))
 		if st.Idle(noon.Wall, noon.later((269 * day).Milliseconds())) {
 			t.Error("forgotten within three periods")
 		}
@@ -262,7 +256,7 @@ func TestOlderStateGivesWay(t *testing.T) {
 	st := New("k")
 	older := granted(t, &st, request("k"), before)
 	saved := st
-	must(t, st.Release(older, lease.Result{}, before))
+	must.Succeed(t, st.Release(older, lease.Result{}, before))
 	newer := granted(t, &st, request("k"), before)
 	for name, test := range map[string]struct {
 		renewed, cooling bool
@@ -280,7 +274,7 @@ func TestOlderStateGivesWay(t *testing.T) {
 			st.Grant = &grant
 			if grant.Cooldown = test.cooling; test.renewed {
 				_, err := st.Renew(older, after)
-				must(t, err)
+				must.Succeed(t, err)
 			}
 			back, err := st.Renew(test.by, after)
 			if !errors.Is(err, test.want) || err == nil && (!back.Reasserted || st.Grant.Holder != newer.Holder || st.Token != newer.Token) {
