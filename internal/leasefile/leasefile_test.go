@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 var some = Lease{Token: 1795241090012, Holder: "web1/812/0123456789abcdef0123456789abcdef", StopBy: 21 * time.Second}
@@ -16,9 +18,7 @@ var some = Lease{Token: 1795241090012, Holder: "web1/812/0123456789abcdef0123456
 func create(t *testing.T) *File {
 	t.Helper()
 	f, err := Create([]string{t.TempDir()}, some)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		f.Remove()
 		f.Close()
@@ -85,9 +85,7 @@ func TestModeWithoutUmask(t *testing.T) {
 	before := syscall.Umask(0o777)
 	f, err := Create([]string{dir}, some)
 	syscall.Umask(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer f.Close()
 	defer f.Remove()
 	if info, err := os.Stat(f.Path()); err != nil || info.Mode() != 0o600 {
@@ -99,9 +97,7 @@ func TestModeWithoutUmask(t *testing.T) {
 func TestRemovedFileEndsTheLease(t *testing.T) {
 	f := create(t)
 	other := f.Path() + ".other"
-	if err := os.Link(f.Path(), other); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Link(f.Path(), other))
 	f.Remove()
 	f.Close()
 	awaitStopBy(t, other, 0)
@@ -111,9 +107,7 @@ func TestFirstUsableDirectory(t *testing.T) {
 	good := t.TempDir()
 	missing := filepath.Join(good, "missing")
 	f, err := Create([]string{"", ".", missing, good, t.TempDir()}, some)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if filepath.Dir(f.Path()) != good {
 		t.Errorf("it is %s, want it in %s", f.Path(), good)
 	}
@@ -178,9 +172,7 @@ func TestUpdateDoesNotWaitForTheDisk(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	boot, err := bootID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	now, later := line(some, boot), line(Lease{some.Token, some.Holder, 30 * time.Second}, boot)
 	torn := strings.LastIndex(now, " 21000000000 ") + 2
 	if now == later || len(now) != len(later) || torn < 2 {
@@ -201,17 +193,13 @@ func TestReadRefuses(t *testing.T) {
 		"another checksum": now[:len(now)-9] + "00000000\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
 		if l, err := Read(path); err == nil {
 			t.Errorf("%s: read as %v", name, l)
 		}
 	}
 	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, dir, "", filepath.Join(dir, "missing")} {
 		if l, err := Read(path); err == nil {
 			t.Errorf("%q: read as %v", path, l)
@@ -261,9 +249,7 @@ func TestOtherUsers(t *testing.T) {
 	}
 	const other = 12345
 	dir, own := t.TempDir(), t.TempDir()
-	if err := os.Chown(dir, other, -1); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chown(dir, other, -1))
 	if _, err := Create([]string{dir}, some); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
 		t.Errorf("in another user's directory: %v", err)
 	}
@@ -273,9 +259,7 @@ func TestOtherUsers(t *testing.T) {
 	}
 	defer f.Close()
 	defer f.Remove()
-	if err := os.Chown(f.Path(), other, -1); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chown(f.Path(), other, -1))
 	if l, err := Read(f.Path()); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
 		t.Errorf("another user's file says %+v (%v)", l, err)
 	}
