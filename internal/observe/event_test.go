@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	gotoken "go/token"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,15 +14,13 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // docs/settings.md explains exactly these events.
 func TestEventsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "| event | level |")
+	page := must.Read(t, "../../docs/settings.md")
+	_, section, _ := strings.Cut(page, "| event | level |")
 	var explained []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
 		for _, name := range strings.Split(row[1], ", ") {
@@ -42,18 +39,14 @@ func TestRecordsHaveEvents(t *testing.T) {
 	calls := 0
 	for _, dir := range []string{".", "../run", "../../cmd"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, name := range files {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
 			set := gotoken.NewFileSet()
 			file, err := parser.ParseFile(set, name, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			ast.Inspect(file, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
 				if !ok || message(call) < 0 {
@@ -148,9 +141,7 @@ func TestEventsOfRuns(t *testing.T) {
 		var got []string
 		for d := json.NewDecoder(strings.NewReader(out.String())); d.More(); {
 			var record struct{ Event string }
-			if err := d.Decode(&record); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, d.Decode(&record))
 			got = append(got, record.Event)
 		}
 		if strings.Join(got, " ") != test.want {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // lines receives log output.
@@ -39,14 +40,10 @@ func get(t *testing.T, url string) (status int, text string) {
 	t.Helper()
 	client := http.Client{Timeout: 20 * time.Second}
 	answer, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer answer.Body.Close()
 	b, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return answer.StatusCode, string(b)
 }
 
@@ -153,9 +150,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestServerCannotListen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer taken.Close()
 	for address, want := range map[string]string{
 		taken.Addr().String(): "bind: address already in use\n  choose another port",

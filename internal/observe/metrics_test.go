@@ -15,6 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // observe passes the state machine's steps for these events to the observer.
@@ -131,12 +132,9 @@ func TestParseRefuses(t *testing.T) {
 
 // docs/settings.md has a row for exactly these metrics.
 func TestMetricsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Read(t, "../../docs/settings.md")
 	var listed, want []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge) \\|").FindAllStringSubmatch(page, -1) {
 		listed = append(listed, row[1]+" "+row[2])
 	}
 	for _, m := range metrics {
@@ -279,9 +277,7 @@ func TestTextfileInTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "dir")
 			file := filepath.Join(dir, "leaderrun-k.prom")
-			if err := errors.Join(os.Mkdir(dir, 0o700), test.prepare(dir, file)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errors.Join(os.Mkdir(dir, 0o700), test.prepare(dir, file)))
 			text, said := textfile(t, dir, led(ended(12*time.Second, 0)...)...)
 			if test.want == "" && said != "" || !strings.Contains(said, test.want) || strings.Count(said, "leaderrun: ") > 1 {
 				t.Errorf("it said %q, want %q once", said, test.want)
@@ -302,9 +298,7 @@ func TestTextfileInTrouble(t *testing.T) {
 // A link with a trailing slash is a link, too.
 func TestTextfileFollowsNoLink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(t.TempDir(), link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(t.TempDir(), link))
 	for _, dir := range []string{link, link + "/", link + "/."} {
 		text, said := textfile(t, dir, led(ended(12*time.Second, 0)...)...)
 		if text != "" || !strings.Contains(said, "it is a symbolic link") {
@@ -318,13 +312,9 @@ func TestTextfileOfALockedDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	held, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer held.Close()
-	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX))
 	began := time.Now()
 	text, said := textfile(t, dir, elect.Event{Kind: elect.Begin}, elect.Event{Kind: elect.Held})
 	late := strings.Contains(said, "flock") || strings.Contains(said, "within a second") // on a busy machine

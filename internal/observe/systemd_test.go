@@ -13,6 +13,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // manager listens on NOTIFY_SOCKET. heard returns the messages since its last call.
@@ -20,9 +21,7 @@ func manager(t *testing.T) (heard func() []string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { conn.Close() })
 	t.Setenv(NotifySocket, socket)
 	return func() []string {
@@ -34,9 +33,7 @@ func manager(t *testing.T) (heard func() []string) {
 		b := make([]byte, 4096)
 		for {
 			n, err := conn.Read(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if string(b[:n]) == mark {
 				return all
 			}
