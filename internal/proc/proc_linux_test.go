@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Now uses the clock that goes on while the machine sleeps: in a time namespace where only
@@ -29,13 +31,9 @@ func TestClockCountsSleep(t *testing.T) {
 	cmd := exec.Command("unshare", append(slept, os.Args[0], "-test.run=^"+t.Name()+"$")...)
 	cmd.Env = append(os.Environ(), asked+"=1")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	there, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const day, patience = 24 * time.Hour, time.Minute
 	if ahead := time.Duration(there - Now()); (ahead - day).Abs() > patience {
 		t.Errorf("the clock is %s ahead where the machine has slept for %s", ahead, day)
@@ -45,9 +43,7 @@ func TestClockCountsSleep(t *testing.T) {
 // Children are found by the kernel's list, and by reading all of /proc.
 func TestChildrenAreFoundBothWays(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	for name, list := range map[string]func(int) ([]int, bool){"children": ChildrenOf, "stat": childrenByParent} {
 		if got, all := list(os.Getpid()); !all || !slices.Contains(got, cmd.Process.Pid) {
@@ -65,9 +61,7 @@ func ofThread(t *testing.T) *Children {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	children, err := childrenOfThread(syscall.Gettid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return children
 }
 
@@ -78,12 +72,8 @@ func TestKillReachesGroups(t *testing.T) {
 		cmd = exec.Command("sh", "-c", script)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, cmd.Start())
 		t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
 		if _, err := io.ReadFull(out, make([]byte, len("up\n"))); err != nil {
 			t.Fatal(err)
@@ -95,18 +85,12 @@ func TestKillReachesGroups(t *testing.T) {
 	// A member of a group whose leader is gone.
 	leader := exec.Command("true")
 	leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := leader.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, leader.Start())
 	follow := exec.Command("sh", "-c", "sleep 60 & echo up; wait")
 	follow.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: leader.Process.Pid}
 	rest, err := follow.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, follow.Start())
 	t.Cleanup(func() { _ = follow.Process.Kill(); _ = follow.Wait() })
 	if _, err := io.ReadFull(rest, make([]byte, len("up\n"))); err != nil {
 		t.Fatal(err)
@@ -118,9 +102,7 @@ func TestKillReachesGroups(t *testing.T) {
 		t.Errorf("%+v, want the newest first: %v", round, want)
 	}
 	for _, out := range []io.ReadCloser{group, rest} { // each ends with its last writer
-		if err := out.(*os.File).SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, out.(*os.File).SetReadDeadline(time.Now().Add(20*time.Second)))
 		if _, err := io.ReadAll(out); err != nil {
 			t.Error(err)
 		}
@@ -134,9 +116,7 @@ func TestKillReachesGroups(t *testing.T) {
 func sleeper(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	return cmd.Process.Pid
 }
@@ -191,12 +171,8 @@ func TestKillStopsFirst(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "setsid sleep 60 >/dev/null & echo $!; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	var below int
 	if _, err := fmt.Fscan(out, &below); err != nil {
 		t.Fatal(err)
@@ -223,9 +199,7 @@ func TestReapComesBack(t *testing.T) {
 	const most = 3
 	for range most + 1 {
 		pid, err := syscall.ForkExec("/bin/true", []string{"true"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		AwaitEnd(pid)
 	}
 	ignore := func(int, syscall.WaitStatus) {}
@@ -241,9 +215,7 @@ func TestReapComesBack(t *testing.T) {
 func TestHurryThread(t *testing.T) {
 	nice := func() int {
 		got, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return 20 - got
 	}
 	runtime.LockOSThread()
@@ -281,18 +253,14 @@ func TestAlarmContinuesAgain(t *testing.T) {
 	const asked, times, timers = "PROC_TEST_ALARM", 3, 20 // some go off while it is not stopped
 	if os.Getenv(asked) != "" {
 		a, err := NewAlarm(timers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		a.Set(Now() + 200_000_000)
 		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 		time.Sleep(time.Minute)
 	}
 	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), asked+"=1")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, child.Start())
 	stuck := time.AfterFunc(20*time.Second, func() { _ = child.Process.Kill() })
 	defer stuck.Stop()
 	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
@@ -312,13 +280,9 @@ func TestAlarmContinuesAgain(t *testing.T) {
 
 func TestAlarm(t *testing.T) {
 	a, err := NewAlarm(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var p [2]int
-	if err := syscall.Pipe(p[:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Pipe(p[:]))
 	at := Now() + 20_000_000
 	a.Set(at)
 	if ready := a.Poll(p[0], -1); ready[0] || ready[1] || Now() < at {
@@ -336,19 +300,14 @@ func TestAlarm(t *testing.T) {
 // The kernel cancels the timer when the wall clock is set: no test sets this machine's.
 func TestWatchWallClock(t *testing.T) {
 	fd, err := WatchWallClock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer syscall.Close(fd)
 	if n, err := syscall.Read(fd, make([]byte, 8)); err != syscall.EAGAIN {
 		t.Errorf("the first read returns %d, %v", n, err)
 	}
-	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Read(t, fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	for _, want := range []string{"clockid: 0\n", "settime flags: 03\n"} { // CLOCK_REALTIME, absolute and cancelled
-		if !strings.Contains(string(info), want) {
+		if !strings.Contains(info, want) {
 			t.Errorf("%q is missing in\n%s", want, info)
 		}
 	}
@@ -372,16 +331,10 @@ func TestDenyAccess(t *testing.T) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.SysProcAttr, cmd.Env, cmd.Dir = nobody, append(os.Environ(), asked+"=1"), "/"
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, cmd.Start())
 		if _, err := out.Read(make([]byte, 6)); err != nil {
 			t.Fatal(err)
 		}
