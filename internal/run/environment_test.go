@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // All LEADERRUN_ variables, known or not, are removed from the command's environment:
 // a setting may contain the store's password.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LEADERRUN_HOLDER", "")
-	if err := os.Unsetenv("LEADERRUN_HOLDER"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Unsetenv("LEADERRUN_HOLDER"))
 	environ := []string{
 		"PATH=/bin", "LEADERRUN_STORE=redis://:s3cret@h", "REDIS_PASSWORD=application", "LEADERRUN_KEY=k", "LEADERRUN_LEASE_FILE=/old",
 		"LEADERRUN_ANYTHING=s3cret", "NOTIFY_SOCKET=/run/s", "LEADERRUN=theirs", "HOME=",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A lease file that cannot be updated is reported once.
@@ -32,23 +33,15 @@ func TestLeaseFileCannotBeKeptUp(t *testing.T) {
 		t.Errorf("it said:\n%s", &said)
 	}
 	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer null.Close()
 	fds, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, fd := range fds {
 		if file, err := os.Readlink(fd); err == nil && file == l.path() {
 			number, err := strconv.Atoi(filepath.Base(fd))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := syscall.Dup3(int(null.Fd()), number, syscall.O_CLOEXEC); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
+			must.Succeed(t, syscall.Dup3(int(null.Fd()), number, syscall.O_CLOEXEC))
 		}
 	}
 	for n := 5; said.Len() == 0 && n < 10_000; n++ {

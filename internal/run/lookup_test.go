@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A command is found as execvp(3) finds it, or the error says why not.
@@ -14,23 +16,13 @@ func TestLookup(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for name, mode := range map[string]fs.FileMode{"runs": 0o755, "first/runs": 0o644, "first/plain": 0o644, "second/plain": 0o644, "second/late": 0o755, "unsearchable": 0o600} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, nil, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Succeed(t, os.WriteFile(name, nil, mode))
 	}
-	if err := os.Mkdir("first/late", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir("second/folder", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir("first/late", 0o755))
+	must.Succeed(t, os.Mkdir("second/folder", 0o755))
 	pipe := fifo(t)
-	if err := os.Chmod(pipe, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(pipe, 0o755))
 	for _, tt := range []struct {
 		path, name, file string
 		err              error
@@ -55,9 +47,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%q in %q: %q, %v; want %q, %v", tt.name, tt.path, file, err, tt.file, tt.err)
 		}
 	}
-	if err := os.Unsetenv("PATH"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Unsetenv("PATH"))
 	if file, err := Lookup("sh"); err != nil || file != "/bin/sh" && file != "/usr/bin/sh" {
 		t.Errorf("without a PATH: %q, %v", file, err)
 	}

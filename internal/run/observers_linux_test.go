@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // leaderrun keeps no end of the command's pipes open, so a reader of its output sees EOF.
@@ -24,9 +25,7 @@ func TestOutputIsTheCommands(t *testing.T) {
 			r.Wait = elect.Forever
 		}
 		read, write, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer read.Close()
 		ended := make(chan struct{})
 		go func() { _, _ = io.Copy(io.Discard, read); close(ended) }()
@@ -156,9 +155,7 @@ func TestMetrics(t *testing.T) {
 	}
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
 	served := newTrial(t, "echo leads >$DIR/leads; exec sleep 60")
@@ -166,9 +163,7 @@ func TestMetrics(t *testing.T) {
 	served.start()
 	served.await("leads", "leads")
 	answer, err := http.Get("http://" + addr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	text, err := io.ReadAll(answer.Body)
 	_ = answer.Body.Close()
 	if err != nil || !strings.Contains(string(text), `leader_acquired_total{key_class="k",key="k"} 1`) {
@@ -182,9 +177,7 @@ func TestMetrics(t *testing.T) {
 func TestServiceManager(t *testing.T) {
 	r := newTrial(t, "exit 0")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(r.dir, "notify"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer socket.Close()
 	r.env = append(r.env, "NOTIFY_SOCKET="+filepath.Join(r.dir, "notify"))
 	r.run()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The outcome file needs only a directory that its user may write to.
@@ -15,12 +16,8 @@ func TestOutcomeFileWithoutRights(t *testing.T) {
 	t.Chdir(t.TempDir())
 	want := map[string]bool{"writable": true, "unreadable": true, "read-only": false, "unsearchable": false}
 	for dir, mode := range map[string]fs.FileMode{"writable": 0o777, "unreadable": 0o333, "read-only": 0o555, "unsearchable": 0o666} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(dir, 0o700))
+		must.Succeed(t, os.Chmod(dir, mode))
 	}
 	got := make(chan map[string]bool)
 	go func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func result(outcome elect.Outcome, with ...func(*campaign.Result)) campaign.Result {
@@ -68,12 +69,8 @@ func TestOutcomeFile(t *testing.T) {
 	for _, tt := range tests {
 		c := settings.Config{Key: "k"}
 		c.OutcomeFile = filepath.Join(t.TempDir(), "outcome")
-		if err := os.WriteFile(c.OutcomeFile, []byte(strings.Repeat("the outcome of the run before", 99)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := WriteOutcomeFile(c, tt.result); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(c.OutcomeFile, []byte(strings.Repeat("the outcome of the run before", 99)), 0o600))
+		must.Succeed(t, WriteOutcomeFile(c, tt.result))
 		text, err := os.ReadFile(c.OutcomeFile)
 		if err != nil || string(text) != tt.want+"\n" {
 			t.Errorf("%s: %s, %v", tt.result.Outcome, text, err)
@@ -94,9 +91,7 @@ func onlyFile(t *testing.T, file string) {
 func TestOutcomeFileFails(t *testing.T) {
 	c := settings.Config{Key: "k"}
 	c.OutcomeFile = filepath.Join(t.TempDir(), "outcome")
-	if err := os.MkdirAll(filepath.Join(c.OutcomeFile, "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(c.OutcomeFile, "in the way"), 0o700))
 	if err := WriteOutcomeFile(c, result(elect.Denied)); err == nil {
 		t.Error("a directory was replaced")
 	}
@@ -111,15 +106,11 @@ func TestCheckOutcomeFile(t *testing.T) {
 			t.Errorf("%q: %v", file, err)
 		}
 	}
-	if err := os.WriteFile("old", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile("old", nil, 0o600))
 	if err := CheckOutcomeFile(&settings.Config{OutcomeFile: "old"}); err != nil {
 		t.Error(err)
 	}
-	if err := os.Symlink("old", "link"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("old", "link"))
 	for _, file := range []string{"link", "old/x", "absent/x", dir, fifo(t)} {
 		if err := CheckOutcomeFile(&settings.Config{OutcomeFile: file}); err == nil {
 			t.Errorf("%q was taken", file)
@@ -135,8 +126,6 @@ func TestCheckOutcomeFile(t *testing.T) {
 func fifo(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(file, 0o600))
 	return file
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/schedule"
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A run ends as its command ended.
@@ -158,20 +159,14 @@ func TestRunClosesTheStore(t *testing.T) {
 	server := miniredis.RunT(t)
 	c := newTrial(t, "").Config
 	c.Store = "redis://" + server.Addr()
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Validate())
 	log := slog.New(slog.DiscardHandler)
 	s, err := OpenExisting(c, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, err = s.Acquire(t.Context(), lease.Request{Key: c.Key, Holder: NewHolder(), TTL: time.Hour}); errors.As(err, new(*lease.SettlingError)); {
 		_, err = s.Acquire(t.Context(), lease.Request{Key: c.Key, Holder: NewHolder(), TTL: time.Hour})
 	}
-	if err = errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, s.Close()))
 	defer signal.Reset() // which the run has caught
 	result, err := Run(c, log, observe.NewLine(io.Discard, c.Key, false), nil)
 	if err != nil || result.Outcome != elect.Denied {
@@ -188,9 +183,7 @@ func TestRunClosesTheStore(t *testing.T) {
 func TestTickAt(t *testing.T) {
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC).UnixMilli()
 	daily, err := schedule.Parse("CRON_TZ=UTC 0 12 * * *")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const hour, day = 3_600_000, 24 * time.Hour
 	if TickAt(settings.Config{OncePer: day}) != nil {
 		t.Error("a period's tick is not the store's time")

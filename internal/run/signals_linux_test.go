@@ -14,14 +14,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/runner"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // heard returns what a listener reports when this process gets a signal.
 func heard(t *testing.T, l *listener, sent syscall.Signal, fromTerminal bool) {
 	t.Helper()
-	if err := syscall.Kill(os.Getpid(), sent); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(os.Getpid(), sent))
 	select {
 	case r := <-l.received:
 		if r.Signal != int(sent) || r.FromTerminal != fromTerminal {
@@ -58,14 +57,9 @@ func TestSignalsOfATerminal(t *testing.T) {
 // caught reports whether this process catches a signal.
 func caught(t *testing.T, s syscall.Signal) bool {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mask, err := strconv.ParseUint(string(regexp.MustCompile(`SigCgt:\t(\w+)`).FindSubmatch(text)[1]), 16, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "/proc/self/status")
+	mask, err := strconv.ParseUint(regexp.MustCompile(`SigCgt:\t(\w+)`).FindStringSubmatch(text)[1], 16, 64)
+	must.Succeed(t, err)
 	return mask>>(s-1)&1 == 1
 }
 
