@@ -20,6 +20,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // What the runner does to the elector's own process, and how it handles the guard's end.
@@ -110,25 +111,15 @@ func TestStartAwaitsThreads(t *testing.T) {
 func TestReplacedProgramStarts(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
 		cmd.Path = filepath.Join(t.TempDir(), filepath.Base(cmd.Path))
-		program, err := os.ReadFile(cmd.Args[0])
-		if err == nil {
-			err = os.WriteFile(cmd.Path, program, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(cmd.Path, []byte(must.Read(t, cmd.Args[0])), 0o755))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 		return
 	}
 	self, err := os.Executable()
-	if err == nil {
-		err = os.Remove(self)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.Remove(self))
 	_, reports := start(t, far(), "exit 6")
 	next(t, reports, Started)
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
@@ -188,20 +179,13 @@ func TestGroupAtATerminal(t *testing.T) {
 			t.Error("the tests have a terminal")
 		}
 		terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer terminal.Close()
 		n, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
-		if err == nil {
-			err = unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if cmd.Stdin, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0))
+		cmd.Stdin, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+		must.Succeed(t, err)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -267,17 +251,11 @@ func TestSignalsContinueTheGuard(t *testing.T) {
 // A child that has died is counted, once.
 func TestSweepCounts(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
-	if err := r.prepareProcess(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.prepareProcess())
 	out, err := exec.Command("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output() // an adopted orphan
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 	proc.AwaitEnd(pid)
 	if met, progress, none := sweepOnce(r.children, 0, &r.helpers); len(met) != 1 || !progress || none {
@@ -301,14 +279,10 @@ func TestGuardEnds(t *testing.T) {
 		{true, guard.Refused, Report{Kind: Gone}, fmt.Sprintf("the guard process died: exit status %d", guard.Refused)},
 	} {
 		r := New("/bin/true", []string{"true"})
-		if err := r.prepareProcess(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.prepareProcess())
 		script := fmt.Sprintf("exit %d", test.status)
 		pid, err := r.helpers.start("/bin/sh", []string{"sh", "-c", script}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		h := &held{guard: &process{pid: pid, own: &r.helpers}, children: r.children, helpers: &r.helpers}
 		if test.started {
 			h.pid = pid
@@ -342,9 +316,7 @@ func TestWhyAlive(t *testing.T) {
 func TestUnkillable(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	ended := exec.Command("true")
-	if err := errors.Join(sleep.Start(), ended.Start(), ended.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(sleep.Start(), ended.Start(), ended.Wait()))
 	var got []Report
 	h := &held{report: func(r Report) { got = append(got, r) }}
 	await(t, func() bool { return nameOf(sleep.Process.Pid) == "sleep" })

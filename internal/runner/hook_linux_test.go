@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // startHook runs a shell script as a hook, and returns a channel for its error.
@@ -65,22 +66,15 @@ func TestBesideIsLimited(t *testing.T) {
 	if got := endOf(t, ended); got != "killed, since leaderrun ends" {
 		t.Errorf("%q", got)
 	}
-	pids, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range strings.Fields(string(pids)) {
+	pids := must.Read(t, file)
+	for _, field := range strings.Fields(pids) {
 		pid, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 			t.Errorf("process %d of a hook that has returned: %v", pid, err)
 		}
 	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0))
 	if got := endOf(t, startHook(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
 		t.Errorf("%q", got)
 	}
@@ -105,13 +99,9 @@ func TestUnkillableHookIsNotAwaited(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	text, err := os.Readlink(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	pid, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
@@ -129,9 +119,7 @@ func TestBesideOutlivesTheGuard(t *testing.T) {
 	for _, pid := range pids {
 		dead(t, pid)
 	}
-	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(dir+"/go", nil, 0o600))
 	if got := endOf(t, ended); got != "exit status 5" {
 		t.Errorf("it ended with %q", got)
 	}
@@ -143,13 +131,9 @@ func TestOthersAreReaped(t *testing.T) {
 	var h helpers
 	attr := &syscall.ProcAttr{}
 	own, err := h.start("/bin/true", []string{"true"}, attr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	other, err := syscall.ForkExec("/bin/true", []string{"true"}, attr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	h.before = []int{other}
 	if !h.spares(own) || !h.spares(other) {
 		t.Error("a child that no guard has left is not spared")
@@ -188,9 +172,7 @@ func TestFirstProcessReaps(t *testing.T) {
 	}
 	end := func(began func()) {
 		pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		proc.AwaitEnd(pid)
 		began()
 		await(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
@@ -205,17 +187,13 @@ func TestFirstProcessReaps(t *testing.T) {
 func TestHelperIsAwaited(t *testing.T) {
 	var h helpers
 	pid, err := h.start("/bin/sleep", []string{"sleep", "0.5"}, &syscall.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, ended := h.reap(pid); ended {
 		t.Error("a helper that runs has ended")
 	}
 	used := func() time.Duration {
 		var usage syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	}
 	before := used()
@@ -246,9 +224,7 @@ func TestStartsArePaused(t *testing.T) {
 func TestGroupIsReaped(t *testing.T) {
 	start := func(group int) (pid int) {
 		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true, Pgid: group}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return pid
 	}
 	kill := func(pid int) {
@@ -283,13 +259,9 @@ func TestGroupIsReaped(t *testing.T) {
 // dead guard's tree.
 func TestHangingHookDelaysNoKill(t *testing.T) {
 	hook := filepath.Join(t.TempDir(), "hook")
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755))
 	held, err := os.Open(hook)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer held.Close()
 	// An open of the file waits until this lease (fcntl) is given up, for 45 s at most. A close
 	// does not give it up: the hook's process has the descriptor, too, until its exec.

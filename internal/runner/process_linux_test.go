@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 const again = "TEST_IN_A_PROCESS_OF_ITS_OWN"
@@ -22,9 +24,7 @@ func ownProcess(t *testing.T) *exec.Cmd {
 		return nil
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cmd := exec.Command(self, "-test.run", "^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), again+"=yes")
 	return cmd

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Whole process trees are only known on Linux.
@@ -121,13 +122,9 @@ func TestSignalFollowsTheCommand(t *testing.T) {
 func TestNames(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script-with-a-long-name")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho up\nread line\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(script, []byte("#!/bin/sh\necho up\nread line\n"), 0o755))
 	program := filepath.Join(dir, "program-with-a-long-name")
-	if err := os.Symlink("/bin/sh", program); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("/bin/sh", program))
 	for want, argv := range map[string][]string{
 		"script-with-a-l": {script},
 		"program-with-a-": {program, "-c", "echo up; read line"},
@@ -135,16 +132,10 @@ func TestNames(t *testing.T) {
 	} {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, cmd.Start())
 		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -167,14 +158,9 @@ func TestLeftAlive(t *testing.T) {
 	r.Leave()
 	r.Close() // the guard is gone
 	isReaped(t, r)
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Read(t, file)
+	pid, err := strconv.Atoi(strings.TrimSpace(b))
+	must.Succeed(t, err)
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("the descendant that was to be left alive: %v", err)
 	}
@@ -184,14 +170,10 @@ func TestLeftAlive(t *testing.T) {
 // A tree that cannot be listed counts as alive.
 func TestUnlistableTreeCountsAsAlive(t *testing.T) {
 	next, err := syscall.Dup(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	syscall.Close(next)
 	children, err := proc.OpenChildren()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	syscall.Close(next) // the list's
 	if _, _, none := sweepOnce(children, 0, &helpers{}); none {
 		t.Error("nobody was left, although nobody could be seen")
@@ -235,9 +217,7 @@ func TestLeftoversAreSignalledOncePerOrder(t *testing.T) {
 	hears("up\nUSR2\nUSR1\n")
 	r.Signal(int(syscall.SIGUSR2))
 	hears("up\nUSR2\nUSR1\nUSR2\n")
-	if err := os.WriteFile(heard+".end", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(heard+".end", nil, 0o600))
 	next(t, reports, Gone)
 }
 
@@ -259,9 +239,7 @@ func TestPreparedGuardIsReplaced(t *testing.T) {
 	proc.AwaitEnd(died)
 	_, err := r.prepared()
 	r.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	reports := make(chan Report, 8)
 	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
 	defer r.Close()
@@ -341,23 +319,17 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 // takes; one that does not answer is.
 func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
-	if err := sleep.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, sleep.Start())
 	silent := &process{pid: sleep.Process.Pid, own: &helpers{}}
 	theirs, ours, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	silent.signal(syscall.SIGSTOP)
 	await(t, func() bool { state, _ := lives(silent.pid); return state == "T" })
 	h := &held{guard: silent, over: make(chan struct{}), orders: outbox{file: ours, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go h.killTree()
 	order := make([]byte, 16)
-	if err := theirs.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, theirs.SetReadDeadline(time.Now().Add(20*time.Second)))
 	for i := range 4 {
 		if _, err := io.ReadFull(theirs, order); err != nil {
 			t.Fatal(err)
@@ -418,12 +390,9 @@ func TestGuardIsOfItsOwn(t *testing.T) {
 		}
 	}
 	await(t, func() bool { _, err := os.Stat(file); return err == nil })
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Read(t, file)
 	for _, setting := range guard.Settings {
-		if strings.Contains(string(got), setting) {
+		if strings.Contains(got, setting) {
 			t.Errorf("%s reached the command", setting)
 		}
 	}
@@ -433,9 +402,7 @@ func TestDispositions(t *testing.T) {
 	// Signals can stop and end the command: it must not inherit the signals that the guard
 	// ignores.
 	out, err := exec.Command("/bin/sh", "-c", "grep SigIgn /proc/self/status").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	file := filepath.Join(t.TempDir(), "status")
 	_, reports := start(t, far(), "grep SigIgn /proc/self/status >"+file)
 	next(t, reports, Started)

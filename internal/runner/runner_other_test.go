@@ -3,12 +3,13 @@
 package runner
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The reduced guard knows the command's process group. It does not wait for processes that it
@@ -43,19 +44,14 @@ func TestOrphansDieWithTheCommand(t *testing.T) {
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 4 {
 		t.Errorf("%+v", gone)
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Read(t, file)
 	pids := strings.Fields(string(b))
 	if len(pids) != 2 {
 		t.Fatalf("orphans: %q", pids)
 	}
 	for _, field := range pids {
 		pid, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		dead(t, pid)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	_ "github.com/leaderrun/leaderrun/internal/early" // this test binary can also be the guard
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // TestMain gives up the terminal from which the tests may be run: with one, a command would
@@ -117,9 +118,7 @@ func TestExitStatus(t *testing.T) {
 
 func TestNotExecutable(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("no program\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(text, []byte("no program\n"), 0o755))
 	for path, want := range map[string]error{"/nonexistent": syscall.ENOENT, "/etc/passwd": syscall.EACCES, text: syscall.ENOEXEC} {
 		r := New(path, []string{path})
 		reports := make(chan Report, 1)
@@ -171,13 +170,9 @@ func opened() int { all, _ := os.ReadDir("/dev/fd"); return len(all) }
 // usual number.
 func descriptors(t *testing.T) (limit func(n uint64), usual uint64) {
 	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	limit = func(n uint64) {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: was.Max}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: was.Max}))
 	}
 	t.Cleanup(func() { limit(was.Cur) })
 	return limit, was.Cur
@@ -225,9 +220,7 @@ func startTreeBriefly(t *testing.T) (r *Runner, reports <-chan Report, pids []in
 func startTreeUntil(t *testing.T, killBy time.Duration) (*Runner, <-chan Report, []int) {
 	t.Helper()
 	out, err := os.CreateTemp(t.TempDir(), "pids")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer out.Close()
 	r := New("/bin/sh", []string{"sh", "-c", "exec >" + out.Name() + "\n" + tree})
 	reports := make(chan Report, 8)
