@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // daemon starts jobs like cron(8): skipped times at once, and repeated times only once, unless
@@ -73,14 +75,10 @@ func TestYear(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, name := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"} {
 		zone, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, job := range jobs {
 			s, err := Parse("CRON_TZ=" + name + " " + job.text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			starts := daemon{zone, job.wild, job.due}.starts(from.AddDate(0, -2, 0), from.AddDate(1, 2, 0))
 			i, _ := slices.BinarySearch(starts, from.Unix())
 			for ; starts[i] < from.AddDate(1, 0, 0).Unix(); i++ {
@@ -130,9 +128,7 @@ func TestDays(t *testing.T) {
 	}
 	for _, test := range tests {
 		s, err := Parse("CRON_TZ=Europe/Berlin " + test.schedule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		now, want := moment(t, test.now), moment(t, test.want)
 		if got := s.Tick(now); got.At != want {
 			t.Errorf("%s at %s: %s, want %s", test.schedule, test.now, time.UnixMilli(got.At).In(s.zone), test.want)
@@ -143,9 +139,7 @@ func TestDays(t *testing.T) {
 func moment(t *testing.T, text string) int64 {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return at.UnixMilli()
 }
 
