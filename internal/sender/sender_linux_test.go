@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The kernel's signal comes from a timer (setitimer): it has the same si_code as a terminal's.
@@ -30,9 +32,7 @@ func TestSenders(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Kill(os.Getpid(), syscall.SIGUSR1))
 		next(syscall.SIGUSR1)
 		if kernel, process, pid := Of(syscall.SIGUSR1); kernel || !process || pid != os.Getpid() {
 			t.Errorf("a process's signal: kernel %t, process %t, %d", kernel, process, pid)
