@@ -1,14 +1,16 @@
 package settings
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
+)
 
 // loaded returns the settings read from these arguments and files.
 func loaded(t *testing.T, args []string, files ...string) (Config, error) {
 	t.Helper()
 	flags := NewFlags()
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, flags.Parse(args))
 	c, s, err := Read(flags, files)
 	c.Command = flags.Args()
 	if err == nil {

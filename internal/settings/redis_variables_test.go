@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // One set is used, never a mix of several.
@@ -71,13 +72,9 @@ func TestPasswordsSurviveTheAddress(t *testing.T) {
 		settingstest.NoSettings(t)
 		settingstest.SetVariables(t, "REDIS_HOST=h", "REDIS_USERNAME=us:er", "REDIS_PASSWORD="+password)
 		c, err := loaded(t, []string{"--key", "k", "job"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		u, err := url.Parse(c.Store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got, _ := u.User.Password(); got != password || u.User.Username() != "us:er" || u.Host != "h:6379" || u.Path != "/0" {
 			t.Errorf("password %q, user %q at %s%s; want %q", got, u.User.Username(), u.Host, u.Path, password)
 		}

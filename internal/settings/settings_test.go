@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestSetReadsValues(t *testing.T) {
@@ -232,9 +233,7 @@ func valid(t *testing.T, given ...string) settings.Config {
 	c.Key, c.Command = "k", []string{"true"}
 	for _, setting := range given {
 		name, value, _ := strings.Cut(setting, "=")
-		if err := c.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Set(name, value))
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // values has three different values for every setting but config.
@@ -80,9 +81,7 @@ func TestPrecedence(t *testing.T) {
 				args, want, origin = append(args, "--"+name+"="+value[0]), value[0], onCommandLine
 			}
 			flags := NewFlags()
-			if err := flags.Parse(args); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, flags.Parse(args))
 			c, s, err := Read(flags, []string{settingstest.WriteFile(t, file)})
 			if err != nil {
 				t.Errorf("%s in %04b: %v", name, places, err)
@@ -105,18 +104,14 @@ func TestPrecedence(t *testing.T) {
 				expected.Prefix = inSet["prefix"]
 			}
 			if want != "" {
-				if err := expected.Set(name, want); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, expected.Set(name, want))
 			}
 			expected.StoreSource = c.StoreSource
 			if !reflect.DeepEqual(c, expected) {
 				t.Errorf("%s given in places %04b:\n got %+v\nwant %+v", name, places, c, expected)
 			}
 			for _, variable := range []string{Variable(name), "REDIS_HOST", "REDIS_PREFIX"} {
-				if err := os.Unsetenv(variable); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Unsetenv(variable))
 			}
 		}
 	}
@@ -284,9 +279,7 @@ func TestUnreadableDefaultFile(t *testing.T) {
 	settingstest.NoSettings(t)
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link.yaml")
-	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(filepath.Join(dir, "nowhere"), link))
 	for _, file := range []string{dir, link} {
 		_, err := loaded(t, []string{"--key", "k", "job"}, file, settingstest.WriteFile(t, "ttl: 9s"))
 		if err == nil || !strings.Contains(err.Error(), file+": cannot be read") {

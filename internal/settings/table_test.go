@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"bytes"
 	"cmp"
 	"flag"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "write the generated part of docs/settings.md anew")
@@ -30,9 +30,7 @@ func TestDefaultsOfTheTable(t *testing.T) {
 		}
 		got.SkipExitCodeNamed, got.SignalNamed = false, false
 		for _, c := range []*Config{&want, &got} {
-			if err := c.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.Validate())
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is not %s by default:\n%+v\n%+v", s.Name, s.Default, got, want)
@@ -76,18 +74,15 @@ func TestDocumentHasTheTable(t *testing.T) {
 		}
 		b.WriteString("| `" + name + "` | " + byDefault + " | " + cmp.Or(s.Help, s.Usage) + " |\n")
 	}
-	want := []byte(b.String())
-	have, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(have, append(slices.Clone(want), '\n')) {
+	want := b.String()
+	have := must.Read(t, page)
+	if strings.Contains(have, want+"\n") {
 		return
 	}
 	if !*update {
 		t.Fatalf("%s has another table of settings (-update writes it anew)", page)
 	}
-	before, rest, ok := strings.Cut(string(have), head)
+	before, rest, ok := strings.Cut(have, head)
 	_, after, ended := strings.Cut(rest, "\n\n")
 	if strings.HasPrefix(rest, "\n") {
 		after, ended = rest[1:], true
@@ -95,7 +90,5 @@ func TestDocumentHasTheTable(t *testing.T) {
 	if !ok || !ended {
 		t.Fatalf("%s has no table to write anew", page)
 	}
-	if err := os.WriteFile(page, []byte(before+string(want)+"\n"+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(page, []byte(before+want+"\n"+after), 0o644))
 }
