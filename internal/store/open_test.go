@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/location"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A store that takes any certificate is opened with a warning.
@@ -20,9 +21,7 @@ func TestInsecureStoreWarns(t *testing.T) {
 	} {
 		warned := ""
 		s, err := Open(address, location.Options{Prefix: "p", Warn: func(problem, _ string) { warned += problem }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer s.Close()
 		if warns := strings.HasPrefix(warned, "insecure=true: "); warns != insecure || !insecure && warned != "" {
 			t.Errorf("%s: warned %q", address, warned)

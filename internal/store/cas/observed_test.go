@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func candidate(host string) lease.Request {
@@ -18,9 +19,7 @@ func candidate(host string) lease.Request {
 func granted(t *testing.T, s lease.Store, r lease.Request) lease.Lease {
 	t.Helper()
 	l, err := s.Acquire(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return l
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 var errNoTable, errInterrupted = errors.New("no such table"), errors.New("interrupted")
@@ -272,9 +273,7 @@ func TestTableWakes(t *testing.T) {
 			woken := make(chan error, 1)
 			go func() { woken <- s.Wait(t.Context(), "k", time.Hour) }()
 			synctest.Wait()
-			if err := free(s, l); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, free(s, l))
 			began := time.Now()
 			if err := <-woken; err != nil || time.Since(began) > 0 {
 				t.Errorf("%s: woken after %s, %v", name, time.Since(began), err)
@@ -289,9 +288,7 @@ func paused(t *testing.T, s *rows, l lease.Lease) {
 	if _, err := s.Pause(t.Context(), "k", time.Hour, "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Release(t.Context(), l, lease.Result{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(t.Context(), l, lease.Result{}))
 }
 
 // settled acquires the key, and waits while it settles.

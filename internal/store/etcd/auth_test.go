@@ -15,6 +15,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -39,9 +40,7 @@ func TestUsers(t *testing.T) {
 	b := secured(t)
 	file := filepath.Join(t.TempDir(), "password")
 	write := func(password string) {
-		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
 	}
 	write("sesame")
 	s := openWith(t, Options{URL: "etcd://" + url.UserPassword("worker", "file:"+file).String() + "@" + b.Addr})

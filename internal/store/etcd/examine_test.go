@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func examined(t *testing.T, s *Store) []lease.Finding {
@@ -93,14 +94,10 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 	var now networktest.Clock
 	s := shifted(t, b, &now, 0)
 	for _, key := range []string{"old", "older", "used"} {
-		if err := s.Release(bounded(t), grant(t, s, request(key)), lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Release(bounded(t), grant(t, s, request(key)), lease.Result{Ran: true}))
 	}
 	now.Advance(20 * 24 * time.Hour)
-	if err := s.Release(bounded(t), grant(t, s, request("used")), lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("used")), lease.Result{Ran: true}))
 	now.Advance(20 * 24 * time.Hour)
 	b.put(t, prefix+"/lease/foreign", "x")
 	grant(t, s, request("new"))

@@ -20,6 +20,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -29,18 +30,14 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
-	if err := s.Release(bounded(t), grant(t, s, request("free")), lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("free")), lease.Result{Ran: true}))
 	l := grant(t, s, request("held"))
 	b.Restart()
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Fatal(err)
 	}
 	settles(t, s, request("free"), lease.SettleRestarted)
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if _, err := s.Acquire(bounded(t), request("held")); err != nil {
 		t.Errorf("%v; it was renewed after the restart", err)
 	}
@@ -61,9 +58,7 @@ func TestOlderData(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	first := grant(t, s, request("k"))
-	if err := s.Release(bounded(t), first, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), first, lease.Result{Ran: true}))
 	restore := b.Save()
 	l := grant(t, s, request("k"))
 	restore()
@@ -83,9 +78,7 @@ func TestAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	proxy, err := faultnet.Listen(b.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(proxy.Close)
 	s := openWith(t, Options{URL: "etcd://" + proxy.Addr()})
 	l := grant(t, s, request("k"))
@@ -183,9 +176,7 @@ func TestMembersAreLost(t *testing.T) {
 	}
 	over := make(chan error, 1)
 	go func() { over <- standby.Wait(bounded(t), "k", time.Minute) }()
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if err := endOf(t, over); err != nil {
 		t.Error(err)
 	}
@@ -211,9 +202,7 @@ func TestMemberLags(t *testing.T) {
 	}
 	for range 5 {
 		late.Stop()
-		if err := s.Release(bounded(t), first, lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Release(bounded(t), first, lease.Result{Ran: true}))
 		next := grant(t, s, request("k"))
 		asked := make(chan lease.Status, 1)
 		go func() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -40,13 +41,9 @@ var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Gr
 func (b backend) ask(t *testing.T, path string, question any) map[string]any {
 	t.Helper()
 	body, err := json.Marshal(question)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	resp, err := http.Post("http://"+b.Addr+path, "application/json", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer resp.Body.Close()
 	var answer map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK {

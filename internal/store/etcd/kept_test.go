@@ -9,6 +9,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestKept(t *testing.T) {
@@ -22,9 +23,7 @@ func TestKept(t *testing.T) {
 			for _, name := range names {
 				found := b.ask(t, "/v3/kv/range", map[string]string{"key": encoded(name + key)})["kvs"].([]any)
 				value, err := base64.StdEncoding.DecodeString(found[0].(map[string]any)["value"].(string))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				values = append(values, string(value))
 			}
 			return strings.Join(values, "\n")

@@ -13,6 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // shifted returns a store whose members' clocks are ahead.
@@ -88,9 +89,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	last, err := keeper{holder, b.Addr}.Read(bounded(t), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for seen.Load() != last.Renewed {
 		if watching.Err() != nil {
 			t.Fatal("the last renewal was not seen")
@@ -140,18 +139,14 @@ func TestLateTransaction(t *testing.T) {
 	m := keeper{s, b.Addr}
 	read := func() cas.Row {
 		r, err := m.Read(bounded(t), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return r
 	}
 	late := read()
 	if _, err := late.Renew(l, s.Instant(late)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if now, saved, err := m.Swap(bounded(t), late); saved || err != nil || now.Grant != nil {
 		t.Errorf("the renewal of a released lease is saved: %t, %v, %+v", saved, err, now.Grant)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // following starts a call that waits, and returns a channel for its result once etcd has
@@ -55,9 +56,7 @@ func TestHolderIsCalled(t *testing.T) {
 				t.Fatalf("called, and nobody did: %v", err)
 			case <-time.After(100 * time.Millisecond):
 			}
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, call())
 			if err := endOf(t, over); err != nil {
 				t.Error(err)
 			}
@@ -138,14 +137,10 @@ func TestCompacted(t *testing.T) {
 		}
 	}
 	_, revision, err := keeper{s, b.Addr}.read(bounded(t), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b.ask(t, "/v3/kv/compaction", map[string]any{"revision": revision, "physical": true})
 	w, err := s.client.watch(bounded(t), b.Addr, s.leaseOf("k"), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer w.close()
 	if m, err := w.next(); err != nil || m.Result.Compact == 0 {
 		t.Errorf("%+v, %v", m, err)

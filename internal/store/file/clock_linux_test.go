@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Two containers that share a directory may have time namespaces, in which different times
@@ -21,12 +23,12 @@ func TestTimeNamespacesExcludeEachOther(t *testing.T) {
 		return inside.Run()
 	}
 	dir := private(t, t.TempDir())
-	must(t, takeKey(dir))
+	must.Succeed(t, takeKey(dir))
 	if err := ahead("denied", dir); err != nil {
 		t.Errorf("a candidate that is ahead: %v", err)
 	}
 	dir = private(t, t.TempDir())
-	must(t, ahead("takes", dir))
+	must.Succeed(t, ahead("takes", dir))
 	if err := isDenied(dir); err != nil {
 		t.Errorf("a candidate that is behind: %v", err)
 	}

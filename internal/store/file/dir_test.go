@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestOpenCreatesDirectoryForItsUserOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	defer syscall.Umask(syscall.Umask(0o777))
 	s, err := Open(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	acquire(t, s, request("k"))
 	for path, want := range map[string]os.FileMode{
 		dir:                          os.ModeDir | 0o700,
@@ -23,9 +24,7 @@ func TestOpenCreatesDirectoryForItsUserOnly(t *testing.T) {
 		filepath.Join(dir, "k.lock"): 0o600,
 	} {
 		info, err := os.Lstat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if info.Mode() != want {
 			t.Errorf("%s has mode %s, want %s", path, info.Mode(), want)
 		}
@@ -48,37 +47,30 @@ var refusals = []struct {
 }{
 	{"symbolic link", "symbolic link", func(t *testing.T, dir string) {
 		target := t.TempDir()
-		must(t, os.Remove(dir))
-		must(t, os.Symlink(target, dir))
+		must.Succeed(t, os.Remove(dir))
+		must.Succeed(t, os.Symlink(target, dir))
 	}},
 	{"file", "not a directory", func(t *testing.T, dir string) {
-		must(t, os.Remove(dir))
+		must.Succeed(t, os.Remove(dir))
 		write(t, dir, "")
 	}},
-	{"writable by the group", "writable by others", func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o770)) }},
-	{"writable by all", "writable by others", func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o707)) }},
-	{"sticky and writable by all", "writable by others", func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o777|os.ModeSticky)) }},
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	{"writable by the group", "writable by others", func(t *testing.T, dir string) { must.Succeed(t, os.Chmod(dir, 0o770)) }},
+	{"writable by all", "writable by others", func(t *testing.T, dir string) { must.Succeed(t, os.Chmod(dir, 0o707)) }},
+	{"sticky and writable by all", "writable by others", func(t *testing.T, dir string) { must.Succeed(t, os.Chmod(dir, 0o777|os.ModeSticky)) }},
 }
 
 func TestUnfitDirectoryIsRefused(t *testing.T) {
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "d")
-			must(t, os.Mkdir(dir, 0o700))
+			must.Succeed(t, os.Mkdir(dir, 0o700))
 			c.spoil(t, dir)
 			refusedToOpen(t, dir, c.reason)
 		})
 	}
 	t.Run("symbolic link with a slash at the end", func(t *testing.T) {
 		link := filepath.Join(t.TempDir(), "d")
-		must(t, os.Symlink(private(t, t.TempDir()), link))
+		must.Succeed(t, os.Symlink(private(t, t.TempDir()), link))
 		_, err := Open(link + "/")
 		if err == nil || !strings.Contains(err.Error(), "symbolic link") {
 			t.Errorf("opened with %v", err)
@@ -86,7 +78,7 @@ func TestUnfitDirectoryIsRefused(t *testing.T) {
 	})
 	t.Run("hint for a directory that all share", func(t *testing.T) {
 		tmp := t.TempDir()
-		must(t, os.Chmod(tmp, 0o777|os.ModeSticky))
+		must.Succeed(t, os.Chmod(tmp, 0o777|os.ModeSticky))
 		_, err := Open(tmp)
 		var refusal *lease.StoreError
 		if !errors.As(err, &refusal) || strings.Contains(refusal.Hint, "chmod") {
@@ -100,8 +92,8 @@ func TestUnfitDirectoryIsRefused(t *testing.T) {
 		dir := "/usr" // belongs to root
 		if os.Geteuid() == 0 {
 			dir = t.TempDir()
-			must(t, os.Chmod(dir, 0o700))
-			must(t, os.Chown(dir, 12345, 12345))
+			must.Succeed(t, os.Chmod(dir, 0o700))
+			must.Succeed(t, os.Chown(dir, 12345, 12345))
 		}
 		refusedToOpen(t, dir, "belongs to user")
 	})
@@ -135,13 +127,13 @@ func TestDirectoryIsCheckedAtEveryUpdate(t *testing.T) {
 	t.Run("deleted", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "d")
 		s := open(t, dir)
-		must(t, os.Remove(dir))
+		must.Succeed(t, os.Remove(dir))
 		_, err := s.Acquire(t.Context(), request("k"))
 		var failure *lease.StoreError
 		if !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
 			t.Errorf("acquire: %v", err)
 		}
-		must(t, os.Mkdir(dir, 0o700))
+		must.Succeed(t, os.Mkdir(dir, 0o700))
 		if _, err := s.Acquire(t.Context(), request("k")); err != nil {
 			t.Errorf("acquire in the new directory: %v", err)
 		}

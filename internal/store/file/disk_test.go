@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func request(key string) lease.Request {
@@ -37,9 +38,7 @@ func TestFileNames(t *testing.T) {
 	} {
 		acquire(t, s, request(key))
 		name, err := fileName(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if other, taken := names[name]; taken {
 			t.Errorf("%q and %q are both %q", key, other, name)
 		}
@@ -82,7 +81,7 @@ func TestFileOfAnotherKeyIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	acquire(t, s, request("job"))
-	must(t, os.Link(filepath.Join(dir, "job.json"), filepath.Join(dir, "Job.json")))
+	must.Succeed(t, os.Link(filepath.Join(dir, "job.json"), filepath.Join(dir, "Job.json")))
 	if l, err := s.Acquire(t.Context(), request("Job")); err == nil || !strings.Contains(err.Error(), `belongs to key "job"`) {
 		t.Errorf("acquire: %+v, error %v", l, err)
 	}
@@ -103,17 +102,17 @@ func TestRemainderOfACrashIsRemoved(t *testing.T) {
 			acquire(t, s, request("k.l"))
 			write(t, filepath.Join(dir, "k~12345.tmp"), remainder)
 			write(t, filepath.Join(dir, "k.l~12345.tmp"), remainder) // of another key, whose update may be under way
-			must(t, os.Truncate(filepath.Join(dir, "k.lock"), 0))
+			must.Succeed(t, os.Truncate(filepath.Join(dir, "k.lock"), 0))
 			if _, err := s.Acquire(t.Context(), request("k")); !errors.As(err, new(*lease.HeldError)) {
 				t.Errorf("acquire: %v, want a denial", err)
 			}
-			must(t, s.Release(t.Context(), first, lease.Result{Ran: true}))
+			must.Succeed(t, s.Release(t.Context(), first, lease.Result{Ran: true}))
 			next := acquire(t, s, request("k"))
 			if next.Token <= first.Token || next.Token > first.Token+60_000 {
 				t.Errorf("token %d after %d", next.Token, first.Token)
 			}
 			left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
-			must(t, err)
+			must.Succeed(t, err)
 			if len(left) != 1 || filepath.Base(left[0]) != "k.l~12345.tmp" {
 				t.Errorf("temporary files: %q", left)
 			}
@@ -125,7 +124,7 @@ func TestNewStateIsNeverWrittenThroughALink(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "precious")
 	s := open(t, dir)
 	write(t, elsewhere, "precious")
-	must(t, os.Symlink(elsewhere, filepath.Join(dir, "k~12345.tmp")))
+	must.Succeed(t, os.Symlink(elsewhere, filepath.Join(dir, "k~12345.tmp")))
 	acquire(t, s, request("k"))
 	if got, _ := os.ReadFile(elsewhere); string(got) != "precious" {
 		t.Errorf("the target became %q", got)
@@ -138,18 +137,18 @@ func TestLockFileRemovedDuringAnUpdate(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	fifo := filepath.Join(dir, "k.json")
-	must(t, unix.Mkfifo(fifo, 0o600))
+	must.Succeed(t, unix.Mkfifo(fifo, 0o600))
 	slow := make(chan error, 1)
 	go func() {
 		_, err := s.Acquire(t.Context(), request("k"))
 		slow <- err
 	}()
 	state := awaitReader(t, fifo)
-	must(t, os.Remove(filepath.Join(dir, "k.lock")))
-	must(t, os.Remove(fifo))
+	must.Succeed(t, os.Remove(filepath.Join(dir, "k.lock")))
+	must.Succeed(t, os.Remove(fifo))
 	l := acquire(t, s, request("k"))
 	_, err := state.WriteString(`{"version":1,"key":"k","token":0}`)
-	must(t, errors.Join(err, state.Close()))
+	must.Succeed(t, errors.Join(err, state.Close()))
 	var held *lease.HeldError
 	if err := <-slow; !errors.As(err, &held) || held.Token != l.Token {
 		t.Errorf("acquire: %v, want a denial: another one was granted meanwhile", err)
@@ -179,10 +178,10 @@ func TestDenialWritesNothing(t *testing.T) {
 	s := open(t, dir)
 	acquire(t, s, request("k"))
 	before, err := os.Stat(filepath.Join(dir, "k.json"))
-	must(t, err)
+	must.Succeed(t, err)
 	_, _ = s.Acquire(t.Context(), request("k"))
 	after, err := os.Stat(filepath.Join(dir, "k.json"))
-	must(t, err)
+	must.Succeed(t, err)
 	if !os.SameFile(before, after) {
 		t.Error("a denial replaced the file")
 	}
@@ -223,7 +222,7 @@ func TestBusyKeyNamesTheFileAndLeavesOtherKeysAlone(t *testing.T) {
 		granted <- err
 	}()
 	resume()
-	must(t, <-granted)
+	must.Succeed(t, <-granted)
 }
 
 // A fifo stands for a disk that hangs: opening it blocks for ever.
@@ -231,7 +230,7 @@ func TestCallsOnAHangingDiskEndWithTheContext(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	fifo := filepath.Join(dir, "k.json")
-	must(t, unix.Mkfifo(fifo, 0o600))
+	must.Succeed(t, unix.Mkfifo(fifo, 0o600))
 	for op, call := range map[string]func(context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, request("k")); return err },
 		"wait":    func(ctx context.Context) error { return s.Wait(ctx, "k", time.Hour) },
@@ -249,9 +248,9 @@ func TestCallsOnAHangingDiskEndWithTheContext(t *testing.T) {
 		}
 	}
 	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the calls that were given up go on
-	must(t, err)
-	must(t, os.Remove(fifo)) // and later calls
-	must(t, end.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, os.Remove(fifo)) // and later calls
+	must.Succeed(t, end.Close())
 }
 
 // A call that goes on after its context has ended writes nothing.

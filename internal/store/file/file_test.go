@@ -11,6 +11,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestContract(t *testing.T) {
@@ -36,9 +37,7 @@ func TestHistories(t *testing.T) {
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
 	s, err := Open(private(t, dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return s
 }
 
@@ -53,34 +52,24 @@ func private(t *testing.T, dir string) string {
 
 func wipe(t *testing.T, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, f := range files {
-		if err := os.RemoveAll(f); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(f))
 	}
 }
 
 // keepBusy holds the turn of key, like a process that was stopped during its turn.
 func keepBusy(t *testing.T, dir, key string) (resume func()) {
 	f, err := os.OpenFile(file(t, dir, key, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	return func() { _ = f.Close() }
 }
 
 func file(t *testing.T, dir, key, extension string) string {
 	t.Helper()
 	name, err := fileName(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return filepath.Join(dir, name+extension)
 }
 
@@ -95,9 +84,7 @@ func damages(dir string) []leasetest.Damage {
 		return leasetest.Damage{Name: name, Do: func(t *testing.T, key string) {
 			path := file(t, dir, key, extension)
 			_ = os.Remove(path)
-			if err := put(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, put(path))
 		}}
 	}
 	link := func(path string) error { return os.Symlink(filepath.Join(dir, "elsewhere"), path) }
@@ -130,9 +117,7 @@ func damages(dir string) []leasetest.Damage {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func BenchmarkInvocation(b *testing.B) {

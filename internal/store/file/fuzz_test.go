@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A file that somebody else wrote is refused with a permanent error, or the rules can go on
@@ -25,9 +26,7 @@ func FuzzState(f *testing.F) {
 	f.Add([]byte(`{"version":1,"key":"k","token":"7"}`))
 	path := filepath.Join(f.TempDir(), "k.json")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, text, 0o600))
 		st, _, err := load(path, "k")
 		var refused *lease.StoreError
 		if err != nil {

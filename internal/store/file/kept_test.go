@@ -1,12 +1,12 @@
 package file
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestKept(t *testing.T) {
@@ -15,11 +15,8 @@ func TestKept(t *testing.T) {
 	leasetest.Kept(t, leasetest.Backing{
 		Open: func(t *testing.T) lease.Store { return open(t, dir) },
 		Dump: func(t *testing.T, key string) string {
-			text, err := os.ReadFile(filepath.Join(dir, key+".json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(text)
+			text := must.Read(t, filepath.Join(dir, key+".json"))
+			return text
 		},
 		Load: func(t *testing.T, key, kept string) { write(t, filepath.Join(dir, key+".json"), kept) },
 	})

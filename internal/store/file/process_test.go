@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The test binary starts itself in one of these roles, with the directory as its argument.
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 
 func inRole(t *testing.T, role, dir string) *exec.Cmd {
 	self, err := os.Executable()
-	must(t, err)
+	must.Succeed(t, err)
 	cmd := exec.CommandContext(t.Context(), self, dir)
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Stderr = os.Stderr
@@ -77,7 +78,7 @@ func excludeEachOther(t *testing.T, dir string) {
 	over := make(chan error, processes)
 	for range processes {
 		cmd := inRole(t, "runs", dir)
-		must(t, cmd.Start())
+		must.Succeed(t, cmd.Start())
 		running = append(running, cmd)
 		go func() { over <- cmd.Wait() }()
 	}
@@ -90,7 +91,7 @@ func excludeEachOther(t *testing.T, dir string) {
 		}
 	}
 	log, err := os.ReadFile(filepath.Join(dir, "runs.log"))
-	must(t, err)
+	must.Succeed(t, err)
 	tokens := strings.Fields(string(log))
 	if len(tokens) != processes*rounds {
 		t.Fatalf("%d runs, want %d", len(tokens), processes*rounds)
@@ -98,7 +99,7 @@ func excludeEachOther(t *testing.T, dir string) {
 	var last int64
 	for _, field := range tokens {
 		token, err := strconv.ParseInt(field, 10, 64)
-		must(t, err)
+		must.Succeed(t, err)
 		if token <= last {
 			t.Errorf("token %d after %d", token, last)
 		}
@@ -174,13 +175,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	for round := range 40 {
 		cmd := inRole(t, "updates", dir)
 		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
+		must.Succeed(t, err)
+		must.Succeed(t, cmd.Start())
 		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it has begun
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(round) * 137 * time.Microsecond) // another moment in each round
-		must(t, cmd.Process.Kill())
+		must.Succeed(t, cmd.Process.Kill())
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()
 
@@ -197,12 +198,12 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			}
 			time.Sleep(denied.Remaining)
 		}
-		must(t, err)
+		must.Succeed(t, err)
 		if l.Token <= last {
 			t.Fatalf("token %d after %d", l.Token, last)
 		}
 		last = l.Token
-		must(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
+		must.Succeed(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
 	}
 }
 

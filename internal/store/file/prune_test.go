@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 const day = 24 * time.Hour
@@ -16,7 +17,7 @@ const day = 24 * time.Hour
 func run(t *testing.T, s *Store, r lease.Request) lease.Lease {
 	t.Helper()
 	l := acquire(t, s, r)
-	must(t, s.Release(t.Context(), l, lease.Result{Ran: true, Success: true}))
+	must.Succeed(t, s.Release(t.Context(), l, lease.Result{Ran: true, Success: true}))
 	return l
 }
 
@@ -24,7 +25,7 @@ func run(t *testing.T, s *Store, r lease.Request) lease.Lease {
 func age(t *testing.T, dir, key string, days int) {
 	t.Helper()
 	then := time.Now().Add(-time.Duration(days) * day)
-	must(t, os.Chtimes(file(t, dir, key, ".json"), then, then))
+	must.Succeed(t, os.Chtimes(file(t, dir, key, ".json"), then, then))
 }
 
 func TestIdleKeysAreForgotten(t *testing.T) {
@@ -55,7 +56,7 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 	run(t, s, request("new"))
 	resume()
 	keys, err := s.Keys(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	if got, want := strings.Join(keys, " "), "busy damaged held new quarterly young"; got != want {
 		t.Errorf("keys %s, want %s", got, want)
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // patience is how long anything may take on a busy machine.
@@ -26,11 +27,13 @@ func TestWaitEnds(t *testing.T) {
 		want string // of the error
 	}{
 		{"released", func(t *testing.T, s *Store, l lease.Lease) {
-			must(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
+			must.Succeed(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
 		}, ""},
-		{"state deleted", func(t *testing.T, s *Store, _ lease.Lease) { must(t, os.Remove(filepath.Join(s.dir, "k.json"))) }, ""},
-		{"directory deleted", func(t *testing.T, s *Store, _ lease.Lease) { must(t, os.RemoveAll(s.dir)) }, ""},
-		{"directory moved away", func(t *testing.T, s *Store, _ lease.Lease) { must(t, os.Rename(s.dir, s.dir+".old")) }, ""},
+		{"state deleted", func(t *testing.T, s *Store, _ lease.Lease) {
+			must.Succeed(t, os.Remove(filepath.Join(s.dir, "k.json")))
+		}, ""},
+		{"directory deleted", func(t *testing.T, s *Store, _ lease.Lease) { must.Succeed(t, os.RemoveAll(s.dir)) }, ""},
+		{"directory moved away", func(t *testing.T, s *Store, _ lease.Lease) { must.Succeed(t, os.Rename(s.dir, s.dir+".old")) }, ""},
 		{"state damaged", func(t *testing.T, s *Store, _ lease.Lease) { write(t, filepath.Join(s.dir, "k.json"), "{") }, "wait: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -59,7 +62,7 @@ func awaitWatch(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		infos, err := filepath.Glob("/proc/self/fdinfo/*")
-		must(t, err)
+		must.Succeed(t, err)
 		for _, path := range infos {
 			if info, err := os.ReadFile(path); err == nil && strings.Contains(string(info), "inotify wd:") {
 				return
@@ -85,18 +88,18 @@ func leavesNothing(t *testing.T, f func()) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Succeed(t, err)
 	return len(all)
 }
 
 func TestWaitLeavesNothing(t *testing.T) {
 	s := open(t, t.TempDir())
 	acquire(t, s, request("k"))
-	must(t, s.Wait(t.Context(), "k", time.Millisecond)) // the runtime's own descriptors
+	must.Succeed(t, s.Wait(t.Context(), "k", time.Millisecond)) // the runtime's own descriptors
 	for key, atMost := range map[string]time.Duration{"free": patience, "k": time.Millisecond} {
 		leavesNothing(t, func() {
 			for range 20 {
-				must(t, s.Wait(t.Context(), key, atMost))
+				must.Succeed(t, s.Wait(t.Context(), key, atMost))
 			}
 		})
 	}
@@ -122,13 +125,13 @@ func TestNoWatchMeansNoWakeups(t *testing.T) {
 		}
 	}
 	var limit unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}))
+	must.Succeed(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}))
 	wantNone("without descriptors")
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	must(t, s.Wait(t.Context(), "k", time.Millisecond))
+	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	must.Succeed(t, s.Wait(t.Context(), "k", time.Millisecond))
 
-	must(t, os.RemoveAll(s.dir))
+	must.Succeed(t, os.RemoveAll(s.dir))
 	wantNone("without the directory")
 }
 
@@ -141,15 +144,15 @@ func TestWaitOutlastsWhatFreesNothing(t *testing.T) {
 	awaitWatch(t)
 	for range 10 {
 		renewed, err := s.Renew(t.Context(), l)
-		must(t, err)
+		must.Succeed(t, err)
 		l = renewed
-		must(t, s.Release(t.Context(), acquire(t, s, request("another")), lease.Result{Ran: true}))
+		must.Succeed(t, s.Release(t.Context(), acquire(t, s, request("another")), lease.Result{Ran: true}))
 		select {
 		case err := <-over:
 			t.Fatalf("the wait was over, error %v", err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	must(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
-	must(t, <-over)
+	must.Succeed(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
+	must.Succeed(t, <-over)
 }

@@ -16,15 +16,14 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -32,20 +31,15 @@ func write(t *testing.T, dir, name, text string) string {
 func TestServiceAccount(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	ca, err := os.ReadFile(b.Certs.File("ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := must.Read(t, b.Certs.File("ca.pem"))
 	dir := t.TempDir()
 	write(t, dir, "token", "leaderrun\n")
-	write(t, dir, "ca.crt", string(ca))
+	write(t, dir, "ca.crt", ca)
 	write(t, dir, "namespace", "jobs")
 	pod := place{account: dir, files: []string{"/does/not/exist"}}
 	pod.host, pod.port, _ = net.SplitHostPort(b.Addr)
 	s, err := open(Options{Prefix: prefix}, pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer s.Close()
 	l := grant(t, s, request("k"))
 	b.lease(t, "k") // it is in the pod's namespace
@@ -58,9 +52,7 @@ func TestServiceAccount(t *testing.T) {
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Errorf("with the next token: %v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, "token")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, "token")))
 	if _, err := open(Options{Prefix: prefix}, pod); err == nil || !strings.Contains(err.Error(), "service account") {
 		t.Errorf("no token: %v", err)
 	}
@@ -71,11 +63,8 @@ func TestKubeconfig(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	encoded := func(name string) string {
-		text, err := os.ReadFile(b.Certs.File(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return base64.StdEncoding.EncodeToString(text)
+		text := must.Read(t, b.Certs.File(name))
+		return base64.StdEncoding.EncodeToString([]byte(text))
 	}
 	dir := t.TempDir()
 	write(t, dir, "secret", "leaderrun")
@@ -96,9 +85,7 @@ clusters: [{name: c, cluster: {server: "https://`+b.Addr+`/", `+c.cluster+`}}]
 users: [{name: y, user: {exec: {command: no}}}, {name: u, user: {`+c.user+`}}]
 `)
 			s, err := open(Options{Prefix: prefix}, place{context: c.context, files: []string{"/does/not/exist", file}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer s.Close()
 			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
 				t.Error(err)
@@ -196,18 +183,13 @@ case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3 ;; esac
 echo asked >>`+dir+`/asked
 cat "$FILE" || exit 1
 `)
-	if err := os.Chmod(filepath.Join(dir, "plugin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(dir, "plugin"), 0o700))
 	says := func(status string) {
 		write(t, dir, "status", `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{`+status+`}}`)
 	}
 	asked := func() int {
-		text, err := os.ReadFile(filepath.Join(dir, "asked"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Count(string(text), "asked")
+		text := must.Read(t, filepath.Join(dir, "asked"))
+		return strings.Count(text, "asked")
 	}
 	file := write(t, dir, "config", `
 current-context: c
@@ -231,18 +213,13 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	if err := renew(); err != nil || asked() < 3 {
 		t.Errorf("asked %d times, %v", asked(), err)
 	}
-	if err := os.Remove(filepath.Join(dir, "status")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, "status")))
 	if err := renew(); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "No such file") {
 		t.Errorf("the plugin fails: %v", err)
 	}
 	pem := func(name string) string {
-		text, err := os.ReadFile(b.Certs.File(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strconv.Quote(string(text))
+		text := must.Read(t, b.Certs.File(name))
+		return strconv.Quote(text)
 	}
 	says(`"clientCertificateData":` + pem("client.pem") + `,"clientKeyData":` + pem("client.key"))
 	grant(t, openAs(t, file, Options{}), request("by-certificate"))
@@ -259,9 +236,7 @@ func TestSlowPlugin(t *testing.T) {
 while ! [ -e `+gate+` ]; do sleep 0.1; done
 cat `+dir+`/status
 `)
-	if err := os.Chmod(filepath.Join(dir, "plugin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(dir, "plugin"), 0o700))
 	says := func(user string, expires time.Time) {
 		write(t, dir, "status", `{"kind":"ExecCredential","status":{"token":"`+user+`","expirationTimestamp":"`+expires.UTC().Format(time.RFC3339)+`"}}`)
 	}
@@ -289,9 +264,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		defer s.credentials.mu.Unlock()
 		return s.credentials.running == nil
 	})
-	if err := os.Remove(gate); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(gate))
 	says("client", time.Now().Add(time.Hour))
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Errorf("with what it said before: %v", err)

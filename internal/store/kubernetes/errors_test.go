@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -36,9 +37,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
 	said := func(status int, reason string) string {
 		text, err := json.Marshal(map[string]any{"kind": "Status", "code": status, "reason": reason, "message": "\x1b[2J " + reason})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return string(text)
 	}
 	for name, c := range map[string]struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -59,9 +60,7 @@ func TestRestart(t *testing.T) {
 	networktest.Renews(t, s, l, 5*time.Second)
 	standsBy()
 	go func() { waiting <- standby.Wait(bounded(t), "k", time.Minute) }()
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if err := endOf(t, waiting); err != nil {
 		t.Error(err)
 	}
@@ -78,9 +77,7 @@ func TestRestoredCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
 			s := b.open(t)
-			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{Ran: true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{Ran: true}))
 			b.Kill()
 			restore := b.Etcd.Save()
 			b.Restart()
@@ -156,9 +153,7 @@ func TestWriteIsMadeLater(t *testing.T) {
 			}
 		}, http.StatusConflict},
 		{"the release came before", func() {
-			if err := direct.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, direct.Release(bounded(t), l, lease.Result{Ran: true}))
 		}, http.StatusConflict},
 	} {
 		late.keep.Store(true)
@@ -202,9 +197,7 @@ func (b backend) lateWrites(t *testing.T) *lateWrites {
 func certificateOf(t *testing.T, certs script.Certificates) *tls.Config {
 	t.Helper()
 	cert, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return &tls.Config{Certificates: []tls.Certificate{cert}}
 }
 
@@ -279,9 +272,7 @@ func TestConflict(t *testing.T) {
 	k := keeper{s}
 	read := func() cas.Row {
 		r, err := k.Read(bounded(t), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return r
 	}
 	nothing := read()
@@ -293,9 +284,7 @@ func TestConflict(t *testing.T) {
 	if _, err := late.Renew(l, s.Instant(late)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if now, saved, err := k.Swap(bounded(t), late); saved || err != nil || now.Grant != nil {
 		t.Errorf("the renewal of a released lease is saved: %t, %v", saved, err)
 	}
@@ -314,9 +303,7 @@ func TestExpiredWatch(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("k"))
 	old, err := keeper{s}.Read(bounded(t), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for range 5 {
 		if _, err := s.Renew(bounded(t), l); err != nil {
 			t.Fatal(err)

@@ -9,10 +9,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -27,12 +27,9 @@ type backend struct {
 func newBackend(t *testing.T) backend {
 	t.Helper()
 	s := script.StartAPIServer(t)
-	ca, err := os.ReadFile(s.Certs.File("ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := must.Read(t, s.Certs.File("ca.pem"))
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
+	roots.AppendCertsFromPEM([]byte(ca))
 	return backend{s, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}}
 }
 
@@ -62,17 +59,13 @@ var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Gr
 func (b backend) ask(t *testing.T, method, name string, body any) (status int, answer map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	url := "https://" + b.Addr + "/apis/coordination.k8s.io/v1/namespaces/jobs/leases"
 	if name != "" {
 		url += "/" + name
 	}
 	r, err := http.NewRequestWithContext(bounded(t), method, url, bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Header.Set("Authorization", "Bearer admin")
 	if method == http.MethodGet && name == "" { // lists all, like kubectl
 		r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
@@ -82,14 +75,10 @@ func (b backend) ask(t *testing.T, method, name string, body any) (status int, a
 		r.Header.Set("Content-Type", "application/merge-patch+json")
 	}
 	resp, err := b.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer resp.Body.Close()
 	text, err = io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := json.Unmarshal(text, &answer); err != nil {
 		t.Fatalf("%s: %s", resp.Status, text)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestKept(t *testing.T) {
@@ -19,17 +20,13 @@ func TestKept(t *testing.T) {
 		Dump: func(t *testing.T, key string) string {
 			o := b.lease(t, key)
 			spec, err := json.Marshal(o["spec"])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			return o["metadata"].(map[string]any)["annotations"].(map[string]any)[stateAnnotation].(string) + "\n" + string(spec)
 		},
 		Load: func(t *testing.T, key, kept string) {
 			state, text, _ := strings.Cut(kept, "\n")
 			spec := map[string]any{"holderIdentity": nil}
-			if err := json.Unmarshal([]byte(text), &spec); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal([]byte(text), &spec))
 			b.put(t, key, map[string]any{"metadata": map[string]any{"annotations": map[string]any{stateAnnotation: state, keyAnnotation: key}}, "spec": spec})
 		},
 	})

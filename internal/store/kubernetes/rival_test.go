@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A candidate of client-go's leader election wants the same lease.
@@ -176,9 +177,7 @@ func TestListedByKubectl(t *testing.T) {
 	if cells := printed(); cells[0] != "leaderrun.k" || cells[1] != string(l.Holder) || cells[2] == "<unknown>" {
 		t.Errorf("held: %q", cells)
 	}
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if cells := printed(); cells[1] != "" {
 		t.Errorf("free: %q", cells)
 	}

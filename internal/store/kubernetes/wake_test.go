@@ -12,6 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/cas"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Candidates that settle, operators and other programs that take the lease call the holder;
@@ -49,9 +50,7 @@ func TestHolderIsCalled(t *testing.T) {
 				t.Fatalf("called, and nobody did: %v", err)
 			case <-time.After(100 * time.Millisecond):
 			}
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, call())
 			if err := endOf(t, over); err != nil {
 				t.Error(err)
 			}
@@ -131,9 +130,7 @@ func TestConnections(t *testing.T) {
 func TestShortTTL(t *testing.T) {
 	t.Parallel()
 	s, err := open(Options{Prefix: prefix}, place{host: "127.0.0.1", account: accountFor(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r := request("k")
 	r.TTL = 9 * time.Second
 	var failure *lease.StoreError

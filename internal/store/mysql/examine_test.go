@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestExamine(t *testing.T) {
@@ -62,9 +63,7 @@ func TestIdleRowsAreForgotten(t *testing.T) {
 	s := b.open(t)
 	run := func(key string) {
 		t.Helper()
-		if err := s.Release(bounded(t), grant(t, s, request(key)), lease.Result{Ran: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Release(bounded(t), grant(t, s, request(key)), lease.Result{Ran: true}))
 	}
 	age := func(key, days string) {
 		b.do(t, "UPDATE leaderrun_leases SET version = version - "+days+" * 86400000 WHERE service_name = '"+key+"'")

@@ -18,6 +18,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -91,9 +92,7 @@ func TestServerComesBack(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("k"))
 	released := grant(t, s, request("released"))
-	if err := s.Release(bounded(t), released, lease.Result{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), released, lease.Result{}))
 	b.Kill()
 	networktest.WantRefused(t, networktest.Calls{"renew": func(ctx context.Context) error { _, err := b.open(t).Renew(ctx, l); return err }}, "mysql at "+b.Addr)
 	if _, err := s.Renew(bounded(t), l); err == nil {
@@ -150,9 +149,7 @@ func TestLockedRow(t *testing.T) {
 	awaits(t, "lock", func() bool { return b.do(t, "SELECT IS_USED_LOCK('locked') IS NOT NULL") == "1" })
 	_, err := s.Renew(bounded(t), l)
 	networktest.WantError(t, err, false, "Lock wait timeout exceeded; try restarting transaction (1205)", "another transaction locks the table")
-	if err := <-locked; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-locked)
 	if _, err := s.Renew(bounded(t), l); err != nil {
 		t.Errorf("renew after the lock: %v", err)
 	}
@@ -216,9 +213,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	write := func(password string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
 	}
 	write("sesame")
 	open := func() networktest.Store {

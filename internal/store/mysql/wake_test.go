@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // asleep starts a call that waits, and returns a channel for its result once it sleeps.
@@ -48,9 +49,7 @@ func TestStandbyOfAnotherUser(t *testing.T) {
 	holder, standby := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}), b.open(t)
 	l := grant(t, holder, request("k"))
 	over := asleep(t, b, standby, wakeKind, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
-	if err := holder.Release(bounded(t), l, lease.Result{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, holder.Release(bounded(t), l, lease.Result{}))
 	began := time.Now()
 	if err := endOf(t, over); err != nil || time.Since(began) > 2*lookEvery {
 		t.Errorf("over after %s: %v", time.Since(began), err)
@@ -107,9 +106,7 @@ func TestInterruptedVerbs(t *testing.T) {
 	l := grant(t, s, request("k"))
 	lock := "IS_USED_LOCK('" + s.channel(wakeKind, "k") + "0')"
 	awaits(t, "session that has waited", func() bool {
-		if err := s.Wait(bounded(t), "k", 100*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Wait(bounded(t), "k", 100*time.Millisecond))
 		return b.do(t, "SELECT "+lock+" IS NOT NULL") == "1"
 	})
 	// Its statement is interrupted while it waits for the row.

@@ -10,20 +10,18 @@ import (
 	"net/http/httptrace"
 	"syscall"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A host that is gone has not closed its connections: only keep-alives notice it.
 func TestHoldersConnectionsAreKeptAlive(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close()
 	for name, ctx := range map[string]context.Context{"candidate": t.Context(), "holder": Holder(t.Context())} {
 		c, err := Dialer(nil)(ctx, "tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer c.Close()
 		if after := noticed(t, c.(*net.TCPConn)); name == "holder" && after != 3 || name != "holder" && after < 60 {
 			t.Errorf("%s: a host that is gone is noticed after %d s", name, after)
@@ -35,9 +33,7 @@ func TestHoldersConnectionsAreKeptAlive(t *testing.T) {
 func noticed(t *testing.T, c *net.TCPConn) int {
 	t.Helper()
 	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var idle, interval, probes int
 	_ = raw.Control(func(fd uintptr) {
 		idle, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE)
@@ -59,13 +55,9 @@ func TestCandidatesConnectionBecomesAHolders(t *testing.T) {
 		ask := func(ctx context.Context) int {
 			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { got = i }})
 			r, err := http.NewRequestWithContext(Call(ctx), http.MethodGet, s.URL, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			resp, err := client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			_, _ = io.Copy(io.Discard, resp.Body)
 			_ = resp.Body.Close()
 			if c, ok := got.Conn.(interface{ NetConn() net.Conn }); ok {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // host is a server that does not answer before backAt, and counts the dials.
@@ -96,9 +98,7 @@ func TestLosersAreClosed(t *testing.T) {
 			return h.dial(ctx, network, addr)
 		}
 		c, err := Dialer(slow)(Holder(t.Context()), "tcp", "store")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(h.attempts) < 6 || h.open != 1 {

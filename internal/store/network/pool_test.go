@@ -4,14 +4,14 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A connection that the peer has cut is not handed out. Data on an open one stays there.
 func TestCutConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close()
 	var others []net.Conn
 	dial := func() (net.Conn, error) {
@@ -55,14 +55,10 @@ func TestCutConnections(t *testing.T) {
 // A client that reads in the background, as pgconn does, does not delay the check.
 func TestCutConnectionThatIsRead(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close()
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	read := make(chan error)
 	go func() {
 		_, err := c.Read(make([]byte, 1))

@@ -15,6 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -163,9 +164,7 @@ func TestGrantOutlivesServer(t *testing.T) {
 	for _, key := range []string{"inserted", "updated"} {
 		l := grant(t, s, request(key))
 		if key == "updated" {
-			if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Release(bounded(t), l, lease.Result{}))
 			grant(t, s, request(key))
 		}
 		b.Kill()
@@ -304,9 +303,7 @@ func TestConnections(t *testing.T) {
 	// The leader loses the connection for renewals, and gives up the one that listens.
 	limit(1)
 	lost, err := leader.conns.Take(func() (*conn, error) { return nil, errors.New("none is idle") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	lost.quit()
 	connections("2")
 	_, err = leader.Renew(bounded(t), l)

@@ -16,6 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -122,9 +123,7 @@ func TestReplica(t *testing.T) {
 		t.Errorf("renew: %v", err)
 	}
 	b.Kill()
-	if err := os.WriteFile(filepath.Join(b.Dir, "standby.signal"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(b.Dir, "standby.signal"), nil, 0o644))
 	b.Restart()
 	all := networktest.CallsOf(b.open(t))
 	for _, op := range []string{"acquire", "renew", "release", "wait", "listen"} { // others may only read
@@ -170,9 +169,7 @@ func TestLeastRights(t *testing.T) {
 	r.MinHold, r.Period, r.Tries, r.Meta = time.Second, time.Hour, 3, "{}"
 	l := grant(t, s, r)
 	l, err := s.Renew(bounded(t), l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := s.Wait(bounded(t), "k", 20*time.Millisecond); err != nil {
 		t.Errorf("wait: %v", err)
 	}
@@ -196,12 +193,9 @@ func TestLeastRights(t *testing.T) {
 
 // The script makes the same table as the store.
 func TestScriptMakesTheSameTable(t *testing.T) {
-	script, err := os.ReadFile("../../../scripts/postgres.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Read(t, "../../../scripts/postgres.sql")
 	for name, sql := range map[string]string{"table.sql": createTable, "runs.sql": addRuns} {
-		if !strings.Contains(string(script), strings.TrimSpace(sql)+";") {
+		if !strings.Contains(script, strings.TrimSpace(sql)+";") {
 			t.Errorf("scripts/postgres.sql does not have %s in it", name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -62,9 +63,7 @@ func (b backend) do(t *testing.T, sql string) [][]string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := pgconn.Connect(ctx, b.URL+"?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer func() { _ = c.Close(ctx) }()
 	results, err := c.Exec(ctx, sql).ReadAll()
 	if err != nil {

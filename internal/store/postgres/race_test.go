@@ -15,6 +15,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // race lets candidates, each with a connection, ask for a key at the same time, and checks
@@ -129,9 +130,7 @@ func TestLockedTable(t *testing.T) {
 func (b backend) connect(t *testing.T) *pgconn.PgConn {
 	t.Helper()
 	c, err := pgconn.Connect(bounded(t), b.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }

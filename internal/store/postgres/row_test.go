@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The columns have what people expect in them.
@@ -26,9 +27,7 @@ func TestColumns(t *testing.T) {
 	look := func() (r row) {
 		t.Helper()
 		text := b.one(t, "SELECT to_jsonb(l) FROM leaderrun_leases l WHERE prefix = 'leaderrun' AND service_name = 'k'")
-		if err := json.Unmarshal([]byte(text), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(text), &r))
 		return r
 	}
 	r := request("k")
@@ -52,9 +51,7 @@ func TestColumns(t *testing.T) {
 	if !renewed.Heartbeat.After(*granted.Heartbeat) || renewed.Leader != granted.Leader || renewed.Term != granted.Term {
 		t.Errorf("%+v became %+v by a renewal", granted, renewed)
 	}
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil { // the minimum hold goes on
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true})) // the minimum hold goes on
 	released := look()
 	if released.Leader != "" || released.Term != l.Token || !released.Heartbeat.Equal(*renewed.Heartbeat) || string(released.Metadata) != "null" {
 		t.Errorf("%+v became %+v by a release", renewed, released)
@@ -69,9 +66,7 @@ func TestPrefixesDoNotTouchEachOther(t *testing.T) {
 	b := newBackend(t)
 	for _, prefix := range []string{"a", "b"} {
 		s, err := New(Options{URL: b.URL, Prefix: prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		grant(t, s, request("k"))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // run leads, releases and so records a run.
@@ -20,9 +21,7 @@ func run(t *testing.T, s *Store, r lease.Request) lease.Lease {
 	r.Holder = request(r.Key).Holder
 	l := grant(t, s, r)
 	time.Sleep(2 * time.Millisecond) // so that no two runs begin in the same millisecond
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true, Success: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true, Success: true}))
 	return l
 }
 
@@ -30,9 +29,7 @@ func run(t *testing.T, s *Store, r lease.Request) lease.Lease {
 func filed(t *testing.T, s *Store, key string) (tokens []int64) {
 	t.Helper()
 	status, err := s.Inspect(bounded(t), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, r := range status.Runs {
 		tokens = append(tokens, r.Token)
 	}
@@ -112,9 +109,7 @@ func TestRenewalLeavesTheRuns(t *testing.T) {
 	l := grant(t, s, request("k"))
 	written := func() int {
 		n, err := strconv.Atoi(b.one(t, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return n
 	}
 	const renewals = 50

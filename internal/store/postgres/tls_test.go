@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -18,11 +19,8 @@ func shown(t *testing.T, certs script.Certificates, name string) map[string]stri
 	t.Helper()
 	files := map[string]string{}
 	for as, file := range map[string]string{"server.crt": name + ".pem", "server.key": name + ".key", "root.crt": "ca.pem"} {
-		text, err := os.ReadFile(certs.File(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[as] = string(text)
+		text := must.Read(t, certs.File(file))
+		files[as] = text
 	}
 	return files
 }
@@ -77,9 +75,7 @@ func TestTLS(t *testing.T) {
 					networktest.WantError(t, err, x.permanent, x.says, x.hint)
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
 					t.Error(err)
 				}
@@ -94,13 +90,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	install := func(name string) {
 		t.Helper()
-		text, err := os.ReadFile(certs.File(name + ".pem"))
-		if err == nil {
-			err = os.WriteFile(ca, text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(ca, []byte(must.Read(t, certs.File(name+".pem"))), 0o600))
 	}
 	install("ca")
 	open := func() networktest.Store {

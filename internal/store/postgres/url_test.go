@@ -10,13 +10,12 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestURL(t *testing.T) {
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, c := range []struct{ url, addr, user, password, database string }{
 		{"postgres://cron@127.0.0.1:5433/jobs", "127.0.0.1:5433", "cron", "", "jobs"},
 		{"postgresql://cron@pg.example/jobs", "pg.example:5432", "cron", "", "jobs"},
@@ -42,9 +41,7 @@ func TestURL(t *testing.T) {
 
 func TestParameters(t *testing.T) {
 	config, err := parseURL("postgres://cron@h/jobs?application_name=a+b%20c&options=-csearch_path%3Dleases")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, want := range map[string]string{"application_name": "a+b c", "options": "-csearch_path=leases", "client_encoding": "UTF8"} {
 		if got := config.RuntimeParams[name]; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -57,9 +54,7 @@ func TestParameters(t *testing.T) {
 func TestSurroundingsDoNotCount(t *testing.T) {
 	const address = "postgres://cron@h/jobs"
 	before, err := parseURL(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	for name, content := range map[string]string{
@@ -68,12 +63,8 @@ func TestSurroundingsDoNotCount(t *testing.T) {
 		".pg_service.conf": "[other]\nhost=elsewhere\nport=1\ndbname=other\nuser=other\npassword=sesame\nsslmode=verify-full\nsearch_path=other\n",
 	} {
 		path := filepath.Join(home, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	for name, value := range map[string]string{
 		"PGHOST": "elsewhere", "PGPORT": "1,2", "PGDATABASE": "other", "PGUSER": "other", "PGPASSWORD": "sesame", "PGPASSFILE": filepath.Join(home, ".pgpass"),
@@ -85,9 +76,7 @@ func TestSurroundingsDoNotCount(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	after, err := parseURL(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for what, values := range map[string][2]string{
 		"host":           {before.Host, after.Host},
 		"port":           {strconv.Itoa(int(before.Port)), strconv.Itoa(int(after.Port))},
@@ -181,9 +170,7 @@ func TestBadURL(t *testing.T) {
 
 func TestPasswordFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("s3:cr/t@?#+ %\nsecond line\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("s3:cr/t@?#+ %\nsecond line\n"), 0o600))
 	config, err := parseURL("postgres://u:file:" + url.PathEscape(file) + "@h/d")
 	if err != nil || config.Password != "s3:cr/t@?#+ %" || config.User != "u" {
 		t.Errorf("%+v, %v", config, err)

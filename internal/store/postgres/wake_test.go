@@ -16,6 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // waiting starts a call that waits, and returns a channel for its result once the server has
@@ -54,13 +55,9 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 		awaits(t, "idle connection", idle)
 		select {
 		case err := <-over:
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 		default:
-			if err := endOf(t, over); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, endOf(t, over))
 			return
 		}
 	}
@@ -71,9 +68,7 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 func TestNotificationIsLost(t *testing.T) {
 	b := newBackend(t)
 	proxy, err := faultnet.Listen(b.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(proxy.Close)
 	l := grant(t, b.open(t), request("k"))
 	var w networktest.Wire
@@ -84,18 +79,12 @@ func TestNotificationIsLost(t *testing.T) {
 	awaits(t, "standby that listens", func() bool {
 		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun' AND state = 'idle' AND query LIKE '%leaderrun_leases%'") == "2" && w.Answered()
 	})
-	if err := proxy.Set(faultnet.DropReplies); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.open(t).Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, proxy.Set(faultnet.DropReplies))
+	must.Succeed(t, b.open(t).Release(bounded(t), l, lease.Result{Ran: true}))
 	if err := endOf(t, over); err != nil || time.Since(began) < atMost {
 		t.Errorf("over after %s: %v", time.Since(began), err)
 	}
-	if err := proxy.Set(faultnet.Pass); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, proxy.Set(faultnet.Pass))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := standby.Acquire(ctx, request("k")); err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -84,9 +85,7 @@ func roundTripsInACluster(t *testing.T, c *script.Cluster) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, node := range c.Primaries {
-				if err := rawClient(t, node.Addr).FlushAll(t.Context()).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, rawClient(t, node.Addr).FlushAll(t.Context()).Err())
 			}
 			var w networktest.Wire
 			s := openWith(t, Options{URL: "redis-cluster://" + tt.addr, Prefix: prefix, Dialer: w.Dial})
@@ -297,9 +296,7 @@ func TestAnotherNodeIsAsked(t *testing.T) {
 func TestMovedWithoutAHost(t *testing.T) {
 	b := realBackend(t)
 	_, port, err := net.SplitHostPort(b.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s := openCluster(t, speaking(t, clusterGreeting, func() string { return "-MOVED 1 :" + port + "\r\n" }))
 	grant(t, s, request("k"))
 	if b.do(t, "EXISTS", s.leaseKey("k")) != int64(1) {
@@ -334,9 +331,7 @@ func contractOnACluster(t *testing.T, c *script.Cluster) {
 	h.Open = func(t *testing.T) lease.Store { return openCluster(t, c.Addrs()) }
 	h.Wipe = func(t *testing.T) {
 		for _, node := range c.Primaries {
-			if err := rawClient(t, node.Addr).FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, rawClient(t, node.Addr).FlushAll(t.Context()).Err())
 		}
 	}
 	leasetest.Run(t, h)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -46,9 +47,7 @@ func TestRoundTrips(t *testing.T) {
 			if _, err := s.Renew(bounded(t), l); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 			if got := w.Trips() - before; got != 2 || w.Used() != 1 {
 				t.Errorf("%d round trips for a renewal and a release on a warm connection, %d connections", got, w.Used())
 			}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Package url cannot read a list of sentinels, and a password in it must not be taken for the
@@ -13,9 +15,7 @@ import (
 func TestPasswordFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		return "file:" + filepath.Join(dir, name)
 	}
 	one, other := write("one", "p&q=r s+t%\n"), write("pass word", "s3:cr/t@?#\r\nsecond line\n")
@@ -45,13 +45,9 @@ func TestPasswordFiles(t *testing.T) {
 
 func TestPasswordFileOfVariables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pass word")
-	if err := os.WriteFile(file, []byte("s3:cr/t@%\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("s3:cr/t@%\n"), 0o600))
 	found, err := fromEnvironment([]string{"REDIS_HOST=h", "REDIS_USERNAME=u", "REDIS_PASSWORD=file:" + file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	got, err := parseURL(found.Values["store"])
 	if err != nil || got.user != "u" || got.password != "s3:cr/t@%" {
 		t.Errorf("%+v, %v", got, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -175,9 +176,7 @@ func TestDiskFull(t *testing.T) {
 	server := script.StartRedis(t, "--save", "3600 1", "--dbfilename", "is-a-directory.rdb")
 	b := backend{raw: rawClient(t, server.Addr)}
 	dir := b.do(t, "CONFIG", "GET", "dir").([]any)[1].(string)
-	if err := os.MkdirAll(filepath.Join(dir, "is-a-directory.rdb", "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(dir, "is-a-directory.rdb", "x"), 0o700))
 	b.do(t, "SET", "x", "1")
 	b.do(t, "BGSAVE")
 	for !strings.Contains(b.do(t, "INFO", "persistence").(string), "rdb_last_bgsave_status:err") {
@@ -190,11 +189,8 @@ func TestDiskFull(t *testing.T) {
 // needs none.
 func TestRightsAreNamedAlike(t *testing.T) {
 	for _, file := range []string{"docs/stores.md", "testdata/script/redis/acl.txtar", "testdata/script/redis/doctor_rights.txtar"} {
-		text, err := os.ReadFile("../../../" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(text), " ~leaderrun:* -@all "+rights+"\n") {
+		text := must.Read(t, "../../../"+file)
+		if !strings.Contains(text, " ~leaderrun:* -@all "+rights+"\n") {
 			t.Errorf("%s names other rights than %s", file, rights)
 		}
 	}
@@ -209,9 +205,7 @@ func TestLeastRights(t *testing.T) {
 	r.MinHold, r.Period, r.Tries = time.Second, time.Hour, 3
 	l := grant(t, s, r)
 	l, err := s.Renew(bounded(t), l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := s.Wait(bounded(t), "k", 20*time.Millisecond); err != nil {
 		t.Errorf("wait: %v", err)
 	}

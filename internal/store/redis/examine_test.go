@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -90,9 +91,7 @@ func TestExamineReplicas(t *testing.T) {
 	set := script.StartSentinels(t, 1, script.Servers{})
 	s := openSentinels(t, set.Addrs())
 	raw := rawClient(t, set.Primary.Addr)
-	if err := raw.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, raw.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
 	finds(t, found(t, s, "role", 0), lease.Fine, "without enough of them it takes no writes")
 	for _, clock := range []string{"+20s", "-20s"} {
 		set.Replicas[0].SetClock(clock)

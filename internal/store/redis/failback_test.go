@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -27,9 +28,7 @@ func TestSameServerWithOtherData(t *testing.T) {
 	}
 	s := open(t, first.Addr)
 	l := grant(t, s, request("k"))
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	follow(b, first)
 	l = grant(t, s, request("k"))
 	follow(a, second)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -85,9 +86,7 @@ func tickByTheStoresClock(t *testing.T, b backend) {
 	s, r := open(t, b.addr), request("tick")
 	r.Period = 2 * time.Second
 	served := grant(t, s, r)
-	if err := s.Release(bounded(t), served, lease.Result{Ran: true, Success: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), served, lease.Result{Ran: true, Success: true}))
 	done := 0
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		next := request("tick")
@@ -137,9 +136,7 @@ func observeEnd(t *testing.T, b backend, s *Store) (outlives, ends bool) {
 	r := request("k")
 	r.TTL = 2 * time.Second
 	settled := grant(t, s, r)
-	if err := s.Release(bounded(t), settled, lease.Result{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), settled, lease.Result{}))
 	r.Holder = request("k").Holder
 	sent := time.Now()
 	if _, err := s.Acquire(bounded(t), r); err != nil {
@@ -168,9 +165,7 @@ func TestClockThatJumpsBack(t *testing.T) {
 	s, r := open(t, b.addr), request("k")
 	r.Period = time.Hour
 	before := grant(t, s, r)
-	if err := s.Release(bounded(t), before, lease.Result{Ran: true, Success: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), before, lease.Result{Ran: true, Success: true}))
 	server.SetClock("-40d")
 	r.Holder = request("k").Holder
 	after := grant(t, s, r)

@@ -14,6 +14,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -36,9 +37,7 @@ func onBoth(t *testing.T, test func(t *testing.T, b backend)) {
 func startMiniredis(t *testing.T) *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, m.Start())
 	t.Cleanup(m.Close)
 	m.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 		if command == "INFO" {

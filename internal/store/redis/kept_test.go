@@ -6,6 +6,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestKept(t *testing.T) {
@@ -28,16 +29,12 @@ func TestKept(t *testing.T) {
 				b.raw.HGetAll(t.Context(), state(key)).Val(),
 				b.raw.LRange(t.Context(), runs(key), 0, -1).Val(),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			return string(text)
 		},
 		Load: func(t *testing.T, key, text string) {
 			var k kept
-			if err := json.Unmarshal([]byte(text), &k); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal([]byte(text), &k))
 			b.do(t, "DEL", leader(key), state(key), runs(key))
 			b.raw.HSet(t.Context(), state(key), k.State)
 			b.raw.RPush(t.Context(), runs(key), k.Runs)

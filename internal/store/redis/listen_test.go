@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -50,15 +51,11 @@ func heardWithin(t *testing.T, heard <-chan error) error {
 func (b backend) waiting(t *testing.T) int {
 	t.Helper()
 	n, err := b.raw.Info(t.Context(), "clients").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, rest, _ := strings.Cut(n, "blocked_clients:")
 	count, _, _ := strings.Cut(rest, "\r\n")
 	blocked, err := strconv.Atoi(count)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return blocked
 }
 
@@ -103,9 +100,7 @@ func TestLostConnectionsWaitToo(t *testing.T) {
 	const lost = 3
 	for range lost {
 		c, err := net.Dial("tcp", b.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { c.Close() })
 		fmt.Fprintf(c, "BLPOP %s 0\r\n", s.companion("call", "k"))
 	}

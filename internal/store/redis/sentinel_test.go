@@ -11,6 +11,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -276,9 +277,7 @@ func TestSentinelsHelpNot(t *testing.T) {
 // naming starts a sentinel that names addr.
 func naming(t *testing.T, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return networktest.Answering(t, greeting, fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port))
 }
 
@@ -361,9 +360,7 @@ func TestReplacedServerGrantsNothing(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 1, script.Servers{})
 	s := openSentinels(t, set.Addrs())
-	if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil { // it knows the server now
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{})) // it knows the server now
 	replica := set.Replicas[0].Addr
 	backend{raw: rawClient(t, replica)}.do(t, "REPLICAOF", "NO", "ONE")
 	host, port, _ := net.SplitHostPort(replica)
@@ -379,9 +376,7 @@ func TestReplacedServerGrantsNothing(t *testing.T) {
 	for isSettling(err) {
 		l, err = eventually(t, s, r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := (backend{raw: rawClient(t, replica)}).do(t, "GET", s.leaseKey("k")); got != string(l.Holder) {
 		t.Errorf("the new server has %v, granted was %+v", got, l)
 	}

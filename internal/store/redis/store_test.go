@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -33,9 +34,7 @@ func grantAt(t *testing.T, s *Store, b backend) lease.Lease {
 	_, _ = s.Acquire(bounded(t), r) // settles
 	b.advance(settle)
 	l, err := s.Acquire(bounded(t), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return l
 }
 
@@ -73,9 +72,7 @@ func TestCancelledWaitTakesNoWakeUp(t *testing.T) {
 	for strings.Contains(b.do(t, "CLIENT", "LIST").(string), "cmd=blpop") {
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.Pass(bounded(t), "k"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Pass(bounded(t), "k"))
 	began := time.Now()
 	if err := s.Wait(bounded(t), "k", 8*time.Second); err != nil || time.Since(began) > 4*time.Second {
 		t.Errorf("wait: %v after %s", err, time.Since(began))

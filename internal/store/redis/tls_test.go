@@ -15,6 +15,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -76,12 +77,9 @@ func TestTLS(t *testing.T) {
 // If a CA is given, no other one is trusted.
 func TestPrivateCA(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
-	text, err := os.ReadFile(certs.File("ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, certs.File("ca.pem"))
 	want := x509.NewCertPool()
-	want.AppendCertsFromPEM(text)
+	want.AppendCertsFromPEM([]byte(text))
 	s := openWith(t, Options{URL: "rediss://h?ca=" + certs.File("ca.pem"), Prefix: prefix})
 	if !s.servers.tls.RootCAs.Equal(want) {
 		t.Error("others are trusted, too")
@@ -142,9 +140,7 @@ func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.do(t, "RPUSH", s.companion("call", "k"), "1")
-	if err := heardWithin(t, heard); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, heardWithin(t, heard))
 	b.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	_, err := s.Renew(bounded(t), l)
 	networktest.WantError(t, err, false, "it closed the connection", "look at its log")
@@ -176,9 +172,7 @@ func TestNoTLS(t *testing.T) {
 func hangingUp(t *testing.T, certs script.Certificates, config *tls.Config) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config.Certificates = []tls.Certificate{pair}
 	hungUp := make(chan struct{})
 	var once sync.Once
@@ -206,9 +200,7 @@ func TestHandshakeEndsWithItsContext(t *testing.T) {
 func TestBadCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	certs := script.NewCertificates(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, "empty.pem"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "empty.pem"), nil, 0o600))
 	f := func(name string) string { return filepath.Join(dir, name) }
 	for _, c := range []struct{ query, says, hint string }{
 		{"ca=" + f("missing.pem"), "the CA's certificate cannot be read: open " + f("missing.pem") + ": no such file", "ca="},
@@ -264,13 +256,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	install := func(from, to string) {
 		t.Helper()
-		text, err := os.ReadFile(certs.File(from))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, to), text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, to), []byte(must.Read(t, certs.File(from))), 0o600))
 	}
 	url := "rediss://" + addr + "?ca=" + dir + "/ca.pem&cert=" + dir + "/client.pem&key=" + dir + "/client.key"
 	b.do(t, "CONFIG", "SET", "tls-auth-clients", "yes")
