@@ -1,11 +1,12 @@
 package test
 
 import (
-	"os"
 	"testing"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/zip"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // TestInstall looks for what `go install …@latest` refuses: file names that are invalid on
@@ -18,14 +19,8 @@ func TestInstall(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	text, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	module, err := modfile.Parse("go.mod", text, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	module, err := modfile.Parse("go.mod", []byte(must.Read(t, "go.mod")), nil)
+	must.Succeed(t, err)
 	if len(module.Replace)+len(module.Exclude) > 0 {
 		t.Errorf("it has %d replace and %d exclude lines", len(module.Replace), len(module.Exclude))
 	}

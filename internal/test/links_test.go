@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 var (
@@ -47,11 +49,8 @@ func documents(t *testing.T) map[string]string {
 	}
 	texts := map[string]string{}
 	for _, name := range append(names, "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md") {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[name] = string(text)
+		text := must.Read(t, name)
+		texts[name] = text
 	}
 	return texts
 }
@@ -59,12 +58,9 @@ func documents(t *testing.T) map[string]string {
 // anchors returns the anchors that GitHub gives to the headings of a page.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, page)
 	found := map[string]bool{}
-	for _, m := range headings.FindAllStringSubmatch(fences.ReplaceAllString(string(text), ""), -1) {
+	for _, m := range headings.FindAllStringSubmatch(fences.ReplaceAllString(text, ""), -1) {
 		anchor := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
 		found[strings.ReplaceAll(anchor, " ", "-")] = true
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // project makes a repository with one commit of the files below project/, and puts the
@@ -15,12 +17,8 @@ func project(t *testing.T, files map[string]string) (dir string, run func(name s
 	dir = t.TempDir()
 	for name, text := range files {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o700))
 	}
 	run = func(name string, args ...string) (string, error) {
 		c := exec.Command(name, args...)
@@ -41,11 +39,8 @@ func project(t *testing.T, files map[string]string) (dir string, run func(name s
 
 func content(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	text := must.Read(t, name)
+	return text
 }
 
 // A release is rebuilt only if that fixes something, and as a new version, since nobody
@@ -96,9 +91,7 @@ esac
 		{"a dependency has not", "old\nnew\n", true, false},
 		{"Go has mended it", "old\n", false, true},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "found"), []byte(c.found), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "found"), []byte(c.found), 0o600))
 		_ = os.Remove(filepath.Join(dir, "calls"))
 		out, err := run("scripts/rebuild")
 		calls := content(t, filepath.Join(dir, "calls"))

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // In these packages the references between files have no cycles, so the files can be read in
@@ -43,17 +45,13 @@ func TestFilesOfAPackageHaveAnOrder(t *testing.T) {
 func references(t *testing.T, dir string) map[string]map[string]bool {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range names {
 		file, err := parser.ParseFile(set, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		files = append(files, file)
 	}
 	// Imported packages are empty: only references within the package count.

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The files of a release are named after its tag, with characters that GitHub does not
@@ -60,9 +62,7 @@ esac
 			t.Fatalf("%s: %v\n%s", c.name, err, said)
 		}
 		commit, err := run("git", "rev-parse", "--short=12", "HEAD")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		version := strings.Replace(c.version, "COMMIT", strings.TrimSpace(commit), 1)
 		var want []string
 		for _, kind := range []string{"apk", "cdx.json", "deb", "rpm", "tar.gz"} {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The module, with its tests, type-checks for every system that it is released
@@ -17,9 +19,7 @@ import (
 // a build; .ci/run builds them all.
 func TestSystems(t *testing.T) {
 	root, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	// Of these two, and of the one that tests run on, every file is part: no file is
 	// only for macOS on amd64.
 	systems := []string{"darwin/arm64", "linux/arm64"}
@@ -47,9 +47,7 @@ func TestSystems(t *testing.T) {
 					return file, nil
 				},
 			}, "./...")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for _, p := range all {
 				if strings.HasSuffix(p.ID, ".test") {
 					continue // go test has made it

@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // What the scripts do not show of the proxy: it passes the end of a stream on, and it can
 // be slow.
 func TestPassAndDelay(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close()
 	go func() { // returns what it gets, and ends then
 		c, err := l.Accept()
@@ -27,14 +26,10 @@ func TestPassAndDelay(t *testing.T) {
 		_ = c.Close()
 	}()
 	p, err := faultnet.Listen(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer p.Close()
 	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 
@@ -51,9 +46,7 @@ func TestPassAndDelay(t *testing.T) {
 	if took := time.Since(sent); took < 2*delay {
 		t.Errorf("the answer took %s, want at least the delay there and back, %s", took, 2*delay)
 	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, conn.(*net.TCPConn).CloseWrite())
 	if rest, err := io.ReadAll(conn); err != nil || len(rest) > 0 {
 		t.Errorf("after the end of the request: %q, %v; want the end of the answer", rest, err)
 	}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestAlerts(t *testing.T) {
@@ -33,9 +35,7 @@ func TestAlerts(t *testing.T) {
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	text, err := os.Open("cmd/testdata/golden/status.openmetrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer text.Close()
 	promtool := exec.Command("promtool", "check", "metrics")
 	promtool.Stdin = text
@@ -47,44 +47,28 @@ func TestKeyMetrics(t *testing.T) {
 // The dashboard's queries are valid, and the dashboard and the alerts use only our metrics.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("deploy/grafana/leaderrun.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "deploy/grafana/leaderrun.json")
 	var dashboard struct {
 		Panels []struct {
 			Title   string
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(text), &dashboard))
 	rules := "groups:\n- name: dashboard\n  rules:\n"
 	for _, p := range dashboard.Panels {
 		rules += fmt.Sprintf("  - record: panel\n    labels: {title: %q}\n    expr: %q\n", p.Title, p.Targets[0].Expr)
 	}
 	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(rules), 0o600))
 	if out, err := exec.Command("promtool", "check", "rules", file).CombinedOutput(); err != nil || len(dashboard.Panels) == 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	alerts, err := os.ReadFile("deploy/prometheus/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings, err := os.ReadFile("docs/settings.md") // whose table a test compares with the code
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := os.ReadFile("cmd/testdata/golden/status.openmetrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range regexp.MustCompile(`\bleader(?:run)?_[a-z_]+`).FindAllString(rules+string(alerts), -1) {
-		if !strings.Contains(string(settings), "| `"+name+"` |") && !strings.Contains(string(keys), "# TYPE "+name+" ") {
+	alerts := must.Read(t, "deploy/prometheus/alerts.yaml")
+	settings := must.Read(t, "docs/settings.md") // whose table a test compares with the code
+	keys := must.Read(t, "cmd/testdata/golden/status.openmetrics")
+	for _, name := range regexp.MustCompile(`\bleader(?:run)?_[a-z_]+`).FindAllString(rules+alerts, -1) {
+		if !strings.Contains(settings, "| `"+name+"` |") && !strings.Contains(keys, "# TYPE "+name+" ") {
 			t.Errorf("%s is no metric", name)
 		}
 	}
@@ -92,25 +76,17 @@ func TestDashboard(t *testing.T) {
 
 func TestPackagedFiles(t *testing.T) {
 	t.Parallel()
-	settings, err := os.ReadFile("deploy/package/leaderrun.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settings := must.Read(t, "deploy/package/leaderrun.yaml")
 	// As it is, and with every example uncommented.
-	for _, text := range []string{string(settings), strings.NewReplacer("\n#store", "\nstore", "\n#prefix", "\nprefix", "\n#ttl", "\nttl", "\n#kill", "\nkill").Replace(string(settings))} {
+	for _, text := range []string{settings, strings.NewReplacer("\n#store", "\nstore", "\n#prefix", "\nprefix", "\n#ttl", "\nttl", "\n#kill", "\nkill").Replace(settings)} {
 		file := filepath.Join(t.TempDir(), "leaderrun.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		if out, err := exec.Command("leaderrun", "config", "--config", file).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
-	crontab, err := os.ReadFile("deploy/cron/nightly")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, line, _ := strings.Cut(string(crontab), "/usr/bin/leaderrun ")
+	crontab := must.Read(t, "deploy/cron/nightly")
+	_, line, _ := strings.Cut(crontab, "/usr/bin/leaderrun ")
 	flags, _, ok := strings.Cut(line, " -- ")
 	if out, err := exec.Command("leaderrun", append([]string{"config"}, strings.Fields(flags)...)...).CombinedOutput(); err != nil || !ok {
 		t.Errorf("%v\n%s", err, out)
@@ -122,12 +98,9 @@ func TestPackagedFiles(t *testing.T) {
 // was released by an operator restarts and stands by.
 func TestUnit(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("deploy/systemd/leaderrun@.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "deploy/systemd/leaderrun@.service")
 	unit := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(text, -1) {
 		unit[m[1]] = m[2]
 	}
 	if unit["Type"] == "notify" {
@@ -144,16 +117,10 @@ func TestUnit(t *testing.T) {
 			cmd := exec.CommandContext(ctx, "leaderrun", words...)
 			cmd.Env = env
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
+			must.Succeed(t, cmd.Start())
 			_, _ = out.Read(make([]byte, len("up\n")))
-			if err := stop(cmd.Process); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, stop(cmd.Process))
 			return strconv.Itoa(status(t, cmd))
 		}
 		clean := append(strings.Fields(unit["SuccessExitStatus"]), "0")

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // direct runs leaderrun as a caller would and returns its output and status.
@@ -25,9 +27,7 @@ func direct(t *testing.T, through []string, command ...string) (string, int) {
 	cmd.Stderr = os.Stderr
 	var out strings.Builder
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	code := status(t, cmd)
 	return out.String(), code
 }
@@ -84,9 +84,7 @@ func TestDispositionsPass(t *testing.T) {
 		{"env", "--block-signal=USR1,USR2,ALRM,TSTP"},
 	} {
 		want, err := exec.Command(through[0], append(through[1:], show...)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got, _ := direct(t, through, show...); got != string(want) {
 			t.Errorf("%s\n%s directly\n%s under leaderrun", through, want, got)
 		}
@@ -122,9 +120,7 @@ func TestFirstProcessReapsAdoptedOrphans(t *testing.T) {
 	cmd := exec.Command(namespace[0], append(namespace[1:], "leaderrun", "--store=file:"+filepath.Join(dir, "store"), "--key=k", "--",
 		"sh", "-c", `echo up >up; while [ ! -e end ]; do sleep 0.05; done`)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	eventually(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
 	first := childOf(t, cmd.Process.Pid)
 	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
@@ -133,14 +129,10 @@ func TestFirstProcessReapsAdoptedOrphans(t *testing.T) {
 	}
 	eventually(t, "the orphan is reaped", func() bool {
 		out, err := exec.Command(enter[0], append(enter[1:], "ps", "-eo", "ppid=,stat=,comm=")...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return !strings.Contains(string(out), "Z") && !strings.Contains(string(out), "sleep 0.1")
 	})
-	if err := os.WriteFile(filepath.Join(dir, "end"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "end"), nil, 0o600))
 	if got := status(t, cmd); got != 0 {
 		t.Errorf("status %d", got)
 	}
@@ -158,9 +150,7 @@ func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir, cmd.Stderr = dir, os.Stderr
 		cmd.Env = append(os.Environ(), "LEADERRUN_STORE=file:"+filepath.Join(dir, "store"), "LEADERRUN_KEY=k")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 		return cmd
 	}
@@ -178,9 +168,7 @@ func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
 	}
 	first := onlyChild(run(append(namespace, "leaderrun", "--wait", "forever", "true")...).Process.Pid)
 	guard := onlyChild(first)
-	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(guard, syscall.SIGKILL))
 	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
 	if out, err := exec.Command(enter[0], append(enter[1:], "bash", "-c", "for i in $(seq 1000); do (true &); done")...).CombinedOutput(); err != nil {
 		t.Fatalf("nsenter: %v\n%s", err, out)
@@ -229,14 +217,9 @@ func TestSidecarSurvives(t *testing.T) {
 	if _, code := direct(t, []string{"sh", "-c", entrypoint, "sh"}, "sh", "-c", "kill -9 $PPID; sleep 60"); code != 125 {
 		t.Errorf("status %d after the guard's death, want 125", code)
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Read(t, file)
+	pid, err := strconv.Atoi(strings.TrimSpace(b))
+	must.Succeed(t, err)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Errorf("the sidecar is dead: %v", err)
 	}

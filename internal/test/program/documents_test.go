@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // verdict says how the documented commands that match an expression are checked.
@@ -74,16 +76,11 @@ var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|grep|sudo|systemctl
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	d := &documents{T: t}
 	for _, name := range append(pages, "README.md", "CONTRIBUTING.md", "SECURITY.md") {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.read(page{name, string(text)})
+		text := must.Read(t, name)
+		d.read(page{name, text})
 	}
 	needed := map[string]bool{}
 	dir := t.TempDir() // those of subtests have their names, and env(1) minds an "="
@@ -210,9 +207,7 @@ func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "documented.service")
 	text = regexp.MustCompile(`ExecStart=\S+`).ReplaceAllString(text, "ExecStart=/bin/true")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	if out := output(t, "systemd-analyze", "verify", file); strings.Contains(out, file) {
 		t.Errorf("%s\n%s", out, text)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -80,14 +81,10 @@ until [ -s works.A ] || [ -s late.status ]; do sleep 0.02; done`
 func (r recipe) test(t *testing.T, programs map[string]string) {
 	work := t.TempDir()
 	for name, text := range programs {
-		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(work, name), []byte(text), 0o700))
 	}
 	for name, text := range map[string]string{"make-report": makeReport, "hold.A": ""} {
-		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(work, name), []byte(text), 0o700))
 	}
 	run := func(who string, args ...string) (string, error) {
 		cmd := exec.Command(args[0], args[1:]...)
@@ -119,9 +116,7 @@ func (r recipe) test(t *testing.T, programs map[string]string) {
 	}
 
 	// A comes late.
-	if err := os.Remove(filepath.Join(work, "hold.A")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(work, "hold.A")))
 	eventually(t, "A's job ends", func() bool { return read("late.status") != "" })
 	refusal := strings.NewReplacer("TOKEN", old, "NEWER", newer).Replace(r.refusal)
 	if status := read("late.status"); status != r.status || !strings.Contains(read("late.out"), refusal) {
@@ -148,12 +143,9 @@ func (r recipe) test(t *testing.T, programs map[string]string) {
 // blocks returns the code blocks of a document that have a name after their language.
 func blocks(t *testing.T, document string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, document)
 	named := map[string]string{}
-	for _, m := range regexp.MustCompile("(?ms)^```\\w+ (\\S+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^```\\w+ (\\S+)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		named[m[1]] = m[2]
 	}
 	return named

@@ -18,9 +18,10 @@ import (
 	"testing"
 
 	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/specs-go/v1"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -58,13 +59,7 @@ func TestImage(t *testing.T) {
 	if out, err := inside("rediss://"+addr, "/leaderrun", "check"); err == nil || !strings.Contains(out, "not signed by a CA that this host trusts") {
 		t.Errorf("a server of an unknown authority: %v\n%s", err, out)
 	}
-	ca, err := os.ReadFile(certs.File("ca.pem"))
-	if err == nil {
-		err = os.WriteFile(root+"/tmp/ca.pem", ca, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(root+"/tmp/ca.pem", []byte(must.Read(t, certs.File("ca.pem"))), 0o644))
 	if out, err := inside("rediss://"+addr+"?ca=/tmp/ca.pem", "/leaderrun", "check"); err != nil || out != "" {
 		t.Errorf("in the container: %v\n%s", err, out)
 	}
@@ -77,9 +72,7 @@ func TestImage(t *testing.T) {
 func unpacked(t *testing.T) (v1.ImageConfig, string) {
 	t.Helper()
 	program, err := exec.LookPath("leaderrun")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	file := filepath.Join(t.TempDir(), "image.tar")
 	tool := exec.Command("go", "run", "./internal/tools/image", file, "1.2.3", "abc", "linux/"+runtime.GOARCH+"="+program)
 	tool.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1795354247")
@@ -87,9 +80,7 @@ func unpacked(t *testing.T) (v1.ImageConfig, string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	archive, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer archive.Close()
 	dir := t.TempDir()
 	extract(t, archive, dir)
@@ -97,11 +88,7 @@ func unpacked(t *testing.T) (v1.ImageConfig, string) {
 	var index, images v1.Index
 	var manifest v1.Manifest
 	var image v1.Image
-	text, err := os.ReadFile(filepath.Join(dir, v1.ImageIndexFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	decode(t, text, &index)
+	decode(t, []byte(must.Read(t, filepath.Join(dir, v1.ImageIndexFile))), &index)
 	decode(t, blob(t, dir, index.Manifests[0]), &images)
 	decode(t, blob(t, dir, images.Manifests[0]), &manifest)
 	decode(t, blob(t, dir, manifest.Config), &image)
@@ -109,18 +96,14 @@ func unpacked(t *testing.T) (v1.ImageConfig, string) {
 		t.Errorf("for %+v, and %+v", image.Platform, images.Manifests[0].Platform)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(blob(t, dir, manifest.Layers[0])))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	files, err := io.ReadAll(z)
 	if err != nil || digest.FromBytes(files) != image.RootFS.DiffIDs[0] {
 		t.Fatalf("the layer is not that of the config: %v", err)
 	}
 	root := shared(t)
 	extract(t, bytes.NewReader(files), root)
-	if err := os.Mkdir(root+"/proc", 0o755); err != nil { // by who runs containers
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(root+"/proc", 0o755)) // by who runs containers
 	return image.Config, root
 }
 
@@ -129,9 +112,7 @@ func shared(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	for dir := root; dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(dir, 0o755))
 	}
 	return root
 }
@@ -150,9 +131,7 @@ func decode(t *testing.T, text []byte, into any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, d.Decode(into))
 }
 
 func extract(t *testing.T, archive io.Reader, dir string) {
@@ -162,22 +141,15 @@ func extract(t *testing.T, archive io.Reader, dir string) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
+		must.Succeed(t, err)
 		path := filepath.Join(dir, header.Name)
-		switch {
-		case err != nil:
-		case header.Typeflag == tar.TypeDir:
-			err = os.Mkdir(path, 0o755)
-		default:
-			var content []byte
-			if content, err = io.ReadAll(r); err == nil {
-				err = os.WriteFile(path, content, 0o600)
-			}
+		if header.Typeflag == tar.TypeDir {
+			must.Succeed(t, os.Mkdir(path, 0o755))
+		} else {
+			content, err := io.ReadAll(r)
+			must.Succeed(t, err)
+			must.Succeed(t, os.WriteFile(path, content, 0o600))
 		}
-		if err == nil {
-			err = os.Chmod(path, header.FileInfo().Mode())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(path, header.FileInfo().Mode()))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // shapes are kinds of process trees. Each prints "ready" when it is complete.
@@ -85,14 +86,9 @@ func TestKillMatrix(t *testing.T) {
 func TestHookThatHangs(t *testing.T) {
 	t.Parallel()
 	hook := filepath.Join(t.TempDir(), "hook")
-	err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700))
 	held, err := os.Open(hook)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer held.Close()
 	if _, err := unix.FcntlInt(held.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil { // for 45 s at most
 		t.Fatal(err)
@@ -139,9 +135,7 @@ func lead(t *testing.T, script string, flags ...string) *leader {
 	m := &leader{dir: dir, mark: "MATRIX=" + dir}
 	m.elector = leaderrun(dir, append(flags, "-q", "--", "bash", "-c", "echo $$ >pid; exec >ready\n"+script)...)
 	m.elector.Env = append(os.Environ(), m.mark)
-	if err := m.elector.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, m.elector.Start())
 	t.Cleanup(func() {
 		_ = m.elector.Process.Kill()
 		for _, pid := range m.alive() {
@@ -152,13 +146,9 @@ func lead(t *testing.T, script string, flags ...string) *leader {
 		b, _ := os.ReadFile(filepath.Join(dir, "ready"))
 		return strings.Contains(string(b), "ready")
 	})
-	b, err := os.ReadFile(filepath.Join(dir, "pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.command, err = strconv.Atoi(strings.TrimSpace(string(b))); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	m.command, err = strconv.Atoi(strings.TrimSpace(must.Read(t, filepath.Join(dir, "pid"))))
+	must.Succeed(t, err)
 	return m
 }
 
@@ -236,9 +226,7 @@ func (m *leader) successor(t *testing.T) []int {
 	var pids []int
 	for field := range strings.FieldsSeq(string(out)) {
 		pid, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		pids = append(pids, pid)
 	}
 	return m.tree(pids)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -42,9 +43,7 @@ func TestKillTime(t *testing.T) {
 	for range *killLoad {
 		busy := exec.Command("sh", "-c", "while :; do :; done")
 		busy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that is killed leaves no load
-		if err := busy.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, busy.Start())
 		t.Cleanup(func() { _ = busy.Process.Kill(); _ = busy.Wait() })
 	}
 	const margin = 500 * time.Millisecond
@@ -73,19 +72,13 @@ func TestKillTime(t *testing.T) {
 func killTime(t *testing.T, user int, command, victim string) time.Duration {
 	dir := memory(t)
 	fifo := filepath.Join(dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(fifo, 0o600))
 	elector := leaderrun(dir, "-q", "--ttl=15s", "--", "bash", "-c", command+" >"+fifo)
 	if user != 0 {
 		elector.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
-		if err := errors.Join(os.Chown(dir, user, user), os.Chown(fifo, user, user)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.Chown(dir, user, user), os.Chown(fifo, user, user)))
 	}
-	if err := elector.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, elector.Start())
 	defer func() { _ = elector.Process.Kill(); _ = elector.Wait() }()
 	guard := 0
 	took := untilClosed(t, fifo, func() int {
@@ -113,9 +106,7 @@ func victimOf(t *testing.T, elector *exec.Cmd, victim string) (pid int) {
 // and returns how long the last process of the tree survived.
 func untilClosed(t *testing.T, fifo string, victim func() (pid int)) time.Duration {
 	held, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0) // its end is that of the last process
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer held.Close()
 	eventually(t, "the tree stands", func() bool { n, _ := held.Read(make([]byte, len("ready\n"))); return n > 0 })
 	time.Sleep(20 * time.Millisecond) // it is well under way

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // TestPings runs the crontab line of docs/operations.md, with curl, against its own dead
@@ -29,9 +31,7 @@ func TestPings(t *testing.T) {
 	programs, dir := blocks(t, "docs/operations.md"), t.TempDir()
 	ping, job := filepath.Join(dir, "ping"), filepath.Join(dir, "job.sh")
 	for file, text := range map[string]string{ping: programs["ping"], job: "#!/bin/sh\nexit ${STATUS:-0}\n"} {
-		if err := os.WriteFile(file, []byte(text), 0o700); err != nil { //nolint:gosec // a program
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o700)) //nolint:gosec // a program
 	}
 	variable, line, _ := strings.Cut(programs["nightly"], "\n")
 	words := strings.NewReplacer("/usr/local/bin/ping", ping, "https://hc-ping.com/UUID", server.URL+"/id", "/opt/job.sh", job)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // somebody and the ids after it are ordinary users: root has no process limit.
@@ -77,9 +78,7 @@ func TestProcessLimit(t *testing.T) {
 				}
 				elector := bySomebody(t, somebody+i*rounds+round, dir, fmt.Sprintf("ulimit -u %d; exec %s/leaderrun --store=file:$PWD/store --key=k --ttl=%s --renew=50ms -k 100ms --on-acquire true -- %s/chains limit 5 >ready", 40+round, bin, ttl, bin))
 				elector.Stderr = &stderr
-				if err := elector.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, elector.Start())
 				t.Cleanup(func() {
 					if t.Failed() {
 						_ = elector.Process.Kill()
@@ -109,9 +108,7 @@ func TestPendingSignals(t *testing.T) {
 	cmd := bySomebody(t, somebody+100, dir, fmt.Sprintf("ulimit -i 5; exec %s/leaderrun --store=file:$PWD/store --key=k -- echo ran", bin))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call\n  raise the limits of pending signals (ulimit -i)"
 	if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) {
 		t.Errorf("status %d, it said:\n%s", got, stderr.String())
@@ -131,9 +128,7 @@ func TestRefusedCalls(t *testing.T) {
 				runtime.LockOSThread()
 				started <- errors.Join(refuse(call), cmd.Start())
 			}()
-			if err := <-started; err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, <-started)
 			want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call\n"
 			if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) || stdout.Len() > 0 {
 				t.Errorf("status %d, it said:\n%s%s", got, stdout.String(), stderr.String())
@@ -188,9 +183,7 @@ func somebodysPrograms(t *testing.T) (bin string) {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 	}
-	if err := os.Chmod(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(bin, 0o755))
 	return bin
 }
 
@@ -198,9 +191,7 @@ func somebodysPrograms(t *testing.T) (bin string) {
 // makes theirs.
 func bySomebody(t *testing.T, user int, dir, command string) *exec.Cmd {
 	t.Helper()
-	if err := os.Chown(dir, user, user); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chown(dir, user, user))
 	c := exec.Command("bash", "-c", command)
 	c.Dir = dir
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}

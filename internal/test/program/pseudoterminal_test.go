@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // terminal is an interactive shell on a pseudo-terminal.
@@ -43,24 +45,14 @@ func openTerminal(t *testing.T) *terminal {
 func onTerminal(t *testing.T, own bool, argv ...string) *terminal {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	master := os.NewFile(uintptr(fd), "/dev/ptmx")
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	must.Succeed(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}))
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer slave.Close()
 	shell := exec.Command(argv[0], argv[1:]...)
 	shell.Dir = t.TempDir()
@@ -74,9 +66,7 @@ func onTerminal(t *testing.T, own bool, argv ...string) *terminal {
 		}
 	}
 	shell.Env = append(os.Environ(), "PS1=prompt> ", "TERM=dumb", "LESS=", "HISTFILE=", "LEADERRUN_STORE=file:"+filepath.Join(t.TempDir(), "store"), "LEADERRUN_KEY=k")
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, shell.Start())
 	s := &terminal{t: t, dir: shell.Dir, sid: shell.Process.Pid, keys: master, fd: fd}
 	go func() {
 		b := make([]byte, 4096)
@@ -171,9 +161,7 @@ func (s *terminal) expect(pattern string) (group string) {
 func (s *terminal) pid(pattern string) int {
 	s.t.Helper()
 	pid, err := strconv.Atoi(s.expect(pattern))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return pid
 }
 

@@ -3,7 +3,6 @@
 package program
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -63,16 +63,11 @@ func TestScripts(t *testing.T) {
 // Every setting has a script that runs a command with it, not only one where it is refused.
 func TestEverySettingIsTried(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var runs []string // with what stands before the command
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
+		text := must.Read(t, file)
+		for line := range strings.Lines(text) {
 			before, _, found := strings.Cut(line, " -- ")
 			if found && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "refused ") && !strings.HasPrefix(line, "exitcode 125 ") {
 				runs = append(runs, before+" ")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/guard"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // The guard runs before the packages are initialised that only the elector
@@ -78,9 +79,7 @@ func TestEachDependencyHasABudget(t *testing.T) {
 	cmd := exec.Command("leaderrun", "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	trace, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	inits := regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, \d+ allocs$`).FindAllStringSubmatch(string(trace), -1)
 	if len(inits) < 100 {
 		t.Fatalf("%d packages are initialised, there must be more:\n%s", len(inits), trace)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -34,9 +35,7 @@ func TestServerWasDarkAndIsEmpty(t *testing.T) {
 
 	dark := func(is bool) {
 		t.Helper()
-		if err := cable.SetDark(is); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, cable.SetDark(is))
 	}
 	lasts := ttl*11/30 + rand.N(ttl/10) // 11 to 14 s of 30
 	back := time.After(lasts)
@@ -79,9 +78,7 @@ func twoHosts(t *testing.T) (stores, candidates *faultnet.Host, cable *faultnet.
 	cable, err := faultnet.Connect(
 		faultnet.CableEnd{Host: hosts[0], Device: "eth0", Addr: storeAddr},
 		faultnet.CableEnd{Host: hosts[1], Device: "eth0", Addr: candidatesAddr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return hosts[0], hosts[1], cable
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -56,14 +57,10 @@ func (f *rivals) candidate(args ...string) *exec.Cmd {
 	args = append([]string{"--store=" + f.store, "--key=" + f.key, "--ttl=" + f.ttl.String(), "-v"}, args...)
 	cmd := f.host.Command("leaderrun", append(args, "--", "bash", "-c", alone+"exec sleep 600")...)
 	log, err := os.CreateTemp(f.dir, "log")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	defer log.Close()
 	cmd.Dir, cmd.Stderr = f.dir, log
-	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, cmd.Start())
 	f.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -199,9 +196,7 @@ func TestServerComesBackOld(t *testing.T) {
 			t.Run(name+"/"+strconv.Itoa(trial), func(t *testing.T) {
 				f := newServerFault(t)
 				old(f, func() {
-					if err := f.client().Save(t.Context()).Err(); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, f.client().Save(t.Context()).Err())
 				})
 				f.server.Kill()
 				f.comers(5)
@@ -227,9 +222,7 @@ func TestServerStepsBackAfterTheHolderDied(t *testing.T) {
 			holder := f.candidate()
 			f.started(1, patience)
 			others(f)
-			if err := holder.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, holder.Process.Kill())
 			_ = holder.Wait()
 			f.server.SetClock("-1h")
 			if name == "a candidate comes" {

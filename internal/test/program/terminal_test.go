@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // asDirectly has the dialogue with a command that is run directly, and then under leaderrun.
@@ -177,9 +179,7 @@ func TestTerminal(t *testing.T) {
 		},
 		"window size changes": func(s *terminal) {
 			s.run(`leaderrun bash -c 'trap "stty size; exit" WINCH; echo up; while :; do sleep 0.1; done'`)
-			if err := unix.IoctlSetWinsize(s.fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 22, Col: 66}); err != nil {
-				s.t.Fatal(err)
-			}
+			must.Succeed(s.t, unix.IoctlSetWinsize(s.fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 22, Col: 66}))
 			s.expect("22 66")
 		},
 		"pager": func(s *terminal) {
@@ -258,9 +258,7 @@ func TestTerminal(t *testing.T) {
 			s.enter("TERM=xterm leaderrun --wait forever echo my turn\n")
 			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ leads.* unless renewed`)
 			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ leads since [1-9]\d*s, its lease lasts \d+s unless renewed`)
-			if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
-				s.t.Fatal(err)
-			}
+			must.Succeed(s.t, os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600))
 			s.expect(`\r\x1b\[K(?:\x1b\[\?7l.*\r\x1b\[K)*my turn`)
 		},
 		"a dumb terminal shows no line": func(s *terminal) {
@@ -307,22 +305,13 @@ func TestContainerWithTerminal(t *testing.T) {
 			s.expect(`up\r\n`)
 			s.enter(ctrlC)
 			s.expect(`INT 1\r\n`)
-			list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.sid))
-			if err != nil {
-				t.Fatal(err)
-			}
-			pid, err := strconv.Atoi(strings.TrimSpace(string(list)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Read(t, fmt.Sprintf("/proc/%d/task/%[1]d/children", s.sid))
+			pid, err := strconv.Atoi(strings.TrimSpace(list))
+			must.Succeed(t, err)
 			s.taken(pid)
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Kill(pid, sig))
 			s.expect(want + `\r\n`)
-			if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Kill(pid, syscall.SIGUSR1))
 			s.expect(` and \d\r\n`)
 		})
 	}

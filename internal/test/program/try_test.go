@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -31,14 +32,10 @@ func newTry(t *testing.T, c *shown, root string) *try {
 	}
 	try := &try{T: t, shown: c, root: root}
 	for _, dir := range []string{"/tmp", "/var/lib"} {
-		if err := os.MkdirAll(root+dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(root+dir, 0o700))
 	}
 	leaderrun, err := exec.LookPath("leaderrun")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	try.file("usr/bin/leaderrun", "#!/bin/sh\nexec "+leaderrun+` "$@"`)
 	try.file("usr/local/bin/leaderrun", "#!/bin/sh\nexec "+leaderrun+` "$@"`)
 	try.file("bin/sudo", "#!/bin/sh\nif [ \"$1\" = -u ]; then shift 2; fi\nexec \"$@\"")
@@ -49,13 +46,8 @@ func newTry(t *testing.T, c *shown, root string) *try {
 func (try *try) file(name, text string) {
 	try.Helper()
 	name = filepath.Join(try.root, name)
-	err := os.MkdirAll(filepath.Dir(name), 0o700)
-	if err == nil {
-		err = os.WriteFile(name, []byte(text), 0o700)
-	}
-	if err != nil {
-		try.Fatal(err)
-	}
+	must.Succeed(try, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.Succeed(try, os.WriteFile(name, []byte(text), 0o700))
 }
 
 func (try *try) read(name string) string {
@@ -89,18 +81,14 @@ func (try *try) start(line string) *running {
 	line = regexp.MustCompile(`(^|[ :>])/(\w)`).ReplaceAllString(line, "${1}"+try.root+"/$2")
 	line = strings.NewReplacer("redis://redis.internal:6379", "redis://"+try.redis().Addr, "[$(POD_IP)]:9090", "[::1]:0").Replace(line)
 	out, err := os.CreateTemp(try.root, "out-")
-	if err != nil {
-		try.Fatal(err)
-	}
+	must.Succeed(try, err)
 	defer out.Close()
 	r := &running{exec.Command("sh", "-c", line), out.Name()}
 	r.Dir = try.root
 	r.Env = append(os.Environ(), "PATH="+filepath.Join(try.root, "bin")+":"+os.Getenv("PATH"),
 		"XDG_CONFIG_HOME="+try.root, "XDG_RUNTIME_DIR="+try.root, "LEADERRUN_STORE=redis://"+try.redis().Addr)
 	r.Stdout, r.Stderr = out, out
-	if err := r.Start(); err != nil {
-		try.Fatal(err)
-	}
+	must.Succeed(try, r.Start())
 	try.Cleanup(func() { _ = r.Process.Kill() }) // it has ended, as a rule
 	return r
 }
@@ -294,16 +282,13 @@ func (try *try) copied() {
 func (try *try) environmentFile() {
 	try.file("etc/leaderrun/leaderrun.yaml", "")
 	try.succeeds(try.command)
-	unit, err := os.ReadFile("deploy/systemd/leaderrun@.service")
-	if err != nil {
-		try.Fatal(err)
-	}
+	unit := must.Read(try, "deploy/systemd/leaderrun@.service")
 	for _, m := range matches(`(?m)^(\w+)=`, try.read("etc/leaderrun/queue.env")) {
-		if !strings.Contains(string(unit), "-- $"+m[1]+"\n") {
+		if !strings.Contains(unit, "-- $"+m[1]+"\n") {
 			try.Errorf("the unit does not run $%s", m[1])
 		}
 	}
-	if !strings.Contains(string(unit), "\nEnvironmentFile=/etc/leaderrun/%i.env\n") {
+	if !strings.Contains(unit, "\nEnvironmentFile=/etc/leaderrun/%i.env\n") {
 		try.Error("the unit reads another file")
 	}
 }
@@ -344,15 +329,12 @@ func readOnly(why, file, named string) func(*try) {
 func (try *try) script() {
 	command := regexp.MustCompile(`^(\w+=\S+ )*`).ReplaceAllString(try.command, "")
 	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" ,|[]", r) })
-	text, err := os.ReadFile(words[0])
-	if err != nil {
-		try.Fatal(err)
-	}
+	text := must.Read(try, words[0])
 	if info, err := os.Stat(words[0]); err != nil || info.Mode()&0o111 == 0 {
 		try.Errorf("%s cannot be executed (%v)", words[0], err)
 	}
 	for _, word := range words[1:] {
-		if regexp.MustCompile(`^([A-Z]+|[\d/]+[a-z]*)$`).MatchString(word) || regexp.MustCompile(`[ (|]`+word+`\b`).Match(text) {
+		if regexp.MustCompile(`^([A-Z]+|[\d/]+[a-z]*)$`).MatchString(word) || regexp.MustCompile(`[ (|]`+word+`\b`).MatchString(text) {
 			continue
 		}
 		_, err := os.Stat("scripts/mutants.d/" + word + ".patch")

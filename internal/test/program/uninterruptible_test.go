@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A process in uninterruptible sleep is named after a second, and leaderrun ends when the
@@ -22,23 +24,16 @@ func TestUninterruptibleIsNamed(t *testing.T) {
 			elector := leaderrun(dir, "-k=1s", "--", "sh", "-c", "echo $$ >pid; exec stat mnt/file")
 			elector.Stderr = nil
 			stderr, err := elector.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := elector.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
+			must.Succeed(t, elector.Start())
 			<-silent.asked
 			if by == "guard" {
 				send(t, elector.Process.Pid, syscall.SIGTERM)
 			} else {
 				send(t, childOf(t, elector.Process.Pid), syscall.SIGKILL)
 			}
-			pid, err := os.ReadFile(dir + "/pid")
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := fmt.Sprintf("process %s (stat): in uninterruptible sleep, D", strings.TrimSpace(string(pid)))
+			pid := must.Read(t, dir+"/pid")
+			want := fmt.Sprintf("process %s (stat): in uninterruptible sleep, D", strings.TrimSpace(pid))
 			for lines := bufio.NewScanner(stderr); ; {
 				if !lines.Scan() {
 					t.Fatalf("nothing says %q", want)
@@ -64,9 +59,7 @@ type fileSystem struct {
 // silentFileSystem mounts one with the protocol of linux/fuse.h. A process that asks it
 // waits and ignores all signals.
 func silentFileSystem(t *testing.T, at string) fileSystem {
-	if err := os.Mkdir(at, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(at, 0o755))
 	fd, err := syscall.Open("/dev/fuse", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		t.Skipf("no FUSE here: %v", err)

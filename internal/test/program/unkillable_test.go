@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A process that cannot be killed is named after a second, with the reason, by the process
@@ -21,9 +23,7 @@ func TestUnkillableIsNamed(t *testing.T) {
 	}
 	bin := t.TempDir() // /dev/shm may be mounted without setuid
 	for dir := bin; dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(dir, 0o755))
 	}
 	build := "go build -o " + bin + "/chains ./internal/tools/chains && chmod 4755 " + bin + "/chains && cp \"$(command -v leaderrun)\" " + bin
 	if out, err := exec.Command("sh", "-c", build).CombinedOutput(); err != nil {
@@ -32,27 +32,18 @@ func TestUnkillableIsNamed(t *testing.T) {
 	for _, by := range []string{"guard", "elector"} {
 		t.Run(by, func(t *testing.T) {
 			dir := memory(t)
-			if err := os.Chown(dir, somebody, somebody); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chown(dir, somebody, somebody))
 			elector := exec.Command(bin+"/leaderrun", "--store=file:"+dir+"/store", "--key=k", "-k=100ms", "--",
 				"sh", "-c", bin+"/chains root 1 >ready & echo $! >pid; wait")
 			elector.Dir = dir
 			elector.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
 			stderr, err := elector.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := elector.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
+			must.Succeed(t, elector.Start())
 			eventually(t, "the command runs", func() bool { b, _ := os.ReadFile(dir + "/ready"); return len(b) > 0 })
-			b, err := os.ReadFile(dir + "/pid")
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Read(t, dir+"/pid")
 			pid := 0
-			_, _ = fmt.Sscan(string(b), &pid)
+			_, _ = fmt.Sscan(b, &pid)
 			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 			if by == "guard" {
 				send(t, elector.Process.Pid, syscall.SIGTERM)

@@ -17,6 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/redis"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // A thousand standbys lose their store at the same time. When it is back, they do not all come
@@ -42,9 +43,7 @@ func TestCrowdSpreads(t *testing.T) {
 						mu.Unlock()
 						return nil, answer(ctx)
 					}})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, err)
 					orders := make(chan campaign.Received, 1)
 					set := campaign.Settings{
 						Settings:  elect.Settings{Timing: elect.NewTiming(30*time.Second, 10*time.Second, 0), Retry: 5 * time.Second, Wait: elect.Forever},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // After a request has read the clock, the clock is set forward by an hour, and then the
@@ -35,9 +36,7 @@ func TestJudgeOfALeaseThatIsOverAtOnce(t *testing.T) {
 				w.stepClock(c.step, 1)
 				before := w.look()
 				l, err := rows.row.Value.Acquire(r, now)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				w.judge(p, fmt.Appendf(nil, `"Holder":"%s","Row"`, r.Holder), before, w.look())
 				tree := &tree{p: p, lease: l}
 				w.born(tree)
