@@ -7,14 +7,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func drawing(t *testing.T, of world) *worker {
 	t.Helper()
 	kinds, err := kindsLike("", of, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return &worker{options: options{world: of, seed: 7, ttl: 3 * time.Second, kinds: kinds}, found: newStats()}
 }
 

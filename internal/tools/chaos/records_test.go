@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/timed"
 )
 
@@ -44,12 +45,8 @@ func TestRecords(t *testing.T) {
 	for _, first := range []int{0, 700, 1100} {
 		r := &records{file: filepath.Join(t.TempDir(), "log"), who: 5}
 		for _, text := range []string{written[:first], written} {
-			if err := os.WriteFile(r.file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.follow(0); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(r.file, []byte(text), 0o600))
+			must.Succeed(t, r.follow(0))
 		}
 		if got := r.all(); !reflect.DeepEqual(got, want) {
 			t.Errorf("after %d bytes:\n%v, want\n%v", first, got, want)
