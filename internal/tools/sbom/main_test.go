@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 func TestBill(t *testing.T) {
@@ -20,13 +22,9 @@ func TestBill(t *testing.T) {
 		{Path: "example.org/b", Version: "v2.0.0+incompatible", Replace: &debug.Module{Path: "example.org/c", Version: "v3.0.0+incompatible"}},
 	}
 	var text strings.Builder
-	if err := cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).EncodeVersion(bill(info, "1.0.0"), cdx.SpecVersion1_6); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).EncodeVersion(bill(info, "1.0.0"), cdx.SpecVersion1_6))
 	var bom cdx.BOM
-	if err := cdx.NewBOMDecoder(strings.NewReader(text.String()), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cdx.NewBOMDecoder(strings.NewReader(text.String()), cdx.BOMFileFormatJSON).Decode(&bom))
 	var urls []string
 	for _, part := range *bom.Components {
 		urls = append(urls, part.PackageURL)
