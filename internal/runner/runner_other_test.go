@@ -45,7 +45,7 @@ func TestOrphansDieWithTheCommand(t *testing.T) {
 		t.Errorf("%+v", gone)
 	}
 	b := must.Read(t, file)
-	pids := strings.Fields(string(b))
+	pids := strings.Fields(b)
 	if len(pids) != 2 {
 		t.Fatalf("orphans: %q", pids)
 	}
