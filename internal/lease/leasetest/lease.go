@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // leaseTests: grant, renewal, release, expiry.
@@ -82,9 +83,7 @@ func neverTwoHolders(t *testing.T, h Harness) {
 			newest = l.Token
 			runs.Add(1)
 			inside.Add(-1)
-			if err := s.Release(bounded(t), l, succeeded); err != nil {
-				t.Errorf("release: %v", err)
-			}
+			must.Succeed(t, s.Release(bounded(t), l, succeeded))
 		}
 	})
 	if runs.Load() != candidates*rounds {
@@ -388,9 +387,7 @@ func largerTokenSeen(t *testing.T, h Harness) {
 func closeReleasesNothing(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
-	if err := s.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
+	must.Succeed(t, s.Close())
 	other := h.Open(t)
 	held(t, other, rival(r), lease.HeldLeader)
 	renew(t, other, l)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Harness gives the suite access to a store and says what can be done to it. Its functions
@@ -193,9 +194,7 @@ func renew(t *testing.T, s lease.Store, l lease.Lease) lease.Lease {
 
 func release(t *testing.T, s lease.Store, l lease.Lease, r lease.Result) {
 	t.Helper()
-	if err := s.Release(bounded(t), l, r); err != nil {
-		t.Fatalf("release: %v", err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, r))
 }
 
 // refused checks that the acquire fails with exactly this error.

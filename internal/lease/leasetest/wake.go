@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // wakeTests: what a standby waits for, and that no call outlives its context.
@@ -104,9 +105,7 @@ func noWakeups(t *testing.T, h Harness) {
 	if err := s.Wait(bounded(t), r.Key, time.Hour); !errors.Is(err, lease.ErrNoWakeups) {
 		t.Errorf("wait: %v, want ErrNoWakeups", err)
 	}
-	if err := s.Pass(bounded(t), r.Key); err != nil {
-		t.Errorf("pass: %v", err)
-	}
+	must.Succeed(t, s.Pass(bounded(t), r.Key))
 }
 
 // wakes wants the waits of all standbys to return because of what cause does,
@@ -152,18 +151,14 @@ func releaseWakesAll(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
 	wakes(t, clients(t, h, 5), r.Key, func() { release(t, s, l, succeeded) })
-	if err := s.Pass(bounded(t), r.Key); err != nil {
-		t.Errorf("pass: %v", err)
-	}
+	must.Succeed(t, s.Pass(bounded(t), r.Key))
 }
 
 func passWakes(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	h.Grant(t, s, r)
 	wakes(t, clients(t, h, 1), r.Key, func() {
-		if err := s.Pass(bounded(t), r.Key); err != nil {
-			t.Errorf("pass: %v", err)
-		}
+		must.Succeed(t, s.Pass(bounded(t), r.Key))
 	})
 }
 
@@ -216,9 +211,7 @@ func waitEnds(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	h.Grant(t, s, r)
 	began := time.Now()
-	if err := s.Wait(bounded(t), r.Key, 200*time.Millisecond); err != nil {
-		t.Errorf("wait: %v", err)
-	}
+	must.Succeed(t, s.Wait(bounded(t), r.Key, 200*time.Millisecond))
 	if took := time.Since(began); took < 100*time.Millisecond || took > soon {
 		t.Errorf("a wait of 200 ms took %s, and nobody woke it", took)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // lossy is a keeper that loses the answer of a change, or the change.
@@ -42,9 +43,7 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 	follow := func(t *testing.T, s memory) { grant(t, s, second) }
 	release := func(t *testing.T, s memory) {
-		if err := s.Release(t.Context(), lease.Lease{Key: "k", Holder: first.Holder, Token: token(t, s)}, lease.Result{}); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, s.Release(t.Context(), lease.Lease{Key: "k", Holder: first.Holder, Token: token(t, s)}, lease.Result{}))
 		follow(t, s)
 	}
 	another := func(t *testing.T, s memory) {

@@ -50,9 +50,7 @@ func TestUsers(t *testing.T) {
 	}
 	// A token that was not used for minutes is no longer valid.
 	s.client.token = "fgETNXKqqNnDsaCB.9"
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Errorf("with an old token: %v", err)
-	}
+	renew(t, s, l) // with an old token
 	write("wrong")
 	s.client.token = "fgETNXKqqNnDsaCB.9"
 	var failure *lease.StoreError
@@ -60,9 +58,7 @@ func TestUsers(t *testing.T) {
 		t.Errorf("a password that was accepted is being changed: %#v", err)
 	}
 	write("sesame")
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Errorf("after the change: %v", err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true})) // after the change
 	for name, c := range map[string]struct{ user, says, hint string }{
 		"nobody":         {"", "user name is empty", "USER:PASSWORD"},
 		"wrong password": {"worker:s3cret@", "authentication failed", "correct the user or the password"},
@@ -117,9 +113,7 @@ func TestTLS(t *testing.T) {
 
 			if c.says == "" {
 				l := grant(t, s, request("k"))
-				if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
-					t.Error(err)
-				}
+				must.Succeed(t, s.Release(bounded(t), l, lease.Result{}))
 				return
 			}
 			var failure *lease.StoreError

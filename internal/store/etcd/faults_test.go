@@ -33,9 +33,7 @@ func TestRestart(t *testing.T) {
 	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("free")), lease.Result{Ran: true}))
 	l := grant(t, s, request("held"))
 	b.Restart()
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Fatal(err)
-	}
+	renew(t, s, l)
 	settles(t, s, request("free"), lease.SettleRestarted)
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if _, err := s.Acquire(bounded(t), request("held")); err != nil {
@@ -68,9 +66,7 @@ func TestOlderData(t *testing.T) {
 	if err != nil || !back.Reasserted || back.Token != l.Token {
 		t.Errorf("%+v, %v", back, err)
 	}
-	if _, err := b.open(t).Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
-		t.Error(err)
-	}
+	denied(t, b.open(t), r)
 }
 
 // A change whose answer is lost has been made. The holder learns that by asking again.
@@ -92,9 +88,7 @@ func TestAnswerIsLost(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		proxy.Delay(0)
-		if _, err := s.Renew(bounded(t), l); err != nil {
-			t.Errorf("asked again: %v", err)
-		}
+		renew(t, s, l) // asked again
 	}
 }
 
@@ -171,15 +165,11 @@ func TestMembersAreLost(t *testing.T) {
 		networktest.Renews(t, s, l, time.Second)
 	}
 	next := request("k")
-	if _, err := standby.Acquire(bounded(t), next); !errors.As(err, new(*lease.HeldError)) {
-		t.Fatal(err)
-	}
+	denied(t, standby, next)
 	over := make(chan error, 1)
 	go func() { over <- standby.Wait(bounded(t), "k", time.Minute) }()
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	if err := endOf(t, over); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, endOf(t, over))
 	if got := grant(t, standby, next); got.Token <= l.Token {
 		t.Errorf("token %d after %d", got.Token, l.Token)
 	}
@@ -248,9 +238,7 @@ func TestQuotaIsUsedUp(t *testing.T) {
 		t.Errorf("doctor: %+v", found)
 	}
 	alarm("DEACTIVATE")
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Error(err)
-	}
+	renew(t, s, l)
 }
 
 // Without a majority nothing is granted or renewed, and nothing is lost.
@@ -273,7 +261,5 @@ func TestMajorityIsLost(t *testing.T) {
 		t.Errorf("a member that has lost the others is listened to: %v", err)
 	}
 	members[1].Restart()
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Errorf("%v", err)
-	}
+	renew(t, s, l)
 }

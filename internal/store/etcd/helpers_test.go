@@ -35,7 +35,10 @@ func openWith(t *testing.T, o Options) *Store {
 }
 
 // Helpers that the tests of all networked stores use.
-var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
+var (
+	request, grant, renew, denied = networktest.Request, networktest.Grant, networktest.Renew, networktest.Denied
+	bounded, awaits, endOf        = networktest.Bounded, networktest.Await, networktest.EndOf
+)
 
 // ask sends a request to the gateway, which must answer.
 func (b backend) ask(t *testing.T, path string, question any) map[string]any {

@@ -65,14 +65,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	standby := shifted(t, b, &now, -25*time.Second)
 	l := grant(t, holder, request("k"))
 	r := request("k")
-	held := func() *lease.HeldError {
-		var denied *lease.HeldError
-		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, &denied) {
-			t.Fatalf("%v, want a denial", err)
-		}
-		return denied
-	}
-	held()
+	denied(t, standby, r)
 	now.Advance(10 * time.Second)
 	var seen atomic.Int64
 	follow := standby.Follow
@@ -83,9 +76,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	over := make(chan error, 1)
 	go func() { over <- standby.Wait(watching, "k", time.Minute) }()
 	for range 10 { // they begin before the standby watches, and end while it does
-		if _, err := holder.Renew(bounded(t), l); err != nil {
-			t.Fatal(err)
-		}
+		renew(t, holder, l)
 		time.Sleep(50 * time.Millisecond)
 	}
 	last, err := keeper{holder, b.Addr}.Read(bounded(t), "k")
@@ -99,10 +90,10 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	enough()
 	<-over
 	now.Advance(25 * time.Second) // the holder is dead
-	if denied := held(); denied.Remaining < 2*time.Second || denied.Remaining > 5*time.Second {
-		t.Errorf("%s are left, want 5 s since the last renewal that was seen", denied.Remaining)
+	if left := denied(t, standby, r).Remaining; left < 2*time.Second || left > 5*time.Second {
+		t.Errorf("%s are left, want 5 s since the last renewal that was seen", left)
 	}
-	now.Advance(held().Remaining + time.Millisecond)
+	now.Advance(denied(t, standby, r).Remaining + time.Millisecond)
 	if next := grant(t, standby, r); next.Token <= l.Token {
 		t.Errorf("token %d after %d", next.Token, l.Token)
 	}
@@ -118,12 +109,9 @@ func TestRenewalsWithinASecond(t *testing.T) {
 	l := grant(t, holder, request("k"))
 	r := request("k")
 	for range 3 {
-		if _, err := holder.Renew(bounded(t), l); err != nil {
-			t.Fatal(err)
-		}
-		var denied *lease.HeldError
-		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, &denied) || denied.Remaining < 29*time.Second {
-			t.Fatalf("%v, want 30 s from now on", err)
+		renew(t, holder, l)
+		if left := denied(t, standby, r).Remaining; left < 29*time.Second {
+			t.Fatalf("%s are left, want 30 s from now on", left)
 		}
 		c.Advance(20 * time.Second)
 	}

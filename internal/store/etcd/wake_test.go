@@ -45,21 +45,15 @@ func TestHolderIsCalled(t *testing.T) {
 			s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: w.Dial})
 			l := grant(t, s, request(key))
 			over := following(t, &w, func() error { return s.Listen(bounded(t), key) })
-			if _, err := s.Renew(bounded(t), l); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := other.Acquire(bounded(t), request(key)); !errors.As(err, new(*lease.HeldError)) {
-				t.Fatal(err)
-			}
+			renew(t, s, l)
+			denied(t, other, request(key))
 			select {
 			case err := <-over:
 				t.Fatalf("called, and nobody did: %v", err)
 			case <-time.After(100 * time.Millisecond):
 			}
 			must.Succeed(t, call())
-			if err := endOf(t, over); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, endOf(t, over))
 		})
 	}
 }
@@ -73,9 +67,7 @@ func TestHolderIsCalledEarly(t *testing.T) {
 	if _, err := b.open(t).HandOver(bounded(t), "k"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Listen(bounded(t), "k"); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Listen(bounded(t), "k"))
 	if l, err := s.Renew(bounded(t), l); err != nil || !l.HandOver {
 		t.Fatalf("%+v, %v", l, err)
 	}
@@ -117,9 +109,7 @@ func TestServerIsLostWhileWaiting(t *testing.T) {
 				t.Errorf("no server: %v", err)
 			}
 			b.Restart()
-			if _, err := s.Renew(bounded(t), l); err != nil {
-				t.Errorf("the next renewal: %v", err)
-			}
+			renew(t, s, l) // the next renewal
 		})
 	}
 }
@@ -132,9 +122,7 @@ func TestCompacted(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("k"))
 	for range 3 {
-		if _, err := s.Renew(bounded(t), l); err != nil {
-			t.Fatal(err)
-		}
+		renew(t, s, l)
 	}
 	_, revision, err := keeper{s, b.Addr}.read(bounded(t), "k")
 	must.Succeed(t, err)

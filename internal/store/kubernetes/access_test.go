@@ -49,9 +49,7 @@ func TestServiceAccount(t *testing.T) {
 		t.Errorf("a token that was accepted before: %v", err)
 	}
 	write(t, dir, "token", "client")
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Errorf("with the next token: %v", err)
-	}
+	renew(t, s, l) // with the next token
 	must.Succeed(t, os.Remove(filepath.Join(dir, "token")))
 	if _, err := open(Options{Prefix: prefix}, pod); err == nil || !strings.Contains(err.Error(), "service account") {
 		t.Errorf("no token: %v", err)
@@ -87,9 +85,7 @@ users: [{name: y, user: {exec: {command: no}}}, {name: u, user: {`+c.user+`}}]
 			s, err := open(Options{Prefix: prefix}, place{context: c.context, files: []string{"/does/not/exist", file}})
 			must.Succeed(t, err)
 			defer s.Close()
-			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}))
 		})
 	}
 }
@@ -266,9 +262,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	})
 	must.Succeed(t, os.Remove(gate))
 	says("client", time.Now().Add(time.Hour))
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Errorf("with what it said before: %v", err)
-	}
+	renew(t, s, l) // with what it said before
 	opens()
 	awaits(t, "what it says next", func() bool { a, err := s.who(t.Context()); return err == nil && a.token == "client" })
 }

@@ -35,13 +35,7 @@ func TestRestart(t *testing.T) {
 	r.TTL = 30 * time.Second
 	l := grant(t, s, r)
 	next := request("k")
-	standsBy := func() {
-		t.Helper()
-		if got, err := standby.Acquire(bounded(t), next); !errors.As(err, new(*lease.HeldError)) {
-			t.Fatalf("%+v, %v", got, err)
-		}
-	}
-	standsBy()
+	denied(t, standby, next)
 	listening, waiting := make(chan error, 1), make(chan error, 1)
 	go func() { listening <- s.Listen(t.Context(), "k") }()
 	go func() { waiting <- standby.Wait(t.Context(), "k", time.Minute) }()
@@ -58,12 +52,10 @@ func TestRestart(t *testing.T) {
 	}
 	b.Restart()
 	networktest.Renews(t, s, l, 5*time.Second)
-	standsBy()
+	denied(t, standby, next)
 	go func() { waiting <- standby.Wait(bounded(t), "k", time.Minute) }()
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	if err := endOf(t, waiting); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, endOf(t, waiting))
 	if got := grant(t, standby, next); got.Token <= l.Token {
 		t.Errorf("token %d after %d", got.Token, l.Token)
 	}
@@ -92,16 +84,12 @@ func TestRestoredCluster(t *testing.T) {
 			}
 			listening := make(chan error, 1)
 			go func() { listening <- s.Listen(bounded(t), "k") }()
-			if err := endOf(t, listening); err != nil {
-				t.Errorf("listen: %v", err)
-			}
+			must.Succeed(t, endOf(t, listening))
 			back, err := s.Renew(bounded(t), l)
 			if holderFirst && (err != nil || !back.Reasserted || back.Token != l.Token) || !holderFirst && !errors.Is(err, lease.ErrLost) {
 				t.Errorf("renewed: %+v, %v", back, err)
 			}
-			if _, err := b.open(t).Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
-				t.Error(err)
-			}
+			denied(t, b.open(t), request("k"))
 		})
 	}
 }
@@ -124,9 +112,7 @@ func TestEtcdStops(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	b.Etcd.Cont()
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
 		t.Errorf("token %d after %d", next.Token, l.Token)
 	}
@@ -148,9 +134,7 @@ func TestWriteIsMadeLater(t *testing.T) {
 	}{
 		{"nobody came before", func() {}, http.StatusOK},
 		{"another renewal came before", func() {
-			if _, err := direct.Renew(bounded(t), l); err != nil {
-				t.Fatal(err)
-			}
+			renew(t, direct, l)
 		}, http.StatusConflict},
 		{"the release came before", func() {
 			must.Succeed(t, direct.Release(bounded(t), l, lease.Result{Ran: true}))
@@ -305,9 +289,7 @@ func TestExpiredWatch(t *testing.T) {
 	old, err := keeper{s}.Read(bounded(t), "k")
 	must.Succeed(t, err)
 	for range 5 {
-		if _, err := s.Renew(bounded(t), l); err != nil {
-			t.Fatal(err)
-		}
+		renew(t, s, l)
 	}
 	b.Restart()
 	if over, err := s.watchFrom(bounded(t), "k", old, func(cas.Row) bool { return false }); over || !errors.Is(err, errExpired) {

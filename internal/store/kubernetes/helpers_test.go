@@ -53,7 +53,10 @@ func openAs(t *testing.T, kubeconfig string, o Options) *Store {
 }
 
 // Helpers that the tests of all networked stores use.
-var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
+var (
+	request, grant, renew, denied = networktest.Request, networktest.Grant, networktest.Renew, networktest.Denied
+	bounded, awaits, endOf        = networktest.Bounded, networktest.Await, networktest.EndOf
+)
 
 // ask sends a request as a user with all rights.
 func (b backend) ask(t *testing.T, method, name string, body any) (status int, answer map[string]any) {

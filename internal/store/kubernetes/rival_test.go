@@ -26,9 +26,7 @@ func TestRivalStandsBy(t *testing.T) {
 	var renewed time.Time
 	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Second) {
 		renewed = time.Now()
-		if _, err := s.Renew(bounded(t), l); err != nil {
-			t.Fatal(err)
-		}
+		renew(t, s, l)
 	}
 	if rival.Said("leads") {
 		t.Fatal("it leads beside the holder")
@@ -61,12 +59,11 @@ func TestRivalLeads(t *testing.T) {
 	r := request("k")
 	held := func() *lease.HeldError {
 		t.Helper()
-		l, err := s.Acquire(bounded(t), r)
-		var denied *lease.HeldError
-		if !errors.As(err, &denied) || denied.Why != lease.HeldForeign || denied.Value != "rival" {
-			t.Fatalf("%+v, %v", l, err)
+		held := denied(t, s, r)
+		if held.Why != lease.HeldForeign || held.Value != "rival" {
+			t.Fatalf("%+v", held)
 		}
-		return denied
+		return held
 	}
 	held()
 	for range 3 { // the rival renews every second
@@ -94,9 +91,7 @@ func TestRivalLeads(t *testing.T) {
 	if status, err = s.Inspect(bounded(t), "k"); err != nil || len(status.Runs) != 0 || status.Holder != r.Holder {
 		t.Errorf("%+v, %v", status, err)
 	}
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	next := b.StartRival(objectName(prefix, "k"))
 	awaits(t, "rival that leads", func() bool { return next.Said("leads") })
 }
@@ -120,9 +115,7 @@ func TestClocksOfRivals(t *testing.T) {
 		now.Advance(6*time.Second + time.Millisecond)
 		r := request(key)
 		l := grant(t, s, r)
-		if _, err := s.Renew(bounded(t), l); err != nil {
-			t.Error(err)
-		}
+		renew(t, s, l)
 		spec := b.lease(t, key)["spec"].(map[string]any)
 		if year := spec["renewTime"].(string)[:4]; year == "2100" || year == "2001" || spec["leaseDurationSeconds"] != 30.0 || spec["leaseTransitions"] != 5.0 {
 			t.Errorf("%s: %v", key, spec)
@@ -144,9 +137,7 @@ func TestRivalAfterHolder(t *testing.T) {
 	}})
 	r := request("k")
 	for range 5 {
-		if _, err := s.Acquire(bounded(t), r); !errors.As(err, new(*lease.HeldError)) {
-			t.Fatal(err)
-		}
+		denied(t, s, r)
 		now.Advance(time.Second)
 	}
 	now.Advance(time.Second + time.Millisecond)
@@ -201,9 +192,8 @@ func TestEdited(t *testing.T) {
 	var now networktest.Clock
 	now.Set(&s.Now, &s.Wall)
 	now.Advance(time.Hour)
-	var denied *lease.HeldError
-	if _, err := s.Acquire(bounded(t), request("endless")); !errors.As(err, &denied) || denied.Value != "somebody" {
-		t.Errorf("a lease without a duration: %v", err)
+	if held := denied(t, s, request("endless")); held.Value != "somebody" {
+		t.Errorf("a lease without a duration: %+v", held)
 	}
 	if _, err := s.Revoke(bounded(t), "endless", true); err != nil {
 		t.Fatal(err)
@@ -212,21 +202,15 @@ func TestEdited(t *testing.T) {
 
 	l = grant(t, s, request("bare"))
 	b.put(t, "bare", map[string]any{"metadata": map[string]any{"annotations": nil}})
-	if _, err := s.Acquire(bounded(t), request("bare")); !errors.As(err, &denied) {
-		t.Errorf("without its annotation: %v", err)
-	}
+	denied(t, s, request("bare")) // without its annotation
 	if back, err := s.Renew(bounded(t), l); err != nil || !back.Reasserted || back.Token != l.Token {
 		t.Errorf("it is still the holder: %+v, %v", back, err)
 	}
-	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 
 	l = grant(t, s, request("labelled"))
 	b.put(t, "labelled", map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "a"}, "annotations": map[string]any{"note": "b"}}})
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Error(err)
-	}
+	renew(t, s, l)
 	metadata := b.lease(t, "labelled")["metadata"].(map[string]any)
 	if metadata["labels"].(map[string]any)["team"] != "a" || metadata["annotations"].(map[string]any)["note"] != "b" {
 		t.Errorf("%v", metadata)

@@ -38,22 +38,16 @@ func TestHolderIsCalled(t *testing.T) {
 			over := make(chan error, 1)
 			go func() { over <- s.Listen(bounded(t), key) }()
 			<-seen
-			if _, err := s.Renew(bounded(t), l); err != nil {
-				t.Fatal(err)
-			}
+			renew(t, s, l)
 			<-seen // now it watches
-			if _, err := other.Acquire(bounded(t), request(key)); !errors.As(err, new(*lease.HeldError)) {
-				t.Fatal(err)
-			}
+			denied(t, other, request(key))
 			select {
 			case err := <-over:
 				t.Fatalf("called, and nobody did: %v", err)
 			case <-time.After(100 * time.Millisecond):
 			}
 			must.Succeed(t, call())
-			if err := endOf(t, over); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, endOf(t, over))
 		})
 	}
 }
@@ -76,15 +70,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	now.Set(&standby.Now, &standby.Wall)
 	l := grant(t, holder, request("k"))
 	r := request("k")
-	held := func() time.Duration {
-		t.Helper()
-		var denied *lease.HeldError
-		if _, err := standby.Acquire(bounded(t), r); !errors.As(err, &denied) {
-			t.Fatalf("%v, want a denial", err)
-		}
-		return denied.Remaining
-	}
-	held()
+	denied(t, standby, r)
 	seen := make(chan struct{}, 100)
 	watched(standby, seen)
 	watching, enough := context.WithCancel(bounded(t))
@@ -92,17 +78,15 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	go func() { over <- standby.Wait(watching, "k", time.Minute) }()
 	<-seen
 	now.Advance(20 * time.Second)
-	if _, err := holder.Renew(bounded(t), l); err != nil {
-		t.Fatal(err)
-	}
+	renew(t, holder, l)
 	<-seen
 	enough()
 	<-over
 	now.Advance(25 * time.Second) // the holder is dead
-	if left := held(); left < 3*time.Second || left > 5*time.Second {
+	if left := denied(t, standby, r).Remaining; left < 3*time.Second || left > 5*time.Second {
 		t.Errorf("%s are left, want 5 s since the renewal that was seen", left)
 	}
-	now.Advance(held() + time.Millisecond)
+	now.Advance(denied(t, standby, r).Remaining + time.Millisecond)
 	next, err := standby.Acquire(bounded(t), r)
 	if settling, ok := errors.AsType[*lease.SettlingError](err); ok { // the holder is called
 		now.Advance(settling.Remaining)

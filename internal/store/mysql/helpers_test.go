@@ -32,7 +32,10 @@ func openWith(t *testing.T, o Options) *Store {
 }
 
 // Helpers that the tests of all networked stores use.
-var request, grant, bounded, awaits, endOf = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await, networktest.EndOf
+var (
+	request, grant, renew, denied = networktest.Request, networktest.Grant, networktest.Renew, networktest.Denied
+	bounded, awaits, endOf        = networktest.Bounded, networktest.Await, networktest.EndOf
+)
 
 // do runs SQL, which must not fail, and returns what it prints.
 func (b backend) do(t *testing.T, sql string) string {

@@ -92,9 +92,7 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 		if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent {
 			t.Errorf("%s: %v", c.kind, err)
 		}
-		if err := s.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
-			t.Errorf("the next wait: %v", err)
-		}
+		must.Succeed(t, s.Wait(bounded(t), "k", 10*time.Millisecond)) // the next wait
 	}
 }
 
@@ -124,12 +122,8 @@ func TestInterruptedVerbs(t *testing.T) {
 		interrupted <- err
 	}()
 	awaits(t, "lock", func() bool { return b.do(t, "SELECT IS_USED_LOCK('locked') IS NOT NULL") == "1" })
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Errorf("renew: %v", err)
-	}
-	if err := endOf(t, interrupted); err != nil {
-		t.Error(err)
-	}
+	renew(t, s, l)
+	must.Succeed(t, endOf(t, interrupted))
 }
 
 func TestNoConnectionIsLeft(t *testing.T) {
@@ -139,9 +133,7 @@ func TestNoConnectionIsLeft(t *testing.T) {
 	leader := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
 	l := grant(t, leader, request("k"))
 	networktest.WantError(t, leader.Listen(bounded(t), "k"), false, "(1226)", "this user's limits")
-	if _, err := leader.Renew(bounded(t), l); err != nil {
-		t.Errorf("renew: %v", err)
-	}
+	renew(t, leader, l)
 	standby := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
 	if err := standby.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
 		t.Errorf("wait: %v, want ErrNoWakeups", err)

@@ -151,9 +151,7 @@ func TestServerComesBack(t *testing.T) {
 	if renewed, err := s.Renew(bounded(t), l); err != nil || renewed.Reasserted || renewed.Token != l.Token {
 		t.Errorf("renew: %+v, %v", renewed, err)
 	}
-	if _, err := b.open(t).Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
-		t.Errorf("acquire: %v, want a denial", err)
-	}
+	denied(t, b.open(t), request("k"))
 }
 
 // What was acknowledged is on the disk, even if the server's default does not require that.
@@ -170,9 +168,7 @@ func TestGrantOutlivesServer(t *testing.T) {
 		b.Kill()
 		b.Restart()
 		s = b.open(t)
-		if _, err := s.Acquire(bounded(t), request(key)); !errors.As(err, new(*lease.HeldError)) {
-			t.Errorf("%s: %v after the crash, want a denial", key, err)
-		}
+		denied(t, s, request(key))
 	}
 }
 
@@ -218,9 +214,7 @@ func TestClose(t *testing.T) {
 	connections := func() string {
 		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
 	}
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Fatal(err)
-	}
+	renew(t, s, l)
 	networktest.WantClosed(t, s, networktest.CallsOf(s))
 	if err := <-waited; err != nil && !errors.Is(err, network.ErrClosed) {
 		t.Errorf("the wait that was under way: %v", err)
@@ -245,15 +239,9 @@ func TestConnections(t *testing.T) {
 	limit := func(n int) { b.do(t, fmt.Sprintf("ALTER ROLE cron CONNECTION LIMIT %d", n)) }
 	leader, standby := as(), as()
 	l := grant(t, leader, request("k"))
-	renew := func(when string) {
-		t.Helper()
-		if _, err := leader.Renew(bounded(t), l); err != nil {
-			t.Errorf("renewal %s: %v", when, err)
-		}
-	}
 	limit(1)
 	networktest.WantError(t, leader.Listen(bounded(t), "k"), false, "53300", "max_connections")
-	renew("when there is no connection to listen on")
+	renew(t, leader, l) // when there is no connection to listen on
 	limit(-1)
 
 	heard, listens := make(chan error, 1), bounded(t)
@@ -266,18 +254,12 @@ func TestConnections(t *testing.T) {
 			listening = true
 		}
 	}
-	denied := func() {
-		t.Helper()
-		if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
-			t.Fatal(err)
-		}
-	}
-	denied()
+	denied(t, standby, request("k"))
 	waiting, stop := context.WithCancel(t.Context())
 	waited := make(chan error)
 	go func() { waited <- standby.Wait(waiting, "k", time.Minute) }()
 	connections("3")
-	renew("at a server that is full")
+	renew(t, leader, l) // beside the one that listens
 
 	// The standby loses its connection, and gets no new one.
 	stop()
@@ -288,16 +270,14 @@ func TestConnections(t *testing.T) {
 	networktest.WantError(t, err, false, "53300", "max_connections")
 	limit(-1)
 	for i := range 9 {
-		denied()
+		denied(t, standby, request("k"))
 		connections("2")
 		if err := standby.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
 			t.Fatalf("wait after %d denials: %v", i+1, err)
 		}
 	}
-	denied()
-	if err := standby.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
-		t.Errorf("wait at a server that has connections again: %v", err)
-	}
+	denied(t, standby, request("k"))
+	must.Succeed(t, standby.Wait(bounded(t), "k", 10*time.Millisecond)) // connections are to be had again
 	connections("3")
 
 	// The leader loses the connection for renewals, and gives up the one that listens.
@@ -335,9 +315,7 @@ func TestCancelledWaitForAReplicaIsNoAnswer(t *testing.T) {
 	networktest.WantError(t, <-renewed, false, "replica", "leave sessions alone")
 	b.do(t, "ALTER SYSTEM RESET synchronous_standby_names")
 	b.do(t, "SELECT pg_reload_conf()")
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Errorf("renewed again: %v", err)
-	}
+	renew(t, s, l)
 }
 
 // A server says why it ends an idle session (idle_session_timeout, an administrator), and
@@ -352,9 +330,7 @@ func TestEndedWhileIdle(t *testing.T) {
 	b.do(t, "SELECT pg_terminate_backend(pid)"+ours)
 	awaits(t, "the end of the session", func() bool { return b.one(t, "SELECT count(*)"+ours) == "0" })
 	awaits(t, "the end of its process, which closes the connection", func() bool { _, err := os.Stat("/proc/" + pid); return err != nil })
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Error(err)
-	}
+	renew(t, s, l)
 }
 
 // Poolers and proxies cut connections that are idle for long.

@@ -119,9 +119,7 @@ func TestReplica(t *testing.T) {
 	b.do(t, createTable)
 	both := "postgres://postgres:s3cret@" + replica.Addr + "," + b.Addr + "/postgres"
 	l := grant(t, openWith(t, Options{URL: both}), request("k"))
-	if _, err := b.open(t).Renew(bounded(t), l); err != nil {
-		t.Errorf("renew: %v", err)
-	}
+	renew(t, b.open(t), l)
 	b.Kill()
 	must.Succeed(t, os.WriteFile(filepath.Join(b.Dir, "standby.signal"), nil, 0o644))
 	b.Restart()
@@ -170,17 +168,11 @@ func TestLeastRights(t *testing.T) {
 	l := grant(t, s, r)
 	l, err := s.Renew(bounded(t), l)
 	must.Succeed(t, err)
-	if err := s.Wait(bounded(t), "k", 20*time.Millisecond); err != nil {
-		t.Errorf("wait: %v", err)
-	}
+	must.Succeed(t, s.Wait(bounded(t), "k", 20*time.Millisecond))
 	for range 2 {
-		if err := s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}); err != nil {
-			t.Errorf("release: %v", err)
-		}
+		must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}))
 	}
-	if err := s.Pass(bounded(t), "k"); err != nil {
-		t.Errorf("pass: %v", err)
-	}
+	must.Succeed(t, s.Pass(bounded(t), "k"))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := s.Listen(ctx, "k"); errors.Is(err, lease.ErrNoWakeups) {

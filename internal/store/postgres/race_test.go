@@ -117,9 +117,7 @@ func TestLockedTable(t *testing.T) {
 			if _, err := locker.Exec(bounded(t), "ROLLBACK").ReadAll(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Renew(bounded(t), l); err != nil {
-				t.Errorf("renew after the lock: %v", err)
-			}
+			renew(t, s, l) // after the lock
 			if n := b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'"); n != "1" {
 				t.Errorf("%s connections are left", n)
 			}

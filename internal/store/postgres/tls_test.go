@@ -76,9 +76,7 @@ func TestTLS(t *testing.T) {
 					continue
 				}
 				must.Succeed(t, err)
-				if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
-					t.Error(err)
-				}
+				must.Succeed(t, s.Release(bounded(t), l, lease.Result{}))
 			}
 		})
 	}

@@ -122,9 +122,7 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 					}
 					b.Restart()
 				}
-				if err := s.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
-					t.Errorf("the next wait: %v", err)
-				}
+				must.Succeed(t, s.Wait(bounded(t), "k", 10*time.Millisecond)) // the next wait
 			})
 		}
 	}
@@ -195,9 +193,7 @@ func TestPooler(t *testing.T) {
 	if strings.Contains(w.Sent(), "LISTEN") {
 		t.Error("LISTEN was sent")
 	}
-	if err := pooled.Release(bounded(t), l, lease.Result{}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, pooled.Release(bounded(t), l, lease.Result{}))
 	if n := w.Used(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
@@ -265,13 +261,9 @@ func serverIsAnother(t *testing.T, early bool) {
 	if !early {
 		go listen()
 	}
-	if err := <-called; err != nil {
-		t.Fatalf("listen: %v", err)
-	}
+	must.Succeed(t, <-called)
 	if back, err := holder.Renew(bounded(t), l); err != nil || !back.Reasserted || back.Token != l.Token {
 		t.Errorf("renewed %+v, %v", back, err)
 	}
-	if _, err := candidate.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
-		t.Errorf("acquire: %v, want a denial", err)
-	}
+	denied(t, candidate, request("k"))
 }

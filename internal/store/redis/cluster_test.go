@@ -51,20 +51,13 @@ func leasesOfACluster(t *testing.T, c *script.Cluster) {
 			t.Error(err)
 		}
 		for _, other := range c.Primaries {
-			var denied *lease.HeldError
-			if _, err := openCluster(t, other.Addr).Acquire(bounded(t), request(key)); !errors.As(err, &denied) || denied.Token != l.Token {
-				t.Errorf("%s by way of %s: %v", key, other.Addr, err)
+			if held := denied(t, openCluster(t, other.Addr), request(key)); held.Token != l.Token {
+				t.Errorf("%s by way of %s: token %d, want %d", key, other.Addr, held.Token, l.Token)
 			}
 		}
-		if err := s.Wait(bounded(t), key, 10*time.Millisecond); err != nil {
-			t.Errorf("wait: %v", err)
-		}
-		if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-			t.Error(err)
-		}
-		if err := s.Pass(bounded(t), key); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, s.Wait(bounded(t), key, 10*time.Millisecond))
+		must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
+		must.Succeed(t, s.Pass(bounded(t), key))
 		if raw := rawClient(t, node.Addr); raw.Exists(t.Context(), prefix+":serving").Val() != 0 {
 			t.Error("a marker was written")
 		}
@@ -101,9 +94,7 @@ func roundTripsInACluster(t *testing.T, c *script.Cluster) {
 			warm := func(ls ...lease.Lease) int {
 				before := w.Trips()
 				for _, l := range ls {
-					if _, err := s.Renew(bounded(t), l); err != nil {
-						t.Error(err)
-					}
+					renew(t, s, l)
 				}
 				return w.Trips() - before
 			}
@@ -227,9 +218,7 @@ func TestClusterOverTLS(t *testing.T) {
 	c := script.StartCluster(t, false, script.Servers{TLS: certs})
 	s := openWith(t, Options{URL: "rediss-cluster://" + c.Primaries[0].Addr + "?ca=" + certs.File("ca.pem"), Prefix: prefix})
 	for i := range 5 {
-		if err := s.Release(bounded(t), grant(t, s, request(fmt.Sprint("k", i))), lease.Result{}); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, s.Release(bounded(t), grant(t, s, request(fmt.Sprint("k", i))), lease.Result{}))
 	}
 }
 

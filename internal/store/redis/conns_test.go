@@ -44,9 +44,7 @@ func TestRoundTrips(t *testing.T) {
 				t.Errorf("%d round trips on %d connections, want %d for the first acquire and 1 for the second", got, w.Used(), c.first)
 			}
 			before := w.Trips()
-			if _, err := s.Renew(bounded(t), l); err != nil {
-				t.Fatal(err)
-			}
+			renew(t, s, l)
 			must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 			if got := w.Trips() - before; got != 2 || w.Used() != 1 {
 				t.Errorf("%d round trips for a renewal and a release on a warm connection, %d connections", got, w.Used())
@@ -174,9 +172,7 @@ func TestClose(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	networktest.WantClosed(t, s, calls(s))
-	if err := <-waited; err != nil {
-		t.Errorf("the wait that was under way: %v", err)
-	}
+	must.Succeed(t, <-waited) // the wait that was under way
 	clients := ""
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if clients = b.do(t, "CLIENT", "LIST").(string); strings.Count(clients, "\n") == 1 {
@@ -206,11 +202,11 @@ func TestHoursOfRenewals(t *testing.T) {
 			l = renewed
 		}
 		time.Sleep(29 * time.Second)
-		var denied *lease.HeldError
-		if _, err := s.Acquire(t.Context(), request("k")); !errors.As(err, &denied) || denied.Remaining != time.Second {
-			t.Errorf("29 s after the last renewal: %v", err)
+		left := denied(t, s, request("k")).Remaining
+		if left != time.Second {
+			t.Errorf("29 s after the last renewal %s are left", left)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), denied.Remaining)
+		ctx, cancel := context.WithTimeout(t.Context(), left)
 		defer cancel()
 		_ = s.Wait(ctx, "k", time.Hour)
 		next := grant(t, s, request("k"))
@@ -237,23 +233,11 @@ func TestConnections(t *testing.T) {
 	if err := leader.Listen(bounded(t), "k"); !errors.As(err, &full) || full.Permanent || !strings.Contains(err.Error(), "max number of clients") {
 		t.Errorf("the leader listens at a server that is full: %v", err)
 	}
-	renew := func(when string) {
-		t.Helper()
-		if _, err := leader.Renew(bounded(t), l); err != nil {
-			t.Errorf("renewal %s: %v", when, err)
-		}
-	}
-	renew("when there is no connection to listen on")
+	renew(t, leader, l) // when there is no connection to listen on
 	b.do(t, "CONFIG", "SET", "maxclients", "100")
 
 	heard := listening(t, b, leader, "k")
-	denied := func() {
-		t.Helper()
-		if _, err := standby.Acquire(bounded(t), request("k")); !errors.As(err, new(*lease.HeldError)) {
-			t.Fatal(err)
-		}
-	}
-	denied()
+	denied(t, standby, request("k"))
 	waiting, stop := context.WithCancel(t.Context())
 	waited := make(chan error)
 	go func() { waited <- standby.Wait(waiting, "k", time.Minute) }()
@@ -262,7 +246,7 @@ func TestConnections(t *testing.T) {
 		t.Errorf("%d connections of a leader and a standby, want 2 and 1", n)
 	}
 	b.do(t, "CONFIG", "SET", "maxclients", "1")
-	renew("at a server that is full")
+	renew(t, leader, l) // at a server that is full
 
 	// The standby loses its connection, and gets no new one.
 	stop()
@@ -272,16 +256,14 @@ func TestConnections(t *testing.T) {
 	}
 	b.do(t, "CONFIG", "SET", "maxclients", "100")
 	for i := range 9 {
-		denied()
+		denied(t, standby, request("k"))
 		awaits(t, "the standby has no connection", func() bool { return clients() == 2 })
 		if err := standby.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
 			t.Fatalf("wait after %d denials: %v", i+1, err)
 		}
 	}
-	denied()
-	if err := standby.Wait(bounded(t), "k", 10*time.Millisecond); err != nil {
-		t.Errorf("wait at a server that has connections again: %v", err)
-	}
+	denied(t, standby, request("k"))
+	must.Succeed(t, standby.Wait(bounded(t), "k", 10*time.Millisecond)) // connections are to be had again
 	if n := clients(); n != 3 {
 		t.Errorf("%d connections, want 3", n)
 	}
@@ -293,7 +275,7 @@ func TestConnections(t *testing.T) {
 	if _, err := leader.Renew(bounded(t), l); !errors.As(err, &full) {
 		t.Errorf("renewal at a server that is full: %v", err)
 	}
-	if err := heardWithin(t, heard); !errors.As(err, &full) || full.Permanent {
+	if err := endOf(t, heard); !errors.As(err, &full) || full.Permanent {
 		t.Errorf("the leader goes on listening: %v", err)
 	}
 }

@@ -206,29 +206,21 @@ func TestLeastRights(t *testing.T) {
 	l := grant(t, s, r)
 	l, err := s.Renew(bounded(t), l)
 	must.Succeed(t, err)
-	if err := s.Wait(bounded(t), "k", 20*time.Millisecond); err != nil {
-		t.Errorf("wait: %v", err)
-	}
+	must.Succeed(t, s.Wait(bounded(t), "k", 20*time.Millisecond))
 	b := backend{raw: rawClient(t, server.Addr)}
 	heard := listening(t, b, s, "k")
 	b.do(t, "DEL", s.leaseKey("k"))
 	if _, err := s.Acquire(bounded(t), request("k")); !isSettling(err) {
 		t.Errorf("another candidate: %v", err)
 	}
-	if err := heardWithin(t, heard); err != nil {
-		t.Errorf("listen: %v", err)
-	}
+	must.Succeed(t, endOf(t, heard))
 	if l, err = s.Renew(bounded(t), l); err != nil || !l.Reasserted {
 		t.Errorf("renewed: %+v, %v", l, err)
 	}
 	for range 2 {
-		if err := s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}); err != nil {
-			t.Errorf("release: %v", err)
-		}
+		must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}))
 	}
-	if err := s.Pass(bounded(t), "k"); err != nil {
-		t.Errorf("pass: %v", err)
-	}
+	must.Succeed(t, s.Pass(bounded(t), "k"))
 	state := s.companion("state", "k")
 	if got := b.do(t, "GET", s.leaseKey("k")); got != "cooldown:"+string(l.Holder) {
 		t.Errorf("%v stands at the key", got)

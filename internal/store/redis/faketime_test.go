@@ -51,9 +51,7 @@ func leaseByTheStoresClock(t *testing.T, b backend) {
 	if err != nil || !back.Reasserted {
 		t.Errorf("renewed when the key was gone: %+v, %v", back, err)
 	}
-	if err := s.Release(bounded(t), back, lease.Result{Ran: true}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), back, lease.Result{Ran: true}))
 }
 
 // patience is how long a busy machine may take between two answers.

@@ -82,7 +82,10 @@ func openWith(t *testing.T, o Options) *Store {
 }
 
 // Helpers that the tests of all networked stores use.
-var request, grant, bounded, awaits = networktest.Request, networktest.Grant, networktest.Bounded, networktest.Await
+var (
+	request, grant, renew, denied = networktest.Request, networktest.Grant, networktest.Renew, networktest.Denied
+	bounded, awaits, endOf        = networktest.Bounded, networktest.Await, networktest.EndOf
+)
 
 // do sends one command, which must not fail, and returns the answer.
 func (b backend) do(t *testing.T, args ...any) any {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -23,28 +22,8 @@ func listening(t *testing.T, b backend, s *Store, key string) <-chan error {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	go func() { heard <- s.Listen(ctx, key) }()
-	await(t, func() bool { return b.waiting(t) > 0 })
+	awaits(t, "waiting client", func() bool { return b.waiting(t) > 0 })
 	return heard
-}
-
-func await(t *testing.T, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not so in ten seconds")
-		}
-	}
-}
-
-func heardWithin(t *testing.T, heard <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-heard:
-		return err
-	case <-time.After(10 * time.Second):
-		t.Fatal("the holder hears nothing")
-		return nil
-	}
 }
 
 // waiting returns the number of clients that block on a list.
@@ -77,16 +56,14 @@ func TestHolderIsCalled(t *testing.T) {
 			if _, settles := errors.AsType[*lease.SettlingError](err); !settles {
 				t.Errorf("the other candidate: %v, want a settling", err)
 			}
-			if err := heardWithin(t, heard); err != nil {
+			if err := endOf(t, heard); err != nil {
 				t.Errorf("heard %v", err)
 			}
 			l, err = s.Renew(bounded(t), l)
 			if err != nil || !l.Reasserted {
 				t.Errorf("renewed: reasserted %t, %v", l.Reasserted, err)
 			}
-			if err := s.Release(bounded(t), l, lease.Result{Ran: true}); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 		})
 	}
 }
@@ -104,20 +81,18 @@ func TestLostConnectionsWaitToo(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		fmt.Fprintf(c, "BLPOP %s 0\r\n", s.companion("call", "k"))
 	}
-	await(t, func() bool { return b.waiting(t) == lost })
+	awaits(t, "waiting client", func() bool { return b.waiting(t) == lost })
 	heard := make(chan error, 1)
 	go func() { heard <- s.Listen(bounded(t), "k") }()
-	await(t, func() bool { return b.waiting(t) == lost+1 })
+	awaits(t, "waiting client", func() bool { return b.waiting(t) == lost+1 })
 	b.do(t, "DEL", "leaderrun:leader:k")
 	_, _ = open(t, b.addr).Acquire(bounded(t), request("k"))
-	if err := heardWithin(t, heard); err != nil {
+	if err := endOf(t, heard); err != nil {
 		t.Errorf("heard %v", err)
 	}
 
 	// The renewal answers the call: the holder is not called again.
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Fatal(err)
-	}
+	renew(t, s, l)
 	if n := b.raw.Exists(t.Context(), s.companion("call", "k")).Val(); n != 0 {
 		t.Error("the call outlives its answer")
 	}
@@ -142,7 +117,7 @@ func TestListenerWithoutServer(t *testing.T) {
 	heard := listening(t, b, s, "k")
 	server.Kill()
 	var unknown *lease.StoreError
-	if err := heardWithin(t, heard); !errors.As(err, &unknown) || unknown.Permanent {
+	if err := endOf(t, heard); !errors.As(err, &unknown) || unknown.Permanent {
 		t.Errorf("a server that died: %v", err)
 	}
 	if err := s.Listen(bounded(t), "k"); !errors.As(err, &unknown) || !unknown.Refused {

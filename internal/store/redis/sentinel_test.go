@@ -75,9 +75,8 @@ func TestFailoverWithoutTheLease(t *testing.T) {
 	if !after.Reasserted || after.Token != l.Token {
 		t.Errorf("renewed %+v as %+v", l, after)
 	}
-	var denied *lease.HeldError
-	if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &denied) || denied.Token != l.Token {
-		t.Errorf("afterwards: %v", err)
+	if held := denied(t, s, request("k")); held.Token != l.Token {
+		t.Errorf("afterwards: token %d, want %d", held.Token, l.Token)
 	}
 }
 
@@ -199,9 +198,7 @@ func TestSentinelPasswords(t *testing.T) {
 				networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
 				return
 			}
-			if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}))
 		})
 	}
 }
@@ -213,9 +210,7 @@ func TestSentinelsOverTLS(t *testing.T) {
 	set := script.StartSentinels(t, 0, script.Servers{TLS: certs})
 	url := "rediss-sentinel://" + set.Addrs() + "/mymaster/2"
 	s := openWith(t, Options{URL: url + "?ca=" + certs.File("ca.pem"), Prefix: prefix})
-	if err := s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}))
 	refused := openWith(t, Options{URL: url, Prefix: prefix})
 	err := networktest.Refused(t, refused)
 	for range 9 { // until each sentinel has answered in time

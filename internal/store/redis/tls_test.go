@@ -67,9 +67,7 @@ func TestTLS(t *testing.T) {
 			}
 
 			l := grant(t, s, request(strings.ReplaceAll(c.name, " ", "-")))
-			if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, s.Release(bounded(t), l, lease.Result{}))
 		})
 	}
 }
@@ -136,17 +134,13 @@ func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 	s := openWith(t, Options{URL: "rediss://" + certs.ServeTLS(t, b.raw, "server") + "?insecure=true", Prefix: prefix})
 	l := grant(t, s, request("k"))
 	heard := listening(t, b, s, "k")
-	if _, err := s.Renew(bounded(t), l); err != nil { // beside the one that listens
-		t.Fatal(err)
-	}
+	renew(t, s, l) // beside the one that listens
 	b.do(t, "RPUSH", s.companion("call", "k"), "1")
-	must.Succeed(t, heardWithin(t, heard))
+	must.Succeed(t, endOf(t, heard))
 	b.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	_, err := s.Renew(bounded(t), l)
 	networktest.WantError(t, err, false, "it closed the connection", "look at its log")
-	if _, err := s.Renew(bounded(t), l); err != nil {
-		t.Errorf("on a new connection: %v", err)
-	}
+	renew(t, s, l) // on a new connection
 }
 
 // The server does not speak TLS as it should.
@@ -230,9 +224,7 @@ func TestSocket(t *testing.T) {
 	if v, err := raw.Do(t.Context(), "AUTH", "sesame").Result(); err != nil || v != "OK" {
 		t.Fatal(err)
 	}
-	if err := s.Release(bounded(t), l, lease.Result{}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Release(bounded(t), l, lease.Result{}))
 	networktest.WantError(t, networktest.Refused(t, openWith(t, Options{URL: "unix://" + where, Prefix: prefix})), true, "redis at "+path+": NOAUTH", "PASSWORD")
 
 	server.Kill() // a killed server leaves its socket behind
@@ -293,9 +285,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 			for _, name := range []string{"ca.pem", "client.pem", "client.key"} {
 				install(name, name)
 			}
-			if _, err := s.Renew(bounded(t), l); err != nil {
-				t.Error(err)
-			}
+			renew(t, s, l)
 		})
 	}
 }

@@ -41,6 +41,27 @@ func Grant(t testing.TB, s lease.Store, r lease.Request) lease.Lease {
 	return l
 }
 
+// Renew renews l.
+func Renew(t testing.TB, s lease.Store, l lease.Lease) lease.Lease {
+	t.Helper()
+	l, err := s.Renew(Bounded(t), l)
+	if err != nil {
+		t.Fatalf("renew: %v", err)
+	}
+	return l
+}
+
+// Denied makes an attempt that another's lease denies.
+func Denied(t testing.TB, s lease.Store, r lease.Request) *lease.HeldError {
+	t.Helper()
+	l, err := s.Acquire(Bounded(t), r)
+	held, ok := errors.AsType[*lease.HeldError](err)
+	if !ok {
+		t.Fatalf("acquire: %+v, %v, want a denial", l, err)
+	}
+	return held
+}
+
 // Refused returns the error of an attempt to acquire the key k, which must fail.
 func Refused(t testing.TB, s lease.Store) error {
 	t.Helper()
