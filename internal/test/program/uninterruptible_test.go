@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,8 +44,10 @@ func TestUninterruptibleIsNamed(t *testing.T) {
 				}
 			}
 			silent.end()
-			if got := status(t, elector); by == "guard" && got != 128+15 || by == "elector" && got != 125 {
-				t.Errorf("status %d", got)
+			// 137: a guard that does not answer within 0.1 s is killed, too (seen at a load of 50).
+			ends := map[string][]int{"guard": {128 + 15, 128 + 9}, "elector": {125}}
+			if got := status(t, elector); !slices.Contains(ends[by], got) {
+				t.Errorf("status %d, want one of %v", got, ends[by])
 			}
 		})
 	}
