@@ -54,15 +54,37 @@ func AdoptOrphans() error {
 // descriptors, memory and environment. It also disables core dumps.
 func DenyAccess() { syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 0, 0) }
 
-// CallsAllowed returns the error of a call without which this process could not wait or not kill:
-// a seccomp filter may refuse it.
-func CallsAllowed() error {
-	var none syscall.Timespec
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&none)), 0, 0, 0)
-	if errno != 0 && errno != syscall.EINTR {
-		return errno
+// RefusedCall tries the calls without which this process could not wait for a tree or kill it,
+// and returns the name and the error of one that is refused, as by a seccomp filter. They
+// change nothing: no process is its own child, and neither timers nor descriptors have the
+// number -1.
+func RefusedCall() (name string, err error) {
+	const none = ^uintptr(0)
+	var now syscall.Timespec
+	spec := timerSpec(0)
+	self := uintptr(syscall.Getpid())
+	_, _, poll := syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	_, _, kill := syscall.RawSyscall(syscall.SYS_KILL, self, 0, 0)
+	_, _, wait := syscall.RawSyscall6(syscall.SYS_WAIT4, self, 0, syscall.WNOHANG, 0, 0, 0)
+	_, _, waitID := syscall.RawSyscall6(syscall.SYS_WAITID, waitPid, self, 0, waitExited|waitNoHang|waitNoReap, 0, 0)
+	_, _, timer := syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, none, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	_, _, timerFD := syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, none, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	for _, call := range []struct {
+		name       string
+		got, usual syscall.Errno
+	}{
+		{"ppoll", poll, 0},
+		{"kill", kill, 0},
+		{"wait4", wait, syscall.ECHILD},
+		{"waitid", waitID, syscall.ECHILD},
+		{"timer_settime", timer, syscall.EINVAL},
+		{"timerfd_settime", timerFD, syscall.EBADF},
+	} {
+		if call.got != call.usual && call.got != syscall.EINTR {
+			return call.name, call.got
+		}
 	}
-	return syscall.Kill(syscall.Getpid(), 0)
+	return "", nil
 }
 
 // SetName sets the process's name in ps and for killall, of at most 15 bytes.

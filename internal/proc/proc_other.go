@@ -67,8 +67,8 @@ func Ended(int) bool { return false }
 // ChildrenKnown reports true: nothing here depends on them.
 func ChildrenKnown() bool { return true }
 
-// CallsAllowed knows of no filter.
-func CallsAllowed() error { return nil }
+// RefusedCall knows of no filter.
+func RefusedCall() (name string, err error) { return "", nil }
 
 // Inherited reports whether this process got the descriptor from its caller, so that its
 // children will get it, too: Go opens everything close-on-exec.

@@ -37,8 +37,8 @@ const (
 // command.
 var ErrGuard = errors.New("cannot start the guard process")
 
-// ErrRefused says that the system refused the guard what it needs. It is wrapped with
-// ErrGuard.
+// ErrRefused says that the system refused this process or the guard what it needs. It is
+// wrapped with ErrGuard.
 var ErrRefused = errors.New("the system refused it a timer, a descriptor or a call")
 
 // ErrNoProc says that process trees cannot be seen here. It is wrapped with ErrGuard.
@@ -218,8 +218,11 @@ func (r *Runner) prepareProcess() error {
 	if !proc.ChildrenKnown() {
 		return ErrNoProc
 	}
+	if call, err := proc.RefusedCall(); err != nil { // to the guard, too
+		return fmt.Errorf("%w: %s: %w", ErrRefused, call, err)
+	}
 	if err := proc.AdoptOrphans(); err != nil {
-		return err
+		return fmt.Errorf("%w: prctl: %w", ErrRefused, err)
 	}
 	proc.DenyAccess() // so that nobody else can give the guard orders
 	before, err := proc.InheritedChildren()
@@ -236,7 +239,7 @@ func (r *Runner) prepareProcess() error {
 	}
 	alarm, err := proc.NewAlarm(1) // only one, since each SIGCONT is passed on to the command
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	r.alarm = alarm
 	if os.Getpid() == 1 {

@@ -116,9 +116,12 @@ func TestPendingSignals(t *testing.T) {
 }
 
 // In TestRefusedCalls a seccomp filter refuses leaderrun a call without which its guard would
-// hang or its tree could not be killed.
+// hang, its tree could not be killed, or nobody would know whether it lives.
 func TestRefusedCalls(t *testing.T) {
-	for name, call := range map[string]uint32{"ppoll": unix.SYS_PPOLL, "kill": unix.SYS_KILL} {
+	for name, call := range map[string]uint32{
+		"ppoll": unix.SYS_PPOLL, "kill": unix.SYS_KILL, "wait4": unix.SYS_WAIT4, "waitid": unix.SYS_WAITID, "prctl": unix.SYS_PRCTL,
+		"timer_settime": unix.SYS_TIMER_SETTIME, "timerfd_settime": unix.SYS_TIMERFD_SETTIME,
+	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := leaderrun(memory(t), "--", "echo", "ran")
 			var stdout, stderr bytes.Buffer
@@ -129,7 +132,7 @@ func TestRefusedCalls(t *testing.T) {
 				started <- errors.Join(refuse(call), cmd.Start())
 			}()
 			must.Succeed(t, <-started)
-			want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call\n"
+			want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call: " + name + ": operation not permitted\n"
 			if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) || stdout.Len() > 0 {
 				t.Errorf("status %d, it said:\n%s%s", got, stdout.String(), stderr.String())
 			}
