@@ -82,7 +82,7 @@ var rules = []rule{
 	{path: "internal/store/location", only: []string{std, "internal/lease"},
 		why: "every store imports what all addresses have in common"},
 	{path: "internal/store/file", only: []string{std, "github.com/fsnotify/fsnotify", "golang.org/x/sys/unix", "internal/lease", "internal/lease/leasestate", "internal/store/cas", "internal/store/location"}, why: oneStore},
-	{path: "internal/store/redis", only: []string{std, "github.com/redis/go-redis/v9", "internal/lease", "internal/store/location", "internal/store/network"}, why: oneStore},
+	{path: "internal/store/redis", only: []string{std, "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/maintnotifications", "internal/lease", "internal/store/location", "internal/store/network"}, why: oneStore},
 	{path: "internal/store/postgres", only: []string{std, "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/pgproto3", "internal/lease", "internal/lease/leasestate", "internal/store/cas", "internal/store/location", "internal/store/network"}, why: oneStore},
 	{path: "internal/store/mysql", only: []string{std, "github.com/go-sql-driver/mysql", "internal/lease", "internal/lease/leasestate", "internal/store/cas", "internal/store/location", "internal/store/network"}, why: oneStore},
 	{path: "internal/store/etcd", only: []string{std, "internal/lease", "internal/lease/leasestate", "internal/store/cas", "internal/store/location", "internal/store/network"}, why: oneStore},

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
@@ -56,6 +57,9 @@ func newConns(db int, who func(*target) (user, password string), dial func(conte
 		DB:              db,
 		Protocol:        2,
 		DisableIdentity: true,
+		// Otherwise each new client looks up the server's name, for 2 s if need be, whatever
+		// the call's context says.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		// Only the caller repeats a call or a dial, and only the call's context bounds it.
 		MaxRetries:    -1,
 		DialerRetries: 1,

@@ -21,6 +21,24 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
+// The store's dial looks up the server's name, within the call's time, and nothing else does: a
+// server of names may not answer for seconds.
+func TestOnlyTheDialLooksUpNames(t *testing.T) {
+	usual := net.DefaultResolver
+	defer func() { net.DefaultResolver = usual }()
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		t.Error("a name was looked up")
+		return nil, errors.ErrUnsupported
+	}}
+	server := script.StartRedis(t)
+	s := openWith(t, Options{URL: "redis://redis.example", Prefix: prefix, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server.Addr)
+	}})
+	if err := s.Pass(bounded(t), "k"); err != nil {
+		t.Error(err)
+	}
+}
+
 // A round trip begins where something is sent after something was received. The
 // handshake of TCP is not counted.
 func TestRoundTrips(t *testing.T) {
