@@ -61,10 +61,11 @@ func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 
 // BasicsOfMariaDB returns the arguments of every server, and of the program that creates its
 // files, which are small. It does not sync: data outlives the process, and tests do not cut
-// the power.
+// the power. Each has its own folder for temporary tables: when a server starts, it removes
+// those of all servers with the same one.
 func BasicsOfMariaDB(dir string) []string {
 	args := []string{
-		"--no-defaults", "--datadir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
+		"--no-defaults", "--datadir=" + dir, "--tmpdir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
 		"--innodb-autoextend-increment=1", "--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=2",
 	}
 	if os.Geteuid() == 0 {

@@ -26,7 +26,7 @@ var mysqlWorld = world{
 // connection that servers reserve for administrators.
 func newMariaDB(host, dir string) (*server, error) {
 	t := technology{dir: dir, data: filepath.Join(dir, "data"), connect: connectMariaDB}
-	first, basics := filepath.Join(dir, "first.sql"), append(script.BasicsOfMariaDB(t.data), "--tmpdir="+dir)
+	first, basics := filepath.Join(dir, "first.sql"), script.BasicsOfMariaDB(t.data)
 	basics = basics[:len(basics):len(basics)]
 	t.at = func(addr string) string { return "mysql://leaderrun@" + addr + "/jobs" }
 	t.program = func(host, port string) *exec.Cmd {
