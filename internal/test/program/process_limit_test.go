@@ -123,6 +123,7 @@ func TestRefusedCalls(t *testing.T) {
 		"timer_settime": unix.SYS_TIMER_SETTIME, "timerfd_settime": unix.SYS_TIMERFD_SETTIME,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cmd := leaderrun(memory(t), "--", "echo", "ran")
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -132,6 +133,13 @@ func TestRefusedCalls(t *testing.T) {
 				started <- errors.Join(refuse(call), cmd.Start())
 			}()
 			must.Succeed(t, <-started)
+			stuck := time.AfterFunc(patience/2, func() { // it would outlive the elector
+				guards, _ := proc.ChildrenOf(cmd.Process.Pid)
+				for _, pid := range guards {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			})
+			defer stuck.Stop()
 			want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call: " + name + ": operation not permitted\n"
 			if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) || stdout.Len() > 0 {
 				t.Errorf("status %d, it said:\n%s%s", got, stdout.String(), stderr.String())
