@@ -218,7 +218,7 @@ func (r *Runner) prepareProcess() error {
 	if !proc.ChildrenKnown() {
 		return ErrNoProc
 	}
-	if call, err := proc.RefusedCall(); err != nil { // to the guard, too
+	if call, err := proc.RefusedCall(); err != nil { // the guard inherits a filter
 		return fmt.Errorf("%w: %s: %w", ErrRefused, call, err)
 	}
 	if err := proc.AdoptOrphans(); err != nil {

@@ -37,19 +37,13 @@ func project(t *testing.T, files map[string]string) (dir string, run func(name s
 	return dir, run
 }
 
-func content(t *testing.T, name string) string {
-	t.Helper()
-	text := must.Read(t, name)
-	return text
-}
-
 // A release is rebuilt only if that fixes something, and as a new version, since nobody
 // accepts other files for an existing version.
 func TestRebuild(t *testing.T) {
 	// Stubs of the forge, the registry and the scanner. The release's program is "old".
 	// The scanner's findings for a program are in the file of the same name.
 	dir, run := project(t, map[string]string{
-		"project/scripts/rebuild": content(t, "scripts/rebuild"),
+		"project/scripts/rebuild": must.Read(t, "scripts/rebuild"),
 		"bin/gh": `#!/bin/sh
 echo "$@" >>"$ROOT/calls"
 [ "$1" = workflow ] || { cd "$7" && mkdir leaderrun_1 && echo old >leaderrun_1/leaderrun && tar -czf leaderrun_1.tar.gz leaderrun_1 && rm -r leaderrun_1; }
@@ -94,7 +88,7 @@ esac
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, "found"), []byte(c.found), 0o600))
 		_ = os.Remove(filepath.Join(dir, "calls"))
 		out, err := run("scripts/rebuild")
-		calls := content(t, filepath.Join(dir, "calls"))
+		calls := must.Read(t, filepath.Join(dir, "calls"))
 		starts := strings.Contains(calls, "workflow run release.yml --ref v1.2.11 --field notes=v1.2.10, built with go1.99")
 		if (err != nil) != c.fails || starts != c.starts || !strings.HasPrefix(calls, "release download v1.2.10 --pattern leaderrun_1.2.10_linux_amd64.tar.gz") {
 			t.Errorf("%s: %v, called %q, said %q", c.name, err, calls, out)

@@ -14,7 +14,7 @@ func TestRelease(t *testing.T) {
 	// A stub of go: each program that it builds prints its arguments, and packages are
 	// empty files.
 	dir, run := project(t, map[string]string{
-		"project/scripts/release":       content(t, "scripts/release"),
+		"project/scripts/release":       must.Read(t, "scripts/release"),
 		"project/cmd/man/leaderrun.1":   "",
 		"project/cmd/man/leaderrun-x.1": "",
 		"project/LICENSE":               "",
@@ -75,11 +75,11 @@ esac
 		if err != nil || strings.Join(files, " ") != strings.Join(want, " ") {
 			t.Errorf("%s: %q, %v, want %q", c.name, files, err, want)
 		}
-		calls := strings.Split(strings.TrimSpace(content(t, dir+"/calls")), "\n")
+		calls := strings.Split(strings.TrimSpace(must.Read(t, dir+"/calls")), "\n")
 		if got := strings.Join(calls[len(calls)-3:], ", "); got != "deb "+version+", rpm "+version+", apk "+c.apk {
 			t.Errorf("%s: versions of packages: %s", c.name, got)
 		}
-		if packages := content(t, out+"/Packages"); !strings.Contains(packages, "Filename: ./leaderrun_"+version+"_linux_arm.deb\n") {
+		if packages := must.Read(t, out+"/Packages"); !strings.Contains(packages, "Filename: ./leaderrun_"+version+"_linux_arm.deb\n") {
 			t.Errorf("%s: %s", c.name, packages)
 		}
 	}

@@ -2,6 +2,7 @@ package file
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,14 +100,22 @@ func TestUnfitDirectoryIsRefused(t *testing.T) {
 	})
 }
 
-// refusedToOpen checks that the message has the path and the reason, and the hint what to do.
 func refusedToOpen(t *testing.T, dir, reason string) {
 	t.Helper()
+	if err := wantRefusal(dir, reason); err != nil {
+		t.Error(err)
+	}
+}
+
+// wantRefusal returns an error unless the message has the path and the reason, and the hint what
+// to do.
+func wantRefusal(dir, reason string) error {
 	_, err := Open(dir)
 	var refusal *lease.StoreError
 	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), dir) || refusal.Hint == "" {
-		t.Errorf("opened with %+v", err)
+		return fmt.Errorf("opened with %+v", err) //nolint:errorlint // it may be nil
 	}
+	return nil
 }
 
 // While a leader runs the directory may be replaced, become writable for others, or be

@@ -15,8 +15,7 @@ func TestKept(t *testing.T) {
 	leasetest.Kept(t, leasetest.Backing{
 		Open: func(t *testing.T) lease.Store { return open(t, dir) },
 		Dump: func(t *testing.T, key string) string {
-			text := must.Read(t, filepath.Join(dir, key+".json"))
-			return text
+			return must.Read(t, filepath.Join(dir, key+".json"))
 		},
 		Load: func(t *testing.T, key, kept string) { write(t, filepath.Join(dir, key+".json"), kept) },
 	})

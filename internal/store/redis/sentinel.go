@@ -53,9 +53,10 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 }
 
 // confirm asks a sentinel whether the server that granted a lease is still the primary. A
-// server that was replaced grants leases until a sentinel makes it a replica, a second or two
-// after it can be reached again. times is what named returned before the request: if a
-// server was named since then, confirm asks nobody.
+// server that was replaced grants leases until a sentinel makes it a replica: it waits for eight
+// seconds after the server can be reached again (SENTINEL_PUBLISH_PERIOD*4 in sentinel.c). times
+// is what named returned before the request: if a server was named since then, confirm asks
+// nobody. So a candidate whose server stood still and was replaced after that believes it.
 func (s *servers) confirm(ctx context.Context, key string, times int) *lease.StoreError {
 	said, granting := s.named(key)
 	if s.kind != sentinel || said != times {
