@@ -218,16 +218,24 @@ func TestHurryThread(t *testing.T) {
 		must.Succeed(t, err)
 		return 20 - got
 	}
+	policy := func() uintptr {
+		got, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETSCHEDULER, 0, 0, 0)
+		if errno != 0 {
+			t.Fatal(errno)
+		}
+		return got
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before := nice()
+	const roundRobin = 2
+	nicely, ordinary := nice(), policy()
 	back := HurryThread()
-	if got := nice(); os.Geteuid() == 0 && got != -20 {
-		t.Errorf("its nice value is %d", got)
+	if n, p := nice(), policy(); os.Geteuid() == 0 && (n != -20 || p != roundRobin) {
+		t.Errorf("its nice value is %d, its policy %d", n, p)
 	}
 	back()
-	if got := nice(); got != before {
-		t.Errorf("afterwards it is %d, want %d", got, before)
+	if n, p := nice(), policy(); n != nicely || p != ordinary {
+		t.Errorf("afterwards nice value and policy are %d and %d, want %d and %d", n, p, nicely, ordinary)
 	}
 }
 
