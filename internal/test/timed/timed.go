@@ -62,8 +62,8 @@ type Terms struct {
 	// more apart are different ones.
 	Period time.Duration
 	Round  int64
-	// Known is when the store last lost its ticks, and Lost when it last lost a counter of
-	// tokens that was ahead of its clock.
+	// Known is when the store last lost its ticks or its clock was last set, and Lost when it
+	// last lost a counter of tokens that was ahead of its clock.
 	Known time.Duration
 	Lost  []Span
 	// Apart is how much later than its end a store may report that a lease is over.
@@ -268,13 +268,21 @@ func (h *History) denied(d Call, wrong report) {
 }
 
 // served checks an answer that a tick needs no run: a run must have succeeded within a period.
+// While a store's clock was ahead, a run served a later tick, which counts until another succeeds.
 func (h *History) served(s Call, wrong report) {
+	ahead := false
 	for _, c := range h.calls {
-		if c.Verb == Release && c.Success && c.Sent < s.Done && c.Sent > s.Sent-2*h.Period {
+		if c.Verb != Release || !c.Success || c.Sent >= s.Done {
+			continue
+		}
+		if c.Sent > s.Sent-2*h.Period {
 			return
 		}
+		ahead = c.Sent < h.Known || ahead && c.Answer != Yes
 	}
-	wrong(Nobody, "%s, and nobody had succeeded", s)
+	if !ahead {
+		wrong(Nobody, "%s, and nobody had succeeded", s)
+	}
 }
 
 // Until returns when the lease of a token ended for its holder, by its last grant or renewal;
