@@ -254,6 +254,10 @@ func TestSweepPauses(t *testing.T) {
 	if Sweep(50_000_000, func() (bool, bool) { rounds++; return false, false }) || rounds > 100 {
 		t.Errorf("%d rounds without progress within 50 ms", rounds)
 	}
+	slow := func() (bool, bool) { rounds++; Sleep(10_000_000); return false, false }
+	if rounds = 0; Sweep(100_000_000, slow) || rounds > 6 {
+		t.Errorf("%d slow rounds within 100 ms: half of the time others have the processor", rounds)
+	}
 }
 
 // A process that is stopped each time its alarm has continued it is continued again.
