@@ -62,7 +62,7 @@ func hedged(ctx context.Context, dial Dial, network, addr string) (net.Conn, err
 	attempt := func(bounded context.Context, end context.CancelFunc) {
 		defer end()
 		c, err := dial(bounded, network, addr)
-		if err != nil && bounded != ctx && bounded.Err() != nil { // the others go on
+		if bounded != ctx && IsTimeout(err) { // maybe before its context ends; the others go on
 			return
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -87,6 +88,26 @@ func TestHolderIsAnsweredSoonAfterTheHostIsBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The kernel may end an attempt a moment before the attempt's context ends.
+func TestHedgedDialLastsAsLongAsTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kernel := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			deadline, _ := ctx.Deadline()
+			select {
+			case <-time.After(time.Until(deadline) - 1):
+			case <-ctx.Done():
+			}
+			return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(Holder(t.Context()), 5*time.Second)
+		defer cancel()
+		if _, err := Dialer(kernel)(ctx, "tcp", "store"); !IsTimeout(err) || time.Since(began) < 5*time.Second-1 {
+			t.Errorf("given up after %s: %v", time.Since(began), err)
+		}
+	})
 }
 
 // If several attempts are answered, one connection stays open.
