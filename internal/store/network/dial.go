@@ -16,9 +16,9 @@ import (
 type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 const (
-	// hedgeAfter is the time between two attempts of one hedged dial. A store that comes
-	// back without its data waits 300 ms for the holder, while the kernel repeats a SYN
-	// only after 1, 3 and 7 s.
+	// hedgeAfter is the time between two attempts of one hedged dial, and between two
+	// addresses of a name. A store that comes back without its data waits 300 ms for the
+	// holder, while the kernel repeats a SYN only after 1, 3 and 7 s.
 	hedgeAfter = 150 * time.Millisecond
 	// hedgeLimit bounds all attempts but the first, so at most seven others run at a time.
 	hedgeLimit = time.Second
@@ -30,12 +30,13 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: t
 
 // Dialer returns the dial of a store, which uses dial if it is not nil. A holder's dial is
 // hedged: as long as none is answered it starts further attempts, and closes all but the
-// first that is answered. Candidates dial once: they are many, and have time.
+// first that is answered. Candidates dial once: they are many, and have time. Without dial,
+// every attempt tries all addresses of a name.
 func Dialer(dial Dial) Dial {
 	holders := dial
 	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-		holders = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+		dial = race((&net.Dialer{}).DialContext, lookup)
+		holders = race((&net.Dialer{KeepAliveConfig: keepAlive}).DialContext, lookup)
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if ctx.Value(holderKey{}) == nil || network == "unix" {
@@ -50,38 +51,107 @@ type holderKey struct{}
 // Holder marks the calls of a holder: their dials are hedged.
 func Holder(ctx context.Context) context.Context { return context.WithValue(ctx, holderKey{}, true) }
 
+// answers passes on the answers of attempts until one is used; over is closed then.
+type answers struct {
+	first chan answer
+	over  chan struct{}
+}
+
+type answer struct {
+	conn net.Conn
+	err  error
+}
+
+func newAnswers() answers { return answers{make(chan answer), make(chan struct{})} }
+
+// pass passes an answer on, or closes a connection that comes too late.
+func (a answers) pass(c net.Conn, err error) {
+	select {
+	case a.first <- answer{c, err}:
+	case <-a.over:
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+}
+
 func hedged(ctx context.Context, dial Dial, network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type answer struct {
-		conn net.Conn
-		err  error
-	}
-	answers, over := make(chan answer), make(chan struct{})
-	defer close(over)
+	answers := newAnswers()
+	defer close(answers.over)
 	attempt := func(bounded context.Context, end context.CancelFunc) {
 		defer end()
 		c, err := dial(bounded, network, addr)
 		if bounded != ctx && IsTimeout(err) { // maybe before its context ends; the others go on
 			return
 		}
-		select {
-		case answers <- answer{c, err}:
-		case <-over:
-			if err == nil {
-				_ = c.Close()
-			}
-		}
+		answers.pass(c, err)
 	}
 	go attempt(ctx, func() {}) // it lasts as long as the call
 	ticker := time.NewTicker(hedgeAfter)
 	defer ticker.Stop()
 	for {
 		select {
-		case a := <-answers:
+		case a := <-answers.first:
 			return a.conn, a.err
 		case <-ticker.C:
 			go attempt(context.WithTimeout(ctx, hedgeLimit))
 		}
+	}
+}
+
+func lookup(ctx context.Context, host string) ([]net.IPAddr, error) {
+	return net.DefaultResolver.LookupIPAddr(ctx, host)
+}
+
+// race returns a dial that tries all addresses of a name, as RFC 8305 does: each as soon as
+// the one before it has failed, or has not answered for a while. It closes all but the first
+// that answers. net.Dialer waits at least 2 s for each address of a family, which is all the
+// time of an attempt for a TTL of 30 s.
+func race(dial Dial, lookup func(ctx context.Context, host string) ([]net.IPAddr, error)) Dial {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if network == "unix" {
+			return dial(ctx, network, addr)
+		}
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		ips, err := lookup(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		after := hedgeAfter
+		if deadline, ok := ctx.Deadline(); ok { // the last one needs time, too
+			after = min(after, time.Until(deadline)/time.Duration(len(ips)+1)) //nolint:forbidigo // of a context, whose deadline is on this clock
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		answers := newAnswers()
+		defer close(answers.over)
+		next := time.NewTimer(0)
+		defer next.Stop()
+		var failure error
+		for tried, failed := 0, 0; failed < len(ips); {
+			select {
+			case a := <-answers.first:
+				if a.err == nil {
+					return a.conn, nil
+				}
+				if failed++; failure == nil || IsTimeout(a.err) { // that one may answer later
+					failure = a.err
+				}
+				next.Reset(0)
+			case <-next.C:
+				if tried < len(ips) {
+					ip := ips[tried].String()
+					go func() { answers.pass(dial(ctx, network, net.JoinHostPort(ip, port))) }()
+					tried++
+					next.Reset(after)
+				}
+			}
+		}
+		return nil, failure
 	}
 }

@@ -18,7 +18,7 @@ import (
 // host is a server that does not answer before backAt, and counts the dials.
 type host struct {
 	began, backAt time.Time
-	refuses       bool
+	fails         error
 
 	mu       sync.Mutex
 	attempts []time.Duration
@@ -47,8 +47,8 @@ func (h *host) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if h.refuses {
-		return nil, syscall.ECONNREFUSED
+	if h.fails != nil {
+		return nil, h.fails
 	}
 	time.Sleep(time.Millisecond)
 	h.mu.Lock()
@@ -135,20 +135,20 @@ func TestAttempts(t *testing.T) {
 		ctx     func(context.Context) context.Context
 		network string
 		dark    time.Duration
-		refuses bool
+		fails   error
 		want    []time.Duration
 		err     error
 	}{
-		"candidate":         {func(ctx context.Context) context.Context { return ctx }, "tcp", time.Hour, false, []time.Duration{0}, context.DeadlineExceeded},
-		"holder":            {Holder, "tcp", time.Hour, false, []time.Duration{0, 150 * ms, 300 * ms, 450 * ms}, context.DeadlineExceeded},
-		"holder, by socket": {Holder, "unix", time.Hour, false, []time.Duration{0}, context.DeadlineExceeded},
-		"holder, refused":   {Holder, "tcp", 0, true, []time.Duration{0}, syscall.ECONNREFUSED},
-		"refused later on":  {Holder, "tcp", 200 * ms, true, []time.Duration{0, 150 * ms, 300 * ms}, syscall.ECONNREFUSED},
+		"candidate":         {func(ctx context.Context) context.Context { return ctx }, "tcp", time.Hour, nil, []time.Duration{0}, context.DeadlineExceeded},
+		"holder":            {Holder, "tcp", time.Hour, nil, []time.Duration{0, 150 * ms, 300 * ms, 450 * ms}, context.DeadlineExceeded},
+		"holder, by socket": {Holder, "unix", time.Hour, nil, []time.Duration{0}, context.DeadlineExceeded},
+		"holder, refused":   {Holder, "tcp", 0, syscall.ECONNREFUSED, []time.Duration{0}, syscall.ECONNREFUSED},
+		"refused later on":  {Holder, "tcp", 200 * ms, syscall.ECONNREFUSED, []time.Duration{0, 150 * ms, 300 * ms}, syscall.ECONNREFUSED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(c.dark)
-				h.refuses = c.refuses
+				h.fails = c.fails
 				ctx, cancel := context.WithTimeout(c.ctx(t.Context()), 500*ms)
 				defer cancel()
 				_, err := Dialer(h.dial)(ctx, c.network, "store")
