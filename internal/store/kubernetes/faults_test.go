@@ -292,7 +292,8 @@ func TestExpiredWatch(t *testing.T) {
 		renew(t, s, l)
 	}
 	b.Restart()
-	if over, err := s.watchFrom(bounded(t), "k", old, func(cas.Row) bool { return false }); over || !errors.Is(err, errExpired) {
-		t.Errorf("%t, %v", over, err)
-	}
+	networktest.Await(t, "expiry of the watch, which the server reports once it has read its storage", func() bool {
+		over, err := s.watchFrom(bounded(t), "k", old, func(cas.Row) bool { return false })
+		return !over && errors.Is(err, errExpired)
+	})
 }
