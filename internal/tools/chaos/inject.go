@@ -156,7 +156,15 @@ type clocked interface {
 func stepClock(direction time.Duration) injector {
 	return func(_ context.Context, w *worker, f fault) (func() error, error) {
 		server := w.server.(clocked)
-		set := func(ahead time.Duration) error { return w.forgets(func() error { return server.setClock(ahead) }) }
+		set := func(ahead time.Duration) error {
+			err := w.forgets(func() error { return server.setClock(ahead) })
+			if ahead < 0 { // a counter that was lost earlier may be ahead of this clock
+				w.mu.Lock()
+				w.lost = append(w.lost, w.losses...)
+				w.mu.Unlock()
+			}
+			return err
+		}
 		return func() error { return set(0) }, set(direction * f.amount)
 	}
 }
@@ -177,8 +185,10 @@ func (w *worker) forgets(do func() error) error {
 	err := do()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.forgot = clock(); ahead {
-		w.lost = append(w.lost, timed.Span{From: from, To: w.forgot})
+	w.forgot = clock()
+	loss := timed.Span{From: from, To: w.forgot}
+	if w.losses = append(w.losses, loss); ahead {
+		w.lost = append(w.lost, loss)
 	}
 	return err
 }

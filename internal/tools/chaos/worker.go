@@ -46,9 +46,10 @@ type worker struct {
 	found      *stats
 
 	mu sync.Mutex
-	// forgot is when the store may last have lost data, and lost when its counter of
-	// tokens was also ahead of its clock then.
+	// forgot is when the store may last have lost data, losses are all such times, and lost
+	// those when its counter of tokens was also ahead of its clock, then or later.
 	forgot  time.Duration
+	losses  []timed.Span
 	lost    []timed.Span
 	excuses map[violation]string // the faults of this round that excuse a violation
 }
