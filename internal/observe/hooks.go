@@ -35,19 +35,22 @@ type Hook struct {
 // Hooks is a campaign.Observer that calls a function for each event, in order and one at a
 // time, from its own goroutine.
 type Hooks struct {
-	queue  chan Hook
-	done   chan struct{}
-	held   *lease.HeldError
-	status func(elect.State) int
+	queue   chan Hook
+	done    chan struct{}
+	held    *lease.HeldError
+	leftOut func(Hook)
+	status  func(elect.State) int
 	// started and ended are the times of the newest run.
 	started, ended time.Time
 }
 
-// NewHooks passes the events to call until End. status returns the exit status of a run
-// that ended in a state.
-func NewHooks(call func(Hook), status func(elect.State) int) *Hooks {
-	const most = 16 // events can wait while a hook hangs; more are dropped
-	h := &Hooks{queue: make(chan Hook, most), done: make(chan struct{}), status: status}
+// MaxWaiting is how many events can wait while a hook hangs.
+const MaxWaiting = 16
+
+// NewHooks passes the events to call until End, and those that cannot wait to leftOut, which
+// must not block. status returns the exit status of a run that ended in a state.
+func NewHooks(call, leftOut func(Hook), status func(elect.State) int) *Hooks {
+	h := &Hooks{queue: make(chan Hook, MaxWaiting), done: make(chan struct{}), leftOut: leftOut, status: status}
 	go func() {
 		defer close(h.done)
 		for hook := range h.queue {
@@ -111,6 +114,7 @@ func (h *Hooks) put(hook Hook) {
 	select {
 	case h.queue <- hook:
 	default:
+		h.leftOut(hook)
 	}
 }
 

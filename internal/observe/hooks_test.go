@@ -46,7 +46,7 @@ func TestHooks(t *testing.T) {
 				hook.Started, hook.Ended = time.Time{}, time.Time{}
 			}
 			got = append(got, hook)
-		}, func(s elect.State) int { return 100 + s.Exit.Status() })
+		}, nil, func(s elect.State) int { return 100 + s.Exit.Status() })
 		set := usual
 		set.Rejoin = true
 		observe(h, set, test.events...)
@@ -57,11 +57,12 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// A call that does not return delays neither the run nor other observers.
+// A call that does not return delays neither the run nor other observers. What cannot wait is
+// left out.
 func TestHooksDoNotBlock(t *testing.T) {
 	stuck := make(chan struct{})
-	calls := 0
-	h := NewHooks(func(Hook) { calls++; <-stuck }, nil)
+	calls, leftOut := 0, 0
+	h := NewHooks(func(Hook) { calls++; <-stuck }, func(Hook) { leftOut++ }, nil)
 	done := make(chan struct{})
 	go func() {
 		for range 1000 {
@@ -75,7 +76,7 @@ func TestHooksDoNotBlock(t *testing.T) {
 		t.Fatal("a hook holds the run up")
 	}
 	close(stuck)
-	if <-h.End(); calls > 20 {
-		t.Errorf("%d calls were kept", calls)
+	if <-h.End(); calls > 20 || calls+leftOut != 1000 {
+		t.Errorf("%d calls were kept, %d left out", calls, leftOut)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
-	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -25,13 +24,16 @@ type hooks struct {
 	*observe.Hooks
 	key      string
 	log      *slog.Logger
-	runner   *runner.Runner
+	run      runHook
 	programs map[string]program // by event
 	cut      chan struct{}      // closed to kill the running one and to start no other
 }
 
 // Status chooses the exit status of a result.
 type Status func(campaign.Result, settings.Config) int
+
+// runHook is [runner.Runner.RunHook].
+type runHook func(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error
 
 type program struct {
 	path string
@@ -40,8 +42,8 @@ type program struct {
 
 // newHooks looks up the programs, and returns nil if no hook is set. A missing program is
 // only a warning.
-func newHooks(c settings.Config, log *slog.Logger, r *runner.Runner, status Status) *hooks {
-	h := &hooks{key: c.Key, log: log, runner: r, programs: map[string]program{}, cut: make(chan struct{})}
+func newHooks(c settings.Config, log *slog.Logger, run runHook, status Status) *hooks {
+	h := &hooks{key: c.Key, log: log, run: run, programs: map[string]program{}, cut: make(chan struct{})}
 	h.find(observe.HookAcquire, c.OnAcquire)
 	h.find(observe.HookLost, c.OnLost)
 	h.find(observe.HookEnd, c.OnEnd)
@@ -49,7 +51,7 @@ func newHooks(c settings.Config, log *slog.Logger, r *runner.Runner, status Stat
 	if len(h.programs) == 0 {
 		return nil
 	}
-	h.Hooks = observe.NewHooks(h.call, func(s elect.State) int { return status(campaign.Result{State: s}, c) })
+	h.Hooks = observe.NewHooks(h.call, h.noRoom, func(s elect.State) int { return status(campaign.Result{State: s}, c) })
 	return h
 }
 
@@ -74,7 +76,7 @@ func (h *hooks) call(hook observe.Hook) {
 	}
 	select {
 	case <-h.cut:
-		h.log.Warn(fmt.Sprintf("--on-%s was not run, since leaderrun ends", hook.Event), observe.EventHookFailed, observe.HintAttr, "see why the hooks before it took so long")
+		h.leaveOut(hook, "leaderrun ends")
 		return
 	default:
 	}
@@ -86,9 +88,20 @@ func (h *hooks) call(hook observe.Hook) {
 		env = append(env, settings.ExitVariable+"="+strconv.Itoa(hook.Status),
 			settings.StartedVariable+"="+hook.Started.UTC().Format(time.RFC3339), settings.EndedVariable+"="+hook.Ended.UTC().Format(time.RFC3339))
 	}
-	if err := h.runner.RunHook(p.path, p.argv, env, hookLimit, h.cut); err != nil {
+	if err := h.run(p.path, p.argv, env, hookLimit, h.cut); err != nil {
 		h.log.Warn(fmt.Sprintf("--on-%s failed: %v", hook.Event, err), observe.EventHookFailed, observe.HintAttr, "run it by hand: "+settings.Redact(p.path))
 	}
+}
+
+// noRoom is called with an event for which the queue has no room.
+func (h *hooks) noRoom(hook observe.Hook) {
+	if _, ok := h.programs[hook.Event]; ok {
+		h.leaveOut(hook, fmt.Sprintf("%d events wait", observe.MaxWaiting))
+	}
+}
+
+func (h *hooks) leaveOut(hook observe.Hook, why string) {
+	h.log.Warn(fmt.Sprintf("--on-%s was not run, since %s", hook.Event, why), observe.EventHookFailed, observe.HintAttr, "see why the hooks before it took so long")
 }
 
 // finish waits for the remaining hooks, for hookLimit in all. A further order to stop
