@@ -19,8 +19,8 @@ import (
 // service manager waits for leaderrun then.
 const hookLimit = 10 * time.Second
 
-// hooks runs the programs of --on-acquire, --on-lost, --on-end and --on-skip.
-type hooks struct {
+// Hooks runs the programs of --on-acquire, --on-lost, --on-end and --on-skip.
+type Hooks struct {
 	*observe.Hooks
 	key      string
 	log      *slog.Logger
@@ -40,10 +40,10 @@ type program struct {
 	argv []string
 }
 
-// newHooks looks up the programs, and returns nil if no hook is set. A missing program is
+// NewHooks looks up the programs, and returns nil if no hook is set. A missing program is
 // only a warning.
-func newHooks(c settings.Config, log *slog.Logger, run runHook, status Status) *hooks {
-	h := &hooks{key: c.Key, log: log, run: run, programs: map[string]program{}, cut: make(chan struct{})}
+func NewHooks(c settings.Config, log *slog.Logger, run runHook, status Status) *Hooks {
+	h := &Hooks{key: c.Key, log: log, run: run, programs: map[string]program{}, cut: make(chan struct{})}
 	h.find(observe.HookAcquire, c.OnAcquire)
 	h.find(observe.HookLost, c.OnLost)
 	h.find(observe.HookEnd, c.OnEnd)
@@ -55,7 +55,7 @@ func newHooks(c settings.Config, log *slog.Logger, run runHook, status Status) *
 	return h
 }
 
-func (h *hooks) find(event string, argv []string) {
+func (h *Hooks) find(event string, argv []string) {
 	if len(argv) == 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (h *hooks) find(event string, argv []string) {
 }
 
 // call runs the program of an event. Its exit status is only logged.
-func (h *hooks) call(hook observe.Hook) {
+func (h *Hooks) call(hook observe.Hook) {
 	p, ok := h.programs[hook.Event]
 	if !ok {
 		return
@@ -94,19 +94,19 @@ func (h *hooks) call(hook observe.Hook) {
 }
 
 // noRoom is called with an event for which the queue has no room.
-func (h *hooks) noRoom(hook observe.Hook) {
+func (h *Hooks) noRoom(hook observe.Hook) {
 	if _, ok := h.programs[hook.Event]; ok {
 		h.leaveOut(hook, fmt.Sprintf("%d events wait", observe.MaxWaiting))
 	}
 }
 
-func (h *hooks) leaveOut(hook observe.Hook, why string) {
+func (h *Hooks) leaveOut(hook observe.Hook, why string) {
 	h.log.Warn(fmt.Sprintf("--on-%s was not run, since %s", hook.Event, why), observe.EventHookFailed, observe.HintAttr, "see why the hooks before it took so long")
 }
 
-// finish waits for the remaining hooks, for hookLimit in all. A further order to stop
+// Finish waits for the remaining hooks, for hookLimit in all. A further order to stop
 // kills them.
-func (h *hooks) finish(signals <-chan campaign.Received) {
+func (h *Hooks) Finish(signals <-chan campaign.Received) {
 	limit := time.NewTimer(hookLimit)
 	defer limit.Stop()
 	var once sync.Once

@@ -30,7 +30,7 @@ func TestHooksAreBoundedInAll(t *testing.T) {
 			h.Observe(skipped)
 		}
 		began := time.Now()
-		h.finish(nil)
+		h.Finish(nil)
 		if took := time.Since(began); took != hookLimit || ran != 2 {
 			t.Fatalf("after the end %d hooks ran for %s", ran, took)
 		}
@@ -55,7 +55,7 @@ func TestLeftOutHooksCauseWarnings(t *testing.T) {
 		}
 		orders := make(chan campaign.Received, 1)
 		orders <- campaign.Received{Signal: 15, Order: true}
-		h.finish(orders)
+		h.Finish(orders)
 		if n := strings.Count(log.String(), "was not run"); ran != 1 || n != 3+16 {
 			t.Errorf("%d ran, %d warnings, want 1 and 19:\n%s", ran, n, log.String())
 		}
@@ -66,7 +66,7 @@ func TestLeftOutHooksCauseWarnings(t *testing.T) {
 var skipped = campaign.Transition{To: elect.State{Phase: elect.Done, Outcome: elect.Denied}}
 
 // hanging returns hooks with --on-skip only, which calls run and succeeds.
-func hanging(log io.Writer, run func(cut <-chan struct{})) *hooks {
-	return newHooks(settings.Config{OnSkip: []string{os.Args[0]}}, slog.New(slog.NewTextHandler(log, nil)),
+func hanging(log io.Writer, run func(cut <-chan struct{})) *Hooks {
+	return NewHooks(settings.Config{OnSkip: []string{os.Args[0]}}, slog.New(slog.NewTextHandler(log, nil)),
 		func(_ string, _, _ []string, _ time.Duration, cut <-chan struct{}) error { run(cut); return nil }, nil)
 }

@@ -34,8 +34,8 @@ func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *ru
 		service := observe.NewService(c.Rejoin, log)
 		all, last = append(all, service), append(last, service.Close)
 	}
-	if hooks := newHooks(c, log, r.RunHook, status); hooks != nil {
-		all, last = append(all, hooks), append(last, func() { hooks.finish(signals) })
+	if hooks := NewHooks(c, log, r.RunHook, status); hooks != nil {
+		all, last = append(all, hooks), append(last, func() { hooks.Finish(signals) })
 	}
 	if c.MetricsListen != "" {
 		last = append(last, observe.Serve(c.MetricsListen, metrics, log).Close)

@@ -40,6 +40,7 @@ type process struct {
 	orders chan campaign.Received
 	// clockSet says that the host's wall clock was set.
 	clockSet chan struct{}
+	hooks    *hooks
 
 	// These are the world's, under its lock: when it was first ordered to stop, and last
 	// asked the store, and its last step.
@@ -117,6 +118,8 @@ func (h *host) start() *process {
 	if h.w.jobs != nil {
 		h.w.jobs.begin(p)
 	}
+	p.set.Rejoin = p.set.Rejoin || h.w.hooked
+	p.hooks = newHooks(p)
 	h.now = p
 	return p
 }
@@ -152,6 +155,7 @@ func (p *process) run() {
 		w.ended(p, result)
 	}
 	_ = store.Close()
+	w.processes.Go(p.hooks.finish)
 }
 
 // ditheringStore delays the end of each call by a moment. Otherwise several goroutines of a
@@ -198,6 +202,7 @@ func (s ditheringStore) Listen(ctx context.Context, key string) error {
 func (p *process) Observe(t campaign.Transition) {
 	p.note("%s: %s", p, elect.Line(t.From, t.Event, t.To, t.Actions))
 	p.host.w.observed(p, t)
+	p.hooks.observe(t)
 }
 
 // note logs what the process does, as long as it lives.
@@ -258,6 +263,20 @@ func (p *process) stoodStillSince(at time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.frozen != nil || p.still >= at || p.guardStill
+}
+
+// stands returns once the process does not stand still. Unlike awake it is no place where a
+// fault can come.
+func (p *process) stands() {
+	for {
+		p.mu.Lock()
+		frozen := p.frozen
+		p.mu.Unlock()
+		if frozen == nil {
+			return
+		}
+		<-frozen
+	}
 }
 
 func (p *process) freeze() {

@@ -101,6 +101,8 @@ func (c *count) add(d count) {
 	c.faults += d.faults
 	c.overlaps += d.overlaps
 	c.requests += d.requests
+	c.hooks += d.hooks
+	c.leftOut += d.leftOut
 }
 
 func (w *world) begin() {

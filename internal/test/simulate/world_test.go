@@ -61,6 +61,8 @@ type world struct {
 	// choosy: hosts may be ineligible, or yield. fit: none is ineligible any more.
 	choosy bool
 	fit    atomic.Bool
+	// hooked: the exec of hooks may hang, and every process rejoins.
+	hooked bool
 	// turn is held while a request may change the store.
 	turn      chan struct{}
 	living    sync.WaitGroup // hosts
@@ -101,6 +103,7 @@ type world struct {
 // count is what happened in a schedule, or in many.
 type count struct {
 	runs, grants, faults, overlaps, requests int
+	hooks, leftOut                           int // run, and left out with a warning
 }
 
 // storeClock is the store's clock. It is faster or slower than the hosts' clocks by up to one
