@@ -224,6 +224,7 @@ func (w *world) restart(away time.Duration, lose func()) {
 	w.note("the store restarts, away for %s", away)
 	w.mu.Lock()
 	w.down++
+	w.restarted = w.at()
 	w.mu.Unlock()
 	w.server.Add(1)
 	for _, h := range w.hosts {

@@ -42,10 +42,10 @@ type process struct {
 	clockSet chan struct{}
 	hooks    *hooks
 
-	// These are the world's, under its lock: when it was first ordered to stop, and last
-	// asked the store, and its last step.
-	orderedAt, asked time.Duration
-	last             elect.State
+	// These are the world's, under its lock: when it was first ordered to stop, last asked the
+	// store, and last asked it when it might be told that its lease is lost; and its last step.
+	orderedAt, asked, losable time.Duration
+	last                      elect.State
 
 	mu     sync.Mutex
 	frozen chan struct{}

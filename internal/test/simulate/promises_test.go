@@ -110,8 +110,11 @@ func (w *world) setHostClock(p *process, step time.Duration) {
 // took is called with w.mu held and with every step of a process.
 func (w *world) took(p *process, s campaign.Transition) {
 	p.last = s.To
-	if s.Event.Kind == elect.KeyPaused {
-		w.deniedByAPause(p, s.Event.Sent-p.offset)
+	switch sent := s.Event.Sent - p.offset; {
+	case s.Event.Kind == elect.KeyPaused:
+		w.deniedByAPause(p, sent)
+	case s.Event.Kind == elect.LeaseLost && p.losable < sent:
+		w.failLocked("%s loses its lease to one that came back with older data", p)
 	}
 	t := p.held()
 	switch {
@@ -123,6 +126,20 @@ func (w *world) took(p *process, s campaign.Transition) {
 	case s.Event.Kind == elect.CommandEnded && p.set.Leftovers == elect.LeftoversStop:
 		const settle = 100 * time.Millisecond
 		t.due(w.at(), settle+p.grace(), "the command had ended", false)
+	}
+}
+
+// mayLose notes whether a request of a holder may be answered with the loss of its lease: not
+// if the key is another's whose token is smaller and whom nobody has heard since the server
+// started. That lease came back with older data. It is called with w.mu held.
+func (w *world) mayLose(p *process, request []byte, before seen) {
+	t, x := p.held(), idIn(before.value)
+	if t == nil || !w.store.names(request, string(t.lease.Holder)) {
+		return
+	}
+	older := x != "" && x != foreign && x != string(t.lease.Holder) && 0 < before.token && before.token < t.lease.Token
+	if !older || w.writtenAt[x] >= w.restarted {
+		p.losable = w.at()
 	}
 }
 

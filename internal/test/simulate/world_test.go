@@ -77,6 +77,7 @@ type world struct {
 	lastFault  time.Duration
 	lastLive   time.Duration
 	forgot     time.Duration // when the store last lost data
+	restarted  time.Duration
 	stepped    time.Duration // until then a request may have read its clock before it was set forward
 	backed     time.Duration // the same before it was set back
 	setBack    time.Duration // by how much its clock was set back in all
@@ -93,7 +94,8 @@ type world struct {
 	largest     int64
 	until       map[string]time.Duration // when a holder's lease ends by the store's last word, on the world's clock
 	grantedAt   map[string]time.Duration
-	acquired    map[string]int64 // when, by the store's clock
+	writtenAt   map[string]time.Duration // when a holder's lease was last granted or renewed
+	acquired    map[string]int64         // when, by the store's clock
 	lines       []string
 	hash        uint64
 	failure     string
@@ -138,7 +140,7 @@ func newWorld(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, n
 func newWorldWith(t *testing.T, seed uint64, newStore func(*world) backend) *world {
 	w := &world{
 		t: t, seed: seed, rounds: 1, pause: time.Second, start: time.Now(), turn: make(chan struct{}, 1),
-		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{}, acquired: map[string]int64{}, revoked: map[string]time.Duration{},
+		tokens: map[string]int64{}, until: map[string]time.Duration{}, grantedAt: map[string]time.Duration{}, writtenAt: map[string]time.Duration{}, acquired: map[string]int64{}, revoked: map[string]time.Duration{},
 	}
 	rng := w.rng()
 	w.forgetful, w.choosy = seed%3 == 2, seed%4 == 1
@@ -320,6 +322,7 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		w.judgeOperator(before, after)
 		return
 	}
+	w.mayLose(p, request, before)
 	const noise = 20 * time.Millisecond
 	// After the clock was set back any request may make a lease as short as it was before.
 	changed := (after.until-before.until).Abs() > noise && !(w.setBack > 0 && after.until < before.until)
@@ -338,6 +341,9 @@ func (w *world) judge(p *process, request []byte, before, after seen) {
 		}
 	}
 	if x := after.value; x != "" {
+		if w.store.names(request, x) && (before.value != x || after.until > before.until) {
+			w.writtenAt[x] = w.at()
+		}
 		w.until[x] = max(w.until[x], after.until)
 		for _, t := range w.live {
 			if string(t.lease.Holder) == x && w.store.names(request, x) && (before.value != x || after.until > before.until) {
