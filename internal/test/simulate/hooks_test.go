@@ -189,9 +189,6 @@ func (h *hooks) begins(env []string) {
 	if since := max(x.at, h.idle); w.at() > since+slack && !h.p.stoodStillSince(since) {
 		w.failLocked("%s: --on-%s of %s begins %s late", h.p, event, holder, w.at()-since)
 	}
-	if event == observe.HookEnd && w.lives(holder) {
-		w.failLocked("%s: --on-end begins while the tree of %s lives", h.p, holder)
-	}
 	h.running = true
 	w.count.hooks++
 }
