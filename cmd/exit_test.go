@@ -114,7 +114,7 @@ func TestStatus(t *testing.T) {
 func configured(t *testing.T, given string) settings.Config {
 	t.Helper()
 	c := settings.Default()
-	for _, setting := range strings.Fields("key=k " + given) {
+	for setting := range strings.FieldsSeq("key=k " + given) {
 		name, value, _ := strings.Cut(setting, "=")
 		must.Succeed(t, c.Set(name, value))
 	}

@@ -43,8 +43,7 @@ func FuzzConfiguration(f *testing.F) {
 			}
 			return
 		}
-		var refused *settings.Error
-		if !errors.As(err, &refused) || refused.Problem == "" || refused.Hint == "" {
+		if refused, ok := errors.AsType[*settings.Error](err); !ok || refused.Problem == "" || refused.Hint == "" {
 			t.Errorf("refused with %#v", err)
 		}
 	})

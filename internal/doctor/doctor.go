@@ -221,8 +221,7 @@ func clock(drift float64, elapsed time.Duration, t elect.Timing) lease.Finding {
 // Broken returns a finding about something that does not work.
 func Broken(subject string, err error) lease.Finding {
 	f := lease.Finding{Subject: subject, Verdict: lease.Bad, Text: err.Error()}
-	var failure *lease.StoreError
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*lease.StoreError](err); ok {
 		f.Hint = failure.Hint
 	}
 	return f

@@ -160,8 +160,7 @@ func (d disk) Close() error { return syscall.Close(int(d)) }
 
 // cause returns an error without the path, whose directory the message already names.
 func cause(err error) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
 	}
 	return err

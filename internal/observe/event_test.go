@@ -23,7 +23,7 @@ func TestEventsAreDocumented(t *testing.T) {
 	_, section, _ := strings.Cut(page, "| event | level |")
 	var explained []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
-		for _, name := range strings.Split(row[1], ", ") {
+		for name := range strings.SplitSeq(row[1], ", ") {
 			explained = append(explained, strings.Trim(name, "`"))
 		}
 	}

@@ -83,8 +83,7 @@ func listenHint(err error) string {
 
 // cause returns the error without the address, which the message already has.
 func cause(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	return err

@@ -164,8 +164,7 @@ func (r *Run) notReleased(t campaign.Transition) {
 // warn logs a message with its cause, and the hint of a store's error.
 func (r *Run) warn(about slog.Attr, message string, cause error) {
 	attrs := []any{about}
-	var store *lease.StoreError
-	if errors.As(cause, &store) {
+	if store, ok := errors.AsType[*lease.StoreError](cause); ok {
 		attrs = append(attrs, HintAttr, store.Hint)
 	}
 	r.log.Warn(because(message, cause), attrs...)

@@ -28,7 +28,7 @@ func Lookup(name string) (string, error) {
 	if name == "" {
 		return "", problem
 	}
-	for _, dir := range strings.Split(path, ":") {
+	for dir := range strings.SplitSeq(path, ":") {
 		file := strings.TrimSuffix(cmp.Or(dir, "."), "/") + "/" + name
 		err := executable(file)
 		if err == nil {

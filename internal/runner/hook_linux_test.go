@@ -67,7 +67,7 @@ func TestBesideIsLimited(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	pids := must.Read(t, file)
-	for _, field := range strings.Fields(pids) {
+	for field := range strings.FieldsSeq(pids) {
 		pid, err := strconv.Atoi(field)
 		must.Succeed(t, err)
 		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {

@@ -104,8 +104,7 @@ func (s *Sources) read(files []string) error {
 // readFound reads the variables of other programs that name a store.
 func (s *Sources) readFound() error {
 	found, err := store.FromEnvironment(os.Environ())
-	var bad *location.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*location.Error](err); ok {
 		e := &Error{Source: bad.Variable, Value: bad.Value, Problem: bad.Problem, Hint: bad.Hint}
 		if bad.Variable != "" {
 			e.Setting = "store"
@@ -203,8 +202,7 @@ func (s *Sources) overruled(setting string) bool {
 
 // Locate adds the source of the setting to an error.
 func (s *Sources) Locate(err error) error {
-	var e *Error
-	if errors.As(err, &e) && e.Setting != "" {
+	if e, ok := errors.AsType[*Error](err); ok && e.Setting != "" {
 		e.Source = s.name(e.Setting)
 	}
 	return err
@@ -212,8 +210,7 @@ func (s *Sources) Locate(err error) error {
 
 // Cause returns an error about a file without the file's name.
 func Cause(err error) string {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
 	}
 	return err.Error()

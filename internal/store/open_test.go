@@ -34,8 +34,7 @@ func TestInsecureStoreWarns(t *testing.T) {
 func TestPasswordFileHint(t *testing.T) {
 	for _, form := range []string{"redis://:%s@h", "redis-cluster://u:%s@h,g", "unix://:%s@/s", "postgres://u:%s@h/d", "mysql://u:%s@h/d", "etcd://u:%s@h"} {
 		_, err := Open(fmt.Sprintf(form, "file:/etc/sesame"), location.Options{Prefix: "p"})
-		var failure *lease.StoreError
-		if !errors.As(err, &failure) || !strings.Contains(failure.Hint, "%2F") || strings.Contains(err.Error(), "sesame") {
+		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !strings.Contains(failure.Hint, "%2F") || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%s: %v", form, err)
 		}
 	}

@@ -262,8 +262,7 @@ func operateDamaged(t *testing.T, h Harness, key string) {
 
 func permanent(t *testing.T, op string, err error) {
 	t.Helper()
-	var failure *lease.StoreError
-	if !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" {
+	if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Permanent || failure.Hint == "" {
 		t.Errorf("%s: error %#v, want a permanent *StoreError with a hint", op, err)
 	}
 }

@@ -96,8 +96,7 @@ func standBy(t *testing.T, s lease.Store, r lease.Request) (lease.Lease, bool) {
 	for {
 		ctx := bounded(t)
 		l, err := s.Acquire(ctx, r)
-		var denied *lease.HeldError
-		if !errors.As(err, &denied) {
+		if _, ok := errors.AsType[*lease.HeldError](err); !ok {
 			if err != nil {
 				t.Errorf("acquire: %v", err)
 			}

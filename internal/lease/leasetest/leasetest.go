@@ -127,8 +127,7 @@ func (h Harness) Grant(t testing.TB, s lease.Store, r lease.Request) lease.Lease
 	t.Helper()
 	for range 50 {
 		l, err := s.Acquire(bounded(t), r)
-		var settling *lease.SettlingError
-		if errors.As(err, &settling) {
+		if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
 			h.pass(settling.Remaining + time.Millisecond)
 			continue
 		}
@@ -209,8 +208,7 @@ func refused(t *testing.T, s lease.Store, r lease.Request, want error) {
 func (h Harness) refusedLater(t *testing.T, s lease.Store, r lease.Request, want error) {
 	t.Helper()
 	_, err := s.Acquire(bounded(t), r)
-	var settling *lease.SettlingError
-	if errors.As(err, &settling) {
+	if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
 		h.pass(settling.Remaining + time.Millisecond)
 	}
 	refused(t, s, r, want)

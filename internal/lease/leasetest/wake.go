@@ -54,8 +54,7 @@ func stalledStore(t *testing.T, h Harness) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	everyCall(t, s, ctx, r, l, func(op string, err error) {
-		var unknown *lease.StoreError
-		if !errors.As(err, &unknown) || errors.Is(err, lease.ErrLost) {
+		if _, ok := errors.AsType[*lease.StoreError](err); !ok || errors.Is(err, lease.ErrLost) {
 			t.Errorf("%s: error %v, want a *StoreError", op, err)
 		}
 	})

@@ -83,8 +83,7 @@ func TestAnswerIsLost(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(answers)*200*time.Millisecond+150*time.Millisecond)
 		_, err := s.Renew(ctx, l)
 		cancel()
-		var failure *lease.StoreError
-		if !errors.As(err, &failure) || failure.Permanent {
+		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent {
 			t.Errorf("%v", err)
 		}
 		proxy.Delay(0)

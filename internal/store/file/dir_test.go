@@ -81,8 +81,7 @@ func TestUnfitDirectoryIsRefused(t *testing.T) {
 		tmp := t.TempDir()
 		must.Succeed(t, os.Chmod(tmp, 0o777|os.ModeSticky))
 		_, err := Open(tmp)
-		var refusal *lease.StoreError
-		if !errors.As(err, &refusal) || strings.Contains(refusal.Hint, "chmod") {
+		if refusal, ok := errors.AsType[*lease.StoreError](err); !ok || strings.Contains(refusal.Hint, "chmod") {
 			t.Errorf("the hint of %+v would take it away from everybody", err)
 		}
 	})
@@ -111,8 +110,7 @@ func refusedToOpen(t *testing.T, dir, reason string) {
 // to do.
 func wantRefusal(dir, reason string) error {
 	_, err := Open(dir)
-	var refusal *lease.StoreError
-	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), dir) || refusal.Hint == "" {
+	if refusal, ok := errors.AsType[*lease.StoreError](err); !ok || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), dir) || refusal.Hint == "" {
 		return fmt.Errorf("opened with %+v", err) //nolint:errorlint // it may be nil
 	}
 	return nil
@@ -127,8 +125,7 @@ func TestDirectoryIsCheckedAtEveryUpdate(t *testing.T) {
 			s := open(t, dir)
 			c.spoil(t, dir)
 			_, err := s.Acquire(t.Context(), request("k"))
-			var failure *lease.StoreError
-			if !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" || !strings.Contains(err.Error(), c.reason) {
+			if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Permanent || failure.Hint == "" || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("acquire: %v", err)
 			}
 		})
@@ -138,8 +135,7 @@ func TestDirectoryIsCheckedAtEveryUpdate(t *testing.T) {
 		s := open(t, dir)
 		must.Succeed(t, os.Remove(dir))
 		_, err := s.Acquire(t.Context(), request("k"))
-		var failure *lease.StoreError
-		if !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
+		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent || failure.Hint == "" {
 			t.Errorf("acquire: %v", err)
 		}
 		must.Succeed(t, os.Mkdir(dir, 0o700))

@@ -62,8 +62,7 @@ func bounded[T any](ctx context.Context, dir, op string, work func() (T, error))
 			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer in time", dir), Hint: "look for a failing disk in the kernel's log"}
 		}
 	}
-	var unknown *lease.StoreError
-	if errors.As(a.err, &unknown) {
+	if unknown, ok := errors.AsType[*lease.StoreError](a.err); ok {
 		unknown.Op = op
 	}
 	return a.value, a.err

@@ -54,8 +54,7 @@ func TestFileNames(t *testing.T) {
 	}
 	for _, key := range []string{"", strings.Repeat("x", 201), "a+b", "a b", "a\x00b", "a\n", "ä", "a\\b", "*"} {
 		_, err := s.Acquire(t.Context(), request(key))
-		var failure *lease.StoreError
-		if !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" {
+		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Permanent || failure.Hint == "" {
 			t.Errorf("key %q: %v", key, err)
 		}
 	}
@@ -239,8 +238,7 @@ func TestCallsOnAHangingDiskEndWithTheContext(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		err := call(ctx)
-		var failure *lease.StoreError
-		if !errors.As(err, &failure) || failure.Permanent || failure.Op != op || strings.Contains(err.Error(), "context") {
+		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent || failure.Op != op || strings.Contains(err.Error(), "context") {
 			t.Errorf("%s: %v", op, err)
 		}
 		if took := time.Since(began); took > 2*time.Second {

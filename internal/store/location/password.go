@@ -21,8 +21,7 @@ func Password(given string) (string, *Error) {
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) { // the message names the file already
+		if path, ok := errors.AsType[*fs.PathError](err); ok { // the message names the file already
 			err = path.Err
 		}
 		return "", &Error{Problem: "the password file " + strconv.Quote(file) + " cannot be read: " + err.Error(), Hint: "correct its path, or make it readable"}
@@ -37,8 +36,7 @@ func Password(given string) (string, *Error) {
 // HintPasswordFile changes the hint of an error of [Factory.Open] where the path of a
 // password's file was written with its slashes as they are: the first one ends the host.
 func HintPasswordFile(address string, err error) error {
-	var failure *lease.StoreError
-	if errors.As(err, &failure) && strings.Contains(address, ":"+filePrefix+"/") {
+	if failure, ok := errors.AsType[*lease.StoreError](err); ok && strings.Contains(address, ":"+filePrefix+"/") {
 		failure.Hint = "write the slashes of the password's file as %2F, as in USER:file:%2Fetc%2Fpassword@HOST"
 	}
 	return err

@@ -73,8 +73,7 @@ var (
 func (s *Store) look(ctx context.Context, c *conn, key string) (cas.Record, error) {
 	r := cas.Record{State: leasestate.New(key)}
 	found, err := c.run(ctx, statement{readRow, []string{s.Prefix, key}})
-	var tooLarge *pgproto3.ExceededMaxBodyLenErr
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*pgproto3.ExceededMaxBodyLenErr](err); ok {
 		return r, s.Untrusted(key, errors.New("it is too large"))
 	}
 	if err != nil {

@@ -101,8 +101,7 @@ func TestHolderMustHaveTheForm(t *testing.T) {
 	r := request("k")
 	r.Holder = "somebody"
 	_, err := openWith(t, Options{URL: "postgres://cron@h/db"}).Acquire(bounded(t), r)
-	var failure *lease.StoreError
-	if !errors.As(err, &failure) || !failure.Permanent {
+	if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Permanent {
 		t.Errorf("acquire: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (b *bench) newStamps(name string) (stamps, error) {
 
 // launch starts a command that writes a stamp, with args before it.
 func (s stamps) launch(args ...string) (*child, error) {
-	args = append(args[:len(args):len(args)], "stamp")
+	args = append(slices.Clip(args), "stamp")
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout = s.file
 	return launch(cmd)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,9 +36,9 @@ func stores(b *bench) error {
 	for _, address := range addresses {
 		name, _, _ := strings.Cut(address, ":")
 		args := []string{"leaderrun", "--store", address, "--wait", "forever", "--key"}
-		variants = append(variants, variant{name, append(args[:len(args):len(args)], "stores", "--")})
+		variants = append(variants, variant{name, append(slices.Clip(args), "stores", "--")})
 		contenders = append(contenders, contender{
-			name, func(key string) []string { return append(args[:len(args):len(args)], key, "--") },
+			name, func(key string) []string { return append(slices.Clip(args), key, "--") },
 			func(string, int) error { time.Sleep(standsBy); return nil },
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -27,7 +28,7 @@ var mysqlWorld = world{
 func newMariaDB(host, dir string) (*server, error) {
 	t := technology{dir: dir, data: filepath.Join(dir, "data"), connect: connectMariaDB}
 	first, basics := filepath.Join(dir, "first.sql"), script.BasicsOfMariaDB(t.data)
-	basics = basics[:len(basics):len(basics)]
+	basics = slices.Clip(basics)
 	t.at = func(addr string) string { return "mysql://leaderrun@" + addr + "/jobs" }
 	t.program = func(host, port string) *exec.Cmd {
 		return exec.Command("mariadbd", append(basics, "--port="+port, "--bind-address="+host, "--socket=", "--init-file="+first,

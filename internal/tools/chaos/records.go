@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +125,7 @@ func (r *records) all() []timed.Call {
 	if r.pending == nil || r.pending.Verb == "wait" {
 		return r.calls
 	}
-	return append(r.calls[:len(r.calls):len(r.calls)], *r.pending)
+	return append(slices.Clip(r.calls), *r.pending)
 }
 
 // breaks maps a broken rule to the violation that it counts as.
