@@ -137,7 +137,7 @@ func (l *Line) hide() {
 		l.shown = false
 		_, _ = io.WriteString(l.w, erase)
 		if w, ok := l.w.(*Writer); ok {
-			w.Flush() // or it would erase what the command has written meanwhile
+			w.flush() // or it would erase what the command has written meanwhile
 		}
 	}
 }

@@ -167,8 +167,8 @@ func (q *Writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush waits until everything is written, for at most a fifth of a second.
-func (q *Writer) Flush() {
+// flush waits until everything is written, for at most a fifth of a second.
+func (q *Writer) flush() {
 	const limit = time.Second / 5
 	q.first.Do(func() { go q.drain() })
 	done := make(chan struct{})

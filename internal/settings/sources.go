@@ -159,7 +159,7 @@ const (
 
 // origin returns the place of the value that viper uses, which viper cannot report.
 func (s *Sources) origin(setting string) place {
-	_, isVariable := os.LookupEnv(Variable(setting))
+	_, isVariable := os.LookupEnv(variableOf(setting))
 	_, isFound := s.found.Values[setting]
 	switch {
 	case s.flags.Changed(setting):
@@ -182,7 +182,7 @@ func (s *Sources) name(setting string) string {
 	case onCommandLine:
 		return "--" + setting
 	case inEnvironment:
-		return Variable(setting)
+		return variableOf(setting)
 	case inFile:
 		return s.File + ": " + setting
 	}

@@ -74,7 +74,7 @@ func TestPrecedence(t *testing.T) {
 				file, want, origin = name+": "+value[2]+"\n", value[2], inFile
 			}
 			if places&2 != 0 {
-				settingstest.SetVariables(t, Variable(name)+"="+value[1])
+				settingstest.SetVariables(t, variableOf(name)+"="+value[1])
 				want, origin = value[1], inEnvironment
 			}
 			if places&1 != 0 {
@@ -110,7 +110,7 @@ func TestPrecedence(t *testing.T) {
 			if !reflect.DeepEqual(c, expected) {
 				t.Errorf("%s given in places %04b:\n got %+v\nwant %+v", name, places, c, expected)
 			}
-			for _, variable := range []string{Variable(name), "REDIS_HOST", "REDIS_PREFIX"} {
+			for _, variable := range []string{variableOf(name), "REDIS_HOST", "REDIS_PREFIX"} {
 				must.Succeed(t, os.Unsetenv(variable))
 			}
 		}

@@ -33,8 +33,8 @@ func OuterKeys() []string {
 	return append(keys, os.Getenv(KeyVariable))
 }
 
-// Variable returns the environment variable of a setting.
-func Variable(setting string) string {
+// variableOf returns the environment variable of a setting.
+func variableOf(setting string) string {
 	return "LEADERRUN_" + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
 }
 
@@ -44,7 +44,7 @@ func checkVariables(environ []string) error {
 	known := []string{HolderVariable, TokenVariable, OuterKeysVariable, LeaseFileVariable, EventVariable, OutcomeVariable,
 		ExitVariable, StartedVariable, EndedVariable}
 	for _, name := range Names() {
-		known = append(known, Variable(name))
+		known = append(known, variableOf(name))
 	}
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(entry, "=")

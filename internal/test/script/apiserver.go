@@ -33,12 +33,12 @@ type APIServer struct {
 // that it needs the test is skipped, or fails if CI is set.
 func StartAPIServer(t testing.TB) *APIServer {
 	t.Helper()
-	return StartAPIServerOn(t, StartEtcd(t), NewCertificates(t, t.TempDir()))
+	return startAPIServerOn(t, StartEtcd(t), NewCertificates(t, t.TempDir()))
 }
 
-// StartAPIServerOn starts one more API server on an etcd. It accepts users by the same
+// startAPIServerOn starts one more API server on an etcd. It accepts users by the same
 // certificates.
-func StartAPIServerOn(t testing.TB, etcd *EtcdServer, certs Certificates) *APIServer {
+func startAPIServerOn(t testing.TB, etcd *EtcdServer, certs Certificates) *APIServer {
 	t.Helper()
 	program, err := apiserver()
 	if err != nil && os.Getenv("CI") == "" {
