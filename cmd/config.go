@@ -25,10 +25,7 @@ func configCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var views []settingView
-		for _, v := range s.Views(c) {
-			views = append(views, settingView(v))
-		}
+		views := s.Views(c)
 		return output.print(views, func(b *bytes.Buffer) {
 			rows := [][]string{{"SETTING", "VALUE", "FROM"}}
 			for _, v := range views {
@@ -38,10 +35,4 @@ func configCommand() *cobra.Command {
 		})
 	}
 	return command
-}
-
-type settingView struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	From  string `json:"from"`
 }

@@ -8,8 +8,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store"
 )
 
-// View is a setting as it may be shown: without passwords.
-type View struct{ Name, Value, From string }
+// View is a setting as it may be shown: without passwords. It is also the JSON form of
+// the verb config. Fields are only ever added.
+type View struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+}
 
 // Views returns all settings in order of name, with their values and sources.
 func (s *Sources) Views(c Config) []View {
