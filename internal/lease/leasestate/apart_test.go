@@ -46,9 +46,9 @@ func TestClocksApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := &State{}
-			l := granted(t, st, request("k"), apartNoon())
+			l := granted(t, st, request(), apartNoon())
 			st.settle(300, c.now) // another candidate has called the holder
-			next, err := st.Acquire(request("k"), c.now)
+			next, err := st.Acquire(request(), c.now)
 			switch {
 			case c.want == nil && (err != nil || next.Token <= l.Token):
 				t.Errorf("granted %+v, %v", next, err)
@@ -63,45 +63,45 @@ func TestClocksApart(t *testing.T) {
 // difference of the clocks.
 func TestApartClockSetBack(t *testing.T) {
 	st := &State{}
-	granted(t, st, request("k"), apartNoon())
+	granted(t, st, request(), apartNoon())
 	back := apartNoon().later(-year)
-	if _, err := st.Acquire(request("k"), back); !errors.As(err, new(*lease.HeldError)) {
+	if _, err := st.Acquire(request(), back); !errors.As(err, new(*lease.HeldError)) {
 		t.Fatal(err)
 	}
 	now := back.later(60_000 + 2*apart)
-	if _, err := st.Acquire(request("k"), now); !errors.As(err, new(*lease.SettlingError)) {
+	if _, err := st.Acquire(request(), now); !errors.As(err, new(*lease.SettlingError)) {
 		t.Fatal(err)
 	}
-	granted(t, st, request("k"), now.seen(0, 300))
+	granted(t, st, request(), now.seen(0, 300))
 }
 
 // Minimum holds count by the store's clock, whatever a candidate has watched. The difference
 // of the clocks does not make them longer.
 func TestApartMinHold(t *testing.T) {
 	const hold = 600_000
-	r := request("k")
+	r := request()
 	r.MinHold = hold * time.Millisecond
 	crashed, released := &State{}, &State{}
 	granted(t, crashed, r, apartNoon())
 	must.Succeed(t, released.Release(granted(t, released, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
 	for name, st := range map[string]*State{"crashed": crashed, "released": released} {
 		var held *lease.HeldError
-		if _, err := st.Acquire(request("k"), apartNoon().later(hold-1000).seen(hold-1000, 300)); !errors.As(err, &held) || held.Remaining != time.Second {
+		if _, err := st.Acquire(request(), apartNoon().later(hold-1000).seen(hold-1000, 300)); !errors.As(err, &held) || held.Remaining != time.Second {
 			t.Errorf("%s: %v, want a second to be left", name, err)
 		}
-		if _, err := st.Acquire(request("k"), apartNoon().later(hold).seen(hold, 300)); errors.As(err, &held) {
+		if _, err := st.Acquire(request(), apartNoon().later(hold).seen(hold, 300)); errors.As(err, &held) {
 			t.Errorf("%s: %v, and the hold is over", name, err)
 		}
 	}
 	again := &State{}
 	must.Succeed(t, again.Release(granted(t, again, r, apartNoon()), lease.Result{Ran: true}, apartNoon()))
-	granted(t, again, request("k"), apartNoon().later(hold)) // this candidate has watched nothing
+	granted(t, again, request(), apartNoon().later(hold)) // this candidate has watched nothing
 }
 
 // A candidate that has to wait for long does so once, and not again after each attempt.
 func TestApartSettlingIsWaitedOut(t *testing.T) {
 	st := &State{Token: 5}
-	r := request("k")
+	r := request()
 	r.Seen.Token, r.Seen.TTL = 9, 10*time.Second
 	for waited := int64(0); waited < 10_000; waited += 1000 {
 		var settling *lease.SettlingError
@@ -114,7 +114,7 @@ func TestApartSettlingIsWaitedOut(t *testing.T) {
 
 func TestApartStatus(t *testing.T) {
 	st := &State{}
-	granted(t, st, request("k"), apartNoon())
+	granted(t, st, request(), apartNoon())
 	for after, want := range map[int64]time.Duration{0: time.Minute, 59_000: time.Second, 80_000: time.Millisecond, 60_000 + apart: 0} {
 		if s := st.Status(apartNoon().later(after)); s.Remaining != want || (s.Why == "") != (want == 0) {
 			t.Errorf("after %d ms: %q, %s are left, want %s", after, s.Why, s.Remaining, want)
@@ -127,11 +127,11 @@ func TestApartStatus(t *testing.T) {
 func TestReleaseByAClockThatIsBehind(t *testing.T) {
 	for name, now := range map[string]Instant{"set back": noon, "another member's": apartNoon()} {
 		st := &State{}
-		l := granted(t, st, request("k"), now)
+		l := granted(t, st, request(), now)
 		must.Succeed(t, st.Release(l, lease.Result{Ran: true}, now.later(-20_000)))
 		if st.Grant != nil {
 			t.Errorf("%s: still held: %+v", name, st.Grant)
 		}
-		granted(t, st, request("k"), now.later(-20_000))
+		granted(t, st, request(), now.later(-20_000))
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // from returns an attempt for a daily tick from a host.
 func from(host string) lease.Request {
-	r := request("k")
+	r := request()
 	r.Holder, r.Period = lease.NewHolder(host, 1), 24*time.Hour
 	return r
 }

@@ -78,15 +78,15 @@ func TestSettles(t *testing.T) {
 	restarted := settled()
 	restarted.Server = "another"
 	seen := func(token, expires int64, left time.Duration) lease.Request {
-		r := request("k")
+		r := request()
 		r.Seen = lease.Seen{Token: token, TTL: time.Minute, Expires: expires, Left: left}
 		return r
 	}
 	lostSoon := seen(noon.Wall+1, 0, 0)
 	lostSoon.Seen.TTL = time.Millisecond
-	brief := request("k")
+	brief := request()
 	brief.TTL = time.Second
-	grant := func() *State { st := New("k"); _, _ = st.Acquire(request("k"), settled()); return &st }
+	grant := func() *State { st := New("k"); _, _ = st.Acquire(request(), settled()); return &st }
 	at, ends := settled().later(ttl), noon.Up+ttl
 	none := func() *State { st := New("k"); return &st }
 	for name, c := range map[string]struct {
@@ -96,14 +96,14 @@ func TestSettles(t *testing.T) {
 		want int64 // 0: it is granted
 		why  lease.SettleReason
 	}{
-		"a new key of a server that has just started": {none(), request("k"), serving(0), 300, fresh},
-		"two TTLs after the start":                    {none(), request("k"), serving(2 * ttl), 300, fresh},
-		"more than two TTLs after the start":          {none(), request("k"), serving(2*ttl + 1), 0, ""},
+		"a new key of a server that has just started": {none(), request(), serving(0), 300, fresh},
+		"two TTLs after the start":                    {none(), request(), serving(2 * ttl), 300, fresh},
+		"more than two TTLs after the start":          {none(), request(), serving(2*ttl + 1), 0, ""},
 		"a short TTL, 90 s after the start":           {none(), brief, serving(90_000), 300, fresh},
 		"a short TTL, more than 90 s after the start": {none(), brief, serving(90_001), 0, ""},
-		"a new key that another server has forgotten": {&State{Server: "s"}, request("k"), Instant{Boot: "b1", Up: 1, Wall: noon.Wall, Settle: 300, Server: "another"}, 300, fresh},
-		"a key of another server":                     {&State{Token: 5, Server: "s"}, request("k"), restarted, 300, begun},
-		"a lease that is over":                        {grant(), request("k"), at, 300, over},
+		"a new key that another server has forgotten": {&State{Server: "s"}, request(), Instant{Boot: "b1", Up: 1, Wall: noon.Wall, Settle: 300, Server: "another"}, 300, fresh},
+		"a key of another server":                     {&State{Token: 5, Server: "s"}, request(), restarted, 300, begun},
+		"a lease that is over":                        {grant(), request(), at, 300, over},
 		"by the own clock it is not":                  {grant(), seen(noon.Wall, ends, 10*time.Second), at, 10_000, over},
 		"not even by a little":                        {grant(), seen(noon.Wall, ends, 10*time.Second+1), at, 10_001, over},
 		"nor for longer than the TTL":                 {grant(), seen(noon.Wall, ends, time.Hour), at, ttl, over},
@@ -144,7 +144,7 @@ func TestSettlingGoesOn(t *testing.T) {
 	} {
 		st := State{Token: 5, Server: "s", Settling: &c.under, Grant: &Grant{Holder: lease.NewHolder("host", 1), TTL: 1, Boot: "b1"}}
 		var settling *lease.SettlingError
-		_, err := st.Acquire(request("k"), settled())
+		_, err := st.Acquire(request(), settled())
 		if c.want == 0 && err != nil || c.want != 0 && (!errors.As(err, &settling) || settling.Remaining != milliseconds(c.want)) {
 			t.Errorf("%s: %v, want %d ms", name, err, c.want)
 		}
@@ -155,7 +155,7 @@ func TestSettlingGoesOn(t *testing.T) {
 // settling.
 func TestHolderIsCalledAheadOfTheEnd(t *testing.T) {
 	const ttl = 60_000
-	st, r := New("k"), request("k")
+	st, r := New("k"), request()
 	granted(t, &st, r, settled())
 	for _, c := range []struct {
 		left   int64
@@ -164,7 +164,7 @@ func TestHolderIsCalledAheadOfTheEnd(t *testing.T) {
 	}{{401, 300, false}, {100, 0, false}, {102, 1, false}, {101, 1, true}, {400, 300, true}} {
 		now := settled().later(ttl - c.left)
 		now.Settle = c.settle
-		if _, err := st.Acquire(request("k"), now); !errors.As(err, new(*lease.HeldError)) || (st.Settling != nil) != c.want {
+		if _, err := st.Acquire(request(), now); !errors.As(err, new(*lease.HeldError)) || (st.Settling != nil) != c.want {
 			t.Errorf("%d ms before the end: %v, settling %v", c.left, err, st.Settling)
 		}
 		if c.settle < 300 {
@@ -173,7 +173,7 @@ func TestHolderIsCalledAheadOfTheEnd(t *testing.T) {
 	}
 	granted(t, &st, r, settled().later(ttl-200)) // it asks again, and dies
 	var settling *lease.SettlingError
-	if _, err := st.Acquire(request("k"), settled().later(2*ttl-200)); !errors.As(err, &settling) || settling.Remaining != 300*time.Millisecond {
+	if _, err := st.Acquire(request(), settled().later(2*ttl-200)); !errors.As(err, &settling) || settling.Remaining != 300*time.Millisecond {
 		t.Errorf("%v, want the holder to be called again", err)
 	}
 	st.Revoke(true, settled().later(2*ttl-200))
@@ -185,8 +185,8 @@ func TestHolderIsCalledAheadOfTheEnd(t *testing.T) {
 // A release before the end shows that the holder lives, and ends the settling.
 func TestReleaseEndsTheSettling(t *testing.T) {
 	st, now := New("k"), settled().later(59_800)
-	l := granted(t, &st, request("k"), settled())
-	if _, err := st.Acquire(request("k"), now); err == nil || st.Settling == nil {
+	l := granted(t, &st, request(), settled())
+	if _, err := st.Acquire(request(), now); err == nil || st.Settling == nil {
 		t.Fatalf("%v, and the holder was not called", err)
 	}
 	must.Succeed(t, st.Release(l, lease.Result{Ran: true}, now))
@@ -198,14 +198,14 @@ func TestReleaseEndsTheSettling(t *testing.T) {
 // Tokens grow even if the clock stands still, or is behind them.
 func TestTokensOfTheSameMillisecond(t *testing.T) {
 	st := New("k")
-	first := granted(t, &st, request("k"), noon)
+	first := granted(t, &st, request(), noon)
 	must.Succeed(t, st.Release(first, lease.Result{}, noon))
-	second := granted(t, &st, request("k"), noon)
+	second := granted(t, &st, request(), noon)
 	st.Revoke(true, noon)
 	if second.Token != first.Token+1 || st.Token != second.Token+1 {
 		t.Errorf("%d, then %d, then %d", first.Token, second.Token, st.Token)
 	}
-	r := request("k")
+	r := request()
 	r.Seen.Token = noon.Wall + 7000 // of a lease that ended long ago
 	if l := granted(t, &st, r, noon); l.Token != r.Seen.Token+1 {
 		t.Errorf("%d after %d", l.Token, r.Seen.Token)
@@ -240,7 +240,7 @@ func TestTickAhead(t *testing.T) {
 func TestPeriodStays(t *testing.T) {
 	st := New("k")
 	must.Succeed(t, st.Release(granted(t, &st, from("web-1"), noon), lease.Result{Ran: true}, noon))
-	granted(t, &st, request("k"), noon)
+	granted(t, &st, request(), noon)
 	if s := st.Status(noon); s.Period != 24*time.Hour {
 		t.Errorf("a period of %s", s.Period)
 	}
@@ -251,8 +251,8 @@ func TestPeriodStays(t *testing.T) {
 func TestIdleAfterAll(t *testing.T) {
 	const day = 86_400_000
 	released, vanished, paused := New("k"), New("k"), New("k")
-	must.Succeed(t, released.Release(granted(t, &released, request("k"), settled()), lease.Result{Ran: true}, settled()))
-	granted(t, &vanished, request("k"), noon)
+	must.Succeed(t, released.Release(granted(t, &released, request(), settled()), lease.Result{Ran: true}, settled()))
+	granted(t, &vanished, request(), noon)
 	paused.Pause(60*day*time.Millisecond, "ann", "", noon)
 	if !released.Idle(noon.Wall, settled().later(36*day)) {
 		t.Error("a released key is kept for ever")
@@ -272,7 +272,7 @@ func TestIdleAfterAll(t *testing.T) {
 
 // A clock before 2001 is not believed.
 func TestEarlyClock(t *testing.T) {
-	st, r := New("k"), request("k")
+	st, r := New("k"), request()
 	at := Instant{Boot: "b", Wall: time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()}
 	if _, err := st.Acquire(r, at.later(-1)); !errors.As(err, new(*lease.StoreError)) {
 		t.Errorf("before 2001: %v", err)
@@ -283,7 +283,7 @@ func TestEarlyClock(t *testing.T) {
 // Only the holder of a revoked lease learns that it was revoked.
 func TestRenewalOfWhatIsRevoked(t *testing.T) {
 	st := New("k")
-	l := granted(t, &st, request("k"), noon)
+	l := granted(t, &st, request(), noon)
 	st.Revoke(false, noon)
 	if _, err := st.Renew(l, noon); !errors.Is(err, lease.ErrRevoked) {
 		t.Errorf("its holder: %v", err)
@@ -297,7 +297,7 @@ func TestRenewalOfWhatIsRevoked(t *testing.T) {
 // A restored lease is shown with the time of its grant.
 func TestGrantOfALostState(t *testing.T) {
 	before, after := New("k"), New("k")
-	_, err := after.Renew(granted(t, &before, request("k"), noon), noon.later(5000))
+	_, err := after.Renew(granted(t, &before, request(), noon), noon.later(5000))
 	must.Succeed(t, err)
 	if s := after.Status(noon.later(5000)); s.Since != noon.Wall {
 		t.Errorf("granted at %d, want %d", s.Since, noon.Wall)
@@ -315,15 +315,15 @@ func TestReleaseAtTheEdge(t *testing.T) {
 		t.Errorf("served %d", ahead.ServedTick)
 	}
 
-	held := request("k")
+	held := request()
 	held.MinHold = 10 * time.Second
 	cooling := New("k")
 	must.Succeed(t, cooling.Release(granted(t, &cooling, held, noon), lease.Result{Ran: true}, noon.later(9_999)))
-	if _, err := cooling.Acquire(request("k"), noon.later(9_999)); !errors.As(err, new(*lease.HeldError)) {
+	if _, err := cooling.Acquire(request(), noon.later(9_999)); !errors.As(err, new(*lease.HeldError)) {
 		t.Errorf("a millisecond before the end of the minimum hold: %v", err)
 	}
 
-	counted, plain := New("k"), request("k")
+	counted, plain := New("k"), request()
 	must.Succeed(t, counted.Release(granted(t, &counted, from("web-1"), noon), lease.Result{Ran: true}, noon))
 	plain.Tick = noon.Wall - 1
 	must.Succeed(t, counted.Release(granted(t, &counted, plain, noon), lease.Result{}, noon))

@@ -18,8 +18,8 @@ var noon = Instant{Boot: "b1", Up: 5_000_000, Wall: 1_800_000_000_000}
 
 func (i Instant) later(ms int64) Instant { i.Up += ms; i.Wall += ms; return i }
 
-func request(key string) lease.Request {
-	return lease.Request{Key: key, Holder: lease.NewHolder("host", 1), TTL: time.Minute}
+func request() lease.Request {
+	return lease.Request{Key: "k", Holder: lease.NewHolder("host", 1), TTL: time.Minute}
 }
 
 func granted(t *testing.T, st *State, r lease.Request, now Instant) lease.Lease {
@@ -35,17 +35,17 @@ func TestWallClockMovesNoLease(t *testing.T) {
 	for name, step := range map[string]int64{"forward": year, "back": -year} {
 		t.Run(name, func(t *testing.T) {
 			st := &State{}
-			l := granted(t, st, request("k"), noon)
+			l := granted(t, st, request(), noon)
 			now := noon.later(1000)
 			now.Wall += step
-			if _, err := st.Acquire(request("k"), now); !errors.As(err, new(*lease.HeldError)) {
+			if _, err := st.Acquire(request(), now); !errors.As(err, new(*lease.HeldError)) {
 				t.Errorf("acquire: %v, want a denial", err)
 			}
 			if _, err := st.Renew(l, now); err != nil {
 				t.Errorf("renew: %v", err)
 			}
 			now = now.later(60_000)
-			if next := granted(t, st, request("k"), now); next.Token <= l.Token {
+			if next := granted(t, st, request(), now); next.Token <= l.Token {
 				t.Errorf("token %d after %d", next.Token, l.Token)
 			}
 		})
@@ -55,7 +55,7 @@ func TestWallClockMovesNoLease(t *testing.T) {
 func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
 	st := &State{}
 	ticking := func(tick int64) lease.Request {
-		r := request("k")
+		r := request()
 		r.Period, r.Tries, r.Tick = time.Hour, 2, tick
 		return r
 	}
@@ -86,7 +86,7 @@ func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
 func TestFree(t *testing.T) {
 	const ttl = 60_000 // of request
 	leading := func(minHold time.Duration) (*State, lease.Lease) {
-		st, r := &State{}, request("k")
+		st, r := &State{}, request()
 		r.MinHold = minHold
 		return st, granted(t, st, r, noon)
 	}
@@ -97,7 +97,7 @@ func TestFree(t *testing.T) {
 	}
 	held, _ := leading(0)
 	settling := &State{Token: 5}
-	knowing := request("k")
+	knowing := request()
 	knowing.Seen.Token, knowing.Seen.TTL = 6, time.Minute
 	if _, err := settling.Acquire(knowing, noon); !errors.As(err, new(*lease.SettlingError)) {
 		t.Fatalf("acquire: %v", err)
@@ -130,7 +130,7 @@ func TestHistory(t *testing.T) {
 	var last lease.Lease
 	for i := range remembered + 5 {
 		now = now.later(1000)
-		last = granted(t, st, request("k"), now)
+		last = granted(t, st, request(), now)
 		now = now.later(100)
 		for range 2 { // a repeated release records nothing twice
 			must.Succeed(t, st.Release(last, lease.Result{Ran: true, Exit: i}, now))
@@ -147,7 +147,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("not newest first: %+v", st.Runs)
 	}
 
-	idle := granted(t, st, request("k"), now)
+	idle := granted(t, st, request(), now)
 	must.Succeed(t, st.Release(idle, lease.Result{}, now))
 	if st.Runs[0] != want {
 		t.Errorf("filed although nothing ran: %+v", st.Runs[0])
@@ -157,7 +157,7 @@ func TestHistory(t *testing.T) {
 // The size of the status is bounded, whatever the state has.
 func TestStatusIsBounded(t *testing.T) {
 	huge := strings.Repeat("\xff", 1<<20)
-	st, r := New("k"), request("k")
+	st, r := New("k"), request()
 	r.Meta = huge
 	l := granted(t, &st, r, noon)
 	for range 50 {
@@ -172,7 +172,7 @@ func TestStatusIsBounded(t *testing.T) {
 // A reboot ends a lease, and the requests to its holder.
 func TestOperateAfterAReboot(t *testing.T) {
 	st := New("k")
-	l := granted(t, &st, request("k"), noon)
+	l := granted(t, &st, request(), noon)
 	next := Instant{Boot: "b2", Up: 10, Wall: noon.Wall + 60_000}
 	st.HandOver(next)
 	st.Revoke(false, next)
@@ -189,7 +189,7 @@ func TestOperateAfterAReboot(t *testing.T) {
 // two TTLs and the minimum hold.
 func TestIdle(t *testing.T) {
 	const day = 24 * time.Hour
-	plain := request("k")
+	plain := request()
 	quarterly, long, held := plain, plain, plain
 	quarterly.Period, long.TTL, held.MinHold = 90*day, 60*day, 50*day
 	for _, c := range []struct {
@@ -254,10 +254,10 @@ func TestOlderStateGivesWay(t *testing.T) {
 	before, after := noon, noon.later(1000)
 	before.Server, after.Server = "s1", "s2"
 	st := New("k")
-	older := granted(t, &st, request("k"), before)
+	older := granted(t, &st, request(), before)
 	saved := st
 	must.Succeed(t, st.Release(older, lease.Result{}, before))
-	newer := granted(t, &st, request("k"), before)
+	newer := granted(t, &st, request(), before)
 	for name, test := range map[string]struct {
 		renewed, cooling bool
 		by               lease.Lease
@@ -295,11 +295,11 @@ func TestSettlingGrowsOld(t *testing.T) {
 	now.Settle = 300
 	st := New("k")
 	now.Serving = hour // so the key is certainly new
-	granted(t, &st, request("k"), now)
+	granted(t, &st, request(), now)
 	for _, later := range []int64{61_000, hour} { // the holder has died, or the clock was set
 		now = now.later(later)
 		var settling *lease.SettlingError
-		if _, err := st.Acquire(request("k"), now); !errors.As(err, &settling) || settling.Remaining != 300*time.Millisecond {
+		if _, err := st.Acquire(request(), now); !errors.As(err, &settling) || settling.Remaining != 300*time.Millisecond {
 			t.Errorf("after %d ms more: %v, want it to settle for 300ms", later, err)
 		}
 	}

@@ -32,7 +32,7 @@ func pauseTests(h Harness) []test {
 	return tests
 }
 
-func pause(t *testing.T, s lease.Admin, key string, d time.Duration) lease.Status {
+func pause(t *testing.T, s lease.Admin, key string, d time.Duration) {
 	t.Helper()
 	status, err := s.Pause(bounded(t), key, d, "ann@db1", "disk is full")
 	if err != nil {
@@ -41,7 +41,6 @@ func pause(t *testing.T, s lease.Admin, key string, d time.Duration) lease.Statu
 	if p := status.Pause; p.Until-p.Since != d.Milliseconds() || p.Left(status.Now) != d || p.By != "ann@db1" || p.Reason != "disk is full" {
 		t.Errorf("paused for %s at %d: %+v", d, status.Now, p)
 	}
-	return status
 }
 
 func resume(t *testing.T, s lease.Admin, key string) lease.Status {
