@@ -56,7 +56,7 @@ func newWatcher(c settings.Config) watcher {
 // when nothing can be written, or when ctx ends. A signal simply ends the process: there
 // is nothing to clean up.
 func (w watcher) watch(ctx context.Context, every time.Duration, look func() (string, error)) error {
-	const clear = "\x1b[H\x1b[2J"
+	const erase = "\x1b[H\x1b[2J"
 	next := time.NewTicker(every)
 	defer next.Stop()
 	for first := true; ; first = false {
@@ -67,7 +67,7 @@ func (w watcher) watch(ctx context.Context, every time.Duration, look func() (st
 		case text == "": // the last answer stays
 			w.warn(err)
 		case w.redraws:
-			text = clear + text
+			text = erase + text
 		case !first:
 			text = "\n" + text
 		}
