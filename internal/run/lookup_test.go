@@ -21,6 +21,7 @@ func TestLookup(t *testing.T) {
 	}
 	must.Succeed(t, os.Mkdir("first/late", 0o755))
 	must.Succeed(t, os.Mkdir("second/folder", 0o755))
+	must.Succeed(t, os.Symlink("nowhere", "second/dangling"))
 	pipe := fifo(t)
 	must.Succeed(t, os.Chmod(pipe, 0o755))
 	for _, tt := range []struct {
@@ -31,15 +32,21 @@ func TestLookup(t *testing.T) {
 		{"", dir + "/runs", dir + "/runs", nil},
 		{"", "runs", "./runs", nil},
 		{"first:", "runs", "./runs", nil},
+		{"first::second", "runs", "./runs", nil},
+		{".", "runs", "./runs", nil},
+		{dir + "/first:" + dir + "/second/", "late", dir + "/second/late", nil},
 		{"first", "runs", "", syscall.EACCES},
 		{"first:second", "plain", "", syscall.EACCES},
 		{"first:second/", "late", "second/late", nil},
 		{"second:first", "folder", "", syscall.EISDIR},
 		{"second:first", "nowhere", "", fs.ErrNotExist},
+		{"second", "dangling", "", fs.ErrNotExist},
 		{"second", "", "", fs.ErrNotExist},
+		{"second", ".", "", syscall.EISDIR},
 		{"second", "./nowhere", "./nowhere", fs.ErrNotExist},
 		{"second", "first/plain", "first/plain", syscall.EACCES},
 		{"second", "./first", "./first", syscall.EISDIR},
+		{"second", "runs/deeper", "runs/deeper", syscall.ENOTDIR},
 		{"second", pipe, pipe, syscall.EACCES},
 	} {
 		t.Setenv("PATH", tt.path)
