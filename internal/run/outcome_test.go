@@ -111,9 +111,11 @@ func TestCheckOutcomeFile(t *testing.T) {
 		t.Error(err)
 	}
 	must.Succeed(t, os.Symlink("old", "link"))
-	for _, file := range []string{"link", "old/x", "absent/x", dir, fifo(t)} {
-		if err := CheckOutcomeFile(&settings.Config{OutcomeFile: file}); err == nil {
-			t.Errorf("%q was taken", file)
+	for file, problem := range map[string]string{
+		"link": "not a regular file", fifo(t): "not a regular file", dir: "is a directory", "old/x": "not a directory", "absent/x": "no such file",
+	} {
+		if err := CheckOutcomeFile(&settings.Config{OutcomeFile: file}); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%q: %v, want %q", file, err, problem)
 		}
 	}
 	if entries, err := os.ReadDir("."); err != nil || len(entries) != 2 {
