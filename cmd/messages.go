@@ -107,39 +107,38 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 	if !r.Ran {
 		void = " before the command had started"
 	}
+	why := reason(r.Err)
+	if r.Outcome == elect.Denied {
+		why = whoLeads(r.Holder)
+	}
 	switch {
 	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
 		log.Error("an operator took the lease away"+void,
 			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" shows who leads")
 	case r.Outcome == elect.Lost:
-		log.Error("lease lost"+void+": "+reason(r.Err),
-			observe.EventVoid, observe.HintAttr, observe.LostHint)
+		log.Error("lease lost"+void+": "+why, observe.EventVoid, observe.HintAttr, observe.LostHint)
 	case r.Outcome == elect.Expired:
-		log.Error("lease expired"+void+": "+reason(r.Err), about(observe.EventVoid, r.Err)...)
+		log.Error("lease expired"+void+": "+why, about(observe.EventVoid, r.Err)...)
 	case r.Outcome == elect.Unavailable:
-		log.Error("nothing ran: "+reason(r.Err), about(observe.EventUnavailable, r.Err)...)
+		log.Error("nothing ran: "+why, about(observe.EventUnavailable, r.Err)...)
 	case r.Outcome == elect.NotStarted:
 		explainStart(log, c.Command[0], r.Err)
 	case r.Outcome == elect.GuardDied:
-		log.Error("the command was killed: "+reason(r.Err),
+		log.Error("the command was killed: "+why,
 			observe.EventGuardDied, observe.HintAttr, "look for who killed it: a person, or the kernel for lack of memory")
 	case r.Outcome == elect.MaxRuntime:
 		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", settings.FormatDuration(c.MaxRuntime)), observe.EventMaxRuntime)
 	case ranOut(r, c):
-		why := whoLeads(r.Holder)
-		if r.Outcome == elect.Ineligible {
-			why = reason(r.Err)
-		}
 		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", settings.FormatDuration(c.Wait), why),
 			observe.EventWaitRanOut, observe.HintAttr, "wait longer, or choose the status of this case with -E")
 	case r.Outcome == elect.Denied:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+whoLeads(r.Holder), observe.EventDenied)
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventDenied)
 	case r.Outcome == elect.Skipped:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventSkipped)
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventSkipped)
 	case r.Outcome == elect.Paused:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventPaused)
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventPaused)
 	case r.Outcome == elect.Ineligible:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+reason(r.Err), observe.EventIneligible)
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventIneligible)
 	}
 }
 
