@@ -159,78 +159,92 @@ var operators = map[token.Token]token.Token{
 
 var words = map[string]string{"true": "false", "false": "true", "min": "max", "max": "min"}
 
-func (p *source) mistakesIn(path string) (all []mistake) {
+func (p *source) mistakesIn(path string) []mistake {
 	text, file := p.texts[path], p.files[path]
-	at := func(pos token.Pos) int { return p.set.Position(pos).Offset }
+	f := finder{source: p, file: file}
 	for _, d := range file.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Body == nil {
-			continue
+		if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
+			f.function = d.Name.Name
+			f.search(d.Body)
 		}
-		add := func(around, chosen ast.Node, from, to token.Pos, with string) {
-			m := mistake{function: f.Name.Name, from: at(from), to: at(to), with: with, shown: [2]int{at(around.Pos()), at(around.End())}}
-			if chosen != nil {
-				m.chosen = [2]int{at(chosen.Pos()), at(chosen.End())}
-			}
-			if e, ok := chosen.(ast.Expr); ok {
-				m.of = p.typeOf(e, file)
-			}
-			all = append(all, m)
-		}
-		var parents []ast.Node
-		ast.Inspect(f.Body, func(n ast.Node) bool {
-			if n == nil {
-				parents = parents[:len(parents)-1]
-				return true
-			}
-			var parent ast.Node
-			if len(parents) > 0 {
-				parent = parents[len(parents)-1]
-			}
-			parents = append(parents, n)
-			var whole ast.Node // a statement of a list
-			switch parent.(type) {
-			case *ast.BlockStmt, *ast.CaseClause, *ast.CommClause:
-				whole = n
-			}
-			switch n := n.(type) {
-			case *ast.BinaryExpr:
-				if other, ok := operators[n.Op]; ok {
-					add(n, n, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
-				}
-			case *ast.UnaryExpr:
-				if n.Op == token.NOT {
-					add(n, n, n.Pos(), n.X.Pos(), "")
-				}
-			case *ast.IfStmt:
-				switch n.Cond.(type) {
-				case *ast.BinaryExpr, *ast.UnaryExpr: // above
-				default:
-					add(n.Cond, n.Cond, n.Cond.Pos(), n.Cond.Pos(), "!")
-				}
-			case *ast.BasicLit:
-				if i, err := strconv.Atoi(n.Value); err == nil {
-					add(n, n, n.Pos(), n.End(), strconv.Itoa(i+1))
-				}
-			case *ast.Ident:
-				if other, ok := words[n.Name]; ok {
-					chosen := ast.Node(n)
-					if _, ok := parent.(*ast.CallExpr); ok && len(n.Name) == len("min") {
-						chosen = parent
-					}
-					add(n, chosen, n.Pos(), n.End(), other)
-				}
-			case *ast.ExprStmt, *ast.IncDecStmt:
-				add(n, whole, n.Pos(), n.End(), "")
-			case *ast.AssignStmt:
-				if n.Tok != token.DEFINE {
-					add(n, whole, n.Pos(), n.End(), "")
-				}
-			}
-			return true
-		})
 	}
-	return slices.DeleteFunc(all, func(m mistake) bool { return bytes.Equal(text[m.from:m.to], []byte(m.with)) })
+	return slices.DeleteFunc(f.found, func(m mistake) bool { return bytes.Equal(text[m.from:m.to], []byte(m.with)) })
+}
+
+// finder finds the mistakes of a function in a file.
+type finder struct {
+	*source
+	file     *ast.File
+	function string
+	found    []mistake
+}
+
+// add adds a mistake that replaces from..to.
+func (f *finder) add(around, chosen ast.Node, from, to token.Pos, with string) {
+	at := func(pos token.Pos) int { return f.set.Position(pos).Offset }
+	m := mistake{function: f.function, from: at(from), to: at(to), with: with, shown: [2]int{at(around.Pos()), at(around.End())}}
+	if chosen != nil {
+		m.chosen = [2]int{at(chosen.Pos()), at(chosen.End())}
+	}
+	if e, ok := chosen.(ast.Expr); ok {
+		m.of = f.typeOf(e, f.file)
+	}
+	f.found = append(f.found, m)
+}
+
+func (f *finder) search(body *ast.BlockStmt) {
+	parents := []ast.Node{nil}
+	ast.Inspect(body, func(n ast.Node) bool {
+		if n == nil {
+			parents = parents[:len(parents)-1]
+			return true
+		}
+		f.visit(n, parents[len(parents)-1])
+		parents = append(parents, n)
+		return true
+	})
+}
+
+func (f *finder) visit(n, parent ast.Node) {
+	var whole ast.Node // a statement of a list
+	switch parent.(type) {
+	case *ast.BlockStmt, *ast.CaseClause, *ast.CommClause:
+		whole = n
+	}
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		if other, ok := operators[n.Op]; ok {
+			f.add(n, n, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
+		}
+	case *ast.UnaryExpr:
+		if n.Op == token.NOT {
+			f.add(n, n, n.Pos(), n.X.Pos(), "")
+		}
+	case *ast.IfStmt:
+		switch n.Cond.(type) {
+		case *ast.BinaryExpr, *ast.UnaryExpr: // above
+		default:
+			f.add(n.Cond, n.Cond, n.Cond.Pos(), n.Cond.Pos(), "!")
+		}
+	case *ast.BasicLit:
+		if i, err := strconv.Atoi(n.Value); err == nil {
+			f.add(n, n, n.Pos(), n.End(), strconv.Itoa(i+1))
+		}
+	case *ast.Ident:
+		if other, ok := words[n.Name]; ok {
+			chosen := ast.Node(n)
+			if _, ok := parent.(*ast.CallExpr); ok && len(n.Name) == len("min") {
+				chosen = parent
+			}
+			f.add(n, chosen, n.Pos(), n.End(), other)
+		}
+	case *ast.ExprStmt, *ast.IncDecStmt:
+		f.add(n, whole, n.Pos(), n.End(), "")
+	case *ast.AssignStmt:
+		if n.Tok != token.DEFINE {
+			f.add(n, whole, n.Pos(), n.End(), "")
+		}
+	}
 }
 
 // typeOf returns the name of an expression's type in the file.
