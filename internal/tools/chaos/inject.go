@@ -119,7 +119,7 @@ func goDark(_ context.Context, w *worker, f fault) (func() error, error) {
 }
 
 // darkAndEmpty makes the store's host go dark, and come back without data.
-func darkAndEmpty(ctx context.Context, w *worker, f fault) (func() error, error) {
+func darkAndEmpty(ctx context.Context, w *worker, _ fault) (func() error, error) {
 	return func() error {
 		if err := w.restartWith(ctx, blank, 0); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 const soakKeys = 50
@@ -27,103 +28,141 @@ type soaked struct {
 // sample has the figures of every watched process, by name, and of the store, at one time.
 type sample map[string]float64
 
+// soaking has the candidates of all keys.
+type soaking struct {
+	options
+	dir    string
+	server *server
+	store  location.Store
+	all    [soakKeys][candidates]*child
+}
+
 // soak lets candidates lead and stand by for a long time. One key after the other changes its
 // leader, except the first key, whose processes are watched.
 func soak(ctx context.Context, o options, dir string) error {
 	if o.world.name != redisWorld.name {
 		return fmt.Errorf("-soak is for redis")
 	}
-	s, err := newRedis("127.0.0.1", dir, 10*soakKeys*candidates)
+	server, err := newRedis("127.0.0.1", dir, 10*soakKeys*candidates)
 	if err != nil {
 		return err
 	}
-	defer s.stop()
-	var all [soakKeys][candidates]*child
-	defer func() {
-		for _, of := range all {
-			end(of[:]...)
-		}
-	}()
-	store, err := open(s)
+	defer server.stop()
+	store, err := open(server)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	for i := range all {
-		for j := range all[i] {
-			if all[i][j], err = s.soakCandidate(dir, o.ttl, i); err != nil {
+	s := &soaking{options: o, dir: dir, server: server, store: store}
+	defer func() {
+		for _, of := range s.all {
+			end(of[:]...)
+		}
+	}()
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	watched, err := watchedOf(ctx, s.all[0][:])
+	if err != nil {
+		return err
+	}
+	if err := s.changeAll(ctx); err != nil {
+		return err
+	}
+	samples, err := s.sample(ctx, watched)
+	if err != nil {
+		return err
+	}
+	return compare(samples)
+}
+
+// begin starts all candidates, and returns when every key has a leader.
+func (s *soaking) begin(ctx context.Context) error {
+	for i := range s.all {
+		if err := s.revive(i); err != nil {
+			return err
+		}
+	}
+	for i := range s.all {
+		err := await(ctx, "a leader of "+soakKey(i), func() bool {
+			st, err := s.store.Inspect(ctx, soakKey(i))
+			return err == nil && st.Holder != "" && st.Why != ""
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revive starts the candidates of a key that have ended or were never started.
+func (s *soaking) revive(i int) (err error) {
+	for j, c := range s.all[i] {
+		if c == nil || c.ended() {
+			if s.all[i][j], err = s.candidate(i); err != nil {
 				return err
 			}
 		}
 	}
-	leads := func(i int) func() bool {
-		return func() bool {
-			st, err := store.Inspect(ctx, soakKey(i))
-			return err == nil && st.Holder != "" && st.Why != ""
-		}
-	}
-	for i := range all {
-		if err := await(ctx, "a leader of "+soakKey(i), leads(i)); err != nil {
-			return err
-		}
-	}
-	watched, err := watchedOf(ctx, all[0][:])
-	if err != nil {
-		return err
-	}
-	// After the first run of a key the store has all that it keeps of the key.
+	return nil
+}
+
+// changeAll has every key but the first change its leader. After its first run the store has
+// all that it keeps of a key.
+func (s *soaking) changeAll(ctx context.Context) error {
 	for i := 1; i < soakKeys; i++ {
-		if _, err := store.HandOver(ctx, soakKey(i)); err != nil {
+		if _, err := s.store.HandOver(ctx, soakKey(i)); err != nil {
 			return err
 		}
 	}
 	for i := 1; i < soakKeys; i++ {
-		if err := await(ctx, "a hand-over of "+soakKey(i), func() bool { return slices.ContainsFunc(all[i][:], (*child).ended) }); err != nil {
+		if err := await(ctx, "a hand-over of "+soakKey(i), func() bool { return slices.ContainsFunc(s.all[i][:], (*child).ended) }); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("%d keys with %d candidates each, TTL %s, for %s; every second another key changes its leader\n", soakKeys, candidates, o.ttl, o.soak)
-	var samples []sample
-	changes, every := 0, max(o.soak/120, time.Second)
+	return nil
+}
+
+// sample takes samples until the time is over, while another key changes its leader every
+// second.
+func (s *soaking) sample(ctx context.Context, watched []soaked) (samples []sample, err error) {
+	fmt.Printf("%d keys with %d candidates each, TTL %s, for %s; every second another key changes its leader\n", soakKeys, candidates, s.ttl, s.options.soak)
+	changes, every := 0, max(s.options.soak/120, time.Second)
 	begin := clock()
-	for next := begin; clock()-begin < o.soak; changes++ {
+	for next := begin; clock()-begin < s.options.soak; changes++ {
 		if clock() >= next {
-			look, err := s.look(watched)
+			look, err := s.server.look(watched)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			samples, next = append(samples, look), next+every
 		}
 		i := 1 + changes%(soakKeys-1)
-		for j, c := range all[i] { // the last leader has ended
-			if c.ended() {
-				if all[i][j], err = s.soakCandidate(dir, o.ttl, i); err != nil {
-					return err
-				}
-			}
+		if err := s.revive(i); err != nil { // the last leader has ended
+			return nil, err
 		}
-		if _, err := store.HandOver(ctx, soakKey(i)); err != nil {
-			return err
+		if _, err := s.store.HandOver(ctx, soakKey(i)); err != nil {
+			return nil, err
 		}
 		pause(ctx, time.Second)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	fmt.Printf("%d changes of leaders, %d looks\n", changes, len(samples))
-	return compare(samples)
+	return samples, nil
 }
 
 func soakKey(i int) string { return "soak" + strconv.Itoa(i) }
 
-func (s *server) soakCandidate(dir string, ttl time.Duration, i int) (*child, error) {
-	log, err := os.OpenFile(filepath.Join(dir, "soak.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (s *soaking) candidate(i int) (*child, error) {
+	log, err := os.OpenFile(filepath.Join(s.dir, "soak.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command("leaderrun", "--key", soakKey(i), "--prefix", prefix, "--store", s.url(nil),
-		"--ttl", ttl.String(), "--wait", "forever", "--rejoin", "--", "sleep", "1000000")
+	cmd := exec.Command("leaderrun", "--key", soakKey(i), "--prefix", prefix, "--store", s.server.url(nil),
+		"--ttl", s.ttl.String(), "--wait", "forever", "--rejoin", "--", "sleep", "1000000")
 	cmd.Stdout, cmd.Stderr = log, log
 	return launch(cmd)
 }
