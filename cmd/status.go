@@ -23,8 +23,8 @@ func statusCommand() *cobra.Command {
 With -o openmetrics it writes a file of metrics for a collector. With --watch it asks again every two seconds, or as
 --watch=D says, until it is interrupted: on a terminal the answer is redrawn, elsewhere each follows the one before.
 
-Exit status: 0 the key is taken (without --key: one of them is), 1 it is free, 69 the store is away. With -o openmetrics 0
-unless the store is away. With --watch the first answer may end it with 69, and nothing but a signal later.`,
+Exit status: 0 the key is taken (without --key: one of them is), 1 it is free, 69 the store is away or a key is
+unreadable. With -o openmetrics 0 or 69. With --watch the first answer may end it with 69, and nothing but a signal later.`,
 		Example: "  leaderrun status --key nightly\n  leaderrun status --watch=5s\n  leaderrun status -o openmetrics > leaderrun.prom\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
 		Args:    statusArguments,
 	}
