@@ -19,7 +19,7 @@ const (
 // ValidKey reports whether key has the form of one; stores keep nothing under
 // any other.
 func ValidKey(key string) bool {
-	const most = 200
+	const most = 200 // so that the full name of a key stays far below every store's limit
 	return made(key, func(r rune) bool { return inHost(r) || r == ':' || r == '/' }, 1, most)
 }
 

@@ -8,35 +8,28 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/schedule"
 )
 
 // longest is the longest duration that makes sense. Sums of several never overflow.
 const longest = 10 * 365 * 24 * time.Hour
 
-// longestName bounds keys and prefixes, so that the full name of a key stays far
-// below every store's limit.
-const longestName = 200
-
-// parseName parses a key or a prefix.
+// parseName parses a key, or a prefix, which may hold the same.
 func parseName(value string) (string, *Error) {
 	if _, e := parseText(value); e != nil {
 		return "", e
 	}
 	const hint = "use 1 to 200 of the characters A-Z a-z 0-9 . _ : / -"
 	for _, r := range value {
-		if !nameRune(r) {
+		if !lease.ValidKey(string(r)) {
 			return "", &Error{Problem: "the character " + strconv.QuoteRune(r) + " is not allowed", Hint: hint}
 		}
 	}
-	if len(value) > longestName {
+	if !lease.ValidKey(value) {
 		return "", &Error{Problem: strconv.Itoa(len(value)) + " characters are too long", Hint: hint}
 	}
 	return value, nil
-}
-
-func nameRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/-", r)
 }
 
 // parseText accepts any text but a flag: in `--outcome-file $FILE -- job` with FILE

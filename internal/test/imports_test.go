@@ -45,7 +45,7 @@ var rules = []rule{
 		"internal/runner", "internal/sender", "internal/settings", "internal/store", "internal/store/location"},
 		why: "it puts the parts of a run together; a store's client stays inside the store"},
 	{path: "internal/settings", only: []string{std, "github.com/spf13/pflag", "github.com/spf13/viper", "go.yaml.in/yaml/v3",
-		"internal/elect", "internal/schedule", "internal/store", "internal/store/location"},
+		"internal/elect", "internal/lease", "internal/schedule", "internal/store", "internal/store/location"},
 		why: "it finds and checks what is said of a run, and does nothing with it"},
 	{path: "internal/settings/settingstest", only: []string{std, "internal/test/must"},
 		why: "it makes an environment for tests, whatever reads it"},
