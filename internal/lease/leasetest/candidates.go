@@ -56,7 +56,7 @@ func candidatesNoted(t *testing.T, h Harness) {
 	h.pass(h.Unit)
 	late := from("web-3", r)
 	late.Tick = l.Tick
-	done(t, s, late)
+	denies[*lease.DoneError](t, s, late)
 	came(t, s, r.Key, "web-3", "web-2", "web-1")
 	pause(t, s, r.Key, h.long())
 	h.pass(h.Unit)

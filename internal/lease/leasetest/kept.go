@@ -117,7 +117,7 @@ func understood(t *testing.T, s operated, want lease.Status) {
 		t.Fatal(err)
 	}
 	r := rival(lease.Request{Key: keptKey, TTL: time.Minute, Period: want.Period, Exact: true, Tick: want.ServedTick})
-	done(t, s, r)
+	denies[*lease.DoneError](t, s, r)
 	r.Tick = want.Tick + want.Period.Milliseconds()
 	if l := (Harness{}).Grant(t, s, r); l.Token <= want.Token {
 		t.Errorf("token %d was granted after %d", l.Token, want.Token)

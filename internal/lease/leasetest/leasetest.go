@@ -214,37 +214,35 @@ func (h Harness) refusedLater(t *testing.T, s lease.Store, r lease.Request, want
 	refused(t, s, r, want)
 }
 
+// denies checks that the acquire fails with an error of type E, and returns it.
+func denies[E error](t *testing.T, s lease.Store, r lease.Request) E {
+	t.Helper()
+	l, err := s.Acquire(bounded(t), r)
+	denial, ok := errors.AsType[E](err)
+	if !ok {
+		t.Fatalf("acquire: %+v, error %v, want a %T", l, err, denial)
+	}
+	return denial
+}
+
 // held checks that the acquire is denied for this reason.
 func held(t *testing.T, s lease.Store, r lease.Request, why lease.HeldReason) *lease.HeldError {
 	t.Helper()
-	l, err := s.Acquire(bounded(t), r)
-	var denied *lease.HeldError
-	if !errors.As(err, &denied) || denied.Why != why {
-		t.Fatalf("acquire: %+v, error %v, want it to be denied (%s)", l, err, why)
+	denial := denies[*lease.HeldError](t, s, r)
+	if denial.Why != why {
+		t.Fatalf("acquire: %v, want it to be denied (%s)", denial, why)
 	}
-	return denied
+	return denial
 }
 
 // settles checks that the acquire is denied because the key settles.
 func settles(t *testing.T, s lease.Store, r lease.Request) *lease.SettlingError {
 	t.Helper()
-	l, err := s.Acquire(bounded(t), r)
-	var settling *lease.SettlingError
-	if !errors.As(err, &settling) || settling.Remaining <= 0 {
-		t.Fatalf("acquire: %+v, error %v, want the key to settle", l, err)
+	denial := denies[*lease.SettlingError](t, s, r)
+	if denial.Remaining <= 0 {
+		t.Fatalf("acquire: %v, and nothing remains", denial)
 	}
-	return settling
-}
-
-// done checks that the tick needs no run any more.
-func done(t *testing.T, s lease.Store, r lease.Request) *lease.DoneError {
-	t.Helper()
-	l, err := s.Acquire(bounded(t), r)
-	var done *lease.DoneError
-	if !errors.As(err, &done) || !errors.Is(err, lease.ErrDone) {
-		t.Fatalf("acquire: %+v, error %v, want a *DoneError", l, err)
-	}
-	return done
+	return denial
 }
 
 // lost checks that a renewal returns ErrLost.

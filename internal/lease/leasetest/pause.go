@@ -1,7 +1,6 @@
 package leasetest
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -55,12 +54,11 @@ func resume(t *testing.T, s lease.Admin, key string) lease.Status {
 // paused checks that the acquire is denied by a pause.
 func paused(t *testing.T, s lease.Store, r lease.Request) *lease.PausedError {
 	t.Helper()
-	l, err := s.Acquire(bounded(t), r)
-	var denied *lease.PausedError
-	if !errors.As(err, &denied) || denied.Remaining <= 0 || denied.Tick <= 0 {
-		t.Fatalf("acquire: %+v, error %v, want the key to be paused", l, err)
+	denial := denies[*lease.PausedError](t, s, r)
+	if denial.Remaining <= 0 || denial.Tick <= 0 {
+		t.Fatalf("acquire: %+v, without its end or the store's time", denial)
 	}
-	return denied
+	return denial
 }
 
 func pauseDenies(t *testing.T, h Harness) {
@@ -120,7 +118,7 @@ func pauseAfterServed(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	release(t, s, l, succeeded)
 	pause(t, s, r.Key, h.long())
-	done(t, s, rival(r))
+	denies[*lease.DoneError](t, s, rival(r))
 	next := rival(r)
 	next.Tick = l.Tick + r.Period.Milliseconds()
 	paused(t, s, next)

@@ -1,7 +1,6 @@
 package leasetest
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -102,7 +101,7 @@ func doneSaysWhy(t *testing.T, h Harness) {
 		began := time.Now()
 		release(t, s, h.Grant(t, s, r), result)
 		h.pass(2 * h.Unit)
-		served := done(t, s, rival(r))
+		served := denies[*lease.DoneError](t, s, rival(r))
 		if most := 3*h.Unit + time.Since(began); served.Ago < h.Unit || served.Ago > most {
 			t.Errorf("the tick was %s ago, %s have passed", served.Ago, 2*h.Unit)
 		}
@@ -225,7 +224,7 @@ func newerTickIsLast(t *testing.T, h Harness) {
 	first := h.Grant(t, s, r)
 	release(t, s, first, failed)
 	release(t, s, h.Grant(t, s, at(r, first.Tick+half)), failed)
-	if served := done(t, s, at(r, first.Tick)); !served.GivenUp {
+	if served := denies[*lease.DoneError](t, s, at(r, first.Tick)); !served.GivenUp {
 		t.Errorf("%+v", served)
 	}
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed) // a slow clock's, of the same round
@@ -313,7 +312,7 @@ func exactStarts(t *testing.T, h Harness) {
 	refused(t, s, at(r, first.Tick), lease.ErrDone)
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed)
 	r.Tries = 5
-	if answer := done(t, s, at(r, first.Tick)); !answer.GivenUp { // not after a newer one
+	if answer := denies[*lease.DoneError](t, s, at(r, first.Tick)); !answer.GivenUp { // not after a newer one
 		t.Errorf("%+v", answer)
 	}
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed)
@@ -354,7 +353,7 @@ func tickOfStoreTime(t *testing.T, h Harness) {
 		during(r, now, now-2*hour, now-hour),
 		during(r, now+hour, now+hour, now+2*hour),
 	} {
-		answer := clockDiffers(t, s, wrong)
+		answer := denies[*lease.ClockError](t, s, wrong)
 		if most := now + (h.Unit + patience).Milliseconds(); answer.Tick < now || answer.Tick > most {
 			t.Errorf("the store's time is %d, answered at %d", answer.Tick, now)
 		}
@@ -377,18 +376,7 @@ func clockSaidFirst(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.naming()
 	first := h.Grant(t, s, r)
 	release(t, s, first, succeeded)
-	clockDiffers(t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
+	denies[*lease.ClockError](t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
 	h.Grant(t, s, at(r, first.Tick+1))
-	clockDiffers(t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
-}
-
-// clockDiffers wants the answer that the tick is not that of the store's time.
-func clockDiffers(t *testing.T, s lease.Store, r lease.Request) *lease.ClockError {
-	t.Helper()
-	l, err := s.Acquire(bounded(t), r)
-	var differs *lease.ClockError
-	if !errors.As(err, &differs) {
-		t.Fatalf("acquire: %+v, error %v, want a *ClockError", l, err)
-	}
-	return differs
+	denies[*lease.ClockError](t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
 }
