@@ -11,6 +11,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
+// hintProgram is the hint for a program of a setting that cannot be run.
+const hintProgram = "name an executable file, by its full path: the PATH of cron and of services is short"
+
 // CheckEligible checks, before anything runs, that the program of --eligible can be run.
 func CheckEligible(c *settings.Config) error {
 	if len(c.Eligible) == 0 {
@@ -19,7 +22,7 @@ func CheckEligible(c *settings.Config) error {
 	if _, err := Lookup(c.Eligible[0]); err != nil {
 		return &settings.Error{
 			Setting: "eligible", Value: c.Eligible[0], Problem: "cannot be run: " + settings.Cause(err),
-			Hint: "name an executable file, by its full path: the PATH of cron and of services is short",
+			Hint: hintProgram,
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func (h *Hooks) find(event string, argv []string) {
 	path, err := Lookup(argv[0])
 	if err != nil {
 		h.log.Warn(fmt.Sprintf("--on-%s cannot be run: %q: %s", event, settings.Redact(argv[0]), settings.Cause(err)),
-			observe.EventHookFailed, observe.HintAttr, "name an executable file, by its full path: the PATH of cron and of services is short")
+			observe.EventHookFailed, observe.HintAttr, hintProgram)
 		return
 	}
 	h.programs[event] = program{path, argv}
