@@ -8,9 +8,7 @@ import (
 )
 
 // WriteRuns writes a table of runs, in the same order.
-func WriteRuns(b *bytes.Buffer, runs []lease.Run) { WriteTable(b, runRows(runs)) }
-
-func runRows(runs []lease.Run) [][]string {
+func WriteRuns(b *bytes.Buffer, runs []lease.Run) {
 	rows := [][]string{{"START", "TOOK", "EXIT", "HOST", "PID", "TOKEN", "TICK"}}
 	for _, r := range runs {
 		took := Nothing
@@ -21,7 +19,7 @@ func runRows(runs []lease.Run) [][]string {
 			Instant(r.Start), took, ended(r), r.Host, strconv.Itoa(pid(r.Holder)), strconv.FormatInt(r.Token, 10), Instant(r.Tick),
 		})
 	}
-	return rows
+	WriteTable(b, rows)
 }
 
 func ended(r lease.Run) string {
