@@ -18,8 +18,10 @@ type run struct {
 	process  Process
 	observer Observer
 
-	whole   context.Context // of the run, and of a wake-up passed on at its end
-	ctx     context.Context // of its other requests and of beside; ends with the run
+	// ctx is the context of the requests and of beside; it ends with the run. caller is
+	// Run's own: a wake-up that is passed on at the end outlives ctx.
+	caller, ctx context.Context
+
 	state   elect.State
 	request lease.Request
 	held    *lease.HeldError
@@ -181,7 +183,7 @@ func (r *run) report(t report) {
 // pass hands the wake-up on. Standbys also ask again without one, so a candidate that ends
 // does not wait long for this.
 func (r *run) pass() {
-	ctx, cancel := context.WithTimeout(r.whole, min(r.set.Attempt, 500*time.Millisecond))
+	ctx, cancel := context.WithTimeout(r.caller, min(r.set.Attempt, 500*time.Millisecond))
 	r.ending.Go(func() {
 		defer cancel()
 		_ = r.store.Pass(ctx, r.request.Key)

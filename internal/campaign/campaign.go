@@ -100,7 +100,7 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 	work, end := context.WithCancel(ctx)
 	r := &run{
 		set: set, store: store, process: process, observer: observer,
-		whole: ctx, ctx: work, state: elect.New(set.Settings), request: set.Request,
+		caller: ctx, ctx: work, state: elect.New(set.Settings), request: set.Request,
 		reported: make(chan report), over: make(chan struct{}),
 		cancel: func() {}, unlisten: func() {}, uncheck: func() {},
 	}
