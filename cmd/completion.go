@@ -10,7 +10,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// shells are the shells with a completion script.
 var shells = []string{"bash", "zsh", "fish"}
 
 // completionCommand is the verb completion. program makes the command to complete: the

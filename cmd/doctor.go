@@ -103,7 +103,6 @@ func examineTick(ctx context.Context, store lease.Admin, c settings.Config) []le
 	return []lease.Finding{doctor.Fine("tick", text)}
 }
 
-// examineEligible runs the program of --eligible.
 func examineEligible(c settings.Config) []lease.Finding {
 	if len(c.Eligible) == 0 {
 		return nil
@@ -117,7 +116,6 @@ func examineEligible(c settings.Config) []lease.Finding {
 	return []lease.Finding{f}
 }
 
-// examineHost checks what a run needs from this host.
 func examineHost() []lease.Finding {
 	self, err := os.Executable()
 	if err != nil { // it is read from /proc, which guards need, too

@@ -25,7 +25,6 @@ const (
 	exitNotFound      = 127 // as a shell: COMMAND does not exist
 )
 
-// runStatus returns the exit status of a run.
 func runStatus(result campaign.Result, c settings.Config) int {
 	switch result.Outcome {
 	case elect.Lost, elect.Expired: // this always wins
@@ -77,7 +76,6 @@ func notStarted(err error) int {
 	return exitCannotExecute
 }
 
-// verbStatus returns the exit status of a verb.
 func verbStatus(err error) int {
 	var address *addressError
 	var store *lease.StoreError

@@ -78,7 +78,6 @@ func lead(flags *pflag.FlagSet, command []string) int {
 	return runStatus(result, c)
 }
 
-// readSettings reads and checks the settings of a run.
 func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Config, error) {
 	c, sources, err := settings.Read(flags, files)
 	c.Command = command

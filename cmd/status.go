@@ -67,7 +67,6 @@ func statusText(ctx context.Context, store lease.Admin, key string, output forma
 	return listText(ctx, store, output)
 }
 
-// metricsText returns the metrics of one key or of all.
 func metricsText(ctx context.Context, store lease.Admin, key string) (string, error) {
 	inspect := inspectKnown
 	if key != "" {

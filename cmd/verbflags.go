@@ -70,7 +70,6 @@ func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings
 	return question(context.Background(), c, run.WithTimeout(store))
 }
 
-// noArguments refuses arguments.
 func noArguments(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -49,7 +49,6 @@ func verb(name string) *cobra.Command {
 	return nil
 }
 
-// newRoot returns cobra's root command with these verbs.
 func newRoot(commands ...*cobra.Command) *cobra.Command {
 	p := &cobra.Command{Use: "leaderrun", SilenceErrors: true, SilenceUsage: true}
 	p.CompletionOptions.DisableDefaultCmd = true
@@ -78,7 +77,6 @@ func runVerb(t *cobra.Command, args []string) int {
 	return verbStatus(err)
 }
 
-// helpOf prints the help of one verb.
 func helpOf(name string) error {
 	about := verbs()[name]
 	if about == nil {

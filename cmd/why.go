@@ -30,13 +30,13 @@ Exit status: 0 all is well, 1 it is not, 69 the store is away.`,
 			if err != nil {
 				return err
 			}
-			return tellWhy(report.Diagnose(s), *output)
+			return printWhy(report.Diagnose(s), *output)
 		})
 	}
 	return command
 }
 
-func tellWhy(d report.Diagnosis, output format) error {
+func printWhy(d report.Diagnosis, output format) error {
 	err := output.print(d, func(b *bytes.Buffer) {
 		fmt.Fprintf(b, "%s: %s\n  %s\n", d.Key, observe.Printable(d.Text), observe.Printable(d.Command()))
 	})

@@ -16,7 +16,7 @@ func TestWhy(t *testing.T) {
 			if words := strings.Fields(d.Next); verbs()[words[1]]().ParseFlags(words[2:]) != nil {
 				t.Errorf("%s is no command", d.Next)
 			}
-			text, err := answer(t, func() error { return tellWhy(d, output) })
+			text, err := answer(t, func() error { return printWhy(d, output) })
 			golden(t, "why-"+key+"."+output.String(), text)
 			harmless(t, text, output)
 			if well := key == "nightly" || key == "reports"; errors.Is(err, errNo) == well {

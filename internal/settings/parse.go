@@ -126,7 +126,6 @@ func parsePositive(value string) (time.Duration, *Error) {
 	return d, e
 }
 
-// parseOncePer parses the period of ticks, or their schedule.
 func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
 	const hint = "write a duration like 1h or 24h, or a schedule in quotes, like '0 3 * * *' or 'CRON_TZ=Europe/Berlin @daily'"
 	if strings.ContainsAny(value, " \t*@=") {
@@ -182,7 +181,6 @@ func parseWait(value string) (time.Duration, *Error) {
 	return d, e
 }
 
-// parseExitCode parses an exit status, 0 to 255.
 func parseExitCode(value string) (int, *Error) {
 	n, err := strconv.ParseUint(value, 10, 8)
 	if err != nil {
@@ -191,7 +189,6 @@ func parseExitCode(value string) (int, *Error) {
 	return int(n), nil
 }
 
-// parseTries parses how often a tick may be started.
 func parseTries(value string) (int, *Error) {
 	const most = 1000
 	n, err := strconv.ParseUint(value, 10, 32)
@@ -261,7 +258,6 @@ func parseProfile(value string) (Profile, *Error) {
 	return "", &Error{Problem: "is not a profile", Hint: "use fast, normal or unreliable"}
 }
 
-// parseLeftovers parses what to do about descendants that outlive the command.
 func parseLeftovers(value string) (elect.Leftovers, *Error) {
 	l, ok := map[string]elect.Leftovers{
 		"stop":  elect.LeftoversStop,
