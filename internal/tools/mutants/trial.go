@@ -96,8 +96,8 @@ func (t trial) compile(name, overlay, program string) (judge, error) {
 		return j, fmt.Errorf("go list %s: %w", j.name, err)
 	}
 	j.dir = strings.TrimSpace(string(out))
-	if out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", j.program, j.name).CombinedOutput(); err != nil {
-		return j, fmt.Errorf("%s: %w\n%s", name, err, out)
+	if err := j.build(overlay); err != nil {
+		return j, fmt.Errorf("%s: %w", name, err)
 	}
 	const slowest = 10 * time.Minute
 	began := time.Now()
@@ -106,6 +106,14 @@ func (t trial) compile(name, overlay, program string) (judge, error) {
 	}
 	j.limit = 5*time.Since(began) + 10*time.Second
 	return j, nil
+}
+
+func (j judge) build(overlay string) error {
+	out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", j.program, j.name).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
 }
 
 // run runs the tests of a judge with a mistake.
@@ -143,9 +151,8 @@ func (t trial) test(v variant, number int, judges []judge) (verdict, error) {
 		}
 		for i, j := range judges {
 			j.program = filepath.Join(t.dir, fmt.Sprintf("%d.%d", number, i))
-			out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", j.program, j.name).CombinedOutput()
-			if err != nil {
-				return broken, fmt.Errorf("%s: %w\n%s", v, err, out)
+			if err := j.build(overlay); err != nil {
+				return broken, fmt.Errorf("%s: %w", v, err)
 			}
 			_, err = t.run(j, 0, j.limit)
 			_ = os.Remove(j.program)
