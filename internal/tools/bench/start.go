@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,7 @@ func firstByte(args []string) (time.Duration, error) {
 // guardOf returns the guard of an elector, which has no other child.
 func guardOf(elector *child) []int {
 	children, _ := proc.ChildrenOf(elector.pid())
-	return children[:min(1, len(children)):1]
+	return slices.Clip(children[:min(1, len(children))])
 }
 
 // pss returns the sum of the proportional set sizes of an elector and its guard, in MB.
