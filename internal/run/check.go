@@ -11,9 +11,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// hintProgram is the hint for a program of a setting that cannot be run.
-const hintProgram = "name an executable file, by its full path: the PATH of cron and of services is short"
-
 // CheckEligible checks, before anything runs, that the program of --eligible can be run.
 func CheckEligible(c *settings.Config) error {
 	if len(c.Eligible) == 0 {

@@ -19,6 +19,9 @@ import (
 // service manager waits for leaderrun then.
 const hookLimit = 10 * time.Second
 
+// hintProgram is the hint for a program of a setting that cannot be run.
+const hintProgram = "name an executable file, by its full path: the PATH of cron and of services is short"
+
 // Hooks runs the programs of --on-acquire, --on-lost, --on-end and --on-skip.
 type Hooks struct {
 	*observe.Hooks
