@@ -10,16 +10,17 @@ import (
 // another script or another program. An item that is missing, of another type or out of
 // range makes the answer bad, and a bad answer grants nothing.
 type answer struct {
-	items []any
-	bad   bool
+	server string // the address of the one that gave it
+	items  []any
+	bad    bool
 }
 
 // maxInt is the largest exact number of a script: Lua's numbers are doubles.
 const maxInt = 1 << 53
 
-func newAnswer(v any) *answer {
+func newAnswer(server string, v any) *answer {
 	items, _ := v.([]any)
-	a := &answer{items: items}
+	a := &answer{server: server, items: items}
 	a.int(0) // code
 	a.int(1) // now
 	return a

@@ -52,19 +52,21 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 	return "", noAnswer("sentinel", addr, "a sentinel")
 }
 
-// confirm asks a sentinel whether the server that granted a lease is still the primary. A
-// server that was replaced grants leases until a sentinel makes it a replica: it waits for eight
-// seconds after the server can be reached again (SENTINEL_PUBLISH_PERIOD*4 in sentinel.c). times
-// is what named returned before the request: if a server was named since then, confirm asks
-// nobody. So a candidate whose server stood still and was replaced after that believes it.
-func (s *servers) confirm(ctx context.Context, key string, times int) *lease.StoreError {
-	said, granting := s.named(key)
-	if s.kind != sentinel || said != times {
+// confirm asks a sentinel whether the server that granted or renewed a lease is still the primary.
+// One that stood still and was replaced answers as before until a sentinel makes it a replica: it
+// waits for eight seconds after the server can be reached again (SENTINEL_PUBLISH_PERIOD*4 in
+// sentinel.c). So only what a sentinel says after the answer counts.
+func (s *servers) confirm(ctx context.Context, op, key, answered string) error {
+	if s.kind != sentinel {
 		return nil
 	}
 	named, failure := s.find(ctx, key)
-	if failure == nil && named != granting {
-		failure = &lease.StoreError{Hint: hintFailover, Err: fmt.Errorf("redis at %s: a sentinel named another since", granting)}
+	if failure == nil {
+		if named == answered {
+			return nil
+		}
+		failure = &lease.StoreError{Hint: hintFailover, Err: fmt.Errorf("redis at %s: a sentinel named another since", answered)}
 	}
+	failure.Op = op
 	return failure
 }

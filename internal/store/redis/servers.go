@@ -19,7 +19,8 @@ import (
 
 // servers finds the server that has a key and calls it. If the URL names sentinels or nodes
 // of a cluster, these are guides: they are asked, one after the other, which server has a
-// key. Their answer counts until a call to that server fails. Nothing happens between calls.
+// key. Their answer counts until a call to that server fails; sentinels also confirm grants and
+// renewals. Nothing happens between calls.
 type servers struct {
 	*target
 	// latest is the target as it was read for the last dial: passwords and
@@ -32,9 +33,8 @@ type servers struct {
 	listeners *conns
 	guides    *conns
 
-	mu      sync.Mutex
-	where   map[string]string // the address of the server, by the key's slot
-	namings int               // how often guides have named a server
+	mu    sync.Mutex
+	where map[string]string // the address of the server, by the key's slot
 
 	next atomic.Int32 // the guide to ask next
 }
@@ -123,7 +123,10 @@ func (s *servers) locate(ctx context.Context, key string) (string, *lease.StoreE
 	if !s.guided() {
 		return s.addrs[0], nil
 	}
-	if _, addr := s.named(key); addr != "" {
+	s.mu.Lock()
+	addr := s.where[s.slot(key)]
+	s.mu.Unlock()
+	if addr != "" {
 		return addr, nil
 	}
 	return s.find(ctx, key)
@@ -211,14 +214,6 @@ func worst(failures []*lease.StoreError) *lease.StoreError {
 	return &e
 }
 
-// named returns how often guides have named a server, and the address of the key's server,
-// "" if it is unknown.
-func (s *servers) named(key string) (times int, addr string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.namings, s.where[s.slot(key)]
-}
-
 // place returns the address of the key's server, or the first guide's if it is unknown.
 func (s *servers) place(key string) string {
 	s.mu.Lock()
@@ -230,7 +225,6 @@ func (s *servers) remember(key, addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.where[s.slot(key)] = addr
-	s.namings++
 }
 
 // forget drops the connections to a server that failed, and its address, unless another

@@ -10,7 +10,8 @@
 // The scripts notice most of these losses (see settling in acquire.lua).
 //
 // Cost: a grant takes two round trips on a new connection (greeting and script), and one on
-// an open one. TLS, and finding the server, take more, once.
+// an open one. TLS, and finding the server, take more, once. With sentinels each grant and each
+// renewal takes a question to one of them more.
 //
 // The lease of a key is a string with the holder id and an expiry, so GET shows who leads.
 // Other tools that use SET NX PX with compare-and-delete exclude leaderrun and are excluded
@@ -120,8 +121,6 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 	if !r.Holder.Valid() {
 		return lease.Lease{}, &lease.StoreError{Op: op, Permanent: true, Err: fmt.Errorf("%q is no holder id", r.Holder)}
 	}
-	key := s.leaseKey(r.Key)
-	said, _ := s.servers.named(key)
 	a, err := s.eval(ctx, op, acquireLua, r.Key,
 		string(r.Holder), r.TTL.Milliseconds(), r.MinHold.Milliseconds(), r.Tick, r.Period.Milliseconds(), r.Tries,
 		settle.Milliseconds(), keep(r.TTL, r.Period), r.Meta,
@@ -140,9 +139,8 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 			Token: a.int(2), Tick: a.int(3), AcquiredAt: a.int(4), MinHoldUntil: a.int(5),
 		}
 		if !a.bad && l.Token > 0 {
-			if failure := s.servers.confirm(ctx, key, said); failure != nil {
-				failure.Op = op
-				return lease.Lease{}, failure
+			if err := s.servers.confirm(ctx, op, s.leaseKey(r.Key), a.server); err != nil {
+				return lease.Lease{}, err
 			}
 			return l, nil
 		}
@@ -170,7 +168,8 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 // Renew implements [lease.Store].
 func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	const op = "renew"
-	a, err := s.eval(network.Holder(ctx), op, renewLua, l.Key,
+	ctx = network.Holder(ctx)
+	a, err := s.eval(ctx, op, renewLua, l.Key,
 		string(l.Holder), l.Token, l.TTL.Milliseconds(), l.AcquiredAt, l.MinHoldUntil, l.Tick,
 		keep(l.TTL, l.Period), l.Meta, bit(l.Offered))
 	if err != nil {
@@ -184,6 +183,9 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 		renewed.HandOver = a.int(2) == 1
 		renewed.Reasserted = code == 2
 		if !a.bad {
+			if err := s.servers.confirm(ctx, op, s.leaseKey(l.Key), a.server); err != nil {
+				return l, err
+			}
 			return renewed, nil
 		}
 	default:
@@ -302,7 +304,9 @@ func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (
 	if s.servers.kind != cluster { // in a cluster it would have another slot
 		keys = append(keys, s.prefix+":serving")
 	}
+	var server string
 	v, err := s.servers.do(ctx, op, s.leaseKey(key), func(c *redis.Client) (any, error) {
+		server = c.Options().Addr
 		// EVAL, not EVALSHA, which takes one more round trip after a restart of the server,
 		// when many candidates ask at once.
 		return c.Eval(ctx, sent(headLua+script), keys, args...).Result()
@@ -310,7 +314,7 @@ func (s *Store) eval(ctx context.Context, op, script, key string, args ...any) (
 	if err != nil {
 		return nil, err
 	}
-	return newAnswer(v), nil
+	return newAnswer(server, v), nil
 }
 
 // noAnswer returns the error for an answer that no script gives.
