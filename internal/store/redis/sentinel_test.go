@@ -128,9 +128,13 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	set := script.StartSentinels(t, 0, script.Servers{})
 	var w networktest.Wire
 	s := openWith(t, Options{URL: "redis-sentinel://" + set.Addrs() + "/mymaster", Prefix: prefix, Dialer: w.Dial})
-	grant(t, s, request("k")) // settles: two acquires
+	l := grant(t, s, request("k")) // settles: two acquires
 	if got := w.Trips(); w.Used() != 3 || got != 9 {
 		t.Errorf("%d round trips on %d connections, want twice 2 with a sentinel and a greeting, another greeting, 1 for each acquire", got, w.Used())
+	}
+	renew(t, s, l)
+	if got := w.Trips(); w.Used() != 4 || got != 13 {
+		t.Errorf("%d round trips on %d connections, want 1 more for the renewal, 2 more with a sentinel and a greeting", got, w.Used())
 	}
 	// A cancelled wait says nothing about the server.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -141,7 +145,7 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	if err := s.Wait(waiting, "k", time.Minute); err == nil {
 		t.Error("the wait was not called off")
 	}
-	if err := s.Pass(bounded(t), "k"); err != nil || strings.Count(w.Sent(), "get-master-addr-by-name") != 2 {
+	if err := s.Pass(bounded(t), "k"); err != nil || strings.Count(w.Sent(), "get-master-addr-by-name") != 3 {
 		t.Errorf("the sentinels were asked again, %v", err)
 	}
 }
