@@ -72,8 +72,8 @@ var (
 	uncalled = excuse{of: []violation{overlap}, silent: true, why: "a candidate that knows nothing waits for the holder to be called, " +
 		"who is out of reach: both run until the holder's own clock ends its lease, at most for a TTL"}
 	// twoServers: sentinels cannot prevent this.
-	twoServers = excuse{of: []violation{overlap, stale}, why: "a server that comes back before it is replaced takes its holder's renewals until a sentinel " +
-		"makes it a replica, and the one that takes its place cannot call a holder that listens there"}
+	twoServers = excuse{of: []violation{overlap, stale}, why: "a server that comes back before it is replaced takes its holder's renewals until then, and " +
+		"the one that takes its place cannot call a holder that listens there"}
 )
 
 var kinds = []kind{
