@@ -44,8 +44,8 @@ func (c standstillConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// atNextScript prepares the standstill. Before it ends another store is granted the key.
-func (s *standstill) atNextScript(t *testing.T, key string) (other *lease.Lease) {
+// atNextScript prepares the standstill. Before it ends another store is granted the key k.
+func (s *standstill) atNextScript(t *testing.T) (other *lease.Lease) {
 	other = new(lease.Lease)
 	next := func() {
 		s.set.Primary.Stop()
@@ -60,7 +60,7 @@ func (s *standstill) atNextScript(t *testing.T, key string) (other *lease.Lease)
 		for _, b := range watchers { // they wait four periods before they make a server that is back a replica
 			b.do(t, "SENTINEL", "DEBUG", "PUBLISH-PERIOD", "60000")
 		}
-		*other = grant(t, openSentinels(t, s.set.Addrs()), request(key))
+		*other = grant(t, openSentinels(t, s.set.Addrs()), request("k"))
 		s.set.Primary.Cont()
 	}
 	s.next.Store(&next)
@@ -77,7 +77,7 @@ func TestReplacedServerGrantsNothing(t *testing.T) {
 	still := standstill{set: script.StartSentinels(t, 1, script.Servers{})}
 	s := openSentinels(t, still.set.Addrs())
 	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{})) // so that the key need not settle
-	s, other, r := still.open(t), still.atNextScript(t, "k"), request("k")
+	s, other, r := still.open(t), still.atNextScript(t), request("k")
 	_, err := s.Acquire(bounded(t), r)
 	networktest.WantError(t, err, false, "redis at "+still.set.Primary.Addr+": a sentinel named another since", hintFailover)
 	if held := denied(t, s, r); held.Token != other.Token {
@@ -92,7 +92,7 @@ func TestReplacedServerRenewsNothing(t *testing.T) {
 	still.set.CutOff(t)
 	s := still.open(t)
 	l := grant(t, s, request("k"))
-	still.atNextScript(t, "k")
+	still.atNextScript(t)
 	_, err := s.Renew(bounded(t), l)
 	networktest.WantError(t, err, false, "redis at "+still.set.Primary.Addr+": a sentinel named another since", hintFailover)
 	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
@@ -104,31 +104,22 @@ func TestReplacedServerRenewsNothing(t *testing.T) {
 func TestNoSentinelConfirms(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 0, script.Servers{})
-	s := openSentinels(t, set.Addrs())
-	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}))
-	for _, watcher := range set.Sentinels {
-		watcher.Stop()
-	}
-	r := request("k")
-	unanswered := func(op string, call func(context.Context) error) {
+	s, r := openSentinels(t, set.Addrs()), request("k")
+	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{})) // so that it knows the server
+	withoutSentinels := func(call func(context.Context) error) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
+		for _, watcher := range set.Sentinels {
+			watcher.Stop()
+			defer watcher.Cont()
+		}
 		networktest.WantError(t, call(ctx), false, "sentinel at 127.0.0.1:", "")
 	}
-	unanswered("acquire", func(ctx context.Context) error { _, err := s.Acquire(ctx, r); return err })
-	for _, watcher := range set.Sentinels {
-		watcher.Cont()
-	}
+	withoutSentinels(func(ctx context.Context) error { _, err := s.Acquire(ctx, r); return err })
 	l, err := s.Acquire(bounded(t), r)
 	must.Succeed(t, err)
-	for _, watcher := range set.Sentinels {
-		watcher.Stop()
-	}
-	unanswered("renew", func(ctx context.Context) error { _, err := s.Renew(ctx, l); return err })
-	for _, watcher := range set.Sentinels {
-		watcher.Cont()
-	}
+	withoutSentinels(func(ctx context.Context) error { _, err := s.Renew(ctx, l); return err })
 	if after := renew(t, s, l); after.Reasserted || after.Token != l.Token {
 		t.Errorf("renewed %+v as %+v", l, after)
 	}
