@@ -334,9 +334,17 @@ func (w *worker) inject(ctx context.Context, faults []fault, newcomers []newcome
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// expect records what the faults of a round excuse.
+// expect records what the faults of a round excuse. A lease that was renewed before the store
+// forgot may end in the next round.
 func (w *worker) expect(faults []fault) {
+	before := w.excuses[early]
 	w.excuses = map[violation]string{}
+	w.mu.Lock()
+	recent := clock()-w.forgot < w.ttl
+	w.mu.Unlock()
+	if recent && before != "" {
+		w.excuse(early, before)
+	}
 	silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences })
 	for _, f := range faults {
 		w.found.faults[f.name]++
