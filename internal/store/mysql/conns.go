@@ -139,12 +139,12 @@ func (c *conn) prepare(ctx context.Context) (server string, err error) {
 			return "", errNoAnswer
 		}
 		now, err := strconv.ParseInt(before[0], 10, 64)
-		up, errUp := strconv.ParseInt(uptime[1], 10, 64)
+		up, errUp := strconv.ParseUint(uptime[1], 10, 64) // of 2^64 less, if the clock was set to before the start
 		if err != nil || errUp != nil {
 			return "", errNoAnswer
 		}
 		if before[0] == after[0] {
-			return digest(fmt.Sprintf("%d@%s:%s", now-up, before[1], before[2])), nil
+			return digest(fmt.Sprintf("%d@%s:%s", now-int64(up), before[1], before[2])), nil
 		}
 	}
 }

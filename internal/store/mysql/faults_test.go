@@ -303,3 +303,15 @@ func TestIdleSessionEnds(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// The server's clock may be set to a time before the server's start, as when a machine boots with
+// a wrong one: then Uptime is negative, and shown as a number without a sign.
+func TestClockBeforeTheStart(t *testing.T) {
+	b := newBackend(t, "--init-connect=SET timestamp = UNIX_TIMESTAMP() - 1000") // not for administrators
+	b.do(t, "CREATE USER cron IDENTIFIED BY 'sesame'; GRANT ALL ON jobs.* TO cron")
+	s := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
+	_, err := s.Acquire(bounded(t), request("k"))
+	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok { // a fresh key settles, on this clock for ever
+		t.Errorf("%v, %v", settling, err)
+	}
+}
