@@ -119,7 +119,6 @@ func (h *host) start() *process {
 		h.w.jobs.begin(p)
 	}
 	p.set.Rejoin = p.set.Rejoin || h.w.hooked
-	p.hooks = newHooks(p)
 	h.now = p
 	return p
 }
@@ -142,6 +141,7 @@ func (p *process) check(ctx context.Context, limit time.Duration) error {
 }
 
 func (p *process) run() {
+	p.hooks = newHooks(p)
 	w := p.host.w
 	store, err := w.store.client(p)
 	if err != nil {
