@@ -43,24 +43,27 @@ func Reap(most int, changed func(pid int, status syscall.WaitStatus)) (died int,
 
 // Sweep repeats a round, which kills and reaps, until no child is left, or until limit,
 // in nanoseconds, has passed. It pauses only after a round without progress: at first for as
-// long as a death takes, then longer each time, and never for less than the round took: a
-// thread that has a real-time priority must leave processor time to others while a process
-// does not die.
+// long as a death takes, then longer each time, and never for less than the round took:
+// a thread with the highest priority must leave processor time to others while a process does
+// not die.
 func Sweep(limit int64, round func() (progress, none bool)) (none bool) {
 	const death, doublings = 50_000, 6
 	end := Now() + limit
 	for idle := 0; ; {
 		begun := Now()
 		progress, none := round()
-		now := Now()
-		if none || now >= end {
-			return none
+		if none {
+			return true
 		}
 		if progress {
 			idle = 0
-			continue
+		} else {
+			took := min(Now()-begun, limit) // the machine may have slept
+			Sleep(max(death<<min(idle, doublings), took))
+			idle++
 		}
-		Sleep(max(death<<min(idle, doublings), now-begun))
-		idle++
+		if Now() >= end {
+			return false
+		}
 	}
 }

@@ -22,8 +22,6 @@ const (
 	signalEvent     = 0
 	sigIgnore       = 1
 	kernelSigsetLen = 8
-	schedOther      = 0
-	schedRoundRobin = 2
 )
 
 // Now returns CLOCK_BOOTTIME in nanoseconds, which goes on while the machine sleeps.
@@ -147,14 +145,10 @@ func ChildrenKnown() bool {
 	return err == nil && string(link[:n]) == itoa(syscall.Getpid())
 }
 
-// Hurry gives this process group the highest priority (nice -20), and the calling thread, which
-// must be locked to its goroutine, a real-time one, if the user may do that, usually only root.
-// A nice value counts only within a session (autogroup in sched(7)). All threads get it: if one
-// thread ran before the others could go to sleep, the runtime would start new ones.
-func Hurry() {
-	_ = hurry(syscall.PRIO_PGRP, 0)
-	setScheduler(realTime)
-}
+// Hurry gives this process group the highest priority (nice -20), if the user may do that,
+// usually only root. All threads get it: if one thread ran before the others could go to
+// sleep, the runtime would start new ones.
+func Hurry() { _ = hurry(syscall.PRIO_PGRP, 0) }
 
 // HurryThread is Hurry only for the calling goroutine, until back is called.
 func HurryThread() (back func()) {
@@ -164,17 +158,9 @@ func HurryThread() (back func()) {
 		return runtime.UnlockOSThread
 	}
 	_ = hurry(syscall.PRIO_PROCESS, 0)
-	policy, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETSCHEDULER, 0, 0, 0)
-	ordinary := errno == 0 && policy == schedOther
-	if ordinary {
-		setScheduler(realTime)
-	}
 	return func() {
 		const zero = 20 // the call returns 20 less the nice value
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, zero-before)
-		if ordinary {
-			setScheduler(0)
-		}
 		runtime.UnlockOSThread()
 	}
 }
@@ -184,24 +170,10 @@ func hurry(which, id int) error {
 	return syscall.Setpriority(which, id, first)
 }
 
-// GiveWay gives this process group a low priority (nice 10), and the calling thread no real-time
-// one.
+// GiveWay gives this process group a low priority (nice 10).
 func GiveWay() {
 	const late = 10
-	setScheduler(0)
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, 0, late)
-}
-
-// realTime is the highest real-time priority but one, which is that of the kernel's own threads.
-const realTime = 98
-
-// setScheduler gives the calling thread a real-time priority, or none if it is 0.
-func setScheduler(priority int32) {
-	policy := uintptr(schedRoundRobin)
-	if priority == 0 {
-		policy = schedOther
-	}
-	syscall.RawSyscall(syscall.SYS_SCHED_SETSCHEDULER, 0, policy, uintptr(unsafe.Pointer(&priority)))
 }
 
 // Inherited reports whether this process got the descriptor from its caller, so that its

@@ -218,24 +218,16 @@ func TestHurryThread(t *testing.T) {
 		must.Succeed(t, err)
 		return 20 - got
 	}
-	policy := func() uintptr {
-		got, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETSCHEDULER, 0, 0, 0)
-		if errno != 0 {
-			t.Fatal(errno)
-		}
-		return got
-	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const roundRobin = 2
-	nicely, ordinary := nice(), policy()
+	before := nice()
 	back := HurryThread()
-	if n, p := nice(), policy(); os.Geteuid() == 0 && (n != -20 || p != roundRobin) {
-		t.Errorf("its nice value is %d, its policy %d", n, p)
+	if got := nice(); os.Geteuid() == 0 && got != -20 {
+		t.Errorf("its nice value is %d", got)
 	}
 	back()
-	if n, p := nice(), policy(); n != nicely || p != ordinary {
-		t.Errorf("afterwards nice value and policy are %d and %d, want %d and %d", n, p, nicely, ordinary)
+	if got := nice(); got != before {
+		t.Errorf("afterwards it is %d, want %d", got, before)
 	}
 }
 
@@ -255,7 +247,11 @@ func TestSweepPauses(t *testing.T) {
 		t.Errorf("%d rounds without progress within 50 ms", rounds)
 	}
 	slow := func() (bool, bool) { rounds++; Sleep(10_000_000); return false, false }
-	if rounds = 0; Sweep(100_000_000, slow) || rounds > 6 {
+	rounds = 0
+	for end := Now() + 100_000_000; Now() < end; {
+		Sweep(10_000_000, slow) // a round takes all of it
+	}
+	if rounds > 6 {
 		t.Errorf("%d slow rounds within 100 ms: half of the time others have the processor", rounds)
 	}
 }

@@ -55,16 +55,18 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 // confirm asks a sentinel whether the server that granted or renewed a lease is still the primary.
 // One that stood still and was replaced answers as before until a sentinel makes it a replica: it
 // waits for eight seconds after the server can be reached again (SENTINEL_PUBLISH_PERIOD*4 in
-// sentinel.c). So only what a sentinel says after the answer counts.
+// sentinel.c). So only what a sentinel says after the answer counts. The server needs no greeting
+// then: it has carried out a script that writes.
 func (s *servers) confirm(ctx context.Context, op, key, answered string) error {
 	if s.kind != sentinel {
 		return nil
 	}
-	named, failure := s.find(ctx, key)
+	named, failure := s.askGuides(ctx, 0, s.askName)
 	if failure == nil {
 		if named == answered {
 			return nil
 		}
+		s.forget(key, answered)
 		failure = &lease.StoreError{Hint: hintFailover, Err: fmt.Errorf("redis at %s: a sentinel named another since", answered)}
 	}
 	failure.Op = op

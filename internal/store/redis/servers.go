@@ -132,16 +132,36 @@ func (s *servers) locate(ctx context.Context, key string) (string, *lease.StoreE
 	return s.find(ctx, key)
 }
 
-// find asks the guides one after the other, beginning with the one that answered last.
+// find asks the guides for the key's server.
 func (s *servers) find(ctx context.Context, key string) (string, *lease.StoreError) {
+	const theServer = 1
+	addr, failure := s.askGuides(ctx, theServer, func(ctx context.Context, guide string) (string, *lease.StoreError) {
+		if s.kind == sentinel {
+			return s.askSentinel(ctx, guide)
+		}
+		return s.askNode(ctx, guide, key)
+	})
+	if failure == nil {
+		s.remember(key, addr)
+	}
+	return addr, failure
+}
+
+// askGuides asks the guides one after the other, beginning with the one that answered last. Each
+// gets a share of the time that remains: those that are left and so many later calls need time.
+func (s *servers) askGuides(ctx context.Context, later int, ask func(ctx context.Context, guide string) (string, *lease.StoreError)) (string, *lease.StoreError) {
 	var failures []*lease.StoreError
 	first := int(s.next.Load())
 	for i := range s.addrs {
-		guide := (first + i) % len(s.addrs)
-		addr, failure := s.ask(ctx, s.addrs[guide], key, len(s.addrs)-i)
+		guide, share := (first+i)%len(s.addrs), guideLimit
+		if deadline, ok := ctx.Deadline(); ok {
+			share = min(share, time.Until(deadline)/time.Duration(len(s.addrs)-i+later)) //nolint:forbidigo // of a context, whose deadline is on this clock
+		}
+		bounded, cancel := context.WithTimeout(ctx, share)
+		addr, failure := ask(bounded, s.addrs[guide])
+		cancel()
 		if failure == nil {
 			s.next.Store(int32(guide)) //nolint:gosec // a few addresses
-			s.remember(key, addr)
 			return addr, nil
 		}
 		if failures = append(failures, failure); ctx.Err() != nil {
@@ -174,21 +194,6 @@ func (s *servers) greet(ctx context.Context, addr string) (map[string]any, error
 		return nil, err
 	}
 	return v.(*redis.MapStringInterfaceCmd).Val(), nil
-}
-
-// ask asks one guide, and gives it a share of the time that remains. left guides, this one
-// among them, and then the server need time.
-func (s *servers) ask(ctx context.Context, guide, key string, left int) (string, *lease.StoreError) {
-	share := guideLimit
-	if deadline, ok := ctx.Deadline(); ok {
-		share = min(share, time.Until(deadline)/time.Duration(left+1)) //nolint:forbidigo // of a context, whose deadline is on this clock
-	}
-	ctx, cancel := context.WithTimeout(ctx, share)
-	defer cancel()
-	if s.kind == sentinel {
-		return s.askSentinel(ctx, guide)
-	}
-	return s.askNode(ctx, guide, key)
 }
 
 // worst returns the most informative error of the guides, the first one of several. It is

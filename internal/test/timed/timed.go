@@ -62,9 +62,10 @@ type Terms struct {
 	// more apart are different ones.
 	Period time.Duration
 	Round  int64
-	// Known is when the store last lost its ticks or its clock was last set, and Lost when it
-	// last lost a counter of tokens that was ahead of its clock.
+	// Known is when the store last lost its ticks or its clock was last set, Back its last
+	// step back, and Lost when it lost a counter of tokens that was ahead of its clock.
 	Known time.Duration
+	Back  Step
 	Lost  []Span
 	// Apart is how much later than its end a store may report that a lease is over.
 	Apart time.Duration
@@ -72,6 +73,9 @@ type Terms struct {
 	// earlier call may still take effect.
 	Calm, Late time.Duration
 }
+
+// Step is a step of the store's clock.
+type Step struct{ At, By time.Duration }
 
 // Span is a time in which something happened.
 type Span struct{ From, To time.Duration }
@@ -268,21 +272,18 @@ func (h *History) denied(d Call, wrong report) {
 }
 
 // served checks an answer that a tick needs no run: a run must have succeeded within a period.
-// While a store's clock was ahead, a run served a later tick, which counts until another succeeds.
+// While a store's clock was ahead, a run served a tick that is later by as much.
 func (h *History) served(s Call, wrong report) {
-	ahead := false
 	for _, c := range h.calls {
-		if c.Verb != Release || !c.Success || c.Sent >= s.Done {
-			continue
+		lasts := 2 * h.Period
+		if c.Sent < h.Back.At {
+			lasts += h.Back.By
 		}
-		if c.Sent > s.Sent-2*h.Period {
+		if c.Verb == Release && c.Success && c.Sent < s.Done && s.Sent < c.Sent+lasts {
 			return
 		}
-		ahead = c.Sent < h.Known || ahead && c.Answer != Yes
 	}
-	if !ahead {
-		wrong(Nobody, "%s, and nobody had succeeded", s)
-	}
+	wrong(Nobody, "%s, and nobody had succeeded", s)
 }
 
 // Until returns when the lease of a token ended for its holder, by its last grant or renewal;

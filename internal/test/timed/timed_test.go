@@ -30,6 +30,7 @@ func TestJudge(t *testing.T) {
 		runs  []Run
 		calm  time.Duration
 		lost  time.Duration // also when ticks were lost
+		back  Step
 		want  []Rule
 	}{
 		"nothing":              {},
@@ -61,8 +62,10 @@ func TestJudge(t *testing.T) {
 		"a tick that nobody has served":              {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), call(1, Release, 100*ms, 110*ms, Yes), call(2, Acquire, 120*ms, 130*ms, Served)}, want: []Rule{Nobody}},
 		"a tick that may have been served":           {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 0, None)), call(2, Acquire, 120*ms, 130*ms, Served)}},
 		"a tick served long ago":                     {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, want: []Rule{Nobody}},
-		"and before the clock was set back":          {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, lost: 115 * ms},
-		"and another after that":                     {calls: []Call{success(call(1, Release, 100*ms, 110*ms, Yes)), success(call(2, Release, 120*ms, 130*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, lost: 115 * ms, want: []Rule{Nobody}},
+		"and the store has lost its ticks since":     {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, lost: 115 * ms, want: []Rule{Nobody}},
+		"and before the clock was set back":          {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, back: Step{115 * ms, time.Second}},
+		"and before it was set back by less":         {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, back: Step{115 * ms, 900 * ms}, want: []Rule{Nobody}},
+		"and after it was set back":                  {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, back: Step{90 * ms, time.Second}, want: []Rule{Nobody}},
 		"denied by a living lease":                   {calls: []Call{grant(1, 0, 10*ms, 1), call(2, Acquire, 1010*ms, 1020*ms, Held)}, calm: ms},
 		"denied by nobody":                           {calls: []Call{grant(1, 0, 10*ms, 1), call(2, Acquire, 1030*ms, 1040*ms, Held)}, calm: ms, want: []Rule{Starve}},
 		"denied after a release":                     {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Release, 100*ms, 110*ms, Yes), call(2, Acquire, 200*ms, 210*ms, Held)}, calm: ms, want: []Rule{Starve}},
@@ -72,7 +75,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			these := terms
-			these.Calm, these.Known = c.calm, c.lost
+			these.Calm, these.Known, these.Back = c.calm, c.lost, c.back
 			if c.lost != 0 {
 				these.Lost = []Span{{c.lost, c.lost}, {time.Hour, time.Hour}}
 			}

@@ -156,12 +156,17 @@ type clocked interface {
 func stepClock(direction time.Duration) injector {
 	return func(_ context.Context, w *worker, f fault) (func() error, error) {
 		server := w.server.(clocked)
+		var was time.Duration
 		set := func(ahead time.Duration) error {
-			err := w.forgets(func() error { return server.setClock(ahead) })
-			if ahead < 0 { // a counter that was lost earlier may be ahead of this clock
+			back := was - ahead
+			if back > 0 { // counters that were lost earlier may be ahead of this clock
 				w.mu.Lock()
-				w.lost = append(w.lost, w.losses...)
+				w.lost, w.losses = append(w.lost, w.losses...), nil
 				w.mu.Unlock()
+			}
+			err := w.forgets(func() error { return server.setClock(ahead) })
+			if was = ahead; back > 0 {
+				w.back = timed.Step{At: w.forgot, By: back}
 			}
 			return err
 		}
@@ -185,11 +190,19 @@ func (w *worker) forgets(do func() error) error {
 	err := do()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forgot = clock()
-	loss := timed.Span{From: from, To: w.forgot}
-	if w.losses = append(w.losses, loss); ahead {
-		w.lost = append(w.lost, loss)
+	if w.forgot = clock(); ahead {
+		w.lost = append(w.lost, timed.Span{From: from, To: w.forgot})
 	}
+	return err
+}
+
+// loses is forgets for what makes the store lose its data.
+func (w *worker) loses(do func() error) error {
+	from := clock()
+	err := w.forgets(do)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.losses = append(w.losses, timed.Span{From: from, To: w.forgot})
 	return err
 }
 
@@ -202,7 +215,7 @@ type restorable interface {
 }
 
 func (w *worker) restartWith(ctx context.Context, copied string, after time.Duration) error {
-	return w.forgets(func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
+	return w.loses(func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
 }
 
 // rollBack restarts the server with the data that it had when the fault began.
@@ -254,7 +267,7 @@ func lag(replaced bool) injector {
 	return func(ctx context.Context, w *worker, f fault) (func() error, error) {
 		set := w.server.(*sentinels)
 		return func() error {
-			return w.forgets(func() error {
+			return w.loses(func() error {
 				if err := set.kill(); err != nil {
 					return err
 				}

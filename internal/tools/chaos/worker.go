@@ -46,9 +46,11 @@ type worker struct {
 	found      *stats
 
 	mu sync.Mutex
-	// forgot is when the store may last have lost data, losses are all such times, and lost
-	// those when its counter of tokens was also ahead of its clock, then or later.
+	// forgot is when the store may last have lost data or its clock was set, back when that
+	// was set back, losses when data was lost, and lost when the counter of tokens was also
+	// ahead of the server's clock, then or later.
 	forgot  time.Duration
+	back    timed.Step
 	losses  []timed.Span
 	lost    []timed.Span
 	excuses map[violation]string // the faults of this round that excuse a violation
@@ -334,17 +336,9 @@ func (w *worker) inject(ctx context.Context, faults []fault, newcomers []newcome
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// expect records what the faults of a round excuse. A lease that was renewed before the store
-// forgot may end in the next round.
+// expect records what the faults of a round excuse.
 func (w *worker) expect(faults []fault) {
-	before := w.excuses[early]
 	w.excuses = map[violation]string{}
-	w.mu.Lock()
-	recent := clock()-w.forgot < w.ttl
-	w.mu.Unlock()
-	if recent && before != "" {
-		w.excuse(early, before)
-	}
 	silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences })
 	for _, f := range faults {
 		w.found.faults[f.name]++
