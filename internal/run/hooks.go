@@ -22,7 +22,8 @@ const hookLimit = 10 * time.Second
 // hintProgram is the hint for a program of a setting that cannot be run.
 const hintProgram = "name an executable file, by its full path: the PATH of cron and of services is short"
 
-// Hooks runs the programs of --on-acquire, --on-lost, --on-end and --on-skip.
+// Hooks runs the programs of --on-acquire, --on-lost, --on-end and --on-skip. It is exported
+// for the simulation, which runs no programs.
 type Hooks struct {
 	*observe.Hooks
 	key      string
@@ -35,7 +36,7 @@ type Hooks struct {
 // Status chooses the exit status of a result.
 type Status func(campaign.Result, settings.Config) int
 
-// runHook is [runner.Runner.RunHook].
+// runHook is RunHook of package runner, or one of a test.
 type runHook func(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error
 
 type program struct {

@@ -105,10 +105,10 @@ func lookup(ctx context.Context, host string) ([]net.IPAddr, error) {
 	return net.DefaultResolver.LookupIPAddr(ctx, host)
 }
 
-// race returns a dial that tries all addresses of a name, as RFC 8305 does: each as soon as
-// the one before it has failed, or has not answered for a while. It closes all but the first
-// that answers. net.Dialer waits at least 2 s for each address of a family, which is all the
-// time of an attempt for a TTL of 30 s.
+// race returns a dial that tries all addresses of a name in the resolver's order, in the manner
+// of RFC 8305: each as soon as the one before it has failed, or has not answered for a while.
+// It closes all but the first that answers. net.Dialer waits at least 2 s for each address of
+// a family, which is all the time of an attempt for a TTL of 30 s.
 func race(dial Dial, lookup func(ctx context.Context, host string) ([]net.IPAddr, error)) Dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if network == "unix" {

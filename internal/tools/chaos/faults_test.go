@@ -69,6 +69,27 @@ func TestExcuses(t *testing.T) {
 	}
 }
 
+// onlyAClock is a server of which nothing but the clock is used.
+type onlyAClock struct{ backend }
+
+func (onlyAClock) setClock(time.Duration) error { return nil }
+
+// A clock that is set back excuses smaller tokens only if their counter was lost before.
+func TestStepBackExcusesWhatWasLost(t *testing.T) {
+	w := &worker{marks: t.TempDir(), server: onlyAClock{}}
+	back := func() {
+		_, err := stepClock(-1)(t.Context(), w, fault{amount: time.Minute})
+		must.Succeed(t, err)
+	}
+	if back(); len(w.lost) != 0 || w.back.By != time.Minute {
+		t.Errorf("nothing was lost, and %v are excused; set back by %s", w.lost, w.back.By)
+	}
+	must.Succeed(t, w.loses(func() error { return nil }))
+	if back(); len(w.lost) != 1 || len(w.losses) != 0 {
+		t.Errorf("after one loss %v are excused, %v are left", w.lost, w.losses)
+	}
+}
+
 func TestFaultsByName(t *testing.T) {
 	for _, c := range []struct {
 		expression string
