@@ -139,7 +139,7 @@ func (c *conn) prepare(ctx context.Context) (server string, err error) {
 			return "", errNoAnswer
 		}
 		now, err := strconv.ParseInt(before[0], 10, 64)
-		up, errUp := strconv.ParseUint(uptime[1], 10, 64) // of 2^64 less, if the clock was set to before the start
+		up, errUp := strconv.ParseUint(uptime[1], 10, 64) // negative, and shown without a sign, if the clock is before the start
 		if err != nil || errUp != nil {
 			return "", errNoAnswer
 		}

@@ -158,16 +158,14 @@ func stepClock(direction time.Duration) injector {
 		server := w.server.(clocked)
 		var was time.Duration
 		set := func(ahead time.Duration) error {
-			back := was - ahead
-			if back > 0 { // counters that were lost earlier may be ahead of this clock
+			err := w.forgets(func() error { return server.setClock(ahead) })
+			if back := was - ahead; back > 0 { // counters that were lost earlier may be ahead of this clock
 				w.mu.Lock()
+				w.back = timed.Step{At: w.forgot, By: back}
 				w.lost, w.losses = append(w.lost, w.losses...), nil
 				w.mu.Unlock()
 			}
-			err := w.forgets(func() error { return server.setClock(ahead) })
-			if was = ahead; back > 0 {
-				w.back = timed.Step{At: w.forgot, By: back}
-			}
+			was = ahead
 			return err
 		}
 		return func() error { return set(0) }, set(direction * f.amount)
