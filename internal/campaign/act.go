@@ -54,28 +54,9 @@ var errLateStart = errors.New("the command was not started: its lease had run ou
 func (r *run) act(a elect.Action) {
 	switch a.Kind {
 	case elect.Acquire:
-		if a.Fresh {
-			r.request.Holder = r.set.NewHolder()
-		}
-		r.choose(a.Tick)
-		r.request.Waits = a.Waits
-		r.request.Seen.Left = max(0, r.seenUntil-r.set.Now())
-		request := r.request
-		r.ask(a.Timeout, func(ctx context.Context) elect.Event {
-			l, err := r.store.Acquire(ctx, request)
-			return r.acquired(request, l, err)
-		})
+		r.acquire(a)
 	case elect.Check:
-		r.ending.Add(1)
-		check := func(ctx context.Context) elect.Event {
-			defer r.ending.Done()
-			return checked(r.set.Check(ctx, a.Timeout))
-		}
-		if a.Beside {
-			r.uncheck = r.beside(check)
-		} else {
-			r.ask(a.Timeout+time.Second, check) // it ends by itself
-		}
+		r.check(a)
 	case elect.Wait:
 		// The store returns by itself at the timeout. The limit is for one that hangs.
 		r.ask(a.Timeout+r.set.Attempt, func(ctx context.Context) elect.Event {
@@ -116,17 +97,43 @@ func (r *run) act(a elect.Action) {
 	}
 }
 
-// choose sets the tick of the request. Until the store has answered, it is the tick by
+func (r *run) acquire(a elect.Action) {
+	if a.Fresh {
+		r.request.Holder = r.set.NewHolder()
+	}
+	r.setTick(a.Tick)
+	r.request.Waits = a.Waits
+	r.request.Seen.Left = max(0, r.seenUntil-r.set.Now())
+	request := r.request
+	r.ask(a.Timeout, func(ctx context.Context) elect.Event {
+		l, err := r.store.Acquire(ctx, request)
+		return r.acquired(request, l, err)
+	})
+}
+
+func (r *run) check(a elect.Action) {
+	r.ending.Add(1)
+	check := func(ctx context.Context) elect.Event {
+		defer r.ending.Done()
+		return checked(r.set.Check(ctx, a.Timeout))
+	}
+	if a.Beside {
+		r.uncheck = r.beside(check)
+	} else {
+		r.ask(a.Timeout+time.Second, check) // the check keeps its own limit, and ends soon after it
+	}
+}
+
+// setTick sets the tick of the request. Until the store has answered, it is the tick by
 // this host's wall clock, which the store compares with its own clock.
-func (r *run) choose(tick int64) {
+func (r *run) setTick(tick int64) {
 	q := &r.request
 	q.Tick, q.TickFrom, q.TickUntil = tick, 0, 0
 	if r.set.TickAt == nil {
 		return
 	}
 	if tick != 0 {
-		t := r.set.TickAt(tick)
-		q.Period = t.Period
+		q.Period = r.set.TickAt(tick).Period
 		return
 	}
 	t := r.set.TickAt(r.set.WallNow().UnixMilli())
@@ -229,9 +236,9 @@ func waited(err error) elect.Event {
 	return elect.Event{Kind: elect.NoAnswer, Err: err}
 }
 
-// listens is how long a holder listens on one connection. A proxy or NAT in between may
+// listenLimit is how long a holder listens on one connection. A proxy or NAT in between may
 // have dropped the connection without notice.
-const listens = time.Minute
+const listenLimit = time.Minute
 
 func listened(ctx context.Context, store lease.Store, key string) elect.Event {
 	pinger, ok := store.(lease.Pinger)
@@ -256,7 +263,7 @@ func listened(ctx context.Context, store lease.Store, key string) elect.Event {
 func listenOnce(ctx context.Context, pinger lease.Pinger, key string) (old bool, err error) {
 	this, end := context.WithCancel(ctx)
 	defer end()
-	limit := time.AfterFunc(listens, end)
+	limit := time.AfterFunc(listenLimit, end)
 	err = pinger.Listen(this, key)
 	return !limit.Stop() && err != nil && ctx.Err() == nil, err
 }

@@ -143,7 +143,7 @@ func TestListensAnew(t *testing.T) {
 				renewals++
 			}
 		}
-		if want := 100 * time.Millisecond; len(began) != 2 || began[0] != want || began[1] != want+listens || renewals != 6 {
+		if want := 100 * time.Millisecond; len(began) != 2 || began[0] != want || began[1] != want+listenLimit || renewals != 6 {
 			t.Errorf("it listens from %s on, and renews %d times", began, renewals)
 		}
 	})
