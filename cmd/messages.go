@@ -109,7 +109,7 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 	}
 	why := reason(r.Err)
 	if r.Outcome == elect.Denied {
-		why = whoLeads(r.Holder)
+		why = whyHeld(r.Denial)
 	}
 	switch {
 	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
@@ -208,9 +208,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// whoLeads says why the key is not free. Values from the store can be anything, so
+// whyHeld says why the key is not free. Values from the store can be anything, so
 // they are quoted.
-func whoLeads(held *lease.HeldError) string {
+func whyHeld(held *lease.HeldError) string {
 	if held == nil {
 		return "the key is taken"
 	}

@@ -18,7 +18,7 @@ import (
 
 func heldBy(value string, why lease.HeldReason) func(*campaign.Result) {
 	return func(r *campaign.Result) {
-		r.Holder = &lease.HeldError{Value: value, Why: why, Remaining: 12 * time.Second}
+		r.Denial = &lease.HeldError{Value: value, Why: why, Remaining: 12 * time.Second}
 	}
 }
 

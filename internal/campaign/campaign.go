@@ -85,9 +85,10 @@ type Transition struct {
 // Result says how a run ended.
 type Result struct {
 	elect.State
-	// Holder is the last reason for a denial, if the outcome is Denied.
-	Holder *lease.HeldError
-	// Led is the time from the grant to the end of the release, if there was a grant.
+	// Denial is the last denial, if the outcome is Denied.
+	Denial *lease.HeldError
+	// Led is the time from the grant to the end of the release. It means nothing if
+	// AcquiredAt is 0.
 	Led time.Duration
 }
 
@@ -111,7 +112,7 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 	end()
 	close(r.over)
 	r.ending.Wait()
-	return Result{State: r.state, Holder: r.held, Led: set.Now() - r.state.AcquiredAt}
+	return Result{State: r.state, Denial: r.held, Led: set.Now() - r.state.AcquiredAt}
 }
 
 // jitter derives a number from -1 to 1 from the candidate's id.
@@ -162,8 +163,8 @@ func (r *run) step(e elect.Event) {
 }
 
 // learn records what a denial says: who holds the key, and until when on this clock. For
-// the same lease the first denial counts: the store's clock may have been set since. An
-// own lease is over before the candidate asks again.
+// the same lease the first denial counts: the store's clock may have been set since. Of an
+// own lease only token and TTL matter: its tree is gone before the candidate asks again.
 func (r *run) learn(e elect.Event) {
 	seen := &r.request.Seen
 	if e.Kind == elect.Granted {

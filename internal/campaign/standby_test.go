@@ -77,8 +77,8 @@ func TestWaitRunsOut(t *testing.T) {
 		set.Wait = 12 * time.Second
 		r := Run(t.Context(), set, w, w, w)
 		w.expect("0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire") // the store cannot wake: every --retry
-		if r.Outcome != elect.Denied || r.Holder == nil {
-			t.Error(r.Outcome, r.Holder)
+		if r.Outcome != elect.Denied || r.Denial == nil {
+			t.Error(r.Outcome, r.Denial)
 		}
 	})
 }
