@@ -168,8 +168,8 @@ const (
 	Unavailable Outcome = "unavailable" // the store gave no answer that counts
 )
 
-// voids reports whether the outcome makes the command's result void.
-func (o Outcome) voids() bool { return o == Lost || o == Expired }
+// Voids reports whether the outcome makes the command's result void.
+func (o Outcome) Voids() bool { return o == Lost || o == Expired }
 
 // Exit is how the command ended.
 type Exit struct {

@@ -73,7 +73,7 @@ func (m *machine) holding(e Event) {
 
 func (m *machine) renew() {
 	timeout := m.set.Attempt
-	if !m.Outcome.voids() { // the answer counts until stop-by
+	if !m.Outcome.Voids() { // the answer counts until stop-by
 		timeout = min(timeout, m.StopBy-m.now)
 	}
 	m.InFlight, m.Dated = true, false
@@ -189,11 +189,11 @@ func (m *machine) signalled(e Event) {
 // stop signals the tree once and starts the grace. A reason that voids the result wins
 // over one that does not. The grace is never extended.
 func (m *machine) stop(why Outcome, grace time.Duration) {
-	if m.Outcome == "" || why.voids() && !m.Outcome.voids() {
+	if m.Outcome == "" || why.Voids() && !m.Outcome.Voids() {
 		m.Outcome = why
 	}
 	killAt := after(m.now, grace)
-	if why.voids() { // renewals no longer extend it
+	if why.Voids() { // renewals no longer extend it
 		killAt = min(killAt, m.KillBy)
 	}
 	if m.running() {
@@ -258,7 +258,7 @@ func (m *machine) treeGone(e Event) {
 	}
 	m.Ran, m.Ended = true, true
 	switch {
-	case e.Expired && !m.Outcome.voids(): // this process stood still between a renewal and the order to extend
+	case e.Expired && !m.Outcome.Voids(): // this process stood still between a renewal and the order to extend
 		m.Outcome = Expired
 		if m.Err == nil {
 			m.Err = errAsleep

@@ -81,9 +81,9 @@ func (w *watch) step(e Event) string {
 		w.alive(e, from, to, actions)
 	}
 	if w.voided != "" && to.Phase > Checking {
-		w.require(to.Outcome.voids(), "lost and expired win")
+		w.require(to.Outcome.Voids(), "lost and expired win")
 	}
-	if w.voided = ""; to.Outcome.voids() && to.Phase != Done {
+	if w.voided = ""; to.Outcome.Voids() && to.Phase != Done {
 		w.voided = to.Outcome
 	}
 	_, wakes := to.Wake()

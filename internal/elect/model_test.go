@@ -25,7 +25,7 @@ func placeOf(s State) place {
 	switch {
 	case s.Phase < Starting:
 		return asking
-	case s.Phase < Stopping, s.Phase < Releasing && !s.Outcome.voids():
+	case s.Phase < Stopping, s.Phase < Releasing && !s.Outcome.Voids():
 		return leads
 	case s.Phase < Releasing:
 		return stopping

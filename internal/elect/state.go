@@ -110,7 +110,7 @@ func (s State) Wake() (at time.Duration, ok bool) {
 		if s.running() {
 			consider(s.CheckAt)
 		}
-		if !s.Outcome.voids() {
+		if !s.Outcome.Voids() {
 			consider(s.StopBy)
 		}
 		if s.keeping() && !s.InFlight {

@@ -51,7 +51,7 @@ func (m *machine) deadlines() {
 	if !m.Tree {
 		return
 	}
-	if !m.Outcome.voids() && m.now >= m.StopBy {
+	if !m.Outcome.Voids() && m.now >= m.StopBy {
 		if m.Err == nil { // no renewal failed: none was sent in time
 			m.Err = errAsleep
 		}
@@ -364,7 +364,7 @@ func (m *machine) release(why Outcome) {
 }
 
 func (m *machine) result() lease.Result {
-	if m.Outcome.voids() {
+	if m.Outcome.Voids() {
 		return lease.Result{Ran: m.Ran, Exit: lease.ExitVoid}
 	}
 	byItself := m.Outcome == Exited || m.Outcome == LeftBehind || m.Outcome == Detached
@@ -373,7 +373,7 @@ func (m *machine) result() lease.Result {
 
 // settle ends the run after the release, or begins again with --rejoin.
 func (m *machine) settle() {
-	again := m.set.Rejoin && m.Outcome.voids() && m.Orders == 0 && !m.HandedOver
+	again := m.set.Rejoin && m.Outcome.Voids() && m.Orders == 0 && !m.HandedOver
 	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders == 0
 	if !again && !late {
 		m.finish(m.Outcome)

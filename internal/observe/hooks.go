@@ -75,7 +75,7 @@ func (h *Hooks) Observe(t campaign.Transition) {
 	switch {
 	case t.Event.Kind == elect.Started && holds(t.To):
 		h.put(Hook{Event: HookAcquire, Holder: lease.Holder, Token: lease.Token})
-	case t.From.Tree && void(t.To.Outcome) && !void(t.From.Outcome):
+	case t.From.Tree && t.To.Outcome.Voids() && !t.From.Outcome.Voids():
 		h.put(Hook{Event: HookLost, Holder: lease.Holder, Token: lease.Token, Outcome: t.To.Outcome})
 	case over(t):
 		from := t.From // To may belong to the next run

@@ -117,7 +117,7 @@ func (m *Metrics) count(t campaign.Transition) {
 	case t.Event.Kind == elect.NoAnswer && t.From.Tree:
 		m.values.add(renewalFailures, 1)
 	}
-	if t.From.Tree && void(t.To.Outcome) && !void(t.From.Outcome) {
+	if t.From.Tree && t.To.Outcome.Voids() && !t.From.Outcome.Voids() {
 		m.values.add(lost, 1)
 	}
 	if skipped(t) {
@@ -152,9 +152,7 @@ func (m *Metrics) measure(t campaign.Transition) {
 }
 
 // holds reports whether the lease is held for a tree.
-func holds(s elect.State) bool { return s.Tree && !void(s.Outcome) }
-
-func void(o elect.Outcome) bool { return o == elect.Lost || o == elect.Expired }
+func holds(s elect.State) bool { return s.Tree && !s.Outcome.Voids() }
 
 func stopping(s elect.State) bool { return s.Phase == elect.Stopping || s.Phase == elect.Killing }
 

@@ -87,8 +87,7 @@ func (r *Run) renewed(t campaign.Transition) {
 // released warns if another holder was granted the lease before this run ended. Only the
 // first attempt to release shows that: a later one may find that the first succeeded.
 func (r *Run) released(t campaign.Transition) {
-	reported := t.From.Outcome == elect.Lost || t.From.Outcome == elect.Expired
-	if errors.Is(t.Event.Err, lease.ErrLost) && t.From.Releases == 1 && t.From.Ran && !reported {
+	if errors.Is(t.Event.Err, lease.ErrLost) && t.From.Releases == 1 && t.From.Ran && !t.From.Outcome.Voids() { // a void run is reported already
 		r.log.Warn("the lease was not ours any more when the command ended: another one may have run beside it", EventLost, HintAttr, LostHint)
 		return
 	}
@@ -156,7 +155,7 @@ func (r *Run) notReleased(t campaign.Transition) {
 	switch {
 	case r.result.Success && lease.Round(s.Lease.Period, s.Lease.Exact) > 0:
 		r.warn(EventNotRecorded, "the success could not be recorded, another host may run this tick again", t.Event.Err)
-	case s.Outcome != elect.Lost && s.Outcome != elect.Expired && t.Event.At < s.ValidUntil:
+	case !s.Outcome.Voids() && t.Event.At < s.ValidUntil:
 		r.warn(EventNotReleased, fmt.Sprintf("the lease could not be released, others may have to wait up to %s for its end", s.Lease.TTL), t.Event.Err)
 	}
 }

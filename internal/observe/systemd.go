@@ -105,7 +105,7 @@ func (s *Service) ends(to elect.State) bool {
 	case elect.Stopping, elect.Killing:
 		return to.Orders > 0 || !s.rejoins
 	case elect.Releasing:
-		return to.Orders > 0 || to.Outcome != elect.Unavailable && !(s.rejoins && void(to.Outcome))
+		return to.Orders > 0 || to.Outcome != elect.Unavailable && !(s.rejoins && to.Outcome.Voids())
 	}
 	return to.Phase == elect.Done
 }

@@ -51,7 +51,7 @@ func (l *leaseFile) create(s elect.State) {
 // still leads until its tree is gone. After a lost or expired lease it does not, even
 // if grace is left.
 func leadsUntil(s elect.State) time.Duration {
-	if s.Outcome == elect.Lost || s.Outcome == elect.Expired {
+	if s.Outcome.Voids() {
 		return 0
 	}
 	return s.StopBy
