@@ -71,12 +71,12 @@ func (h *Hooks) End() <-chan struct{} {
 func (h *Hooks) Observe(t campaign.Transition) {
 	errors.As(t.Event.Err, &h.held)
 	h.note(t)
-	lease := t.To.Lease
+	l := t.To.Lease
 	switch {
 	case t.Event.Kind == elect.Started && holds(t.To):
-		h.put(Hook{Event: HookAcquire, Holder: lease.Holder, Token: lease.Token})
+		h.put(Hook{Event: HookAcquire, Holder: l.Holder, Token: l.Token})
 	case t.From.Tree && t.To.Outcome.Voids() && !t.From.Outcome.Voids():
-		h.put(Hook{Event: HookLost, Holder: lease.Holder, Token: lease.Token, Outcome: t.To.Outcome})
+		h.put(Hook{Event: HookLost, Holder: l.Holder, Token: l.Token, Outcome: t.To.Outcome})
 	case over(t):
 		from := t.From // To may belong to the next run
 		h.put(Hook{Event: HookEnd, Holder: from.Lease.Holder, Token: from.Lease.Token, Outcome: from.Outcome,
