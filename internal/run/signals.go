@@ -94,16 +94,19 @@ func (l *listener) catch() {
 	for s := range l.caught {
 		for _, m := range meanings {
 			if s == m.signal {
-				r := m.Received
-				_, process, pid := sender.Of(m.signal)
-				// The guard continues leaderrun together with the command. A program that
-				// stops itself, as vi does, signals its whole process group. If leaderrun
-				// passed that signal on, it might arrive after the shell's fg and stop the
-				// program again.
-				alone := process && !l.holds(pid)
-				r.Signal, r.FromTerminal = int(m.signal), r.FromTerminal && l.terminal && !alone
-				l.received <- r
+				l.received <- l.withOrigin(m.signal, m.Received)
 			}
 		}
 	}
+}
+
+// withOrigin completes the meaning of a signal with where it came from. A signal from a process of
+// the guard's tree counts as the terminal's: a program that stops itself, as vi does, signals
+// its whole process group, so the command has that signal. Passed on, it might arrive after the
+// shell's fg and stop the program again. The guard continues leaderrun with the command.
+func (l *listener) withOrigin(sig syscall.Signal, r campaign.Received) campaign.Received {
+	_, process, pid := sender.Of(sig)
+	alone := process && !l.holds(pid) // leaderrun has it, but not the command
+	r.Signal, r.FromTerminal = int(sig), r.FromTerminal && l.terminal && !alone
+	return r
 }
