@@ -113,16 +113,16 @@ func (h *Hooks) leaveOut(hook observe.Hook, why string) {
 func (h *Hooks) Finish(signals <-chan campaign.Received) {
 	limit := time.NewTimer(hookLimit)
 	defer limit.Stop()
-	var once sync.Once
+	cut := sync.OnceFunc(func() { close(h.cut) })
 	for ended := h.End(); ; {
 		select {
 		case <-ended:
 			return
 		case <-limit.C:
-			once.Do(func() { close(h.cut) })
+			cut()
 		case s := <-signals:
 			if s.Order {
-				once.Do(func() { close(h.cut) })
+				cut()
 			}
 		}
 	}
