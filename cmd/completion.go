@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,14 +21,16 @@ func completionCommand(program func() *cobra.Command) *cobra.Command {
   leaderrun completion fish > ~/.config/fish/completions/leaderrun.fish`,
 		ValidArgs: shells,
 		RunE: func(command *cobra.Command, args []string) error {
-			if len(args) != 1 || !slices.Contains(shells, args[0]) {
-				return &settings.Error{Problem: "completion needs the name of a shell", Hint: "use one of " + strings.Join(shells, ", ")}
+			const described = true
+			switch w := command.OutOrStdout(); strings.Join(args, " ") {
+			case "bash":
+				return program().GenBashCompletionV2(w, described)
+			case "zsh":
+				return program().GenZshCompletion(w)
+			case "fish":
+				return program().GenFishCompletion(w, described)
 			}
-			return map[string]func(*cobra.Command, io.Writer) error{
-				"bash": func(c *cobra.Command, w io.Writer) error { return c.GenBashCompletionV2(w, true) },
-				"zsh":  (*cobra.Command).GenZshCompletion,
-				"fish": func(c *cobra.Command, w io.Writer) error { return c.GenFishCompletion(w, true) },
-			}[args[0]](program(), command.OutOrStdout())
+			return &settings.Error{Problem: "completion needs the name of a shell", Hint: "use one of " + strings.Join(shells, ", ")}
 		},
 	}
 }
