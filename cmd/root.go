@@ -34,13 +34,13 @@ func Main(args []string) int {
 		}
 		return exitUsage
 	}
-	if t := verb(args[0]); t != nil {
-		return runVerb(t, args)
+	if root := rootOf(args[0]); root != nil {
+		return runVerb(root, args)
 	}
 	flags := settings.NewFlags()
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
-		return runVerb(verb("help"), []string{"help"})
+		return runVerb(rootOf("help"), []string{"help"})
 	case err != nil:
 		fail(newLogger(os.Stderr, settings.Default()), flagError(flags, err, verbNames()))
 		return exitUsage

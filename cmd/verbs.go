@@ -36,8 +36,8 @@ func verbs() map[string]func() *cobra.Command {
 
 func verbNames() []string { return slices.Sorted(maps.Keys(verbs())) }
 
-// verb returns the root command with only the verb of that name; nil if there is none.
-func verb(name string) *cobra.Command {
+// rootOf returns the root command with only the verb of that name; nil if there is none.
+func rootOf(name string) *cobra.Command {
 	switch name {
 	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd: // completion scripts call it
 		_ = os.Unsetenv("LEADERRUN_ACTIVE_HELP") // set by cobra's script for fish; not one of our settings
@@ -50,27 +50,27 @@ func verb(name string) *cobra.Command {
 }
 
 func newRoot(commands ...*cobra.Command) *cobra.Command {
-	p := &cobra.Command{Use: "leaderrun", SilenceErrors: true, SilenceUsage: true}
-	p.CompletionOptions.DisableDefaultCmd = true
-	p.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c.Flags(), err, verbNames()) })
-	p.AddCommand(commands...)
-	return p
+	root := &cobra.Command{Use: "leaderrun", SilenceErrors: true, SilenceUsage: true}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c.Flags(), err, verbNames()) })
+	root.AddCommand(commands...)
+	return root
 }
 
 // execute runs a verb with cobra. cobra ignores write errors, so its own output (help,
 // completions) is buffered and written here.
-func execute(t *cobra.Command, args []string) error {
+func execute(root *cobra.Command, args []string) error {
 	var answer bytes.Buffer
-	t.SetOut(&answer)
-	t.SetArgs(args)
-	if err := t.Execute(); err != nil {
+	root.SetOut(&answer)
+	root.SetArgs(args)
+	if err := root.Execute(); err != nil {
 		return err
 	}
 	return writeAnswer(answer.String())
 }
 
-func runVerb(t *cobra.Command, args []string) int {
-	err := execute(t, args)
+func runVerb(root *cobra.Command, args []string) int {
+	err := execute(root, args)
 	if err != nil && !errors.Is(err, errNo) {
 		fail(newLogger(os.Stderr, settings.Default()), err)
 	}
@@ -78,30 +78,30 @@ func runVerb(t *cobra.Command, args []string) int {
 }
 
 func helpOf(name string) error {
-	about := verbs()[name]
-	if about == nil {
+	command := verbs()[name]
+	if command == nil {
 		return &settings.Error{Problem: "no such verb", Hint: "leaderrun help lists the verbs"}
 	}
-	return execute(newRoot(about()), []string{name, "--help"})
+	return execute(newRoot(command()), []string{name, "--help"})
 }
 
 // fullRoot returns the root command with all verbs and the flags of a run, for
 // completion and the manual.
 func fullRoot() *cobra.Command {
-	t := newRoot()
-	t.Use = "leaderrun [flags] [--] COMMAND [ARG...]"
-	t.Run = func(*cobra.Command, []string) {} // cobra completes the flags of a command only if it runs
+	root := newRoot()
+	root.Use = "leaderrun [flags] [--] COMMAND [ARG...]"
+	root.Run = func(*cobra.Command, []string) {} // cobra completes the flags of a command only if it runs
 	flags := settings.NewFlags()
 	flags.Lookup(settings.NowFlag).Hidden = true
-	t.Flags().SetInterspersed(false)
-	t.Flags().AddFlagSet(flags)
-	verbFlags{flags}.complete(t)
+	root.Flags().SetInterspersed(false)
+	root.Flags().AddFlagSet(flags)
+	verbFlags{flags}.complete(root)
 	for name, command := range verbs() {
 		if name == "help" { // instead of cobra's
-			t.SetHelpCommand(command())
+			root.SetHelpCommand(command())
 			continue
 		}
-		t.AddCommand(command())
+		root.AddCommand(command())
 	}
-	return t
+	return root
 }
