@@ -277,7 +277,7 @@ func flagError(flags *pflag.FlagSet, err error, verbs []string) error {
 	case errors.As(err, &invalid):
 		return &settings.Error{Setting: invalid.GetFlag().Name, Problem: "is a switch and takes no such value", Hint: "leave the value out"}
 	}
-	return &settings.Error{Problem: "a flag is not written as one", Hint: hint}
+	return &settings.Error{Problem: "a flag has a bad form", Hint: hint}
 }
 
 func flagNames(flags *pflag.FlagSet) []string {

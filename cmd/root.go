@@ -86,7 +86,7 @@ func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Confi
 	}
 	if c.Key == "" && len(command) > 0 {
 		if verb := settings.Suggest(command[0], verbNames()); verb != "" {
-			return c, &settings.Error{Problem: "no key: --key is missing", Hint: "leaderrun " + verb + " is meant? The verb comes first, flags after it; a command needs --key NAME"}
+			return c, &settings.Error{Problem: "no key: --key is missing", Hint: "did you mean leaderrun " + verb + "? the verb comes first, flags after it; a command needs --key NAME"}
 		}
 	}
 	if err := sources.Check(&c); err != nil {

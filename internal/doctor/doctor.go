@@ -176,9 +176,9 @@ func history(ctx context.Context, store Store, l lease.Lease) lease.Finding {
 		return Broken("history", err)
 	}
 	if !slices.ContainsFunc(s.Runs, func(r lease.Run) bool { return r.Token == l.Token }) {
-		return lease.Finding{Subject: "history", Verdict: lease.Doubtful, Text: "runs are not filed: leaderrun history shows none", Hint: hintRights}
+		return lease.Finding{Subject: "history", Verdict: lease.Doubtful, Text: "runs are not recorded: leaderrun history shows none", Hint: hintRights}
 	}
-	return Fine("history", "runs are filed")
+	return Fine("history", "runs are recorded")
 }
 
 func listing(ctx context.Context, store lease.Admin) lease.Finding {

@@ -200,7 +200,7 @@ func takeTurn(dir *os.Root) (release func(), err error) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	f.Close()
-	return nil, fmt.Errorf("somebody keeps it from being written: flock: %w", err)
+	return nil, fmt.Errorf("another process has its lock: flock: %w", err)
 }
 
 // read returns the values in the file, which may be missing or damaged.
