@@ -61,10 +61,7 @@ func broken(subject string, err error) lease.Finding {
 }
 
 func diagnose(flags verbFlags) []lease.Finding {
-	c, s, err := flags.read()
-	if err == nil {
-		err = settings.CheckStore(&c)
-	}
+	c, s, err := flags.readStore()
 	if err != nil {
 		return append([]lease.Finding{broken("settings", err)}, examineHost()...)
 	}
@@ -147,8 +144,7 @@ func examineSettings(c settings.Config, s *settings.Sources) []lease.Finding {
 	}
 	if c.TTL < settings.ShortTTL {
 		findings = append(findings, lease.Finding{
-			Subject: "ttl", Verdict: lease.Doubtful, Hint: "use --ttl 3s or more",
-			Text: settings.FormatDuration(c.TTL) + " is short: a brief pause of the store or of this host costs the lease",
+			Subject: "ttl", Verdict: lease.Doubtful, Hint: longerTTL, Text: settings.FormatDuration(c.TTL) + shortTTL,
 		})
 	}
 	return findings

@@ -91,10 +91,15 @@ func warnAbout(log *slog.Logger, c settings.Config) {
 			observe.EventAdvice, observe.HintAttr, nameStore())
 	}
 	if c.TTL < settings.ShortTTL {
-		log.Warn(fmt.Sprintf("a TTL of %s is short: a brief pause of the store or of this host costs the lease", settings.FormatDuration(c.TTL)),
-			observe.EventAdvice, observe.HintAttr, "use --ttl 3s or more")
+		log.Warn("a TTL of "+settings.FormatDuration(c.TTL)+shortTTL, observe.EventAdvice, observe.HintAttr, longerTTL)
 	}
 }
+
+// shortTTL follows a TTL below settings.ShortTTL; longerTTL is its hint.
+const (
+	shortTTL  = " is short: a brief pause of the store or of this host costs the lease"
+	longerTTL = "use --ttl 3s or more"
+)
 
 func nameStore() string {
 	return "name it with --store redis://HOST:6379/0, LEADERRUN_STORE or store: in " + settings.Files()[0]

@@ -41,17 +41,17 @@ func (v verbFlags) read() (settings.Config, *settings.Sources, error) {
 }
 
 // readStore reads the settings of a verb that asks the store.
-func (v verbFlags) readStore() (settings.Config, error) {
-	c, _, err := v.read()
+func (v verbFlags) readStore() (settings.Config, *settings.Sources, error) {
+	c, s, err := v.read()
 	if err == nil {
 		err = settings.CheckStore(&c)
 	}
-	return c, err
+	return c, s, err
 }
 
 // ask opens the store and calls question with it. keyed makes --key required.
 func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings.Config, store lease.Admin) error) error {
-	c, err := v.readStore()
+	c, _, err := v.readStore()
 	if err == nil && keyed && c.Key == "" {
 		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name the one that you ask about: --key NAME; leaderrun status lists all"}
 	}
@@ -96,7 +96,7 @@ func (v verbFlags) complete(command *cobra.Command) {
 // keys returns the keys in the store, none if it does not answer within a second:
 // somebody waits at a prompt.
 func (v verbFlags) keys() []string {
-	c, err := v.readStore()
+	c, _, err := v.readStore()
 	if err != nil {
 		return nil
 	}
