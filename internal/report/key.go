@@ -138,28 +138,29 @@ func keyRows(s lease.Status) [][]string {
 }
 
 func listRow(s lease.Status) []string {
-	row := []string{s.Key, listState(s), Nothing, Nothing, Nothing, Nothing, Nothing, Nothing, Nothing}
+	var host, id, token, since, left, lastRun string
 	if s.Holder != "" {
-		row[2], row[3], row[5] = s.Holder.Host(), strconv.Itoa(pid(s.Holder)), Instant(s.Since)
+		host, id, since = s.Holder.Host(), strconv.Itoa(pid(s.Holder)), Instant(s.Since)
 	}
 	if s.Token != 0 {
-		row[4] = strconv.FormatInt(s.Token, 10)
+		token = strconv.FormatInt(s.Token, 10)
 	}
 	if s.Why != "" && s.Why != Unreadable {
-		row[6] = timeLeft(s)
-	}
-	if name := commandOf(s); name != "" {
-		row[7] = settings.Redact(name)
+		left = timeLeft(s)
 	}
 	if len(s.Runs) > 0 {
 		last := s.Runs[0]
-		row[8] = ended(last)
+		lastRun = ended(last)
 		if !last.Vanished {
-			row[8] = "exit " + row[8]
+			lastRun = "exit " + lastRun
 		}
 		if end := max(last.Start, last.End); validTime(end) {
-			row[8] += ", " + Span(between(end, s.Now)) + " ago"
+			lastRun += ", " + Span(between(end, s.Now)) + " ago"
 		}
+	}
+	row := []string{s.Key, listState(s), host, id, token, since, left, settings.Redact(commandOf(s)), lastRun}
+	for i := range row {
+		row[i] = cmp.Or(row[i], Nothing)
 	}
 	return row
 }

@@ -19,12 +19,12 @@ type Entry struct {
 	Meaning    string
 }
 
-// Points is the number of entries, at the start, that are points in time after the last
-// answered renewal. The other entries are durations.
+// Points is how many of the first entries are points in time after the last answered renewal.
+// The others are durations.
 const Points = 5
 
-// TimelineOf lists what happens when if no renewal is answered after the one sent at 0,
-// and the durations that follow.
+// TimelineOf lists what happens, and when, if no renewal is answered after the one that was
+// sent at 0, and the durations that follow from that.
 func TimelineOf(c settings.Config) Timeline {
 	t := elect.NewTiming(c.TTL, c.Renew, c.KillAfter)
 	return Timeline{
