@@ -81,14 +81,20 @@ type Metrics struct {
 // NewMetrics returns the metrics of a key, with counters starting at 0. now is the
 // campaign's clock.
 func NewMetrics(key string, now func() time.Duration) *Metrics {
-	class, _, _ := strings.Cut(key, ":")
-	m := &Metrics{labels: fmt.Sprintf("{key_class=%q,key=%q}", class, key), now: now}
+	m := &Metrics{labels: "{" + KeyLabels(key) + "}", now: now}
 	for metric := range metrics {
 		if metrics[metric].kind == "counter" {
 			m.values.set(metric, 0)
 		}
 	}
 	return m
+}
+
+// KeyLabels returns the labels of a key's metrics. The class is the text before the first
+// colon. A key needs no escapes.
+func KeyLabels(key string) string {
+	class, _, _ := strings.Cut(key, ":")
+	return fmt.Sprintf(`key_class="%s",key="%s"`, class, key)
 }
 
 // Observe counts one step.

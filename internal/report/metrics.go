@@ -95,7 +95,7 @@ func WriteMetrics(b *bytes.Buffer, all []lease.Status) {
 		var samples bytes.Buffer
 		for _, s := range all {
 			if v, ok := m.value(s); ok {
-				fmt.Fprintf(&samples, "leaderrun_key_%s{%s} %s\n", m.name, keyLabels(s.Key), number(v))
+				fmt.Fprintf(&samples, "leaderrun_key_%s{%s} %s\n", m.name, observe.KeyLabels(s.Key), number(v))
 			}
 		}
 		writeFamily(b, m.name, m.help, samples.Bytes())
@@ -103,7 +103,7 @@ func WriteMetrics(b *bytes.Buffer, all []lease.Status) {
 	var samples bytes.Buffer
 	for _, s := range all {
 		if s.Pause != (lease.Pause{}) {
-			fmt.Fprintf(&samples, "leaderrun_key_pause_reason{%s,by=\"%s\",reason=\"%s\"} 1\n", keyLabels(s.Key), label(s.Pause.By), label(s.Pause.Reason))
+			fmt.Fprintf(&samples, "leaderrun_key_pause_reason{%s,by=\"%s\",reason=\"%s\"} 1\n", observe.KeyLabels(s.Key), label(s.Pause.By), label(s.Pause.Reason))
 		}
 	}
 	writeFamily(b, "pause_reason", "Always 1: who paused the key, and why.", samples.Bytes())
@@ -117,7 +117,7 @@ func writeCandidates(b *bytes.Buffer, all []lease.Status) {
 	for _, s := range all {
 		for _, c := range s.Candidates {
 			if returns(c, s.Period) {
-				fmt.Fprintf(&samples, "leaderrun_key_candidate_last_timestamp_seconds{%s,host=\"%s\"} %s\n", keyLabels(s.Key), label(c.Host), number(seconds(c.Last)))
+				fmt.Fprintf(&samples, "leaderrun_key_candidate_last_timestamp_seconds{%s,host=\"%s\"} %s\n", observe.KeyLabels(s.Key), label(c.Host), number(seconds(c.Last)))
 			}
 		}
 	}
@@ -126,12 +126,6 @@ func writeCandidates(b *bytes.Buffer, all []lease.Status) {
 
 func writeFamily(b *bytes.Buffer, name, help string, samples []byte) {
 	fmt.Fprintf(b, "# HELP leaderrun_key_%s %s\n# TYPE leaderrun_key_%s gauge\n%s", name, help, name, samples)
-}
-
-// keyLabels are the labels that the metrics of runs have, too. A key needs no escapes.
-func keyLabels(key string) string {
-	class, _, _ := strings.Cut(key, ":")
-	return fmt.Sprintf(`key_class="%s",key="%s"`, class, key)
 }
 
 // label quotes any text as a label value.
