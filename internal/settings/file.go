@@ -14,7 +14,8 @@ import (
 )
 
 // strict is viper's decoder for the file. Viper's own decoder would lower-case names,
-// convert values to numbers and ignore duplicates.
+// convert values to numbers and ignore duplicates. file points to the path, which is not
+// known yet when the decoder is made.
 type strict struct{ file *string }
 
 // Decoder implements viper.DecoderRegistry.

@@ -37,34 +37,40 @@ func (t *textValue) Type() string           { return t.kind }
 
 // FlagHelp lists the flags under their headings, as --help shows them.
 func FlagHelp() string {
-	const column, width = 29, 90
 	var b strings.Builder
 	for _, g := range Groups {
 		b.WriteString(g.Heading + "\n")
 		for _, s := range g.Settings {
-			line := "      --" + s.Name
-			if s.Short != "" {
-				line = "  -" + s.Short + ", --" + s.Name
-			}
-			if s.Value != "" {
-				line += " " + s.Value
-			}
-			line += strings.Repeat(" ", max(0, column-1-len(line)))
-			words := strings.Fields(s.text())
-			if s.Default != "" && !s.tellsDefault() {
-				words = append(words, "(default "+s.Default+")")
-			}
-			for _, word := range words {
-				if len(line)+1+len(word) > width {
-					b.WriteString(line + "\n")
-					line = strings.Repeat(" ", column-1)
-				}
-				line += " " + word
-			}
-			b.WriteString(line + "\n")
+			s.writeHelp(&b)
 		}
 	}
 	return b.String()
+}
+
+// writeHelp writes the flag, and in the next column its description, in as many lines as it
+// needs.
+func (s Setting) writeHelp(b *strings.Builder) {
+	const column, width = 29, 90
+	line := "      --" + s.Name
+	if s.Short != "" {
+		line = "  -" + s.Short + ", --" + s.Name
+	}
+	if s.Value != "" {
+		line += " " + s.Value
+	}
+	line += strings.Repeat(" ", max(0, column-1-len(line)))
+	words := strings.Fields(s.text())
+	if s.Default != "" && !s.tellsDefault() {
+		words = append(words, "(default "+s.Default+")")
+	}
+	for _, word := range words {
+		if len(line)+1+len(word) > width {
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", column-1)
+		}
+		line += " " + word
+	}
+	b.WriteString(line + "\n")
 }
 
 // text is the description of a setting in the help.

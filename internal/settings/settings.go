@@ -142,8 +142,8 @@ func (e *Error) Error() string {
 	return where + ": " + e.Problem
 }
 
-// Redact returns a value in a form that messages may show: printable, and only the
-// scheme of an address, since the rest may contain a password.
+// Redact returns a value in a form that messages may show: not too long, and only the scheme
+// of an address, since the rest may contain a password.
 func Redact(value string) string {
 	const most = 60
 	if scheme, _, isAddress := strings.Cut(value, "://"); isAddress {

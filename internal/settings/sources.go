@@ -197,7 +197,8 @@ func (s *Sources) overruled(setting string) bool {
 		return false
 	}
 	on, err := strconv.ParseBool(s.values.GetString(other))
-	return s.origin(other) < s.origin(setting) && (on || err != nil) // a profile is not a switch
+	off := err == nil && !on // a switch that is off contradicts nothing; a profile is no switch
+	return s.origin(other) < s.origin(setting) && !off
 }
 
 // Locate adds the source of the setting to an error.
