@@ -70,8 +70,8 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	listening, unlisten := context.WithCancel(ctx)
 	defer unlisten()
 	called := listen(listening, store)
-	gained, elapsed, clockErr := drift(ctx, store)
-	_, handOverErr := store.HandOver(ctx, Key)
+	gained, elapsed, clockErr := drift(ctx, store) // takes clockSpan, in which the listener connects
+	_, handOverErr := store.HandOver(ctx, Key)     // calls the holder
 	time.AfterFunc(time.Second, unlisten)
 	heard := <-called
 	waitErr := store.Wait(ctx, Key, 10*time.Millisecond)
@@ -185,7 +185,7 @@ func listing(ctx context.Context, store lease.Admin) lease.Finding {
 	keys, err := store.Keys(ctx)
 	if err != nil {
 		f := Broken("listing", err)
-		f.Verdict = lease.Doubtful // only people use the history
+		f.Verdict = lease.Doubtful // no run lists keys
 		return f
 	}
 	return Fine("listing", fmt.Sprintf("%d keys", len(keys)))
@@ -206,9 +206,10 @@ func latency(median, worst time.Duration, t elect.Timing) lease.Finding {
 // a tenth of a percent of clockSpan; at least one percent is allowed.
 const clockSpan = time.Second
 
-// clock judges the rates of the two clocks. Their absolute times do not matter.
-func clock(drift float64, elapsed time.Duration, t elect.Timing) lease.Finding {
-	percent := 100 * math.Max(0, math.Abs(drift)-2) / float64(elapsed.Milliseconds()) // each reading is off by a millisecond
+// clock judges the rates of the two clocks by the milliseconds that the store's has gained.
+// Their absolute times do not matter.
+func clock(gained float64, elapsed time.Duration, t elect.Timing) lease.Finding {
+	percent := 100 * math.Max(0, math.Abs(gained)-2) / float64(elapsed.Milliseconds()) // each of the two readings may be off by a millisecond
 	allowed := 100 * t.Margin.Seconds() / t.TTL.Seconds()
 	f := Fine("clock", fmt.Sprintf("the store's runs as fast as this host's to within %.1f%%; %.1f%% is allowed", percent, allowed))
 	if percent > allowed {
