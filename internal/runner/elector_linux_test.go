@@ -283,7 +283,7 @@ func TestGuardEnds(t *testing.T) {
 		script := fmt.Sprintf("exit %d", test.status)
 		pid, err := r.helpers.start("/bin/sh", []string{"sh", "-c", script}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
 		must.Succeed(t, err)
-		h := &held{guard: &process{pid: pid, own: &r.helpers}, children: r.children, helpers: &r.helpers}
+		h := &guarded{guard: &process{pid: pid, own: &r.helpers}, children: r.children, helpers: &r.helpers}
 		if test.started {
 			h.pid = pid
 		}
@@ -318,13 +318,13 @@ func TestUnkillable(t *testing.T) {
 	ended := exec.Command("true")
 	must.Succeed(t, errors.Join(sleep.Start(), ended.Start(), ended.Wait()))
 	var got []Report
-	h := &held{report: func(r Report) { got = append(got, r) }}
+	h := &guarded{report: func(r Report) { got = append(got, r) }}
 	await(t, func() bool { return nameOf(sleep.Process.Pid) == "sleep" })
 	h.reportUnkillable([]int{ended.Process.Pid, sleep.Process.Pid, sleep.Process.Pid})
 	if want := fmt.Sprintf("process %d (sleep): state ", sleep.Process.Pid); len(got) != 1 || got[0].Kind != Unkillable || !strings.HasPrefix(got[0].Left, want) {
 		t.Errorf("%+v, want one %s", got, want)
 	}
-	(&held{}).reportUnkillable([]int{sleep.Process.Pid}) // nothing was started
+	(&guarded{}).reportUnkillable([]int{sleep.Process.Pid}) // nothing was started
 	_ = sleep.Process.Kill()
 	_ = sleep.Wait()
 	if status := sleep.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {

@@ -14,13 +14,13 @@ import (
 )
 
 // listen receives a guard's reports until the guard ends.
-func (r *Runner) listen(h *held) {
+func (r *Runner) listen(h *guarded) {
 	defer h.reports.Close()
 	defer close(h.over)
 	b := make([]byte, guard.ReportLen)
 	for {
 		_, err := io.ReadFull(h.reports, b)
-		emit := r.reportOf(h, err)
+		emit := r.receiver(h, err)
 		if emit == nil {
 			return
 		}
@@ -48,14 +48,14 @@ func (r *Runner) listen(h *held) {
 	}
 }
 
-// reportOf returns the function that gets a guard's reports. If the guard died before the
-// start there is none, and another guard replaces it after a second; it waits because that
-// guard may die as well.
-func (r *Runner) reportOf(h *held, err error) func(Report) {
+// receiver returns the function that gets the guard's reports, nil before the start. If err
+// says that the guard died before the start, another guard replaces it, but only after a
+// second: that one may die as well.
+func (r *Runner) receiver(h *guarded, err error) func(Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil && h.report == nil && r.now == h && !r.closed {
-		r.now = nil
+	if err != nil && h.report == nil && r.current == h && !r.closed {
+		r.current = nil
 		h.dismiss()
 		time.AfterFunc(time.Second, r.prepareAgain)
 	}
@@ -65,13 +65,13 @@ func (r *Runner) reportOf(h *held, err error) func(Report) {
 func (r *Runner) prepareAgain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now == nil { // no start has replaced it
+	if r.current == nil { // no start has replaced it
 		_, _ = r.prepared()
 	}
 }
 
 // describeChild returns a text about one child of the guard.
-func (h *held) describeChild() string {
+func (h *guarded) describeChild() string {
 	pids, _ := proc.ChildrenOf(h.guard.pid)
 	for _, pid := range pids {
 		if name := nameOf(pid); name != "" {
@@ -82,7 +82,7 @@ func (h *held) describeChild() string {
 }
 
 // reportUnkillable reports one of the processes that got SIGKILL and have not ended.
-func (h *held) reportUnkillable(pids []int) {
+func (h *guarded) reportUnkillable(pids []int) {
 	if h.report == nil {
 		return
 	}
@@ -121,12 +121,11 @@ func nameOf(pid int) string {
 
 // guardDied handles the death of the guard: the command died with it, and the elector has
 // adopted the guard's children.
-func (h *held) guardDied(emit func(Report)) {
+func (h *guarded) guardDied(emit func(Report)) {
+	status := h.guard.wait()
 	if h.left.Load() {
-		h.guard.wait()
 		return
 	}
-	status := h.guard.wait()
 	how := fmt.Sprintf("exit status %d", status.ExitStatus())
 	if status.Signaled() {
 		how = status.Signal().String()

@@ -78,7 +78,7 @@ type Runner struct {
 	alarm *proc.Alarm
 	// children are the children of this process.
 	children *proc.Children
-	now      *held // see held
+	current  *guarded // the last guard; nil before the first one, and after one that died idle
 	closed   bool
 	helpers  helpers
 	reserved chan struct{} // closed when the threads exist; nil before the first guard
@@ -110,8 +110,8 @@ func (r *Runner) reserveThreads() {
 	}()
 }
 
-// held is a guard and its command, which may not have started yet.
-type held struct {
+// guarded is a guard and its command, which may not have started yet.
+type guarded struct {
 	guard    *process
 	children *proc.Children
 	helpers  *helpers
@@ -134,20 +134,20 @@ func (r *Runner) Prepare() {
 }
 
 // prepared returns a guard without a command, and starts one if there is none.
-func (r *Runner) prepared() (*held, error) {
+func (r *Runner) prepared() (*guarded, error) {
 	if r.closed {
 		return nil, os.ErrClosed
 	}
-	if h := r.now; h != nil && h.report == nil {
+	if h := r.current; h != nil && h.report == nil {
 		if !proc.Ended(h.guard.pid) {
 			return h, nil
 		}
-		r.now = nil // a new one may fail to start
+		r.current = nil // a new one may fail to start
 		h.dismiss()
 	}
 	h, err := r.startGuard()
 	if err == nil {
-		r.now = h
+		r.current = h
 	}
 	return h, err
 }
@@ -177,7 +177,7 @@ func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(
 }
 
 // startGuard starts this program once more as the guard.
-func (r *Runner) startGuard() (*held, error) {
+func (r *Runner) startGuard() (*guarded, error) {
 	if err := r.prepareProcess(); err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (r *Runner) startGuard() (*held, error) {
 		return nil, err
 	}
 	r.reserveThreads()
-	h := &held{children: r.children, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	h := &guarded{children: r.children, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go r.listen(h)
 	return h, nil
@@ -250,15 +250,14 @@ func (r *Runner) prepareProcess() error {
 
 // Holds reports whether the process is the guard or one of its descendants.
 func (r *Runner) Holds(pid int) bool {
-	h := r.held()
+	h := r.last()
 	return h != nil && proc.Descends(pid, h.guard.pid)
 }
 
-// held returns the last guard, nil before the first one.
-func (r *Runner) held() *held {
+func (r *Runner) last() *guarded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.now
+	return r.current
 }
 
 // Extend moves kill-by, a time of Now.
@@ -290,8 +289,8 @@ func (r *Runner) signal(kind guard.OrderKind, signal int) {
 // Leave ends the guard and lets the tree live on. No report follows.
 func (r *Runner) Leave() {
 	r.mu.Lock()
-	if r.now != nil {
-		r.now.left.Store(true)
+	if r.current != nil {
+		r.current.left.Store(true)
 	}
 	r.mu.Unlock()
 	r.order(guard.OrderLeave, noValue)
@@ -299,14 +298,14 @@ func (r *Runner) Leave() {
 
 // Kill kills the whole tree. If the guard does not do it, the elector does.
 func (r *Runner) Kill() {
-	if h := r.held(); h != nil {
+	if h := r.last(); h != nil {
 		h.kill.Do(func() { go h.killTree() })
 	}
 }
 
 // killTree orders the guard to kill, again and again until the tree is gone. It kills a guard
 // that does not answer. A guard that answers is at work, and the elector would not be faster.
-func (h *held) killTree() {
+func (h *guarded) killTree() {
 	late := time.AfterFunc(time.Second, func() {
 		pids, _ := proc.ChildrenOf(h.guard.pid)
 		h.reportUnkillable(pids)
@@ -328,20 +327,20 @@ func (h *held) killTree() {
 	}
 }
 
-func (r *Runner) order(kind guard.OrderKind, value int64) *held {
+func (r *Runner) order(kind guard.OrderKind, value int64) *guarded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now != nil {
-		r.now.orders.put(guard.EncodeOrder(kind, value, nil))
+	if r.current != nil {
+		r.current.orders.put(guard.EncodeOrder(kind, value, nil))
 	}
-	return r.now
+	return r.current
 }
 
 // Close ends a guard without a command. It waits until the last guard, if there is one, has
 // been reaped.
 func (r *Runner) Close() {
 	r.mu.Lock()
-	h := r.now
+	h := r.current
 	started := h != nil && h.report != nil
 	r.closed = true
 	r.mu.Unlock()
@@ -355,7 +354,7 @@ func (r *Runner) Close() {
 }
 
 // dismiss ends a guard without a command. Its pipes are closed by listen and drain.
-func (h *held) dismiss() {
+func (h *guarded) dismiss() {
 	h.guard.signal(syscall.SIGKILL) // it may be stopped
 	h.guard.wait()
 }

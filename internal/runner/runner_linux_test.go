@@ -68,7 +68,7 @@ func TestStoppedGuardIsWoken(t *testing.T) {
 func TestGuardStoppedAgainIsWokenAgain(t *testing.T) {
 	r, reports, pids, killBy := startTreeBriefly(t)
 	for Now() < killBy+200*time.Millisecond {
-		r.now.guard.signal(syscall.SIGSTOP)
+		r.current.guard.signal(syscall.SIGSTOP)
 	}
 	last(t, reports)
 	for _, pid := range pids {
@@ -164,7 +164,7 @@ func TestLeftAlive(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("the descendant that was to be left alive: %v", err)
 	}
-	(&held{children: r.children, helpers: &r.helpers}).killLeftBehind()
+	(&guarded{children: r.children, helpers: &r.helpers}).killLeftBehind()
 }
 
 // A tree that cannot be listed counts as alive.
@@ -185,7 +185,7 @@ func TestTreeIsDeadWithoutDescriptors(t *testing.T) {
 	r, reports, pids := startTree(t)
 	limit, usual := descriptors(t)
 	limit(0)
-	r.now.guard.signal(syscall.SIGKILL)
+	r.current.guard.signal(syscall.SIGKILL)
 	last(t, reports)
 	limit(usual)
 	for _, pid := range pids {
@@ -234,8 +234,8 @@ func TestPreparedGuardIsReplaced(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "exit 6"})
 	r.Prepare()
 	r.mu.Lock() // nobody hears of its death before the start
-	died := r.now.guard.pid
-	r.now.guard.signal(syscall.SIGKILL)
+	died := r.current.guard.pid
+	r.current.guard.signal(syscall.SIGKILL)
 	proc.AwaitEnd(died)
 	_, err := r.prepared()
 	r.mu.Unlock()
@@ -261,7 +261,7 @@ func TestPreparedGuardIsReplacedBeforeTheStart(t *testing.T) {
 	await(t, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.now != nil && r.now.guard.pid != died
+		return r.current != nil && r.current.guard.pid != died
 	})
 	if err := syscall.Kill(died, 0); err != syscall.ESRCH {
 		t.Errorf("the dead guard is not reaped: %v", err)
@@ -325,7 +325,7 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	must.Succeed(t, err)
 	silent.signal(syscall.SIGSTOP)
 	await(t, func() bool { state, _ := lives(silent.pid); return state == "T" })
-	h := &held{guard: silent, over: make(chan struct{}), orders: outbox{file: ours, filled: make(chan struct{}, 1)}}
+	h := &guarded{guard: silent, over: make(chan struct{}), orders: outbox{file: ours, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go h.killTree()
 	order := make([]byte, 16)
@@ -364,7 +364,7 @@ func TestGuardGoesFirst(t *testing.T) {
 		return all
 	}
 	await(t, func() bool {
-		all := nice(r.now.guard.pid)
+		all := nice(r.current.guard.pid)
 		return len(all) > 1 && !slices.ContainsFunc(all, func(nice string) bool { return nice != "-20" })
 	})
 	if all := nice(command); slices.Contains(all, "-20") {
@@ -378,13 +378,13 @@ func TestGuardIsOfItsOwn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "environment")
 	r, reports := start(t, far(), "env >"+file+".new; mv "+file+".new "+file+"; sleep 60")
 	next(t, reports, Started)
-	if guard := guardOf(r).pid; !r.now.heard.Load() {
+	if guard := guardOf(r).pid; !r.current.heard.Load() {
 		t.Error("its report is not heard")
 	} else if group, err := syscall.Getpgid(guard); group != guard {
 		t.Errorf("it is in the process group %d, where signals reach it: %v", group, err)
 	}
 	for _, name := range []string{"comm", "cmdline"} {
-		got, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", r.now.guard.pid, name))
+		got, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", r.current.guard.pid, name))
 		if err != nil || strings.Trim(string(got), "\x00\n") != guard.Name || strings.Contains(guard.Name, "leaderrun") {
 			t.Errorf("%s of the guard: %q (%v)", name, got, err)
 		}

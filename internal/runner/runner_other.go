@@ -21,7 +21,7 @@ func WallClockSet() <-chan struct{} { return nil }
 
 // killLeftBehind kills the command's process group, or only the command if the group is the
 // terminal's. Nothing is inherited here.
-func (h *held) killLeftBehind() {
+func (h *guarded) killLeftBehind() {
 	if h.pid == 0 {
 		return
 	}

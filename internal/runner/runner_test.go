@@ -37,7 +37,7 @@ func start(t *testing.T, killBy time.Duration, script string) (*Runner, <-chan R
 func guardOf(r *Runner) *process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.now.guard
+	return r.current.guard
 }
 
 // isReaped asserts that the runner will not signal its guard any more: the guard's id may
@@ -250,7 +250,7 @@ func TestTreeIsDead(t *testing.T) {
 		"kill":           func(r *Runner) { r.Kill() },
 		"deadline":       nil,
 		"deadline moved": func(r *Runner) { r.Extend(Now() + 50*time.Millisecond) },
-		"elector gone":   func(r *Runner) { r.now.orders.file.Close() },
+		"elector gone":   func(r *Runner) { r.current.orders.file.Close() },
 		"guard killed":   func(r *Runner) { guardOf(r).signal(syscall.SIGKILL) },
 		"guard stopped":  func(r *Runner) { guardOf(r).signal(syscall.SIGSTOP); r.Kill() },
 	} {
