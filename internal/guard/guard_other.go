@@ -22,7 +22,7 @@ func (g *guard) signalRest(sig syscall.Signal) {
 // signalOutside does nothing: only the group is known, and it already got the signal.
 func (g *guard) signalOutside(syscall.Signal) {}
 
-// killChildren kills the same.
+// killChildren kills what signalRest signals. How many that are is not known.
 func (g *guard) killChildren() (met int, came, reap bool) {
 	g.signalRest(syscall.SIGKILL)
 	return 0, false, true

@@ -61,7 +61,7 @@ func Sleep(nanoseconds int64) { time.Sleep(time.Duration(nanoseconds)) }
 // AwaitEnd waits a moment, as WaitChild.
 func AwaitEnd(int) { WaitChild() }
 
-// Ended knows nothing: see WaitChild.
+// Ended reports false: there is no portable way to know it without reaping the child.
 func Ended(int) bool { return false }
 
 // ChildrenKnown reports true: nothing here depends on them.
@@ -83,7 +83,7 @@ func ChildrenOf(int) (pids []int, all bool) { return nil, true }
 // Descends knows no parents.
 func Descends(pid, ancestor int) bool { return pid == ancestor }
 
-// Children lists nothing either.
+// Children is a list that is always empty: children are not known here.
 type Children struct{}
 
 // OpenChildren opens nothing.
@@ -108,7 +108,7 @@ func (*Deadline) Clear() {}
 type Alarm struct{ at int64 }
 
 // NewAlarm returns an alarm that is not set.
-func NewAlarm(int64) (*Alarm, error) { return &Alarm{}, nil }
+func NewAlarm(int) (*Alarm, error) { return &Alarm{}, nil }
 
 // Set moves the alarm to a time of Now.
 func (a *Alarm) Set(at int64) { a.at = at }
