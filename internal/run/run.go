@@ -78,15 +78,16 @@ func electSettings(c settings.Config) elect.Settings {
 // TickAt returns the function from the store's time at a run's first answer to the run's
 // tick; nil if that time is the tick.
 func TickAt(c settings.Config) func(now int64) lease.Tick {
-	named := lease.Tick{At: c.Tick, Period: c.OncePer}
 	switch {
-	case c.Schedule != nil && c.Tick == 0:
-		return c.Schedule.Tick
-	case c.Schedule != nil:
-		named = c.Schedule.Tick(c.Tick)
-		named.From, named.Until = 0, 0
-	case c.Tick == 0:
+	case c.Tick == 0 && c.Schedule == nil:
 		return nil
+	case c.Tick == 0:
+		return c.Schedule.Tick
+	}
+	named := lease.Tick{At: c.Tick, Period: c.OncePer}
+	if c.Schedule != nil {
+		named = c.Schedule.Tick(c.Tick)
+		named.From, named.Until = 0, 0 // at any time
 	}
 	return func(int64) lease.Tick { return named }
 }
