@@ -120,7 +120,8 @@ func (r *Run) entered(t campaign.Transition) {
 		r.away = false
 		r.log.Warn("the store can be used again", EventStoreBack)
 	}
-	if t.To.Phase == elect.Standby && t.Event.Kind == elect.MayNotLead && t.From.Outcome != elect.Ineligible || denied(t.To) && t.From.Outcome != t.To.Outcome {
+	ineligible := t.To.Phase == elect.Standby && t.To.Outcome == elect.Ineligible
+	if (denied(t.To) || ineligible) && t.From.Outcome != t.To.Outcome {
 		r.log.Info(because("standing by", t.Event.Err), EventStandingBy)
 	}
 	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {
