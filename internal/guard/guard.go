@@ -85,7 +85,7 @@ type guard struct {
 	pid     int // 0 before the start
 	killBy  int64
 
-	ended, reported bool
+	ended, reported bool // of the command: it has ended, and ReportEnded was sent
 	status          syscall.WaitStatus
 	restSignalled   bool // after the command's end a signal was sent to the rest of its tree
 	killing         bool

@@ -13,8 +13,8 @@ const Name = "lease-guard"
 
 // Settings are those of the guard's Go runtime. Where the command has used up a limit of
 // processes, the runtime ends a program that needs one more thread. So there is one more
-// processor than goroutines, which then never wait for each other, and too little garbage
-// to begin with for a collection.
+// processor than goroutines, which then never wait for each other, and no garbage collection
+// unless the memory reaches a limit that the guard is far from.
 var Settings = []string{"GOMAXPROCS=3", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
 
 // OrderKind says what the elector orders.

@@ -58,12 +58,12 @@ func (c *Children) more() (pids []int, all bool) {
 	}
 }
 
-// generations is after how many rounds of kill a tree that lives counts as one that forks
-// faster than its generations are killed.
+// generations is the number of rounds of kill after which a tree that still lives counts as one
+// that forks faster than it is killed.
 const generations = 32
 
-// stillness is how many rounds in which no child comes make it time to reap although one lives:
-// it may sleep uninterruptibly.
+// stillness is the number of rounds in a row without a new child after which it is time to reap
+// although a child lives: it may sleep uninterruptibly.
 const stillness = 8
 
 // patience is how long, in nanoseconds, Kill goes on with children that come.
@@ -82,11 +82,11 @@ type Round struct {
 // a signal to a group. Where processes fork and exit, Kill goes on with those that come, for
 // a while.
 //
-// The time to reap has come when all have ended, or no more come. Until then a zombie takes a
-// place in its user's process limit, which the living would use to fork, and to reap it costs
-// several times as much of the processor as to leave it: a tree that forks leaves little. Nor
-// may the caller reap during a round: until a child is reaped, neither its id nor its
-// group's is used again.
+// It is time to reap when all have ended, or no more come. Earlier, a zombie takes a place in its
+// user's process limit that the living processes would use to fork; and it takes several times
+// as much processor time to reap it as to leave it, while a tree that forks leaves little. The
+// caller must not reap during a round: only until a child is reaped its id, and its group's,
+// cannot belong to others.
 func (c *Children) Kill(group int, spare func(pid int) bool) Round {
 	var met []int
 	pids, all := c.List() // which takes as long as patience, if there are tens of thousands
@@ -123,7 +123,7 @@ func allEnded(pids []int) bool {
 // processor to die, so they get a high priority, but only once all have their signal: earlier they
 // would fork, or keep this process from sending the other signals.
 //
-// After so many generations all of the tree is stopped before each further one.
+// After so many generations the whole tree is stopped before each further round.
 func (c *Children) kill(pids []int, group int, spare func(pid int) bool) (met []int) {
 	for i := len(pids) - 1; i >= 0; i-- {
 		if !spare(pids[i]) {

@@ -9,8 +9,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// apart is the least time between a host's notes for two different ticks: of a schedule
-// only the distance from the newest tick is known, and notes are to the hour.
+// apart is the least time between two notes of a host that are for different ticks. Runs for
+// the same tick may come up to half a period apart. The period of a schedule is only the newest
+// of its gaps, and others may be shorter, so it is 12 hours at most. Notes are to the hour.
 func apart(period time.Duration) time.Duration {
 	return min(period/2, 12*time.Hour) + time.Hour
 }

@@ -20,9 +20,9 @@ type leaseFile struct {
 	warned bool            // that the file cannot be updated
 }
 
-// Observe is called before the actions: the file exists before the command starts, and
-// says that the lease is over before the command gets its signal. Nothing waits for the
-// disk.
+// Observe is called before the actions. So the file exists before the command starts, and the
+// change that ends the lease is on its way before the command gets its signal. It waits for the
+// disk only to create the file.
 func (l *leaseFile) Observe(t campaign.Transition) {
 	switch {
 	case !t.From.Tree && t.To.Tree:

@@ -7,8 +7,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// StoreTimeout bounds one call to a store. It is as long as a run with the default TTL
-// tries before it gives up.
+// StoreTimeout bounds one call to a store. A run with the default TTL of 30 s tries for as long
+// before it gives up: TTL/6.
 const StoreTimeout = 5 * time.Second
 
 // WithTimeout bounds each call to a store separately: listing many keys is many calls.

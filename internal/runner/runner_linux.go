@@ -61,9 +61,9 @@ func (h *guarded) killLeftBehind() {
 	}
 }
 
-// sweepOnce kills every child of this process but those that the helpers spare,
-// and returns those that it met. That nobody was found is not enough to know that nobody
-// is left.
+// sweepOnce kills every child of this process but those that the helpers spare, and returns
+// those that it met. none reports that no such child is left: it met none, and its list was
+// complete.
 func sweepOnce(children *proc.Children, group int, h *helpers) (met []int, progress, none bool) {
 	h.Lock()
 	defer h.Unlock()
