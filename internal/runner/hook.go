@@ -200,11 +200,11 @@ func (h *helpers) reapSome() {
 	defer h.Unlock()
 	pids, _ := proc.ChildrenOf(os.Getpid())
 	for _, pid := range pids {
-		if !h.has(pid) {
-			reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-			if reaped == pid {
-				h.before = slices.DeleteFunc(h.before, func(p int) bool { return p == pid })
-			}
+		if h.has(pid) {
+			continue
+		}
+		if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped == pid {
+			h.before = slices.DeleteFunc(h.before, func(p int) bool { return p == pid })
 		}
 	}
 }
