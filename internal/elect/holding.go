@@ -17,23 +17,14 @@ func (m *machine) holding(e Event) {
 			m.MaxAt = m.now + m.set.MaxRuntime
 		}
 	case StartFailed:
-		m.Tree, m.Err = false, e.Err
-		if m.Outcome == Ordered && m.Orders == 0 { // ended by a hand-over: there is no signal that could make the status
-			m.Outcome = NotStarted
-		}
-		m.release(m.orElse(NotStarted))
+		m.startFailed(e.Err)
 		return
 	case Renewed:
 		m.renewed(e)
 	case NoAnswer:
 		m.unanswered(e.Err)
 	case Pinged:
-		asked := m.InFlight
-		m.Listening, m.ListenAt = false, m.now
-		m.signOfLife()
-		if !asked { // otherwise listen again when answered: until then the store may keep calling
-			m.listenAgain()
-		}
+		m.pinged()
 	case Broken:
 		m.broken()
 	case ClockSet: // this process may have stood still: ask the store
@@ -56,19 +47,33 @@ func (m *machine) holding(e Event) {
 		m.treeGone(e)
 		return
 	case Timer:
-		if m.keeping() && !m.InFlight && m.now >= m.RenewAt {
-			m.renew()
-		}
-		if m.over(m.ListenAt) {
-			m.listen()
-		}
-		if m.running() && m.over(m.CheckAt) {
-			m.checkAgain()
-		}
+		m.timer()
 	}
 	if m.Phase == Killing {
 		m.kill()
 	}
+}
+
+func (m *machine) timer() {
+	if m.keeping() && !m.InFlight && m.now >= m.RenewAt {
+		m.renew()
+	}
+	if m.over(m.ListenAt) {
+		m.listen()
+	}
+	if m.running() && m.over(m.CheckAt) {
+		m.checkAgain()
+	}
+}
+
+// startFailed releases the lease. If only a hand-over had ended the run before, no signal was
+// received that could be its status.
+func (m *machine) startFailed(err error) {
+	m.Tree, m.Err = false, err
+	if m.Outcome == Ordered && m.Orders == 0 {
+		m.Outcome = NotStarted
+	}
+	m.release(m.orElse(NotStarted))
 }
 
 func (m *machine) renew() {
@@ -123,6 +128,17 @@ func (m *machine) unanswered(err error) {
 	if m.Phase == Leading {                    // perhaps only the connection was lost
 		m.Phase = Doubtful
 		m.renew()
+	}
+}
+
+// pinged answers a call with a renewal, and listens again. If a renewal is under way already,
+// that waits for the answer: until then the store may keep calling.
+func (m *machine) pinged() {
+	renewing := m.InFlight
+	m.Listening, m.ListenAt = false, m.now
+	m.signOfLife()
+	if !renewing {
+		m.listenAgain()
 	}
 }
 
