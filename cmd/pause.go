@@ -20,8 +20,8 @@ import (
 
 // pauseFlags are what pause was called with.
 type pauseFlags struct {
-	last, until, reason string
-	handOver            bool
+	duration, until, reason string
+	handOver                bool
 }
 
 func pauseCommand() *cobra.Command {
@@ -38,7 +38,7 @@ Exit status: 0 the key is paused, 69 the store is away.`,
 	}
 	flags := addFlags(command, append(storeFlags, "key")...)
 	var p pauseFlags
-	command.Flags().StringVar(&p.last, "for", "", "`D`: pause for so long, 90 days (2160h) at most")
+	command.Flags().StringVar(&p.duration, "for", "", "`D`: pause for so long, 90 days (2160h) at most")
 	command.Flags().StringVar(&p.until, "until", "", "`TIME`: pause until then: 2026-12-01T06:00:00Z")
 	command.Flags().StringVar(&p.reason, "reason", "", "`TEXT`: why, for those who ask")
 	command.Flags().BoolVar(&p.handOver, "hand-over", false, "have the leader stop its command, too")
@@ -70,14 +70,14 @@ func (p pauseFlags) check() error {
 
 // length returns how long the pause lasts. now is the store's time.
 func (p pauseFlags) length(now int64) (time.Duration, error) {
-	name, value := "for", p.last
+	name, value := "for", p.duration
 	var d time.Duration
 	var err error
 	switch {
-	case p.last != "" && p.until != "":
+	case p.duration != "" && p.until != "":
 		return 0, &settings.Error{Setting: "until", Value: p.until, Problem: "--for says another end", Hint: "give one of them"}
-	case p.last != "":
-		if d, err = settings.Duration("for", p.last); err != nil {
+	case p.duration != "":
+		if d, err = settings.Duration("for", p.duration); err != nil {
 			return 0, err
 		}
 	case p.until != "":

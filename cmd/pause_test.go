@@ -16,7 +16,7 @@ func TestPause(t *testing.T) {
 			flags string
 			ask   func() error
 		}{
-			{"--for 2h", func() error { return pause(t.Context(), s, key, pauseFlags{last: "2h"}) }},
+			{"--for 2h", func() error { return pause(t.Context(), s, key, pauseFlags{duration: "2h"}) }},
 			{"--until T --reason R --hand-over", func() error {
 				return pause(t.Context(), s, key, pauseFlags{until: "2026-11-21T06:00:00+02:00", reason: "why not", handOver: true})
 			}},
@@ -44,8 +44,8 @@ func TestLengthOfAPause(t *testing.T) {
 		flags pauseFlags
 		want  time.Duration
 	}{
-		{pauseFlags{last: "1ms"}, time.Millisecond},
-		{pauseFlags{last: "2160h"}, lease.MaxPause},
+		{pauseFlags{duration: "1ms"}, time.Millisecond},
+		{pauseFlags{duration: "2160h"}, lease.MaxPause},
 		{pauseFlags{until: "2026-11-21T06:00:00+02:00"}, time.Hour},
 	} {
 		if d, err := good.flags.length(now); err != nil || d != good.want {
@@ -54,12 +54,12 @@ func TestLengthOfAPause(t *testing.T) {
 	}
 	for problem, bad := range map[string]pauseFlags{
 		"no end":            {},
-		"another end":       {last: "1h", until: "2026-11-21T06:00:00Z"},
-		"needs a unit":      {last: "5"},
-		"is over already":   {last: "0s"},
+		"another end":       {duration: "1h", until: "2026-11-21T06:00:00Z"},
+		"needs a unit":      {duration: "5"},
+		"is over already":   {duration: "0s"},
 		"is over":           {until: "2026-11-21T02:59:59Z"},
 		"is no time":        {until: "06:00"},
-		"more than 90 days": {last: "2160h1ms"},
+		"more than 90 days": {duration: "2160h1ms"},
 		"than 90 days":      {until: "2027-11-21T06:00:00Z"},
 	} {
 		if d, err := bad.length(now); err == nil || !strings.Contains(err.Error(), problem) {

@@ -81,8 +81,10 @@ func revoke(ctx context.Context, store lease.Admin, key string, now bool) error 
 		return answerLine(key+": ended the minimum hold of the last run, that of "+report.Holder(s), nil)
 	case now:
 		return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, report.Holder(s)), nil)
-	case s.Why == lease.HeldRevoked:
-		return answerLine(fmt.Sprintf("%s: already taken from %s: the key is free once it has stopped its command, or in %s if it is dead", key, report.Holder(s), report.Span(s.Remaining)), nil)
 	}
-	return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free once it has stopped its command, or in %s if it is dead", key, report.Holder(s), report.Span(s.Remaining)), nil)
+	did := "took the lease"
+	if s.Why == lease.HeldRevoked {
+		did = "already taken"
+	}
+	return answerLine(fmt.Sprintf("%s: %s from %s: the key is free once it has stopped its command, or in %s if it is dead", key, did, report.Holder(s), report.Span(s.Remaining)), nil)
 }

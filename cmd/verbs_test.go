@@ -20,7 +20,7 @@ func TestStoreFailsAVerb(t *testing.T) {
 		"history": func() error { return showHistory(t.Context(), s, "k", asTable) },
 		"release": func() error { return handOver(t.Context(), s, "k") },
 		"force":   func() error { return revoke(t.Context(), s, "k", false) },
-		"pause":   func() error { return pause(t.Context(), s, "k", pauseFlags{last: "1h"}) },
+		"pause":   func() error { return pause(t.Context(), s, "k", pauseFlags{duration: "1h"}) },
 		"resume":  func() error { return resume(t.Context(), s, "k") },
 		"forget":  func() error { return forget(t.Context(), s, "k", true) },
 	} {
