@@ -44,20 +44,21 @@ type Sources struct {
 func Read(flags *pflag.FlagSet, files []string) (Config, *Sources, error) {
 	c := Default()
 	s := &Sources{flags: flags}
-	found := s.read(files)
+	err := s.read(files)
 	for _, name := range Names() {
 		if name == fileSetting || !s.given(name) || s.overruled(name) {
 			continue
 		}
-		if err := c.Set(name, s.values.GetString(name)); err != nil && found == nil {
-			found = s.Locate(err)
+		problem := c.Set(name, s.values.GetString(name))
+		if err == nil { // the first error is returned
+			err = s.Locate(problem)
 		}
 	}
 	c.StoreSource = s.name("store")
-	if found == nil {
-		found = s.readNow(&c)
+	if err == nil {
+		err = s.readNow(&c)
 	}
-	return c, s, found
+	return c, s, err
 }
 
 // readNow reads -n.
@@ -153,7 +154,7 @@ const (
 	onCommandLine place = iota
 	inEnvironment
 	inFile
-	inFound
+	inFound // in variables of other programs
 	nowhere
 )
 
