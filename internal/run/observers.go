@@ -21,27 +21,27 @@ func (all observers) Observe(t campaign.Transition) {
 // newObservers builds the run's observers. finish flushes them, within a time limit.
 func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *runner.Runner, signals <-chan campaign.Received, status Status) (all observers, finish func()) {
 	all = observers{observe.NewRun(log), line}
-	var last []func() // closed in this order: quick ones first
+	var closers []func() // called in this order: hooks may take hookLimit, and metrics are served meanwhile
 	metrics := observe.NewMetrics(c.Key, runner.Now)
 	if c.MetricsTextfile != "" || c.MetricsListen != "" {
 		all = append(all, metrics)
 	}
 	if c.MetricsTextfile != "" {
 		file := observe.NewTextfile(c.MetricsTextfile, c.Key, metrics, log)
-		all, last = append(all, file), append(last, file.Close)
+		all, closers = append(all, file), append(closers, file.Close)
 	}
 	if observe.Managed() {
 		service := observe.NewService(c.Rejoin, log)
-		all, last = append(all, service), append(last, service.Close)
+		all, closers = append(all, service), append(closers, service.Close)
 	}
 	if hooks := NewHooks(c, log, r.RunHook, status); hooks != nil {
-		all, last = append(all, hooks), append(last, func() { hooks.Finish(signals) })
+		all, closers = append(all, hooks), append(closers, func() { hooks.Finish(signals) })
 	}
 	if c.MetricsListen != "" {
-		last = append(last, observe.Serve(c.MetricsListen, metrics, log).Close)
+		closers = append(closers, observe.Serve(c.MetricsListen, metrics, log).Close)
 	}
 	return all, func() {
-		for _, f := range last {
+		for _, f := range closers {
 			f()
 		}
 	}

@@ -102,8 +102,7 @@ func NewHolder() lease.Holder {
 // secrets.
 func meta(c settings.Config) string {
 	text, err := json.Marshal(map[string]string{"command": c.Command[0]})
-	const most = 4096
-	if err != nil || len(text) > most {
+	if err != nil || len(text) > lease.MaxMeta {
 		return "{}"
 	}
 	return string(text)
