@@ -96,7 +96,7 @@ func (l *Line) draw() {
 }
 
 func (l *Line) text() string {
-	gone := time.Since(l.since)
+	elapsed := time.Since(l.since)
 	var b strings.Builder
 	fmt.Fprintf(&b, "leaderrun: %s: standing by: ", l.key)
 	if l.unfit != nil {
@@ -105,7 +105,7 @@ func (l *Line) text() string {
 	}
 	if l.pause != nil {
 		rest := *l.pause
-		rest.Remaining = max(rest.Remaining-gone, 0)
+		rest.Remaining = max(rest.Remaining-elapsed, 0)
 		b.WriteString(Printable(rest.Error()))
 		return b.String()
 	}
@@ -113,13 +113,13 @@ func (l *Line) text() string {
 	case l.held.Why == lease.HeldLeader && holder.Valid():
 		fmt.Fprintf(&b, "%s leads", holder.Host())
 		if l.held.Since > 0 {
-			fmt.Fprintf(&b, " since %s", seconds(l.held.Since+gone))
+			fmt.Fprintf(&b, " since %s", seconds(l.held.Since+elapsed))
 		}
-		fmt.Fprintf(&b, ", its lease lasts %s unless renewed", seconds(l.held.Remaining-gone))
+		fmt.Fprintf(&b, ", its lease lasts %s unless renewed", seconds(l.held.Remaining-elapsed))
 	case l.held.Why == lease.HeldCooldown:
-		fmt.Fprintf(&b, "the minimum hold of the last run lasts %s", seconds(l.held.Remaining-gone))
+		fmt.Fprintf(&b, "the minimum hold of the last run lasts %s", seconds(l.held.Remaining-elapsed))
 	case l.held.Why == lease.HeldRevoked:
-		fmt.Fprintf(&b, "the lease was revoked, its holder has %s to stop", seconds(l.held.Remaining-gone))
+		fmt.Fprintf(&b, "the lease was revoked, its holder has %s to stop", seconds(l.held.Remaining-elapsed))
 	default:
 		fmt.Fprintf(&b, "the key holds %q, which leaderrun did not write", Printable(l.held.Value))
 	}

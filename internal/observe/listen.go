@@ -127,8 +127,7 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) serveLeader(w http.ResponseWriter, _ *http.Request) {
 	state, holds := s.metrics.standing()
-	leads := holds && !stopping(state)
-	if !leads {
+	if !holds || stopping(state) {
 		answer(w, false, "not the leader")
 		return
 	}
