@@ -44,16 +44,14 @@ func fail(log *slog.Logger, err error) {
 }
 
 // about returns the attributes of a record about an error: its event and its hint.
-func about(event slog.Attr, err error) []any { return append([]any{event}, hint(err)...) }
-
-// hint returns the attribute that says what to do about an error, if that is known.
-func hint(err error) []any {
-	if text := hintOf(err); text != "" {
-		return []any{observe.HintAttr, text}
+func about(event slog.Attr, err error) []any {
+	if hint := hintOf(err); hint != "" {
+		return []any{event, observe.HintAttr, hint}
 	}
-	return nil
+	return []any{event}
 }
 
+// hintOf says what to do about an error; "" if that is not known.
 func hintOf(err error) string {
 	var setting *settings.Error
 	var address *location.Error
