@@ -8,7 +8,6 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/report"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func forgetCommand() *cobra.Command {
@@ -27,8 +26,8 @@ Exit status: 0 done, 1 somebody has the key, it is paused, or nothing is known o
 	flags := addFlags(command, append(storeFlags, "key")...)
 	token := command.Flags().Bool("with-token", false, "remove the fencing token, too")
 	command.RunE = func(*cobra.Command, []string) error {
-		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
-			return forget(ctx, store, c.Key, *token)
+		return flags.ask(func(ctx context.Context, store lease.Admin, key string) error {
+			return forget(ctx, store, key, *token)
 		})
 	}
 	return command

@@ -9,7 +9,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/report"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func historyCommand() *cobra.Command {
@@ -25,8 +24,8 @@ Exit status: 0, or 1 if there was none, 69 the store is away.`,
 	}
 	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
-		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
-			return showHistory(ctx, store, c.Key, *output)
+		return flags.ask(func(ctx context.Context, store lease.Admin, key string) error {
+			return showHistory(ctx, store, key, *output)
 		})
 	}
 	return command

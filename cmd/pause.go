@@ -46,8 +46,8 @@ Exit status: 0 the key is paused, 69 the store is away.`,
 		if err := p.check(); err != nil {
 			return err
 		}
-		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
-			return pause(ctx, store, c.Key, p)
+		return flags.ask(func(ctx context.Context, store lease.Admin, key string) error {
+			return pause(ctx, store, key, p)
 		})
 	}
 	return command
@@ -154,11 +154,7 @@ Exit status: 0 done, 1 the key was not paused, 69 the store is away.`,
 		Args:    noArguments,
 	}
 	flags := addFlags(command, append(storeFlags, "key")...)
-	command.RunE = func(*cobra.Command, []string) error {
-		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
-			return resume(ctx, store, c.Key)
-		})
-	}
+	command.RunE = func(*cobra.Command, []string) error { return flags.ask(resume) }
 	return command
 }
 

@@ -35,11 +35,11 @@ Exit status: 0 done, 1 nobody leads, 69 the store is away.`,
 		if *now && !*force {
 			return &settings.Error{Setting: "now", Problem: "means nothing without --force", Hint: "add --force if you know that nothing runs under the key"}
 		}
-		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
-			if *force {
-				return revoke(ctx, store, c.Key, *now)
-			}
-			return handOver(ctx, store, c.Key)
+		if !*force {
+			return flags.ask(handOver)
+		}
+		return flags.ask(func(ctx context.Context, store lease.Admin, key string) error {
+			return revoke(ctx, store, key, *now)
 		})
 	}
 	return command

@@ -35,7 +35,11 @@ unreadable. With -o openmetrics 0 or 69. With --watch the first answer may end i
 		if err != nil {
 			return err
 		}
-		return flags.ask(false, func(ctx context.Context, c settings.Config, store lease.Admin) error {
+		c, _, err := flags.readStore()
+		if err != nil {
+			return err
+		}
+		return withStore(c, func(ctx context.Context, store lease.Admin) error {
 			look := func() (string, error) { return statusText(ctx, store, c.Key, *output) }
 			if every > 0 {
 				return newWatcher(c).watch(ctx, every, look)

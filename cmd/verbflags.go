@@ -49,15 +49,20 @@ func (v verbFlags) readStore() (settings.Config, *settings.Sources, error) {
 	return c, s, err
 }
 
-// ask opens the store and calls question with it. keyed makes --key required.
-func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings.Config, store lease.Admin) error) error {
+// ask calls question with the store and the key of --key, which is required.
+func (v verbFlags) ask(question func(ctx context.Context, store lease.Admin, key string) error) error {
 	c, _, err := v.readStore()
-	if err == nil && keyed && c.Key == "" {
+	if err == nil && c.Key == "" {
 		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name the one that you ask about: --key NAME; leaderrun status lists all"}
 	}
 	if err != nil {
 		return err
 	}
+	return withStore(c, func(ctx context.Context, store lease.Admin) error { return question(ctx, store, c.Key) })
+}
+
+// withStore opens the store, calls question with it, and closes it.
+func withStore(c settings.Config, question func(ctx context.Context, store lease.Admin) error) error {
 	log := newLogger(os.Stderr, c)
 	if c.StoreSource == "" {
 		log.Warn("no store named: asking Redis on THIS host", observe.EventAdvice, observe.HintAttr, nameStore())
@@ -67,7 +72,7 @@ func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings
 		return openError(c, err)
 	}
 	defer func() { _ = store.Close() }()
-	return question(context.Background(), c, run.WithTimeout(store))
+	return question(context.Background(), run.WithTimeout(store))
 }
 
 func noArguments(command *cobra.Command, args []string) error {

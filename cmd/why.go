@@ -10,7 +10,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/report"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func whyCommand() *cobra.Command {
@@ -25,8 +24,8 @@ Exit status: 0 all is well, 1 it is not, 69 the store is away.`,
 	}
 	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
-		return flags.ask(true, func(ctx context.Context, c settings.Config, store lease.Admin) error {
-			s, err := store.Inspect(ctx, c.Key)
+		return flags.ask(func(ctx context.Context, store lease.Admin, key string) error {
+			s, err := store.Inspect(ctx, key)
 			if err != nil {
 				return err
 			}
