@@ -43,17 +43,20 @@ func Lookup(name string) (string, error) {
 
 func executable(file string) error {
 	info, err := os.Stat(file)
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "exec", Path: file, Err: syscall.EACCES}
-		if info.IsDir() {
-			err = &fs.PathError{Op: "exec", Path: file, Err: syscall.EISDIR}
-		}
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		const execute = 1 // X_OK
-		if denied := syscall.Access(file, execute); denied != nil {
-			err = &fs.PathError{Op: "exec", Path: file, Err: denied}
-		}
+	const execute = 1 // X_OK
+	switch {
+	case info.IsDir():
+		err = syscall.EISDIR
+	case !info.Mode().IsRegular():
+		err = syscall.EACCES
+	default:
+		err = syscall.Access(file, execute)
 	}
-	return err
+	if err != nil {
+		return &fs.PathError{Op: "exec", Path: file, Err: err}
+	}
+	return nil
 }
