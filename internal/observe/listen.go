@@ -92,10 +92,7 @@ func cause(err error) error {
 // Close stops serving at once.
 func (s *Server) Close() {
 	s.cancel()
-	select {
-	case <-s.done:
-	case <-time.After(time.Second): // still resolving the host name
-	}
+	await(s.done, time.Second) // it may still be resolving the host name
 }
 
 func answer(w http.ResponseWriter, good bool, text string) {

@@ -169,17 +169,12 @@ func (q *Writer) Write(b []byte) (int, error) {
 
 // flush waits until everything is written, for at most a fifth of a second.
 func (q *Writer) flush() {
-	const limit = time.Second / 5
 	q.first.Do(func() { go q.drain() })
 	done := make(chan struct{})
 	select {
 	case q.queue <- queued{done: done}:
+		await(done, time.Second/5)
 	default:
-		return
-	}
-	select {
-	case <-done:
-	case <-time.After(limit):
 	}
 }
 
@@ -189,8 +184,15 @@ func (q *Writer) flush() {
 func (q *Writer) Close() {
 	close(q.over)
 	q.first.Do(func() { close(q.done) })
+	await(q.done, time.Second)
+}
+
+// await waits until done is closed, for limit at most, and reports whether it is.
+func await(done <-chan struct{}, limit time.Duration) bool {
 	select {
-	case <-q.done:
-	case <-time.After(time.Second):
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
 	}
 }

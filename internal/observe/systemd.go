@@ -69,10 +69,7 @@ func (s *Service) send() {
 // Close waits until everything is sent, for at most a second.
 func (s *Service) Close() {
 	close(s.queue)
-	select {
-	case <-s.done:
-	case <-time.After(time.Second):
-	}
+	await(s.done, time.Second)
 }
 
 // Observe sends what has changed.

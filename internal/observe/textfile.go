@@ -73,9 +73,7 @@ func (f *Textfile) Observe(t campaign.Transition) {
 // Close writes the file a last time, in at most a second.
 func (f *Textfile) Close() {
 	close(f.over)
-	select {
-	case <-f.done:
-	case <-time.After(time.Second):
+	if !await(f.done, time.Second) {
 		f.log.Warn("the metrics were not written to "+Printable(f.dir)+" within a second", EventMetrics, HintAttr, "look at the disk")
 	}
 }
