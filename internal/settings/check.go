@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"os"
 	"slices"
 )
@@ -8,13 +9,7 @@ import (
 // Check validates the settings of a run, and whether they fit the place where it is
 // started: inside another leaderrun, or in Kubernetes.
 func (s *Sources) Check(c *Config) error {
-	if err := c.Validate(); err != nil {
-		return s.Locate(err)
-	}
-	if err := checkNesting(c); err != nil {
-		return s.Locate(err)
-	}
-	return CheckStore(c)
+	return s.Locate(cmp.Or(c.Validate(), checkNesting(c), CheckStore(c)))
 }
 
 func checkNesting(c *Config) error {
