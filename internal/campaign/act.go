@@ -115,7 +115,10 @@ func (r *run) check(a elect.Action) {
 	r.ending.Add(1)
 	check := func(ctx context.Context) elect.Event {
 		defer r.ending.Done()
-		return checked(r.set.Check(ctx, a.Timeout))
+		if err := r.set.Check(ctx, a.Timeout); err != nil {
+			return elect.Event{Kind: elect.MayNotLead, Err: err}
+		}
+		return elect.Event{Kind: elect.MayLead}
 	}
 	if a.Beside {
 		r.uncheck = r.beside(check)
@@ -217,13 +220,6 @@ func (r *run) acquired(request lease.Request, l lease.Lease, err error) elect.Ev
 		return elect.Event{Kind: elect.TickDone, Tick: request.Tick, Err: err}
 	}
 	return elect.Event{Kind: elect.NoAnswer, Err: err}
-}
-
-func checked(err error) elect.Event {
-	if err != nil {
-		return elect.Event{Kind: elect.MayNotLead, Err: err}
-	}
-	return elect.Event{Kind: elect.MayLead}
 }
 
 func waited(err error) elect.Event {
