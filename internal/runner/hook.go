@@ -101,14 +101,23 @@ func (h *helpers) start(path string, args []string, attr *syscall.ProcAttr) (int
 // starting, but no longer than a kill can wait: a helper whose exec hangs may be killed with
 // the tree.
 func (h *helpers) pauseStarts() (resume func()) {
-	for over := time.After(startLimit); !h.starts.TryLock(); {
+	if !poll(startLimit, h.starts.TryLock) {
+		return func() {}
+	}
+	return h.starts.Unlock
+}
+
+// poll calls try once a millisecond until it succeeds, for limit at most, and reports whether it
+// did.
+func poll(limit time.Duration, try func() bool) bool {
+	for over := time.After(limit); !try(); {
 		select {
 		case <-over:
-			return func() {}
+			return false
 		case <-time.After(time.Millisecond):
 		}
 	}
-	return h.starts.Unlock
+	return true
 }
 
 // failure returns an error that says how a program ended, nil if it succeeded.
@@ -136,13 +145,7 @@ func (h *helpers) kill(pid int) {
 // children of this process when their parents die. It waits for groupLimit at most, since a
 // process may be in uninterruptible sleep. Without subreapers there is nothing to wait for.
 func (h *helpers) awaitGroup(pid int) {
-	for over := time.After(groupLimit); !h.reapGroup(pid); {
-		select {
-		case <-over:
-			return
-		case <-time.After(time.Millisecond):
-		}
-	}
+	poll(groupLimit, func() bool { return h.reapGroup(pid) })
 }
 
 // reapGroup reaps the dead children in a process group, and reports whether no child is left
