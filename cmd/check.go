@@ -30,10 +30,7 @@ Exit status: 0 while it leads, 1 otherwise.`,
 		if err != nil {
 			return err
 		}
-		if !leads(left) {
-			return errNo
-		}
-		return nil
+		return yesOrNo(leads(left), nil)
 	}
 	return command
 }

@@ -33,10 +33,8 @@ Exit status: 0, or 1 if something is bad; what is only doubtful leaves it 0.`,
 	command.RunE = func(*cobra.Command, []string) error {
 		findings := diagnose(flags)
 		err := output.print(findings, func(b *bytes.Buffer) { report.WriteTable(b, findingRows(findings)) })
-		if err == nil && slices.ContainsFunc(findings, func(f lease.Finding) bool { return f.Verdict == lease.Bad }) {
-			return errNo
-		}
-		return err
+		bad := slices.ContainsFunc(findings, func(f lease.Finding) bool { return f.Verdict == lease.Bad })
+		return yesOrNo(!bad, err)
 	}
 	return command
 }

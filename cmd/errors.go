@@ -11,6 +11,14 @@ import (
 // errNo is returned by a verb that worked and answers no: status 1.
 var errNo = errors.New("no")
 
+// yesOrNo returns err, or errNo if that is nil and the answer is no.
+func yesOrNo(yes bool, err error) error {
+	if err == nil && !yes {
+		return errNo
+	}
+	return err
+}
+
 // addressError is an error about a store's address. source says where it was given.
 type addressError struct {
 	source string

@@ -46,8 +46,5 @@ func showHistory(ctx context.Context, store lease.Admin, key string, output form
 		}
 		report.WriteRuns(b, s.Runs)
 	})
-	if err == nil && len(s.Runs) == 0 {
-		return errNo
-	}
-	return err
+	return yesOrNo(len(s.Runs) > 0, err)
 }

@@ -92,7 +92,7 @@ func keyText(ctx context.Context, store lease.Admin, key string, output format) 
 	if err != nil {
 		return "", err
 	}
-	return output.text(report.KeyOf(s), func(b *bytes.Buffer) { report.WriteKey(b, s) }), answered(nil, s)
+	return output.text(report.KeyOf(s), func(b *bytes.Buffer) { report.WriteKey(b, s) }), yesOrNo(taken(s), nil)
 }
 
 func listText(ctx context.Context, store lease.Admin, output format) (string, error) {
@@ -104,7 +104,7 @@ func listText(ctx context.Context, store lease.Admin, output format) (string, er
 	for _, s := range all {
 		views = append(views, report.KeyOf(s))
 	}
-	return output.text(views, func(b *bytes.Buffer) { report.WriteKeys(b, all) }), answered(damage, all...)
+	return output.text(views, func(b *bytes.Buffer) { report.WriteKeys(b, all) }), yesOrNo(slices.ContainsFunc(all, taken), damage)
 }
 
 // inspectKnown inspects all keys of the prefix except those that were forgotten with
@@ -138,15 +138,4 @@ func inspectAll(ctx context.Context, store lease.Admin, keys []string) (all []le
 	return all, damage, nil
 }
 
-// answered returns err, or errNo if every key is free.
-func answered(err error, all ...lease.Status) error {
-	if err != nil {
-		return err
-	}
-	for _, s := range all {
-		if s.Why != "" {
-			return nil
-		}
-	}
-	return errNo
-}
+func taken(s lease.Status) bool { return s.Why != "" }

@@ -36,11 +36,7 @@ Exit status: 0 all is well, 1 it is not, 69 the store is away.`,
 }
 
 func printWhy(d report.Diagnosis, output format) error {
-	err := output.print(d, func(b *bytes.Buffer) {
+	return yesOrNo(d.Well, output.print(d, func(b *bytes.Buffer) {
 		fmt.Fprintf(b, "%s: %s\n  %s\n", d.Key, observe.Printable(d.Text), observe.Printable(d.Command()))
-	})
-	if err == nil && !d.Well {
-		return errNo
-	}
-	return err
+	}))
 }
