@@ -98,7 +98,8 @@ func (m *machine) campaigning(e Event) {
 		if !m.ordered(e) {
 			return
 		}
-		if m.QuitAt = m.now + quitPatience; m.Orders > 1 {
+		m.QuitAt = m.now + quitPatience
+		if m.Orders > 1 {
 			m.finish(Ordered)
 		}
 	case Timer:
@@ -217,7 +218,8 @@ func (m *machine) unavailable(err error) {
 		m.finish(Unavailable)
 		return
 	}
-	if m.Refused++; !store.Refused {
+	m.Refused++
+	if !store.Refused {
 		m.Refused = 0
 	}
 	switch {

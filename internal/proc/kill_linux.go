@@ -99,7 +99,8 @@ func (c *Children) Kill(group int, spare func(pid int) bool) Round {
 	}
 	seen := len(pids) == 0
 	came := len(met) > c.met
-	if c.still++; came {
+	c.still++
+	if came {
 		c.still = 0
 	}
 	c.met = len(met)
