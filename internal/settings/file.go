@@ -45,7 +45,7 @@ func parseFile(path string, text []byte, names []string) (map[string]string, err
 	for i := 0; i < len(root.Content); i += 2 {
 		name, value := root.Content[i], root.Content[i+1]
 		if name.Kind != yaml.ScalarNode { // the value of an alias is the anchor's name
-			return nil, &Error{Problem: fmt.Sprintf("%s: has a name that is no text (line %d)", path, name.Line), Hint: oneSettingPerLine}
+			return nil, &Error{Problem: fmt.Sprintf("%s: has a name that is not text (line %d)", path, name.Line), Hint: oneSettingPerLine}
 		}
 		if !slices.Contains(names, name.Value) {
 			return nil, unknownSetting(path, name.Value, names)
@@ -56,7 +56,7 @@ func parseFile(path string, text []byte, names []string) (map[string]string, err
 		case name.Value == fileSetting:
 			problem, hint = "a file of settings cannot name another", "remove it: --config or LEADERRUN_CONFIG names the file"
 		case twice:
-			problem = fmt.Sprintf("is there a second time (line %d)", name.Line)
+			problem = fmt.Sprintf("appears a second time (line %d)", name.Line)
 		case value.Kind != yaml.ScalarNode:
 			problem = "is not a single value"
 		case value.ShortTag() == nullTag:
@@ -89,7 +89,7 @@ func parseDocument(path string, text []byte) (*yaml.Node, error) {
 	case err == nil:
 		return nil, &Error{Problem: path + ": has a second YAML document", Hint: "remove the line --- between them, or what follows it"}
 	case !utf8.Valid(text):
-		return nil, &Error{Problem: path + ": is no text in UTF-8", Hint: "write it in UTF-8, comments too"}
+		return nil, &Error{Problem: path + ": is not UTF-8 text", Hint: "write it in UTF-8, comments too"}
 	}
 	// The parser's message may quote a password.
 	return nil, &Error{Problem: path + ": is not valid YAML" + lineOf(err), Hint: oneSettingPerLine + ", at its very start, and a value with brackets or other signs in 'quotes'"}

@@ -71,7 +71,7 @@ func parseWords(value string) ([]string, *Error) {
 		return nil, e
 	}
 	if i := strings.IndexAny(value, "'\"\\$`"); i >= 0 {
-		return nil, &Error{Problem: "is not run by a shell, to which alone " + value[i:i+1] + " means something", Hint: hint}
+		return nil, &Error{Problem: "is not run by a shell, and only a shell understands " + value[i:i+1], Hint: hint}
 	}
 	words := strings.Fields(value)
 	if len(words) == 0 {
@@ -79,7 +79,7 @@ func parseWords(value string) ([]string, *Error) {
 	}
 	for _, word := range words {
 		if strings.Trim(word, "|&;<>") == "" {
-			return nil, &Error{Problem: "is not run by a shell, to which alone " + word + " means something", Hint: hint}
+			return nil, &Error{Problem: "is not run by a shell, and only a shell understands " + word, Hint: hint}
 		}
 	}
 	return words, nil

@@ -240,7 +240,7 @@ func TestFileIsStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		"tll: 1s":                  "tll: no such setting",
 		"TTL: 1s":                  "TTL: no such setting",
-		"ttl: 1s\nttl: 2s":         "ttl: is there a second time (line 2)",
+		"ttl: 1s\nttl: 2s":         "ttl: appears a second time (line 2)",
 		"ttl: 1s\nTTL: 2s":         "TTL: no such setting",
 		"ttl: 1s\n---\nttl: 2s":    "has a second YAML document",
 		"ttl:":                     "ttl: has no value",
