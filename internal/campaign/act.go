@@ -47,9 +47,9 @@ type report struct {
 	event   elect.Event
 }
 
-// errLateStart is returned if an observer of the grant took too long, for example to
-// create the lease file on a slow disk.
-var errLateStart = errors.New("the command was not started: its lease had run out before")
+// errLateStart is the reason if stop-by passed while observers were told of the grant, for
+// example while the lease file was created on a slow disk.
+var errLateStart = errors.New("it took too long to prepare the start, for example to create the lease file")
 
 func (r *run) act(a elect.Action) {
 	switch a.Kind {

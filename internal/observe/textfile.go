@@ -132,7 +132,7 @@ func (f *Textfile) write() error {
 	if err != nil && !f.warned {
 		f.warned = true
 		f.log.Warn(fmt.Sprintf("the metrics in %s start anew: %s cannot be used: %v", Printable(f.dir), f.name, err),
-			EventMetrics, HintAttr, "look for what else writes there")
+			EventMetrics, HintAttr, "look for the other program that writes there")
 	}
 	now, seen := f.metrics.snapshot()
 	if err := replace(dir, f.name, format(merge(before, now, f.counted, seen), f.metrics.labels)); err != nil {

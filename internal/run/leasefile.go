@@ -33,7 +33,7 @@ func (l *leaseFile) Observe(t campaign.Transition) {
 	case leadsUntil(t.From) != leadsUntil(t.To):
 		if err := l.file.Update(leadsUntil(t.To)); err != nil && !l.warned {
 			l.warned = true
-			l.log.Warn(fmt.Sprintf("the lease file cannot be kept up, leaderrun check may say no while this host leads: %v", err), observe.EventLeaseFile)
+			l.log.Warn(fmt.Sprintf("the lease file cannot be updated, leaderrun check may say no while this host leads: %v", err), observe.EventLeaseFile)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestLeaseFileCannotBeKeptUp(t *testing.T) {
 	for n := range 5 {
 		renew(n)
 	}
-	if strings.Count(said.String(), "the lease file cannot be kept up") != 1 {
+	if strings.Count(said.String(), "the lease file cannot be updated") != 1 {
 		t.Errorf("it said:\n%s", &said)
 	}
 	l.Observe(campaign.Transition{From: leading(0)})
