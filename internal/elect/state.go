@@ -31,7 +31,7 @@ type State struct {
 	// Yielded: the time of --yield is over. Woken: the store woke this candidate,
 	// which has not asked since.
 	Yielded, Woken bool
-	// SettleUntil is how long the candidate waits for a key to settle.
+	// SettleUntil is when the candidate stops waiting for a key to settle.
 	SettleUntil time.Duration
 	// Tick is the candidate's tick, known from the store's first answer on. It stays
 	// the same however long the candidate stands by.
@@ -63,8 +63,8 @@ type State struct {
 	// KillAt ends the grace period.
 	MaxAt, LeftoversAt, KillAt time.Duration
 
-	// CheckAt is the next check of a leader's host. UnfitSince is since when its checks
-	// fail. Offering: others may take the lease.
+	// CheckAt is the next check of a leader's host. UnfitSince is when its checks began to
+	// fail, 0 while they succeed. Offering: others may take the lease.
 	CheckAt, UnfitSince time.Duration
 	Offering            bool
 
@@ -73,7 +73,7 @@ type State struct {
 	HandedOver bool
 
 	// Orders counts the orders to stop. The last one came at OrderedAt; Signal is the
-	// signal of the first. QuitAt is how long to wait for an unanswered request then.
+	// signal of the first. At QuitAt the candidate no longer waits for an unanswered request.
 	Orders, Signal    int
 	OrderedAt, QuitAt time.Duration
 
