@@ -34,7 +34,7 @@ func (m *machine) yielding(e Event) {
 // check finds out whether this host may ask. A candidate that stands by has at most its
 // remaining time for it, since the limit of --wait is exact.
 func (m *machine) check() {
-	timeout := checkLimit
+	timeout := CheckLimit
 	if m.WaitUntil > m.Began && m.WaitUntil != Forever {
 		timeout = min(timeout, max(m.WaitUntil-m.now, 0)+lastAttempt)
 	}
@@ -61,7 +61,7 @@ func (m *machine) checking(e Event) {
 // checkAgain finds out whether the leader's host may still lead.
 func (m *machine) checkAgain() {
 	m.CheckAt = 0
-	m.do(Action{Kind: Check, Timeout: checkLimit, Beside: true})
+	m.do(Action{Kind: Check, Timeout: CheckLimit, Beside: true})
 }
 
 // checkedAgain starts to offer the lease once the checks have failed for a TTL, and stops

@@ -87,8 +87,8 @@ const refusedTries = 3
 // exact to half a second.
 const lastAttempt = 300 * time.Millisecond
 
-// checkLimit is how long the check of a host may take.
-const checkLimit = 10 * time.Second
+// CheckLimit is how long the check of a host may take.
+const CheckLimit = 10 * time.Second
 
 // quitPatience is how long a candidate that was ordered to stop waits for the answer to
 // its request, so that a grant is released and not left to expire. It is short because a

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
@@ -29,7 +30,7 @@ func CheckEligible(c *settings.Config) error {
 func Eligible(ctx context.Context, c settings.Config) error {
 	r := runner.New("", nil)
 	defer r.Close()
-	return newCheck(c, r)(ctx, hookLimit)
+	return newCheck(c, r)(ctx, elect.CheckLimit)
 }
 
 // newCheck returns the check that --eligible names, or nil. Its program is run like a
