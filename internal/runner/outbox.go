@@ -40,19 +40,18 @@ func (o *outbox) drain(over <-chan struct{}) {
 		orders := o.queue
 		o.queue = nil
 		o.mu.Unlock()
-		for {
+		for len(orders) > 0 {
 			n, err := o.file.Write(orders)
-			if err == nil {
-				break
-			}
-			if errors.Is(err, syscall.EPIPE) {
+			orders = orders[n:]
+			switch {
+			case errors.Is(err, syscall.EPIPE):
 				return
-			}
-			orders = orders[n:] // the kernel may lack memory for a moment
-			select {
-			case <-over:
-				return
-			case <-time.After(time.Millisecond):
+			case err != nil: // the kernel may lack memory for a moment
+				select {
+				case <-over:
+					return
+				case <-time.After(time.Millisecond):
+				}
 			}
 		}
 	}
