@@ -105,7 +105,7 @@ func (m *Metrics) Observe(t campaign.Transition) {
 	m.count(t)
 	m.measure(t)
 	if holds(t.From) != holds(t.To) {
-		m.values.set(isLeader, truth(holds(t.To)))
+		m.values.set(isLeader, Truth(holds(t.To)))
 	}
 }
 
@@ -162,7 +162,8 @@ func holds(s elect.State) bool { return s.Tree && !s.Outcome.Voids() }
 
 func stopping(s elect.State) bool { return s.Phase == elect.Stopping || s.Phase == elect.Killing }
 
-func truth(b bool) float64 {
+// Truth returns 1 for true and 0 for false.
+func Truth(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -190,7 +191,7 @@ func (m *Metrics) standing() (s elect.State, held bool) {
 func (m *Metrics) live() values {
 	v, _ := m.snapshot()
 	state, held := m.standing()
-	v.set(isLeader, truth(held))
+	v.set(isLeader, Truth(held))
 	v.set(left, 0)
 	if held {
 		v.set(left, (state.ValidUntil - m.now()).Seconds())

@@ -18,10 +18,10 @@ var keyMetrics = []struct {
 	value      func(s lease.Status) (v float64, ok bool)
 }{
 	{"held", "1 while somebody leads, else 0.", func(s lease.Status) (float64, bool) {
-		return truth(s.Why == lease.HeldLeader), s.Why != Unreadable
+		return observe.Truth(s.Why == lease.HeldLeader), s.Why != Unreadable
 	}},
 	{"paused", "1 while an operator wants nobody to lead, else 0.", func(s lease.Status) (float64, bool) {
-		return truth(s.Pause != (lease.Pause{})), s.Why != Unreadable
+		return observe.Truth(s.Pause != (lease.Pause{})), s.Why != Unreadable
 	}},
 	{"pause_left_seconds", "Time until the pause ends.", func(s lease.Status) (float64, bool) {
 		return s.Pause.Left(s.Now).Seconds(), s.Pause != lease.Pause{}
@@ -44,7 +44,7 @@ var keyMetrics = []struct {
 		return float64(s.Runs[0].Exit), true
 	}},
 	{"last_run_vanished", "1 if nobody has said how the newest run ended, else 0.", func(s lease.Status) (float64, bool) {
-		return truth(len(s.Runs) > 0 && s.Runs[0].Vanished), len(s.Runs) > 0
+		return observe.Truth(len(s.Runs) > 0 && s.Runs[0].Vanished), len(s.Runs) > 0
 	}},
 	{"last_run_duration_seconds", "How long the newest run took.", func(s lease.Status) (float64, bool) {
 		if len(s.Runs) == 0 || s.Runs[0].Vanished {
@@ -59,7 +59,7 @@ var keyMetrics = []struct {
 		return s.Period.Seconds(), s.Period > 0
 	}},
 	{"tick_due_seconds", "Time since the tick was due that follows the newest served one, negative before.", func(s lease.Status) (float64, bool) {
-		return float64(s.Now-unserved(s)) / 1000, s.Period > 0 && validTime(s.ServedTick) && validTime(s.Now)
+		return seconds(s.Now - unserved(s)), s.Period > 0 && validTime(s.ServedTick) && validTime(s.Now)
 	}},
 }
 
@@ -76,13 +76,6 @@ func unserved(s lease.Status) int64 {
 		return s.ServedTick + s.Period.Milliseconds()
 	}
 	return due
-}
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
