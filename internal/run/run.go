@@ -37,9 +37,10 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status)
 		commands.Prepare() // first: the guard gets ready while the store is asked
 	}
 	signals := listen(runner.HasTerminal(), commands.Holds)
-	watching, finish := newObservers(c, log.With(observe.KeyAttr, c.Key), line, commands, signals.received, status)
+	log = log.With(observe.KeyAttr, c.Key)
+	watching, finish := newObservers(c, log, line, commands, signals.received, status)
 	defer finish()
-	file := &leaseFile{log: log.With(observe.KeyAttr, c.Key), dirs: leasefile.Dirs()}
+	file := &leaseFile{log: log, dirs: leasefile.Dirs()}
 	defer file.close()
 
 	result := campaign.Run(context.Background(), campaign.Settings{
@@ -52,7 +53,7 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status)
 		NewHolder: NewHolder,
 		Signals:   signals.received,
 		ClockSet:  runner.WallClockSet(),
-	}, leases, process{commands, c, signals, file}, append(observers{file}, watching...))
+	}, leases, process{commands, c, log, signals, file}, append(observers{file}, watching...))
 	return result, nil
 }
 
@@ -112,6 +113,7 @@ func meta(c settings.Config) string {
 type process struct {
 	*runner.Runner
 	config  settings.Config
+	log     *slog.Logger
 	signals *listener
 	file    *leaseFile
 }
@@ -135,7 +137,7 @@ func (p process) report(r runner.Report, to func(elect.Event)) {
 	case runner.Ended:
 		to(elect.Event{Kind: elect.CommandEnded, Exit: exit(r), Left: r.Left})
 	case runner.Unkillable:
-		p.file.log.Warn("SIGKILL has no effect yet: "+r.Left, observe.EventKilling, observe.HintAttr,
+		p.log.Warn("SIGKILL has no effect yet: "+r.Left, observe.EventKilling, observe.HintAttr,
 			"leaderrun goes on killing, and holds the lease while it can; as root, find out what the process does")
 	case runner.Gone:
 		to(elect.Event{Kind: elect.TreeGone, Exit: exit(r), Expired: r.Expired, Err: r.Err})

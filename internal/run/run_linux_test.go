@@ -50,7 +50,7 @@ func TestRunStopsLeftovers(t *testing.T) {
 // A process that SIGKILL does not end is reported.
 func TestUnkillable(t *testing.T) {
 	var said strings.Builder
-	p := process{file: &leaseFile{log: observe.NewLogger(&said, slog.LevelWarn, observe.Form{})}}
+	p := process{log: observe.NewLogger(&said, slog.LevelWarn, observe.Form{})}
 	p.report(runner.Report{Kind: runner.Unkillable, Left: "process 7 (dd)"}, func(e elect.Event) { t.Errorf("%+v", e) })
 	if !strings.Contains(said.String(), "SIGKILL has no effect yet: process 7 (dd)\n  leaderrun goes on killing") {
 		t.Errorf("it said:\n%s", &said)
