@@ -323,7 +323,7 @@ func (m *machine) acquire() {
 func (m *machine) releasing(e Event) {
 	switch e.Kind {
 	case Released:
-		m.settle()
+		m.afterRelease()
 	case ReleaseFailed:
 		m.releaseFailed()
 	case Timer:
@@ -341,7 +341,7 @@ func (m *machine) releasing(e Event) {
 			m.Outcome = Ordered
 		}
 		if m.Orders > 1 {
-			m.settle()
+			m.afterRelease()
 		}
 	}
 }
@@ -354,7 +354,7 @@ func (m *machine) releaseFailed() {
 		m.RetryAt = m.now + m.set.shorter(m.set.Pause)
 		return
 	}
-	m.settle()
+	m.afterRelease()
 }
 
 // release makes an attempt to release: the tree is gone, or never existed.
@@ -373,8 +373,9 @@ func (m *machine) result() lease.Result {
 	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == Exit{}, Exit: m.Exit.Status()}
 }
 
-// settle ends the run after the release, or begins again with --rejoin.
-func (m *machine) settle() {
+// afterRelease ends the run, or begins again: with --rejoin, or if a grant came too late to be
+// used while the candidate stands by.
+func (m *machine) afterRelease() {
 	again := m.set.Rejoin && m.Outcome.Voids() && m.Orders == 0 && !m.HandedOver
 	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders == 0
 	if !again && !late {
