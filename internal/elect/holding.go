@@ -81,7 +81,7 @@ func (m *machine) renew() {
 	if !m.Outcome.Voids() { // the answer counts until stop-by
 		timeout = min(timeout, m.StopBy-m.now)
 	}
-	m.InFlight, m.Dated = true, false
+	m.InFlight, m.Outdated = true, false
 	l := m.Lease
 	l.Offered = m.Offering
 	m.do(Action{Kind: Renew, Timeout: timeout, Lease: l})
@@ -148,7 +148,7 @@ func (m *machine) signOfLife() {
 	switch {
 	case !m.keeping():
 	case m.InFlight:
-		m.Dated = true
+		m.Outdated = true
 	default:
 		m.renew()
 	}

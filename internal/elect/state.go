@@ -21,9 +21,9 @@ type State struct {
 
 	// InFlight: a request to the store is unanswered. Asked: this is not the first
 	// request, so it need not dial. Retired: the holder id is used up, the next
-	// attempt takes a new one. Dated: the unanswered request was sent before this
-	// process may have stood still.
-	InFlight, Asked, Retired, Dated bool
+	// attempt takes a new one. Outdated: the answer to the unanswered request may be
+	// older than a call of the store, or than a time when this process stood still.
+	InFlight, Asked, Retired, Outdated bool
 
 	// Began is when the candidacy began. WaitUntil is when standing by ends. WakeAt
 	// is when a standby asks again without a wake-up.

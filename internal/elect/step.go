@@ -93,7 +93,7 @@ func (m *machine) campaigning(e Event) {
 	case NoAnswer:
 		m.unavailable(e.Err)
 	case ClockSet:
-		m.Dated = true
+		m.Outdated = true
 	case Order, PassOn:
 		if !m.ordered(e) {
 			return
@@ -141,7 +141,7 @@ func (m *machine) hold(e Event) {
 	m.Lease = e.Lease
 	m.StopBy, m.KillBy, m.ValidUntil = m.set.StopBy(e.Sent), m.set.KillBy(e.Sent), m.set.ValidUntil(e.Sent)
 	m.RenewAt = e.Sent + m.set.Renew
-	if m.Dated {
+	if m.Outdated {
 		m.RenewAt = m.now
 	}
 }
@@ -314,7 +314,7 @@ func (m *machine) acquire() {
 		limit := max(m.patience(), m.SettleUntil)
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
-	m.Phase, m.InFlight, m.Asked, m.Dated, m.Woken = Campaigning, true, true, false, false
+	m.Phase, m.InFlight, m.Asked, m.Outdated, m.Woken = Campaigning, true, true, false, false
 	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Waits: m.now < m.WaitUntil, Tick: m.Tick})
 	m.Retired = false
 }
