@@ -16,9 +16,9 @@ func apart(period time.Duration) time.Duration {
 	return min(period/2, 12*time.Hour) + time.Hour
 }
 
-// returns reports whether a host has come for more than one tick. Others may be pods,
+// recurs reports whether a host has come for more than one tick. Others may be pods,
 // whose names never come again.
-func returns(c lease.Candidate, period time.Duration) bool {
+func recurs(c lease.Candidate, period time.Duration) bool {
 	return period > 0 && between(c.First, c.Last) >= apart(period)
 }
 
@@ -31,7 +31,7 @@ func missing(s lease.Status) (gone []lease.Candidate) {
 	}
 	for _, c := range s.Candidates {
 		// The leader is busy, not missing.
-		if returns(c, s.Period) && between(c.Last, tick) > apart(s.Period) && c.Host != s.Holder.Host() {
+		if recurs(c, s.Period) && between(c.Last, tick) > apart(s.Period) && c.Host != s.Holder.Host() {
 			gone = append(gone, c)
 		}
 	}

@@ -109,7 +109,7 @@ func writeCandidates(b *bytes.Buffer, all []lease.Status) {
 	var samples bytes.Buffer
 	for _, s := range all {
 		for _, c := range s.Candidates {
-			if returns(c, s.Period) {
+			if recurs(c, s.Period) {
 				fmt.Fprintf(&samples, "leaderrun_key_candidate_last_timestamp_seconds{%s,host=\"%s\"} %s\n", observe.KeyLabels(s.Key), label(c.Host), number(seconds(c.Last)))
 			}
 		}
