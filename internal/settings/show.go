@@ -28,13 +28,13 @@ func (s *Sources) Views(c Config) []View {
 		}
 		switch {
 		case name == fileSetting:
-			v.Value, v.From = s.File, cmp.Or(s.name(name), "default")
+			v.Value, v.From = s.File, cmp.Or(s.source(name), "default")
 		case s.given(name) && !s.overruled(name):
-			v.Value, v.From = s.values.GetString(name), s.name(name)
+			v.Value, v.From = s.values.GetString(name), s.source(name)
 		case derived[name] != "":
 			v.Value = derived[name]
 			if name == "ttl" {
-				v.From = cmp.Or(s.name("profile"), v.From)
+				v.From = cmp.Or(s.source("profile"), v.From)
 			}
 		}
 		if name == "store" {

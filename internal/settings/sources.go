@@ -54,7 +54,7 @@ func Read(flags *pflag.FlagSet, files []string) (Config, *Sources, error) {
 			err = s.Locate(problem)
 		}
 	}
-	c.StoreSource = s.name("store")
+	c.StoreSource = s.source("store")
 	if err == nil {
 		err = s.readNow(&c)
 	}
@@ -131,7 +131,7 @@ func (s *Sources) openFile(files []string) ([]byte, error) {
 			s.File = file
 			return text, nil
 		case named:
-			return nil, &Error{Setting: fileSetting, Source: s.name(fileSetting), Value: file, Problem: "cannot be read: " + Cause(err), Hint: "name a file of settings that exists and that this user may read"}
+			return nil, &Error{Setting: fileSetting, Source: s.source(fileSetting), Value: file, Problem: "cannot be read: " + Cause(err), Hint: "name a file of settings that exists and that this user may read"}
 		case !absent(file):
 			return nil, &Error{Problem: file + ": cannot be read: " + Cause(err), Hint: "let this user read it (chgrp, or chmod if no password is in it), or name another file with --config"}
 		}
@@ -177,8 +177,8 @@ func (s *Sources) origin(setting string) place {
 
 func (s *Sources) given(setting string) bool { return s.origin(setting) != nowhere }
 
-// name says in words where a setting was given; empty if it was not.
-func (s *Sources) name(setting string) string {
+// source says in words where a setting was given; empty if it was not.
+func (s *Sources) source(setting string) string {
 	switch s.origin(setting) {
 	case onCommandLine:
 		return "--" + setting
@@ -205,7 +205,7 @@ func (s *Sources) overruled(setting string) bool {
 // Locate adds the source of the setting to an error.
 func (s *Sources) Locate(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok && e.Setting != "" {
-		e.Source = s.name(e.Setting)
+		e.Source = s.source(e.Setting)
 	}
 	return err
 }
