@@ -59,8 +59,9 @@ func (s Setting) writeHelp(b *strings.Builder) {
 		line += " " + s.Value
 	}
 	line += strings.Repeat(" ", max(0, column-1-len(line)))
-	words := strings.Fields(s.text())
-	if s.Default != "" && !s.tellsDefault() {
+	text := cmp.Or(s.Help, s.Usage)
+	words := strings.Fields(text)
+	if s.Default != "" && !strings.Contains(text, "(default ") {
 		words = append(words, "(default "+s.Default+")")
 	}
 	for _, word := range words {
@@ -72,9 +73,3 @@ func (s Setting) writeHelp(b *strings.Builder) {
 	}
 	b.WriteString(line + "\n")
 }
-
-// text is the description of a setting in the help.
-func (s Setting) text() string { return cmp.Or(s.Help, s.Usage) }
-
-// tellsDefault reports whether the description already names the default.
-func (s Setting) tellsDefault() bool { return strings.Contains(s.text(), "(default ") }

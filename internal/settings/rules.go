@@ -44,8 +44,7 @@ func (c *Config) ValidateSettings() error {
 		}
 	case c.Verbose && c.Quiet:
 		return &Error{Problem: "--verbose and --quiet contradict each other", Hint: "use one of them"}
-	}
-	if c.Wait > 0 && c.Wait <= c.Yield {
+	case c.Wait > 0 && c.Wait <= c.Yield:
 		return &Error{
 			Setting: "yield", Value: FormatDuration(c.Yield),
 			Problem: "is not shorter than --wait " + FormatDuration(c.Wait) + ", so that nothing would ever be asked",
