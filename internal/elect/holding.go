@@ -131,8 +131,8 @@ func (m *machine) unanswered(err error) {
 	}
 }
 
-// pinged answers a call with a renewal, and listens again. If a renewal is under way already,
-// that waits for the answer: until then the store may keep calling.
+// pinged answers a call with a renewal, and listens again, but only after the answer to a
+// renewal that is under way: until then the store may keep calling.
 func (m *machine) pinged() {
 	renewing := m.InFlight
 	m.Listening, m.ListenAt = false, m.now

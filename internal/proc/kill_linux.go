@@ -82,11 +82,10 @@ type Round struct {
 // a signal to a group. Where processes fork and exit, Kill goes on with those that come, for
 // a while.
 //
-// It is time to reap when all have ended, or no more come. Earlier, a zombie takes a place in its
-// user's process limit that the living processes would use to fork; and it takes several times
-// as much processor time to reap it as to leave it, while a tree that forks leaves little. The
-// caller must not reap during a round: only until a child is reaped its id, and its group's,
-// cannot belong to others.
+// It is time to reap when all have ended, or no more come. Until then zombies are left: they take
+// places in their user's process limit, which the living would use to fork, and to reap one costs
+// several times as much processor time as to leave it. The caller must not reap during a round:
+// only until a child is reaped its id, and its group's, cannot belong to others.
 func (c *Children) Kill(group int, spare func(pid int) bool) Round {
 	var met []int
 	pids, all := c.List() // which takes as long as patience, if there are tens of thousands
