@@ -62,8 +62,9 @@ type Terms struct {
 	// more apart are different ones.
 	Period time.Duration
 	Round  int64
-	// Known is when the store last lost its ticks or its clock was last set, Back its last
-	// step back, and Lost when it lost a counter of tokens that was ahead of its clock.
+	// Known is when the store last lost its data or its clock was last set: what it was told
+	// before, it may have forgotten. Back is the last step back of its clock, and Lost is when
+	// it lost a counter of tokens that was ahead of its clock.
 	Known time.Duration
 	Back  Step
 	Lost  []Span
@@ -191,13 +192,14 @@ func (h *History) lostBetween(o, g Call) bool {
 	return slices.ContainsFunc(h.Lost, func(s Span) bool { return o.Sent <= s.To && g.Done >= s.From })
 }
 
-// lives reports whether the lease lived for the whole time of a call, and by which answer.
+// lives reports whether the store knew of the lease for the whole time of a call, and by which
+// answer.
 func (h *History) lives(l *term, during Call) (by Call, lives bool) {
 	for _, c := range l.calls {
 		if (c.Verb == Release || c.Answer == Lost) && c.Sent <= during.Done {
 			return Call{}, false
 		}
-		if c.holds() && c.Done <= during.Sent && during.Done < c.Sent+h.TTL-h.margin() {
+		if c.holds() && c.Sent >= h.Known && c.Done <= during.Sent && during.Done < c.Sent+h.TTL-h.margin() {
 			by, lives = c, true
 		}
 	}

@@ -29,7 +29,7 @@ func TestJudge(t *testing.T) {
 		calls []Call
 		runs  []Run
 		calm  time.Duration
-		lost  time.Duration // also when ticks were lost
+		lost  time.Duration // when the store lost its data
 		back  Step
 		want  []Rule
 	}{
@@ -40,7 +40,9 @@ func TestJudge(t *testing.T) {
 		"while it may be over": {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 900*ms, 990*ms, 2)}},
 		"while it is renewed": {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 800*ms, 810*ms, Yes), grant(2, 1200*ms, 1210*ms, 2)},
 			want: []Rule{Early}},
-		"while it may have been released": {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Release, 100*ms, 0, None), grant(2, 200*ms, 210*ms, 2)}},
+		"while it lives, but the store has lost it":        {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 900*ms, 950*ms, 2)}, lost: 5 * ms},
+		"while it lives, put back after the store lost it": {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 100*ms, 110*ms, PutBack), grant(2, 900*ms, 950*ms, 2)}, lost: 50 * ms, want: []Rule{Early}},
+		"while it may have been released":                  {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Release, 100*ms, 0, None), grant(2, 200*ms, 210*ms, 2)}},
 		"a renewal after another grant": {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 1100*ms, 1110*ms, 2), call(1, Renew, 1200*ms, 1210*ms, PutBack)},
 			want: []Rule{Stale}},
 		"a renewal beside another grant":             {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 1100*ms, 1210*ms, 2), call(1, Renew, 1200*ms, 1220*ms, PutBack)}},

@@ -60,7 +60,7 @@ func TestExcuses(t *testing.T) {
 			if w.excuses[overlap] != "" && !silent {
 				t.Errorf("%s: two trees are excused by %v", store, faults)
 			}
-			for _, v := range []violation{survivor, unled, stopped, disorder, late, twice, nobody, starved} {
+			for _, v := range []violation{survivor, unled, stopped, disorder, early, late, twice, nobody, starved} {
 				if by := w.excuses[v]; by != "" {
 					t.Errorf("%s: %s are excused by %s", store, v, by)
 				}

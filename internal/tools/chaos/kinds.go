@@ -52,29 +52,15 @@ type kind struct {
 	dark bool
 	// silences says that the store may be unable to reach the leader meanwhile.
 	silences bool
-	// excuses are the violations that it may cause without breaking a promise.
-	excuses []excuse
+	// uncalled excuses two trees if the leader is also out of reach in that round. A candidate
+	// that knows nothing waits for the holder to be called, but less than a TTL. So both run
+	// until the holder's own clock ends its lease, at most for a TTL.
+	uncalled bool
+	// twoServers excuses two trees and renewals of a lease that another has. A server that
+	// comes back before it is replaced takes its holder's renewals until then, and the one
+	// that takes its place cannot call a holder that listens there. Sentinels cannot prevent it.
+	twoServers bool
 }
-
-// excuse is a violation that breaks no promise, and why.
-type excuse struct {
-	of  []violation
-	why string
-	// silent: only if the leader is also out of reach in that round.
-	silent bool
-}
-
-var (
-	// forgotten: a store loses what it acknowledged.
-	forgotten = excuse{of: []violation{early}, why: "the store does not know the lease any more and grants the key to another, if nobody " +
-		"puts it back in time"}
-	// uncalled: settling is shorter than a TTL.
-	uncalled = excuse{of: []violation{overlap}, silent: true, why: "a candidate that knows nothing waits for the holder to be called, " +
-		"who is out of reach: both run until the holder's own clock ends its lease, at most for a TTL"}
-	// twoServers: sentinels cannot prevent this.
-	twoServers = excuse{of: []violation{overlap, stale}, why: "a server that comes back before it is replaced takes its holder's renewals until then, and " +
-		"the one that takes its place cannot call a holder that listens there"}
-)
 
 var kinds = []kind{
 	{name: "leader-leaves", on: processes, inject: onLeader(term, nothing)},
@@ -95,19 +81,19 @@ var kinds = []kind{
 	{name: "net-dark", on: network, inject: goDark, silences: true, dark: true, settles: true},
 	{name: "store-kill", on: store, inject: killStore},
 	{name: "store-stop", on: store, inject: stopStore},
-	{name: "store-lag", on: store, needs: replicas, inject: lag(true), settles: true, excuses: []excuse{forgotten, uncalled}},
-	{name: "store-lag-return", on: store, needs: replicas, inject: lag(false), settles: true, excuses: []excuse{forgotten, twoServers}},
+	{name: "store-lag", on: store, needs: replicas, inject: lag(true), settles: true, uncalled: true},
+	{name: "store-lag-return", on: store, needs: replicas, inject: lag(false), settles: true, twoServers: true},
 	{name: "store-full", on: store, needs: connections, inject: fillStore, kept: true},
-	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true, excuses: []excuse{forgotten, uncalled}},
-	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, excuses: []excuse{forgotten, uncalled}},
-	{name: "store-rollback", on: store, needs: oldData, inject: rollBack, settles: true, excuses: []excuse{forgotten, uncalled}},
-	{name: "store-empty", on: store, needs: oldData, inject: emptyStore, settles: true, excuses: []excuse{forgotten, uncalled}},
+	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true, uncalled: true},
+	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, uncalled: true},
+	{name: "store-rollback", on: store, needs: oldData, inject: rollBack, settles: true, uncalled: true},
+	{name: "store-empty", on: store, needs: oldData, inject: emptyStore, settles: true, uncalled: true},
 	{name: "store-quota", on: store, needs: quota, inject: useUpQuota},
 	{name: "store-partition", on: store, needs: peers, inject: partition, dark: true},
 	{name: "store-behind-stop", on: store, needs: behind, inject: onBehind("stop")},
 	{name: "store-behind-kill", on: store, needs: behind, inject: onBehind("kill")},
 	{name: "store-behind-cut", on: store, needs: behind, inject: onBehind("cut")},
-	{name: "store-dark-empty", on: store, needs: oldData, inject: darkAndEmpty, settles: true, dark: true, excuses: []excuse{forgotten, uncalled}},
+	{name: "store-dark-empty", on: store, needs: oldData, inject: darkAndEmpty, settles: true, dark: true, uncalled: true},
 }
 
 // kindsLike returns the kinds whose whole name the expression matches, or all, as far as

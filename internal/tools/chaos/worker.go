@@ -342,24 +342,13 @@ func (w *worker) expect(faults []fault) {
 	silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences })
 	for _, f := range faults {
 		w.found.faults[f.name]++
-		for _, e := range f.excuses {
-			for _, v := range e.of {
-				switch {
-				case !e.silent:
-					w.excuse(v, f.name)
-				case silent:
-					w.excuse(v, f.name+" and a leader out of reach")
-				}
-			}
+		if f.twoServers {
+			w.excuses[overlap], w.excuses[stale] = f.name, f.name
+		}
+		if f.uncalled && silent {
+			w.excuses[overlap] = f.name + " and a leader out of reach"
 		}
 	}
-}
-
-// excuse excuses a violation in this round.
-func (w *worker) excuse(v violation, by string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.excuses[v] = by
 }
 
 // violated counts a violation, and reports whether anything excuses it.
