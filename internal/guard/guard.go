@@ -218,6 +218,7 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	notify(g.watch)
 	// After the fork, since the command must not inherit it.
 	proc.Hurry()
+	proc.StayInMemory()
 	proc.Mute(0, 1, 2) // a reader of the command's output must not wait for the guard
 	return false
 }

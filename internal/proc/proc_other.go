@@ -31,6 +31,9 @@ func BootID() string {
 // inherit the guard's.
 func Hurry() {}
 
+// StayInMemory does nothing: the systems differ in what may be locked.
+func StayInMemory() {}
+
 // GiveWay does nothing, as Hurry.
 func GiveWay() {}
 
