@@ -162,21 +162,29 @@ func (c *Children) kill(pids []int, group int, spare func(pid int) bool) (met []
 	return met
 }
 
+// KillChildrenOf kills the children of another process, for one that cannot do it itself. It needs
+// pidfds, which Linux has since 5.3.
+func KillChildrenOf(parent int) {
+	pids, _ := ChildrenOf(parent)
+	for _, pid := range pids {
+		signalChild(pid, parent, syscall.SIGKILL)
+	}
+}
+
 // stopBelow stops the descendants of a stopped process. That one neither forks nor reaps, so
 // its list of children is complete, and their ids cannot be others'.
 func stopBelow(parent int) {
 	pids, _ := ChildrenOf(parent)
 	for _, pid := range pids {
-		if stopChild(pid, parent) {
+		if signalChild(pid, parent, syscall.SIGSTOP) {
 			stopBelow(pid)
 		}
 	}
 }
 
-// stopChild stops the process if it is still a child of parent, and reports whether it is. A
-// pidfd makes sure that no other process with the same id gets the signal. Linux has pidfds
-// since 5.3.
-func stopChild(pid, parent int) bool {
+// signalChild signals the process if it is still a child of parent, and reports whether it is. A
+// pidfd makes sure that no other process with the same id gets the signal.
+func signalChild(pid, parent int, sig syscall.Signal) bool {
 	const pidfdSendSignal, pidfdOpen = 424, 434
 	fd, _, errno := syscall.RawSyscall(pidfdOpen, uintptr(pid), 0, 0)
 	if errno != 0 {
@@ -186,6 +194,6 @@ func stopChild(pid, parent int) bool {
 	if found, err := parentOf(pid); err != nil || found != parent {
 		return false
 	}
-	_, _, errno = syscall.RawSyscall6(pidfdSendSignal, fd, uintptr(syscall.SIGSTOP), 0, 0, 0, 0)
+	_, _, errno = syscall.RawSyscall6(pidfdSendSignal, fd, uintptr(sig), 0, 0, 0, 0)
 	return errno == 0
 }

@@ -31,6 +31,9 @@ func BootID() string {
 // inherit the guard's.
 func Hurry() {}
 
+// KillChildrenOf does nothing: without pidfds another process could get the signal.
+func KillChildrenOf(int) {}
+
 // StayInMemory does nothing: the systems differ in what may be locked.
 func StayInMemory() {}
 

@@ -64,6 +64,17 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
+// killChildren kills the children of the process, and reports whether the process may still have
+// some: it has not been reaped.
+func (p *process) killChildren() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		proc.KillChildrenOf(p.pid)
+	}
+	return !p.reaped
+}
+
 // wait waits for the end of the process and reaps it, but not while it is signalled.
 func (p *process) wait() syscall.WaitStatus {
 	proc.AwaitEnd(p.pid)

@@ -64,6 +64,9 @@ func Now() time.Duration { return time.Duration(proc.Now()) }
 // TTL of 1 s.
 const killPatience = 100 * time.Millisecond
 
+// killAgain is the pause between kills of the children of a guard that does not die.
+const killAgain = 10 * time.Millisecond
+
 // noValue is the value of an order that needs none.
 const noValue = 0
 
@@ -304,7 +307,9 @@ func (r *Runner) Kill() {
 }
 
 // killTree orders the guard to kill, again and again until the tree is gone. It kills a guard
-// that does not answer. A guard that answers is at work, and the elector would not be faster.
+// that does not answer, and its children, since such a guard may also take long to die, and the
+// elector inherits them only then. A guard that answers is at work, and the elector would not be
+// faster.
 func (h *guarded) killTree() {
 	late := time.AfterFunc(time.Second, func() {
 		pids, _ := proc.ChildrenOf(h.guard.pid)
@@ -322,6 +327,9 @@ func (h *guarded) killTree() {
 		}
 		if !h.heard.Load() {
 			h.guard.signal(syscall.SIGKILL)
+			for h.guard.killChildren() {
+				time.Sleep(killAgain)
+			}
 			return
 		}
 	}

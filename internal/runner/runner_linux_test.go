@@ -18,6 +18,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/must"
+	"github.com/leaderrun/leaderrun/internal/test/silentfs"
 )
 
 // Whole process trees are only known on Linux.
@@ -345,6 +346,28 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 		t.Errorf("a guard that does not answer ended with %v", status)
 	}
 	close(h.over)
+}
+
+// The children of a silent guard die, also if the guard itself does not.
+func TestUnkillableGuard(t *testing.T) {
+	dir := t.TempDir()
+	silent := silentfs.Mount(t, dir+"/mnt")
+	unkillable := exec.Command("sh", "-c", "sleep 60 & echo $! >child; exec stat mnt/file")
+	unkillable.Dir = dir
+	must.Succeed(t, unkillable.Start())
+	<-silent.Asked
+	child, err := strconv.Atoi(strings.TrimSpace(must.Read(t, dir+"/child")))
+	must.Succeed(t, err)
+	h := &guarded{guard: &process{pid: unkillable.Process.Pid, own: &helpers{}}, over: make(chan struct{}), orders: outbox{filled: make(chan struct{}, 1)}}
+	killed := make(chan struct{})
+	go func() { h.killTree(); close(killed) }()
+	await(t, func() bool { _, alive := lives(child); return !alive })
+	if state, _ := lives(h.guard.pid); state != "D" {
+		t.Errorf("the guard was to live on; its state is %q", state)
+	}
+	silent.End()
+	h.guard.wait()
+	<-killed
 }
 
 // With root all threads of the guard have a high priority, and none of the command's has.

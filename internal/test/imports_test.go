@@ -99,6 +99,8 @@ var rules = []rule{
 		why: "every test may use it"},
 	{path: "internal/test/fakeclock", only: []string{std},
 		why: "it gives a clock to a server, whichever"},
+	{path: "internal/test/silentfs", only: []string{std, "internal/test/must"},
+		why: "it mounts a file system, whoever asks it"},
 	{path: "internal/test/timed", only: []string{"cmp", "fmt", "slices", "time"},
 		why: "it judges calls by their times alone, whoever made them"},
 	{path: "internal/test/script", only: []string{std, "golang.org/x/sys/unix", "github.com/redis/go-redis/v9",
