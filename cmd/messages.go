@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -258,7 +259,7 @@ func flagError(flags *pflag.FlagSet, err error, verbs []string) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		return &settings.Error{Problem: "unknown flag -" + unknown.GetSpecifiedName(), Hint: hint}
+		return &settings.Error{Problem: "unknown flag -" + unknown.GetSpecifiedName(), Hint: cmp.Or(hintDashes(unknown.GetSpecifiedShortnames(), flagNames(flags)), hint)}
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
 		if settings.Find(name) != nil { // a run has all of them, so this is a verb
@@ -278,6 +279,18 @@ func flagError(flags *pflag.FlagSet, err error, verbs []string) error {
 		return &settings.Error{Setting: invalid.GetFlag().Name, Problem: "is a switch and takes no such value", Hint: "leave the value out"}
 	}
 	return &settings.Error{Problem: "a flag is not written as one", Hint: hint}
+}
+
+// hintDashes returns the hint for a long flag with one dash. rest is what pflag did not
+// understand: "renew" of -renew, "erbose" of -verbose, since -v is a flag.
+func hintDashes(rest string, names []string) string {
+	rest, _, _ = strings.Cut(rest, "=")
+	for _, name := range names {
+		if name == rest || len(rest) > 1 && name[1:] == rest {
+			return "did you mean --" + name + "? long flags have two dashes"
+		}
+	}
+	return ""
 }
 
 func flagNames(flags *pflag.FlagSet) []string {

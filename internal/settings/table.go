@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"strings"
 	"syscall"
 	"time"
 
@@ -260,6 +261,12 @@ func (c *Config) Set(name, value string) error {
 	problem.Setting = name
 	if name != "store" { // it may hold a password
 		problem.Value = value
+	}
+	if setting := Find(name); setting != nil && setting.Short != "" {
+		word, _, _ := strings.Cut(setting.Short+value, "=")
+		if Find(word) != nil { // -key is read as -k ey
+			problem.Hint = "did you mean --" + word + "? long flags have two dashes"
+		}
 	}
 	return problem
 }
