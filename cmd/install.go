@@ -25,7 +25,7 @@ image runs it from there.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := install(args[0]); err != nil {
-				return &settings.Error{Problem: "not installed: " + err.Error(), Hint: "name a file in a directory that exists and is writable"}
+				return &settings.Error{Problem: "not installed: " + settings.Redact(args[0]) + ": " + settings.Cause(err), Hint: "name a file in a directory that exists and is writable"}
 			}
 			return nil
 		},

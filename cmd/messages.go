@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -157,7 +158,11 @@ func explainStart(log *slog.Logger, name string, err error) {
 	switch notStarted(err) {
 	case exitNotFound:
 		hint := "check its path and, for a script, the interpreter in its first line"
+		variable, _, isAssignment := strings.Cut(name, "=")
 		switch {
+		case isAssignment && !strings.ContainsAny(variable, "/ "): // the value may be a password
+			shown = variable + "=…"
+			hint = "no shell reads it: set a variable with env, as in -- env NAME=VALUE COMMAND"
 		case strings.Contains(name, " "):
 			hint = "no shell reads it: write its arguments as words of their own, or sh -c 'COMMAND ARG'"
 		case !strings.Contains(name, "/"):
@@ -288,6 +293,19 @@ func hintDashes(rest string, names []string) string {
 	for _, name := range names {
 		if name == rest || len(rest) > 1 && name[1:] == rest {
 			return "did you mean --" + name + "? long flags have two dashes"
+		}
+	}
+	return ""
+}
+
+// hintNoKey returns the hint for a command without --key that was probably meant otherwise.
+func hintNoKey(command, verbs []string) string {
+	if verb := settings.Suggest(command[0], verbs); verb != "" {
+		return "did you mean leaderrun " + verb + "? the verb comes first, flags after it; a command needs --key NAME"
+	}
+	for _, arg := range command[1:] {
+		if arg == "--key" || strings.HasPrefix(arg, "--key=") {
+			return strconv.Quote(settings.Redact(command[0])) + " is no verb, so it is the command: leaderrun's flags come before it; leaderrun help lists the verbs"
 		}
 	}
 	return ""

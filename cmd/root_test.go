@@ -116,8 +116,10 @@ func TestBadInput(t *testing.T) {
 		{env: "LEADERRUN_VERBOSE=loud", args: "--key k JOB", want: `LEADERRUN_VERBOSE "loud"`},
 		// what does not exist
 		{args: "--kye k JOB", want: "unknown flag --kye\n  did you mean --key?"},
-		{args: "--store file:/d status", want: "--key is missing\n  leaderrun status is meant?"},
-		{args: "stauts", want: "--key is missing\n  leaderrun status is meant?"},
+		{args: "--store file:/d status", want: "--key is missing\n  did you mean leaderrun status?"},
+		{args: "stauts", want: "--key is missing\n  did you mean leaderrun status?"},
+		{args: "handover --key k", want: "--key is missing\n  \"handover\" is no verb, so it is the command: leaderrun's flags come before it"},
+		{args: "JOB --ttl 3s --key=k", want: "--key is missing\n"},
 		{args: "--version", want: "unknown flag --version\n  did you mean leaderrun version?"},
 		{args: "--key k --max-hold 1h JOB", want: "unknown flag --max-hold"},
 		{args: "--key k -nx JOB", want: "unknown flag -x"},

@@ -75,7 +75,11 @@ func noArguments(command *cobra.Command, args []string) error {
 		return nil
 	}
 	name := command.Name()
-	return &settings.Error{Problem: name + " takes no arguments", Hint: "to run a command of that name: leaderrun --key NAME -- " + name + " ARG"}
+	hint := "to run a command of that name: leaderrun --key NAME -- " + name + " ARG"
+	if command.Flags().Lookup("key") != nil && lease.ValidKey(args[0]) {
+		hint = "did you mean --key " + args[0] + "? " + hint
+	}
+	return &settings.Error{Problem: name + " takes no arguments", Hint: hint}
 }
 
 // complete registers the completions of flag values: their choices, and for --key the

@@ -80,7 +80,11 @@ func runVerb(t *cobra.Command, args []string) int {
 func helpOf(name string) error {
 	about := verbs()[name]
 	if about == nil {
-		return &settings.Error{Problem: "no such verb", Hint: "leaderrun help lists the verbs"}
+		hint := "leaderrun help lists the verbs"
+		if other := settings.Suggest(name, verbNames()); other != "" {
+			hint = "did you mean leaderrun help " + other + "?"
+		}
+		return &settings.Error{Problem: "no such verb", Hint: hint}
 	}
 	return execute(newRoot(about()), []string{name, "--help"})
 }
