@@ -13,7 +13,7 @@ import (
 
 // watchFlag adds --watch[=D] to command.
 func watchFlag(command *cobra.Command) *string {
-	interval := command.Flags().String("watch", "", "ask again every D, until interrupted")
+	interval := command.Flags().String("watch", "", "ask again every `D`, until interrupted")
 	command.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return interval
 }
