@@ -48,7 +48,7 @@ func forget(ctx context.Context, store lease.Admin, key string, token bool) erro
 	case s.Why != "":
 		return no(report.InWords(s))
 	case s.Holder != "":
-		return no(fmt.Sprintf("%s never said how it ended; once you know that its command does not run, leaderrun release --force --now --key %s", s.Holder.Host(), key))
+		return no(fmt.Sprintf("%s did not report its end; once you know that its command does not run, leaderrun release --force --now --key %s", s.Holder.Host(), key))
 	case !remembered(s):
 		return answerLine(key+": nothing is known of it", errNo)
 	case token:

@@ -70,7 +70,7 @@ func revoke(ctx context.Context, store lease.Admin, key string, now bool) error 
 	}
 	switch {
 	case s.Why == "" && now:
-		return answerLine(key+": was free: "+report.InWords(s)+"; a holder that still takes itself for the leader learns by its next renewal that it is none", errNo)
+		return answerLine(key+": was free: "+report.InWords(s)+"; a holder that believes that it still leads learns by its next renewal that it does not", errNo)
 	case s.Why == "":
 		return answerLine(key+": nothing to take away: "+report.InWords(s), errNo)
 	case s.Why == lease.HeldForeign && !now:
