@@ -83,6 +83,10 @@ func WriteKey(b *bytes.Buffer, s lease.Status) {
 
 // WriteKeys writes a table with a line for each key.
 func WriteKeys(b *bytes.Buffer, all []lease.Status) {
+	if len(all) == 0 {
+		b.WriteString("no keys\n")
+		return
+	}
 	rows := [][]string{{"KEY", "STATE", "HOST", "PID", "TOKEN", "SINCE", "LEFT", "COMMAND", "LAST RUN"}}
 	for _, s := range all {
 		rows = append(rows, listRow(s))
