@@ -127,7 +127,7 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 		explainStart(log, c.Command[0], r.Err)
 	case r.Outcome == elect.GuardDied:
 		log.Error("the command was killed: "+why,
-			observe.EventGuardDied, observe.HintAttr, "look for who killed it: a person, or the kernel for lack of memory")
+			observe.EventGuardDied, observe.HintAttr, "find out who killed it: a person, or the kernel for lack of memory")
 	case r.Outcome == elect.MaxRuntime:
 		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", settings.FormatDuration(c.MaxRuntime)), observe.EventMaxRuntime)
 	case ranOut(r, c):

@@ -53,7 +53,7 @@ func (v verbFlags) readStore() (settings.Config, error) {
 func (v verbFlags) ask(keyed bool, question func(ctx context.Context, c settings.Config, store lease.Admin) error) error {
 	c, err := v.readStore()
 	if err == nil && keyed && c.Key == "" {
-		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name the one that you ask about: --key NAME; leaderrun status lists all"}
+		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name it with --key NAME; leaderrun status lists all keys"}
 	}
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func watchInterval(value string, output format) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case every < shortest:
-		return 0, &settings.Error{Setting: "watch", Value: value, Problem: "is shorter than 100ms", Hint: "leave the store some rest: --watch=2s"}
+		return 0, &settings.Error{Setting: "watch", Value: value, Problem: "is shorter than 100ms", Hint: "use 100ms or more: --watch=2s"}
 	case output == asMetrics:
 		return 0, &settings.Error{Problem: "--watch and -o openmetrics exclude each other: a collector asks by itself", Hint: "have a timer write the file"}
 	}
