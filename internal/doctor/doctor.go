@@ -210,9 +210,9 @@ const clockSpan = time.Second
 func clock(drift float64, elapsed time.Duration, t elect.Timing) lease.Finding {
 	percent := 100 * math.Max(0, math.Abs(drift)-2) / float64(elapsed.Milliseconds()) // each reading is off by a millisecond
 	allowed := 100 * t.Margin.Seconds() / t.TTL.Seconds()
-	f := Fine("clock", fmt.Sprintf("those of the store and of this host differ in speed by %.1f%% at most; %.1f%% is allowed", percent, allowed))
+	f := Fine("clock", fmt.Sprintf("the store's and this host's differ in speed by %.1f%% at most; %.1f%% is allowed", percent, allowed))
 	if percent > allowed {
-		f.Verdict, f.Text = lease.Bad, fmt.Sprintf("those of the store and of this host differ in speed by %.1f%%; %.1f%% is allowed", percent, allowed)
+		f.Verdict, f.Text = lease.Bad, fmt.Sprintf("the store's and this host's differ in speed by %.1f%%; %.1f%% is allowed", percent, allowed)
 		f.Hint = "look after the time of both hosts: chrony, or what the virtual machine offers"
 	}
 	return f
