@@ -73,7 +73,7 @@ const (
 	hintIsolation = "ALTER ROLE this user SET default_transaction_isolation = 'read committed'; if it is that, another transaction changes leaderrun_leases: pg_stat_activity shows it"
 	hintRefused   = "look for a trigger, a rule or a row security policy there"
 	hintTLS       = "turn on ssl there, or leave sslmode out of the store's URL"
-	hintOther     = "check that --store names a Postgres server, and look at its log"
+	hintOther     = "check that the store's URL names a Postgres server, and look at its log"
 )
 
 var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
