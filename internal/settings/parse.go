@@ -147,7 +147,7 @@ func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
 // more than a day ahead of this host's clock, is refused as a mistake: the stores count
 // no such tick as served.
 func parseTick(value string) (int64, *Error) {
-	const hint = "write 2026-03-01T03:00:00Z, @1772334000, or microseconds since 1970"
+	const hint = "write 2026-03-01T03:00:00Z, seconds since 1970 as @1772334000, or microseconds"
 	var at time.Time
 	seconds, inSeconds := strings.CutPrefix(value, "@")
 	n, err := strconv.ParseUint(seconds, 10, 63)
