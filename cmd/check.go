@@ -17,14 +17,15 @@ import (
 func checkCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check [--min-left D]",
-		Short: "Called by COMMAND: whether it still leads",
-		Long: `Called by COMMAND or what it starts: whether it still leads. It reads the file LEADERRUN_LEASE_FILE and asks nobody.
+		Short: "For COMMAND: ask whether it still leads",
+		Long: `For COMMAND and all that it starts: ask whether it still leads. It reads only the file that LEADERRUN_LEASE_FILE names,
+and asks no store.
 
 Exit status: 0 while it leads, 1 otherwise.`,
 		Example: "  leaderrun check --min-left 5s || exit 1",
 		Args:    noArguments,
 	}
-	minLeft := command.Flags().String("min-left", "0s", "and will for another `D`")
+	minLeft := command.Flags().String("min-left", "0s", "0 only if it leads for at least `D` more")
 	command.RunE = func(*cobra.Command, []string) error {
 		left, err := settings.Duration("min-left", *minLeft)
 		if err != nil {

@@ -15,7 +15,7 @@ var shells = []string{"bash", "zsh", "fish"}
 func completionCommand(program func() *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
-		Short: "A script that completes verbs, flags and keys in a shell",
+		Short: "Print a script that completes verbs, flags and keys in a shell",
 		Example: `  leaderrun completion bash > /etc/bash_completion.d/leaderrun
   leaderrun completion zsh > "${fpath[1]}/_leaderrun"
   leaderrun completion fish > ~/.config/fish/completions/leaderrun.fish`,

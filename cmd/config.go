@@ -13,9 +13,9 @@ import (
 func configCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "config [flags of a run]",
-		Short:   "Every setting, its value and where it comes from",
-		Long:    "Every setting that a run would have here, its value and where it comes from. Passwords are not shown.",
-		Example: "  leaderrun config\n  sudo -u cron leaderrun config --ttl 1m -o json",
+		Short:   "Show every setting, its value and its source",
+		Long:    "Show every setting that a run would have here, its value and its source. Passwords are not shown.",
+		Example: "  leaderrun config\n  sudo -u USER leaderrun config --ttl 1m -o json",
 		Args:    noArguments,
 	}
 	flags := addFlags(command, settings.Names()...)

@@ -20,12 +20,12 @@ import (
 func doctorCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Whether runs can work here, and what to do about it if not",
-		Long: `Whether runs can work here: the settings, the store, its rights and its setup, this host. It leads for a moment under a
-key of its own, leaderrun-doctor, and changes nothing else. Run it as the user of the runs, with the same settings.
+		Short: "Find out whether runs can work here, and what to do if not",
+		Long: `Find out whether runs can work here: it tries the settings, the store with its rights and setup, and this host. It leads
+for a moment under the key leaderrun-doctor, and changes nothing else. Run it as the user of the runs, with their settings.
 
-Exit status: 0, or 1 if something is bad; what is only doubtful leaves it 0.`,
-		Example: "  leaderrun doctor --store redis://db:6379/0\n  sudo -u cron env -i /usr/bin/leaderrun doctor",
+Exit status: 0, or 1 if something is bad. A warning leaves it 0.`,
+		Example: "  leaderrun doctor --store redis://db:6379/0\n  sudo -u USER env -i /usr/bin/leaderrun doctor",
 		Args:    noArguments,
 	}
 	flags := addFlags(command, append(storeFlags, "ttl", "renew", "profile", "kill-after", "once-per", "tick", "eligible")...)

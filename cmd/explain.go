@@ -9,9 +9,9 @@ import (
 func explainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain [--ttl D] [--renew D] [--kill-after D] ...",
-		Short: "What the durations of a run lead to",
-		Long: `What the durations of a run lead to: when it renews, when it stops and kills the command if nobody answers, how long
-the store may be away, and how long nobody leads at worst.`,
+		Short: "Show what the durations of a run lead to",
+		Long: `Show what the durations of a run lead to: when it renews the lease, when it stops and kills the command if the store does
+not answer, how long an outage of the store may last, and for how long nobody leads at worst.`,
 		Example: "  leaderrun explain --ttl 10s\n  leaderrun explain --profile unreliable -o json",
 		Args:    noArguments,
 	}

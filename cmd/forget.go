@@ -13,13 +13,13 @@ import (
 func forgetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "forget --key NAME [--with-token]",
-		Short: "Remove what the store knows of a key that nobody has",
-		Long: `Remove what the store knows of a key that nobody has: its runs, its candidates, its ticks and its period. So a tick that
-was served may be run again. The fencing token stays, or a sink would refuse the next leader.
+		Short: "Remove what the store knows about a key that nobody holds",
+		Long: `Remove what the store knows about a key that nobody holds: its runs, candidates, ticks and period. A tick that was served
+may then run again. The fencing token stays, so that sinks do not refuse the next leader.
 
-  --with-token   that too, for a key that is out of use: status does not list it any more
+  --with-token   remove the token, too, for a key that is out of use: status no longer lists it
 
-Exit status: 0 done, 1 somebody has the key, it is paused, or nothing is known of it, 69 the store is away.`,
+Exit status: 0 done; 1 the key is held or paused, or nothing is known of it; 69 the store is away.`,
 		Example: "  leaderrun forget --key nightly",
 		Args:    noArguments,
 	}
@@ -47,7 +47,7 @@ func forget(ctx context.Context, store lease.Admin, key string, token bool) erro
 	case s.Why != "":
 		return no(report.InWords(s))
 	case s.Holder != "":
-		return no(fmt.Sprintf("%s never said how it ended; once you know that its command does not run, leaderrun release --force --now --key %s", s.Holder.Host(), key))
+		return no(fmt.Sprintf("%s did not report its end; once you know that its command does not run, leaderrun release --force --now --key %s", s.Holder.Host(), key))
 	case !remembered(s):
 		return answerLine(key+": nothing is known of it", errNo)
 	case token:

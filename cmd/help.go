@@ -36,7 +36,7 @@ func help() string {
 ` + settings.FlagHelp() + `
 Exit status: the command's own, 128+n if signal n ended it, or
   0    skipped: another leads, tick served, key paused, not eligible; -E N makes that N
-  1    of a verb only: what it was asked is not so (leaderrun VERB --help)
+  1    of a verb only: the answer is no (leaderrun VERB --help)
   69   the store is away or refuses; nothing ran
   75   --wait ran out; nothing ran; -E N makes that N, --once-per and --tick 0
   76   the lease was lost or expired; the command was stopped, its result is void
@@ -46,17 +46,17 @@ Exit status: the command's own, 128+n if signal n ended it, or
   127  the command was not found
 
 Environment: --skip-exit-code is also LEADERRUN_SKIP_EXIT_CODE, and so on. A flag wins
-over a variable, that over the file, that over one set of Redis variables: MUTEX_REDIS_
-HOST, PORT, USERNAME, PASSWORD, DB, PREFIX; else REDIS_URL; else the same with REDIS_.
-An empty value is an error. COMMAND gets LEADERRUN_KEY, LEADERRUN_HOLDER,
-LEADERRUN_TOKEN, which grows with every leader, and LEADERRUN_LEASE_FILE for check.
+over the variable, and that over the file. If no store is named there, one set of Redis
+variables names it: MUTEX_REDIS_HOST, _PORT, _USERNAME, _PASSWORD, _DB, _PREFIX, else
+REDIS_URL, else REDIS_HOST and so on. An empty value is an error. COMMAND gets
+LEADERRUN_KEY, _HOLDER, _TOKEN, which grows with every leader, and _LEASE_FILE for check.
 `
 }
 
 func helpCommand(ofVerb func(name string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [VERB]",
-		Short: "The flags of a run and its exit statuses, or those of a verb",
+		Short: "Show the flags of a run and its exit statuses, or those of a verb",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return writeAnswer(help())

@@ -14,11 +14,11 @@ import (
 func historyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history --key NAME",
-		Short: "The last 20 runs of a key",
-		Long: `The last 20 runs of a key, newest first. A run that "vanished" never said how it ended: its host or leaderrun died,
-or the store was out of its reach. 76 means that its lease was lost or ran out before its end, or is the command's own.
+		Short: "Show the last 20 runs of a key",
+		Long: `Show the last 20 runs of a key, newest first. "vanished" means that the run did not report its end: its host or leaderrun
+died, or it could not reach the store. 76 means that its lease was lost or ran out, or that the command ended with 76.
 
-Exit status: 0, or 1 if there was none, 69 the store is away.`,
+Exit status: 0 there are runs, 1 there are none, 69 the store is away.`,
 		Example: "  leaderrun history --key nightly\n  leaderrun history --key nightly -o json | jq '.[0].exit'",
 		Args:    noArguments,
 	}

@@ -14,8 +14,8 @@ func installCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install PATH",
 		Short: "Copy this program to a file or into a directory",
-		Long: `Copy this program to a file or into a directory: an init container of leaderrun's image puts it into a volume, and any other
-image runs it from there.`,
+		Long: `Copy this program to a file or into a directory. An init container with leaderrun's image copies it into a volume, and a
+container with any other image runs it from there.`,
 		Example: "  leaderrun install /shared/leaderrun",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
@@ -25,7 +25,7 @@ image runs it from there.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := install(args[0]); err != nil {
-				return &settings.Error{Problem: "not installed: " + err.Error(), Hint: "name a file in a directory that exists and is writable"}
+				return &settings.Error{Problem: "not installed: " + settings.Redact(args[0]) + ": " + settings.Cause(err), Hint: "name a file in a directory that exists and is writable"}
 			}
 			return nil
 		},

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -128,7 +130,7 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 		explainStart(log, c.Command[0], r.Err)
 	case r.Outcome == elect.GuardDied:
 		log.Error("the command was killed: "+why,
-			observe.EventGuardDied, observe.HintAttr, "look for who killed it: a person, or the kernel for lack of memory")
+			observe.EventGuardDied, observe.HintAttr, "find out who killed it: a person, or the kernel for lack of memory")
 	case r.Outcome == elect.MaxRuntime:
 		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", settings.FormatDuration(c.MaxRuntime)), observe.EventMaxRuntime)
 	case ranOut(r, c):
@@ -159,7 +161,11 @@ func explainStart(log *slog.Logger, name string, err error) {
 	switch notStarted(err) {
 	case exitNotFound:
 		hint := "check its path and, for a script, the interpreter in its first line"
+		variable, _, isAssignment := strings.Cut(name, "=")
 		switch {
+		case isAssignment && !strings.ContainsAny(variable, "/ "): // the value may be a password
+			shown = variable + "=…"
+			hint = "no shell reads it: set a variable with env, as in -- env NAME=VALUE COMMAND"
 		case strings.Contains(name, " "):
 			hint = "no shell reads it: write its arguments as words of their own, or sh -c 'COMMAND ARG'"
 		case !strings.Contains(name, "/"):
@@ -261,7 +267,7 @@ func flagError(flags *pflag.FlagSet, err error, verbs []string) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		return &settings.Error{Problem: "unknown flag -" + unknown.GetSpecifiedName(), Hint: hint}
+		return &settings.Error{Problem: "unknown flag -" + unknown.GetSpecifiedName(), Hint: cmp.Or(hintDashes(unknown.GetSpecifiedShortnames(), flagNames(flags)), hint)}
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
 		if settings.Find(name) != nil { // a run has all of them, so this is a verb
@@ -281,6 +287,31 @@ func flagError(flags *pflag.FlagSet, err error, verbs []string) error {
 		return &settings.Error{Setting: invalid.GetFlag().Name, Problem: "is a switch and takes no such value", Hint: "leave the value out"}
 	}
 	return &settings.Error{Problem: "a flag has a bad form", Hint: hint}
+}
+
+// hintDashes returns the hint for a long flag with one dash. rest is what pflag did not
+// understand: "renew" of -renew, "erbose" of -verbose, since -v is a flag.
+func hintDashes(rest string, names []string) string {
+	rest, _, _ = strings.Cut(rest, "=")
+	for _, name := range names {
+		if name == rest || len(rest) > 1 && name[1:] == rest {
+			return "did you mean --" + name + "? long flags have two dashes"
+		}
+	}
+	return ""
+}
+
+// hintNoKey returns the hint for a command without --key that was probably meant otherwise.
+func hintNoKey(command, verbs []string) string {
+	if verb := settings.Suggest(command[0], verbs); verb != "" {
+		return "did you mean leaderrun " + verb + "? the verb comes first, flags after it; a command needs --key NAME"
+	}
+	for _, arg := range command[1:] {
+		if arg == "--key" || strings.HasPrefix(arg, "--key=") {
+			return strconv.Quote(settings.Redact(command[0])) + " is no verb, so it is the command: leaderrun's flags come before it; leaderrun help lists the verbs"
+		}
+	}
+	return ""
 }
 
 func flagNames(flags *pflag.FlagSet) []string {

@@ -133,3 +133,20 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 }
+
+// A crontab line may set a variable before the command, as a shell would. Its value may be
+// a password.
+func TestAssignmentIsNoCommand(t *testing.T) {
+	for name, want := range map[string]string{
+		"PGPASSWORD=s3cret": `leaderrun: command not found: "PGPASSWORD=…"` + "\n  no shell reads it: set a variable with env, as in -- env NAME=VALUE COMMAND\n",
+		"A=1 job":           `leaderrun: command not found: "A=…"` + "\n  no shell reads it: set a variable",
+		"/opt/a=b":          `leaderrun: command not found: "/opt/a=b"` + "\n  check its path",
+		"job --a=b":         `leaderrun: command not found: "job --a=b"` + "\n  no shell reads it: write its arguments",
+	} {
+		var said bytes.Buffer
+		explainStart(newLogger(&said, configured(t, "")), name, syscall.ENOENT)
+		if !strings.HasPrefix(said.String(), want) {
+			t.Errorf("%s: %q, want %q", name, &said, want)
+		}
+	}
+}

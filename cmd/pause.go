@@ -27,10 +27,10 @@ type pauseFlags struct {
 func pauseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "pause --key NAME --for D|--until TIME [--reason TEXT] [--hand-over]",
-		Short: "Have nobody start a command under a key for a while",
-		Long: `Have nobody start a command under a key for a while, on no host. The pause is in the store and ends by itself, after
-90 days at most, or with leaderrun resume. Meanwhile a run is skipped in silence, with the status of any skip (0, or
-that of -E); one with --wait stands by. A command that runs goes on, unless --hand-over has it stopped.
+		Short: "Start no command under a key for a while, on any host",
+		Long: `Start no command under a key for a while, on any host. The pause is kept in the store. It ends after --for, at --until,
+or by leaderrun resume, and after 90 days at the latest. Meanwhile a run is skipped in silence and ends with 0, or with
+the status of -E. A run with --wait stands by. A command that runs already goes on; with --hand-over its leader stops it.
 
 Exit status: 0 the key is paused, 69 the store is away.`,
 		Example: "  leaderrun pause --key nightly --for 2h --reason 'database upgrade'\n  leaderrun pause --key nightly --until 2026-12-01T06:00:00Z --hand-over",
@@ -38,10 +38,10 @@ Exit status: 0 the key is paused, 69 the store is away.`,
 	}
 	flags := addFlags(command, append(storeFlags, "key")...)
 	var p pauseFlags
-	command.Flags().StringVar(&p.duration, "for", "", "`D`: pause for so long, 90 days (2160h) at most")
-	command.Flags().StringVar(&p.until, "until", "", "`TIME`: pause until then: 2026-12-01T06:00:00Z")
-	command.Flags().StringVar(&p.reason, "reason", "", "`TEXT`: why, for those who ask")
-	command.Flags().BoolVar(&p.handOver, "hand-over", false, "have the leader stop its command, too")
+	command.Flags().StringVar(&p.duration, "for", "", "pause for `D`, 2160h (90 days) at most")
+	command.Flags().StringVar(&p.until, "until", "", "pause until `TIME`, such as 2026-12-01T06:00:00Z")
+	command.Flags().StringVar(&p.reason, "reason", "", "say why: status, why and history show `TEXT`")
+	command.Flags().BoolVar(&p.handOver, "hand-over", false, "also ask the leader to stop its command")
 	command.RunE = func(*cobra.Command, []string) error {
 		if err := p.check(); err != nil {
 			return err
@@ -147,7 +147,7 @@ func resumeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resume --key NAME",
 		Short: "End a pause",
-		Long: `End a pause: a standby takes the lease, and the next run is not skipped.
+		Long: `End a pause. A standby takes the lease, and the next run is not skipped.
 
 Exit status: 0 done, 1 the key was not paused, 69 the store is away.`,
 		Example: "  leaderrun resume --key nightly",

@@ -14,15 +14,15 @@ import (
 func releaseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "release --key NAME [--force [--now]]",
-		Short: "Have the leader stop its command and hand over",
-		Long: `Have the leader stop its command, as if it were ordered to end, and hand over: a standby takes the lease.
+		Short: "Ask the leader to stop its command and hand over",
+		Long: `Ask the leader to stop its command and to hand over: a standby takes the lease.
 
-  --force        take the lease away: its holder kills its command within --lost-grace and the key is free then. If the
-                 holder is dead, the key is free when its TTL ends. Nothing else starts before.
-  --force --now  the key is free at once. Only if you know that nothing runs any more: if something does, the next
-                 leader starts beside it.
+  --force        take the lease away. The holder kills its command within --lost-grace, and then the key is free. If the
+                 holder is dead, the key is free when its TTL ends. No other command starts before.
+  --force --now  free the key at once. Use it only if you know that no command runs any more: otherwise the next leader
+                 starts a second one beside it.
 
-Both make the token grow, so that a sink that checks it refuses what the old holder still writes.
+Both make the token grow, so a sink that checks tokens refuses later writes of the old holder.
 
 Exit status: 0 done, 1 nobody leads, 69 the store is away.`,
 		Example: "  leaderrun release --key nightly",
@@ -70,7 +70,7 @@ func revoke(ctx context.Context, store lease.Admin, key string, now bool) error 
 	}
 	switch {
 	case s.Why == "" && now:
-		return answerLine(key+": was free: "+report.InWords(s)+"; a holder that still takes itself for the leader learns by its next renewal that it is none", errNo)
+		return answerLine(key+": was free: "+report.InWords(s)+"; a holder that believes that it still leads learns by its next renewal that it does not", errNo)
 	case s.Why == "":
 		return answerLine(key+": nothing to take away: "+report.InWords(s), errNo)
 	case s.Why == lease.HeldForeign && !now:

@@ -85,8 +85,8 @@ func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Confi
 		return c, err
 	}
 	if c.Key == "" && len(command) > 0 {
-		if verb := settings.Suggest(command[0], verbNames()); verb != "" {
-			return c, &settings.Error{Problem: "no key: --key is missing", Hint: "did you mean leaderrun " + verb + "? the verb comes first, flags after it; a command needs --key NAME"}
+		if hint := hintNoKey(command, verbNames()); hint != "" {
+			return c, &settings.Error{Problem: "no key: --key is missing", Hint: hint}
 		}
 	}
 	if err := sources.Check(&c); err != nil {

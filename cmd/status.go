@@ -17,14 +17,14 @@ import (
 func statusCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status [--key NAME]",
-		Short: "Who leads, since when, and how the last runs went",
-		Long: `Who leads, since when, and how the last runs went: of one key, or of all keys of the prefix.
+		Short: "Show who leads, since when, and how the last runs ended",
+		Long: `Show who leads, since when, and how the last runs ended: of one key, or of all keys of the prefix.
 
-With -o openmetrics it writes a file of metrics for a collector. With --watch it asks again every two seconds, or as
---watch=D says, until it is interrupted: on a terminal the answer is redrawn, elsewhere each follows the one before.
+With -o openmetrics it prints metrics for a collector. With --watch it asks again every two seconds, or every D with
+--watch=D, until it is interrupted. A terminal shows only the last answer; any other output gets all of them.
 
-Exit status: 0 the key is taken (without --key: one of them is), 1 it is free, 69 the store is away or a key is
-unreadable. With -o openmetrics 0 or 69. With --watch the first answer may end it with 69, and nothing but a signal later.`,
+Exit status: 0 the key is taken (without --key: at least one is), 1 it is free, 69 the store is away or a key is unreadable.
+With -o openmetrics 0 or 69. With --watch 69 if the first answer fails; after that only a signal ends it.`,
 		Example: "  leaderrun status --key nightly\n  leaderrun status --watch=5s\n  leaderrun status -o openmetrics > leaderrun.prom\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
 		Args:    statusArguments,
 	}

@@ -35,6 +35,15 @@ func TestStatusOfAllKeys(t *testing.T) {
 	}
 }
 
+// A table without lines could be an answer that was cut off.
+func TestStatusWithoutKeys(t *testing.T) {
+	for output, want := range map[format]string{asTable: "no keys\n", asJSON: "[]\n"} {
+		if text, err := listText(t.Context(), listed{&fakeStore{}}, output); !errors.Is(err, errNo) || text != want {
+			t.Errorf("%s: %q, %v", output, text, err)
+		}
+	}
+}
+
 // A damaged key does not hide the others.
 func TestStatusOfADamagedKey(t *testing.T) {
 	damage := &lease.StoreError{Op: "status", Err: errors.New("WRONGTYPE"), Permanent: true}

@@ -53,7 +53,7 @@ func (v verbFlags) readStore() (settings.Config, *settings.Sources, error) {
 func (v verbFlags) ask(question func(ctx context.Context, store lease.Admin, key string) error) error {
 	c, _, err := v.readStore()
 	if err == nil && c.Key == "" {
-		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name the one that you ask about: --key NAME; leaderrun status lists all"}
+		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name it with --key NAME; leaderrun status lists all keys"}
 	}
 	if err != nil {
 		return err
@@ -80,7 +80,11 @@ func noArguments(command *cobra.Command, args []string) error {
 		return nil
 	}
 	name := command.Name()
-	return &settings.Error{Problem: name + " takes no arguments", Hint: "to run a command of that name: leaderrun --key NAME -- " + name + " ARG"}
+	hint := "to run a command of that name: leaderrun --key NAME -- " + name + " ARG"
+	if command.Flags().Lookup("key") != nil && lease.ValidKey(args[0]) {
+		hint = "did you mean --key " + args[0] + "? " + hint
+	}
+	return &settings.Error{Problem: name + " takes no arguments", Hint: hint}
 }
 
 // complete registers the completions of flag values: their choices, and for --key the

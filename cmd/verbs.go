@@ -80,7 +80,11 @@ func runVerb(root *cobra.Command, args []string) int {
 func helpOf(name string) error {
 	command := verbs()[name]
 	if command == nil {
-		return &settings.Error{Problem: "no such verb", Hint: "leaderrun help lists the verbs"}
+		hint := "leaderrun help lists the verbs"
+		if other := settings.Suggest(name, verbNames()); other != "" {
+			hint = "did you mean leaderrun help " + other + "?"
+		}
+		return &settings.Error{Problem: "no such verb", Hint: hint}
 	}
 	return execute(newRoot(command()), []string{name, "--help"})
 }

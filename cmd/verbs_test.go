@@ -94,7 +94,10 @@ func TestAnswerThatCannotBeWritten(t *testing.T) {
 func TestVerbsRefuse(t *testing.T) {
 	settingstest.NoSettings(t)
 	for args, want := range map[string]string{
-		"status k":                       "status takes no arguments",
+		"status k":                       "status takes no arguments\n  did you mean --key k?",
+		"status redis://:s3cret@h":       "status takes no arguments\n  to run a command of that name: leaderrun --key NAME -- status ARG\n",
+		"check k":                        "check takes no arguments\n  to run",
+		"help statsu":                    "no such verb\n  did you mean leaderrun help status?",
 		"status -o yaml":                 "is no format of this verb",
 		"status --ttl 3s":                "status does not take --ttl, a flag of runs\n  leave it out; leaderrun status --help lists its flags",
 		"status --key":                   "--key: needs a value",

@@ -11,7 +11,7 @@ import (
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "What was built, from what, with which Go",
+		Short: "Show the version, and what it was built from",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			return writeAnswer(versionText(buildInfo()) + "\n")

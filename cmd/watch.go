@@ -13,7 +13,7 @@ import (
 
 // watchFlag adds --watch[=D] to command.
 func watchFlag(command *cobra.Command) *string {
-	interval := command.Flags().String("watch", "", "ask again every D, until interrupted")
+	interval := command.Flags().String("watch", "", "ask again every `D`, until interrupted")
 	command.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return interval
 }
@@ -29,7 +29,7 @@ func watchInterval(value string, output format) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case every < shortest:
-		return 0, &settings.Error{Setting: "watch", Value: value, Problem: "is shorter than 100ms", Hint: "ask the store less often: --watch=2s"}
+		return 0, &settings.Error{Setting: "watch", Value: value, Problem: "is shorter than 100ms", Hint: "use 100ms or more: --watch=2s"}
 	case output == asMetrics:
 		return 0, &settings.Error{Problem: "--watch and -o openmetrics exclude each other: a collector asks by itself", Hint: "have a timer write the file"}
 	}

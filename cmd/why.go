@@ -15,8 +15,8 @@ import (
 func whyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "why --key NAME",
-		Short: "What happened last under a key, or why nobody leads, and what to do",
-		Long: `What happened last under a key, or why nobody leads, in one sentence, and the command to type next.
+		Short: "Say what happened last under a key, or why nobody leads, and what to do",
+		Long: `Say in one sentence what happened last under a key, or why nobody leads, and which command to type next.
 
 Exit status: 0 all is well, 1 it is not, 69 the store is away.`,
 		Example: "  leaderrun why --key nightly\n  leaderrun why --key nightly -o json | jq -r .reason",

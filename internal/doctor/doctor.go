@@ -164,7 +164,7 @@ func wakeups(heard bool) lease.Finding {
 		return Fine("wake-ups", "standbys are woken, a holder is called")
 	}
 	return lease.Finding{
-		Subject: "wake-ups", Verdict: lease.Doubtful, Text: "nobody is called: a standby finds out late that the key is free, a holder by its next renewal that it is to hand over",
+		Subject: "wake-ups", Verdict: lease.Doubtful, Text: "the store wakes nobody: a standby learns late that the key is free, and a holder learns of a hand-over by its next renewal",
 		Hint: hintRights + ", and name the server itself, not a pooler",
 	}
 }
@@ -211,9 +211,9 @@ const clockSpan = time.Second
 func clock(gained float64, elapsed time.Duration, t elect.Timing) lease.Finding {
 	percent := 100 * math.Max(0, math.Abs(gained)-2) / float64(elapsed.Milliseconds()) // each of the two readings may be off by a millisecond
 	allowed := 100 * t.Margin.Seconds() / t.TTL.Seconds()
-	f := Fine("clock", fmt.Sprintf("the store's runs as fast as this host's to within %.1f%%; %.1f%% is allowed", percent, allowed))
+	f := Fine("clock", fmt.Sprintf("the store's and this host's differ in speed by %.1f%% at most; %.1f%% is allowed", percent, allowed))
 	if percent > allowed {
-		f.Verdict, f.Text = lease.Bad, fmt.Sprintf("the store's and this host's run apart by %.1f%%; %.1f%% is allowed", percent, allowed)
+		f.Verdict, f.Text = lease.Bad, fmt.Sprintf("the store's and this host's differ in speed by %.1f%%; %.1f%% is allowed", percent, allowed)
 		f.Hint = "look after the time of both hosts: chrony, or what the virtual machine offers"
 	}
 	return f

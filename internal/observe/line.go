@@ -111,13 +111,14 @@ func (l *Line) text() string {
 	}
 	switch holder := lease.Holder(l.held.Value); {
 	case l.held.Why == lease.HeldLeader && holder.Valid():
-		fmt.Fprintf(&b, "%s leads", holder.Host())
 		if l.held.Since > 0 {
-			fmt.Fprintf(&b, " since %s", seconds(l.held.Since+elapsed))
+			fmt.Fprintf(&b, "%s has led for %s", holder.Host(), seconds(l.held.Since+elapsed))
+		} else {
+			fmt.Fprintf(&b, "%s leads", holder.Host())
 		}
 		fmt.Fprintf(&b, ", its lease lasts %s unless renewed", seconds(l.held.Remaining-elapsed))
 	case l.held.Why == lease.HeldCooldown:
-		fmt.Fprintf(&b, "the minimum hold of the last run lasts %s", seconds(l.held.Remaining-elapsed))
+		fmt.Fprintf(&b, "the minimum hold of the last run lasts for another %s", seconds(l.held.Remaining-elapsed))
 	case l.held.Why == lease.HeldRevoked:
 		fmt.Fprintf(&b, "the lease was revoked, its holder has %s to stop", seconds(l.held.Remaining-elapsed))
 	default:

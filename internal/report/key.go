@@ -47,11 +47,11 @@ func InWords(s lease.Status) string {
 	case s.Why == lease.HeldCooldown:
 		return "nobody leads, the minimum hold of the last run goes on"
 	case s.Why == lease.HeldRevoked:
-		return "revoked, its holder is given the time to stop"
+		return "the lease was taken from its holder, which may still be stopping its command"
 	case s.Why == lease.HeldForeign:
 		return fmt.Sprintf("the store holds %q there, which leaderrun did not write", s.Value)
 	case s.Holder != "":
-		return "nobody leads, the last leader never said how it ended"
+		return "nobody leads, the last leader did not report its end"
 	case s.Token == 0:
 		return "nobody has ever led"
 	}
@@ -83,6 +83,10 @@ func WriteKey(b *bytes.Buffer, s lease.Status) {
 
 // WriteKeys writes a table with a line for each key.
 func WriteKeys(b *bytes.Buffer, all []lease.Status) {
+	if len(all) == 0 {
+		b.WriteString("no keys\n")
+		return
+	}
 	rows := [][]string{{"KEY", "STATE", "HOST", "PID", "TOKEN", "SINCE", "LEFT", "COMMAND", "LAST RUN"}}
 	for _, s := range all {
 		rows = append(rows, listRow(s))

@@ -28,16 +28,16 @@ const Points = 5
 func TimelineOf(c settings.Config) Timeline {
 	t := elect.NewTiming(c.TTL, c.Renew, c.KillAfter)
 	return Timeline{
-		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; unanswered for %s it is repeated every %s", Span(t.Attempt), Span(t.Attempt+t.DoubtPause()))},
+		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; without an answer for %s it is repeated every %s", Span(t.Attempt), Span(t.Attempt+t.DoubtPause()))},
 		{t.StopBy(0), "stop_by", "stop-by", fmt.Sprintf("still no answer: the command gets the first signal, and %s to end", Span(t.Grace))},
 		{t.KillBy(0), "kill_by", "kill-by", fmt.Sprintf("SIGKILL to its whole tree, by the guard, also if leaderrun itself is dead; it has %s to die", Span(t.KillMargin))},
 		{t.ValidUntil(0), "valid_until", "valid until", "the lease may be another host's from here on, if clocks differ"},
 		{t.TTL, "expiry", "expiry", "the store gives the lease to the next who asks"},
-		{t.Outage(), "outage", "outage", "the store or the network may be away for so long, and no command notices"},
-		{t.TTL, "failover", "failover", "at worst nobody leads for so long, if the leader's host dies; a standby takes over at once when a run ends"},
-		{t.Margin, "drift", "drift", fmt.Sprintf("the clocks of store and host may drift apart by so much in one TTL (%.1f%%)", 100*t.Margin.Seconds()/t.TTL.Seconds())},
-		{c.Retry, "retry", "retry", "a standby asks that often while the store is away or cannot wake it"},
-		{c.LostGrace, "lost_grace", "lost grace", "a command has so long to end when the store says that the lease is another's"},
+		{t.Outage(), "outage", "outage", "the store or the network may be away for this long before a command is stopped"},
+		{t.TTL, "failover", "failover", "nobody leads for this long at worst, if the leader's host dies; a standby takes over at once when a run ends"},
+		{t.Margin, "drift", "drift", fmt.Sprintf("the clocks of store and host may drift apart by this much in one TTL (%.1f%%)", 100*t.Margin.Seconds()/t.TTL.Seconds())},
+		{c.Retry, "retry", "retry", "a standby asks this often while the store is away or cannot wake it"},
+		{c.LostGrace, "lost_grace", "lost grace", "a command has this long to end when the store says that the lease is another's"},
 	}
 }
 

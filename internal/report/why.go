@@ -206,7 +206,7 @@ func lastRun(s lease.Status) Diagnosis {
 	d := Diagnosis{Reason: "failed", Text: fmt.Sprintf("ran on %s and failed with %d", r.Host, r.Exit), Next: "leaderrun history"}
 	switch {
 	case r.Exit == lease.ExitVoid:
-		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and lost its lease, to an outage of the store, another holder or an operator, unless its command itself ended with %d,", r.Host, r.Exit)
+		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and ended with %d", r.Host, r.Exit)
 	case r.Exit > lease.ExitSignalled:
 		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-lease.ExitSignalled)
 	}
@@ -214,6 +214,9 @@ func lastRun(s lease.Status) Diagnosis {
 		d.Text += fmt.Sprintf(", %d times in a row, the last time", times)
 	}
 	d.Text += " at " + ago
+	if d.Reason == "lost" {
+		d.Text += ": its lease was lost or ran out, unless the command itself ended with that"
+	}
 	if s.Period > 0 && s.Starts > 0 {
 		d.Text += fmt.Sprintf("; starts for its tick: %d", s.Starts)
 		if s.Tries > 0 && s.Starts >= s.Tries {

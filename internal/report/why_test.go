@@ -71,7 +71,7 @@ func TestDiagnosis(t *testing.T) {
 			"vanished | db1 vanished: it led from 2026-11-21 02:00:00 UTC on, its lease ran out, and nobody has led since; its host or leaderrun died, or the store was out of its reach | leaderrun status"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{vanished}}, false, "vanished | db2 vanished with the run that began 2026-11-21 03:00:00 UTC: its host or leaderrun died, or the store was out of its reach | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, lease.ExitVoid)}}, false,
-			"lost | ran on db2 and lost its lease, to an outage of the store, another holder or an operator, unless its command itself ended with 76, at 2026-11-21 03:05:00 UTC (55m ago) | leaderrun history"},
+			"lost | ran on db2 and ended with 76 at 2026-11-21 03:05:00 UTC (55m ago): its lease was lost or ran out, unless the command itself ended with that | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
 			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), ServedTick: three, Period: day, Starts: 1, Runs: []lease.Run{run(0, 5*minute, 0)}}, true,

@@ -105,7 +105,7 @@ func (h *Hooks) noRoom(hook observe.Hook) {
 }
 
 func (h *Hooks) leaveOut(hook observe.Hook, why string) {
-	h.log.Warn(fmt.Sprintf("--on-%s was not run, since %s", hook.Event, why), observe.EventHookFailed, observe.HintAttr, "see why the hooks before it took so long")
+	h.log.Warn(fmt.Sprintf("--on-%s was not run, because %s", hook.Event, why), observe.EventHookFailed, observe.HintAttr, "see why the hooks before it took so long")
 }
 
 // Finish waits for the remaining hooks, for hookLimit in all. A further order to stop

@@ -50,7 +50,7 @@ func TestLeftOutHooksCauseWarnings(t *testing.T) {
 			h.Observe(skipped)
 		}
 		h.Observe(campaign.Transition{From: elect.State{Tree: true}, To: elect.State{Outcome: elect.Lost}}) // has no hook
-		if n := strings.Count(log.String(), "--on-skip was not run, since 16 events wait"); n != 3 {
+		if n := strings.Count(log.String(), "--on-skip was not run, because 16 events wait"); n != 3 {
 			t.Errorf("%d warnings, want 3:\n%s", n, log.String())
 		}
 		orders := make(chan campaign.Received, 1)

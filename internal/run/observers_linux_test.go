@@ -129,7 +129,7 @@ func TestOrderCutsHooks(t *testing.T) {
 	if took := time.Since(began); took > hookLimit*3/4 {
 		t.Errorf("it took %s", took)
 	}
-	for _, says := range []string{"--on-acquire failed: killed, since leaderrun ends", "--on-end was not run, since leaderrun ends"} {
+	for _, says := range []string{"--on-acquire failed: killed, because leaderrun ends", "--on-end was not run, because leaderrun ends"} {
 		if !strings.Contains(r.stderr, says) {
 			t.Errorf("not said: %s\n%s", says, r.stderr)
 		}

@@ -77,7 +77,7 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 			}
 			killed = fmt.Errorf("killed after %s", limit)
 		case <-cut:
-			killed, cut = errors.New("killed, since leaderrun ends"), nil
+			killed, cut = errors.New("killed, because leaderrun ends"), nil
 		}
 		r.helpers.kill(pid)
 		over.Reset(time.Second)

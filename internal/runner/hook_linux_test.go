@@ -63,7 +63,7 @@ func TestBesideIsLimited(t *testing.T) {
 	ended := startHook(r, time.Minute, cut, script)
 	await(t, func() bool { _, err := os.Stat(file); return err == nil })
 	close(cut)
-	if got := endOf(t, ended); got != "killed, since leaderrun ends" {
+	if got := endOf(t, ended); got != "killed, because leaderrun ends" {
 		t.Errorf("%q", got)
 	}
 	pids := must.Read(t, file)
@@ -95,7 +95,7 @@ func TestUnkillableHookIsNotAwaited(t *testing.T) {
 	ended := startHook(New("/bin/true", []string{"true"}), time.Minute, cut, script)
 	await(t, func() bool { _, err := os.Lstat(file); return err == nil })
 	close(cut)
-	if got := endOf(t, ended); got != "killed, since leaderrun ends" {
+	if got := endOf(t, ended); got != "killed, because leaderrun ends" {
 		t.Errorf("%q", got)
 	}
 	text, err := os.Readlink(file)

@@ -53,7 +53,7 @@ func Parse(text string) (*Schedule, error) {
 	case strings.HasPrefix(words[0], "TZ="):
 		return nil, errors.New("the time zone is named with CRON_TZ=")
 	case words[0] == "@every":
-		return nil, errors.New("@every has no instants of its own")
+		return nil, errors.New("@every is not supported: its ticks depend on the start")
 	case !strings.HasPrefix(words[0], "@") && len(words) != 5:
 		return nil, fmt.Errorf("has %d fields, not minute, hour, day, month and weekday", len(words))
 	}
@@ -74,7 +74,7 @@ func Parse(text string) (*Schedule, error) {
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return nil, errors.New("has no instants of its own")
+		return nil, errors.New("has no fixed times")
 	}
 	s.spec, s.times = spec, times(spec)
 	s.wild = words[0] == "@hourly" || len(words) == 5 && (words[0][0] == '*' || words[1][0] == '*')

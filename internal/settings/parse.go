@@ -66,12 +66,12 @@ func parseListen(value string) (string, *Error) {
 // parseWords splits a program and its arguments at blanks. It refuses what only a
 // shell would understand.
 func parseWords(value string) ([]string, *Error) {
-	const hint = "put what needs a shell into a script, and name that"
+	const hint = "write a script for what needs a shell, and name the script"
 	if _, e := parseText(value); e != nil {
 		return nil, e
 	}
 	if i := strings.IndexAny(value, "'\"\\$`"); i >= 0 {
-		return nil, &Error{Problem: "is not run by a shell, and only a shell understands " + value[i:i+1], Hint: hint}
+		return nil, &Error{Problem: "contains " + value[i:i+1] + ", and no shell reads it", Hint: hint}
 	}
 	words := strings.Fields(value)
 	if len(words) == 0 {
@@ -79,7 +79,7 @@ func parseWords(value string) ([]string, *Error) {
 	}
 	for _, word := range words {
 		if strings.Trim(word, "|&;<>") == "" {
-			return nil, &Error{Problem: "is not run by a shell, and only a shell understands " + word, Hint: hint}
+			return nil, &Error{Problem: "contains " + word + ", and no shell reads it", Hint: hint}
 		}
 	}
 	return words, nil
@@ -147,7 +147,7 @@ func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
 // more than a day ahead of this host's clock, is refused as a mistake: the stores count
 // no such tick as served.
 func parseTick(value string) (int64, *Error) {
-	const hint = "write 2026-03-01T03:00:00Z, @1772334000, or microseconds since 1970"
+	const hint = "write 2026-03-01T03:00:00Z, seconds since 1970 as @1772334000, or microseconds"
 	var at time.Time
 	seconds, inSeconds := strings.CutPrefix(value, "@")
 	n, err := strconv.ParseUint(seconds, 10, 63)

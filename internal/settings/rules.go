@@ -39,7 +39,7 @@ func (c *Config) ValidateSettings() error {
 	case c.Renew > c.TTL/3:
 		return &Error{
 			Setting: "renew", Value: FormatDuration(c.Renew),
-			Problem: "is more than a third of the TTL of " + FormatDuration(c.TTL) + ", so that one lost renewal would cost the lease",
+			Problem: "is more than a third of the TTL of " + FormatDuration(c.TTL) + ": one lost renewal would cost the lease",
 			Hint:    "use --renew " + FormatDuration((c.TTL / 3).Truncate(time.Millisecond)) + " or less, or a longer --ttl",
 		}
 	case c.Verbose && c.Quiet:
@@ -47,7 +47,7 @@ func (c *Config) ValidateSettings() error {
 	case c.Wait > 0 && c.Wait <= c.Yield:
 		return &Error{
 			Setting: "yield", Value: FormatDuration(c.Yield),
-			Problem: "is not shorter than --wait " + FormatDuration(c.Wait) + ", so that nothing would ever be asked",
+			Problem: "is not shorter than --wait " + FormatDuration(c.Wait) + ": this host would never ask",
 			Hint:    "use a longer --wait, or none: then this host asks once, after that time",
 		}
 	}
@@ -92,11 +92,11 @@ func (c *Config) validateTicks() error {
 	case c.Rejoin:
 		return refuse("and --rejoin exclude each other: a service has no ticks", "use --once-per for jobs and --rejoin for services")
 	case shortest > 0 && c.Yield >= shortest/2:
-		return refuse("is not longer than twice --yield "+FormatDuration(c.Yield)+", so that a candidate that yields could come for the next tick", "use a shorter --yield")
+		return refuse("is not longer than twice --yield "+FormatDuration(c.Yield)+": a candidate that yields could come for the next tick", "use a shorter --yield")
 	case shortest > 0 && c.Wait >= shortest && c.Schedule != nil:
-		return refuse("has ticks that are no further apart than --wait "+FormatDuration(c.Wait)+", so that a candidate could stand by into the next one", "use a shorter --wait")
+		return refuse("has ticks that are no further apart than --wait "+FormatDuration(c.Wait)+": a candidate could stand by into the next tick", "use a shorter --wait")
 	case shortest > 0 && c.Wait >= shortest:
-		return refuse("is not longer than --wait "+FormatDuration(c.Wait)+", so that a candidate could stand by into the next tick", "use a shorter --wait")
+		return refuse("is not longer than --wait "+FormatDuration(c.Wait)+": a candidate could stand by into the next tick", "use a shorter --wait")
 	}
 	return nil
 }

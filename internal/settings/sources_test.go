@@ -348,7 +348,10 @@ func TestEveryUnknownVariableIsAnError(t *testing.T) {
 
 func TestSuggest(t *testing.T) {
 	names := []string{"key", "ttl", "renew", "retry", "outcome-file"}
-	tests := map[string]string{"kye": "key", "keys": "key", "tlt": "ttl", "renwe": "renew", "retries": "", "outcomefile": "outcome-file", "x": "", "": "", "abc": ""}
+	tests := map[string]string{"kye": "key", "keys": "key", "tlt": "ttl", "renwe": "renew", "retries": "", "outcomefile": "outcome-file", "x": "", "": "", "abc": "",
+		"outcome": "outcome-file", "key-name": "key", "ren": "renew", "re": "", "retry-it": "retry"}
+	names = append(names, "metrics-listen", "metrics-textfile")
+	tests["metrics"] = "" // both
 	for word, want := range tests {
 		if got := Suggest(word, names); got != want {
 			t.Errorf("Suggest(%q) = %q, want %q", word, got, want)

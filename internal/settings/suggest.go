@@ -1,7 +1,10 @@
 package settings
 
+import "strings"
+
 // Suggest returns the name that was probably meant by word: at most two typing errors
-// away, and at most half of its length. It returns "" if there is none.
+// away, and at most half of its length; else the only one that begins with word, or with
+// which word begins. It returns "" if there is none.
 func Suggest(word string, names []string) string {
 	best, least := "", min(3, len(word)/2+1)
 	for _, name := range names {
@@ -12,7 +15,26 @@ func Suggest(word string, names []string) string {
 			best, least = name, d
 		}
 	}
+	if best == "" {
+		best = suggestLonger(word, names)
+	}
 	return best
+}
+
+// suggestLonger returns the only name that is the beginning of word, or that begins with
+// it, in at least three characters: once for once-per, store-url for store.
+func suggestLonger(word string, names []string) (only string) {
+	const shortest = 3
+	for _, name := range names {
+		if min(len(word), len(name)) < shortest || !strings.HasPrefix(name, word) && !strings.HasPrefix(word, name) {
+			continue
+		}
+		if only != "" {
+			return ""
+		}
+		only = name
+	}
+	return only
 }
 
 // distance counts the insertions, deletions, replacements and swaps of neighbouring

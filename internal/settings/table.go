@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,7 +37,7 @@ type Group struct {
 var Groups = []Group{
 	{"The lease (D is a duration with a unit: 500ms, 30s, 24h)", []Setting{
 		{
-			Name: "key", Value: "NAME", Usage: "what only one may run at a time: [A-Za-z0-9._:/-]{1,200}",
+			Name: "key", Value: "NAME", Usage: "name of the lease: [A-Za-z0-9._:/-]{1,200}",
 			set: into(func(c *Config) *string { return &c.Key }, parseName),
 		},
 		{
@@ -45,7 +46,7 @@ var Groups = []Group{
 			set:  into(func(c *Config) *string { return &c.Store }, parseAddress),
 		},
 		{
-			Name: "prefix", Value: "NAME", Default: "leaderrun", Usage: "starts all keys in the store",
+			Name: "prefix", Value: "NAME", Default: "leaderrun", Usage: "beginning of all keys in the store",
 			Help: "the key in Redis is NAME:leader:KEY",
 			set:  into(func(c *Config) *string { return &c.Prefix }, parseName),
 		},
@@ -70,11 +71,11 @@ var Groups = []Group{
 	}},
 	{"When this host asks, and if somebody else leads", []Setting{
 		{
-			Name: "eligible", Value: "CMD", Usage: "ask only while CMD succeeds: 10s at most, without a shell",
+			Name: "eligible", Value: "CMD", Usage: "ask for the lease only while CMD succeeds, in 10s at most",
 			set: into(func(c *Config) *[]string { return &c.Eligible }, parseWords),
 		},
 		{
-			Name: "yield", Value: "D", Default: "0s", Usage: "leave a free key to others for D, then ask",
+			Name: "yield", Value: "D", Default: "0s", Usage: "ask only once the key has been free for D",
 			set: into(func(c *Config) *time.Duration { return &c.Yield }, parseDuration),
 		},
 		{
@@ -83,11 +84,11 @@ var Groups = []Group{
 			set:     into(func(c *Config) *time.Duration { return &c.Wait }, parseWait),
 		},
 		{
-			Name: "retry", Value: "D", Default: "ttl/6", Usage: "pause between attempts, if nothing wakes it",
+			Name: "retry", Value: "D", Default: "ttl/6", Usage: "pause between attempts without a wake-up",
 			set: into(func(c *Config) *time.Duration { return &c.Retry }, parsePositive),
 		},
 		{
-			Name: "skip-exit-code", Short: "E", Value: "N", Default: "0", Usage: "the exit status then",
+			Name: "skip-exit-code", Short: "E", Value: "N", Default: "0", Usage: "exit status of a run that is skipped",
 			set: func(c *Config, value string) (e *Error) {
 				c.SkipExitCodeNamed = true
 				c.SkipExitCode, e = parseExitCode(value)
@@ -95,35 +96,35 @@ var Groups = []Group{
 			},
 		},
 		{
-			Name: "rejoin", Usage: "after a lost or expired lease stand by again, for ever",
+			Name: "rejoin", Usage: "stand by again, for ever, after a lease was lost or expired",
 			set: into(func(c *Config) *bool { return &c.Rejoin }, parseBool),
 		},
 	}},
 	{"The same crontab line on every host", []Setting{
 		{
-			Name: "once-per", Value: "D", Usage: "one success per tick: D apart, or as '0 3 * * *' says",
-			Help: "one success per tick: D apart, or as '0 3 * * *' says; with --wait the others run it if it fails",
+			Name: "once-per", Value: "D", Usage: "one success per D, or per tick of a schedule: '0 3 * * *'",
+			Help: "one success per D, or per tick of a schedule: '0 3 * * *'; with --wait others run it if it fails",
 			set: func(c *Config, value string) (e *Error) {
 				c.OncePer, c.Schedule, e = parseOncePer(value)
 				return e
 			},
 		},
 		{
-			Name: "tick", Value: "TIME", Usage: "name the tick: RFC 3339, @SECONDS or microseconds",
+			Name: "tick", Value: "TIME", Usage: "time that the run is for: RFC 3339, @SECONDS, microseconds",
 			set: into(func(c *Config) *int64 { return &c.Tick }, parseTick),
 		},
 		{
-			Name: "tries", Value: "N", Default: "2", Usage: "at most N starts per tick",
+			Name: "tries", Value: "N", Default: "2", Usage: "at most N starts per tick, on all hosts together",
 			set: into(func(c *Config) *int { return &c.Tries }, parseTries),
 		},
 		{
-			Name: "min-hold", Value: "D", Default: "0s", Usage: "keep the lease for D from the start, also after a quick job",
+			Name: "min-hold", Value: "D", Default: "0s", Usage: "keep the lease for at least D, also if the command ends sooner",
 			set: into(func(c *Config) *time.Duration { return &c.MinHold }, parseDuration),
 		},
 	}},
 	{"Stopping the command", []Setting{
 		{
-			Name: "signal", Short: "s", Value: "SIGNAL", Default: "TERM", Usage: "first signal of a stop",
+			Name: "signal", Short: "s", Value: "SIGNAL", Default: "TERM", Usage: "first signal when the command is stopped",
 			Help: "first signal (default TERM, or the one leaderrun was sent)",
 			set: func(c *Config, value string) (e *Error) {
 				c.SignalNamed = true
@@ -132,27 +133,27 @@ var Groups = []Group{
 			},
 		},
 		{
-			Name: "kill-after", Short: "k", Value: "D", Default: "10s", Usage: "time from there to SIGKILL, 0: at once",
+			Name: "kill-after", Short: "k", Value: "D", Default: "10s", Usage: "time from first signal to SIGKILL; 0: at once",
 			set: into(func(c *Config) *time.Duration { return &c.KillAfter }, parseDuration),
 		},
 		{
-			Name: "lost-grace", Value: "D", Default: "1s", Usage: "the same when the lease is somebody else's",
+			Name: "lost-grace", Value: "D", Default: "1s", Usage: "time to SIGKILL if the lease was lost to another",
 			set: into(func(c *Config) *time.Duration { return &c.LostGrace }, parseDuration),
 		},
 		{
-			Name: "max-runtime", Value: "D", Usage: "stop it after D, with status 124",
+			Name: "max-runtime", Value: "D", Usage: "stop the command after D, with status 124",
 			set: into(func(c *Config) *time.Duration { return &c.MaxRuntime }, parsePositive),
 		},
 		{
-			Name: "leftovers", Value: "WHAT", Default: "stop", Usage: "descendants that outlive it: stop, wait for, or leave them",
-			Help:    "descendants that outlive it: stop, wait for, or leave them alive without any promise",
+			Name: "leftovers", Value: "WHAT", Default: "stop", Usage: "descendants that outlive the command: stop, wait for, or leave them",
+			Help:    "descendants that outlive the command: stop them, wait for them, or leave them, without any promise",
 			Choices: []string{"stop", "wait", "leave"},
 			set:     into(func(c *Config) *elect.Leftovers { return &c.Leftovers }, parseLeftovers),
 		},
 	}},
 	{"Reporting", []Setting{
 		{
-			Name: "outcome-file", Value: "FILE", Usage: "write how it ended, as JSON",
+			Name: "outcome-file", Value: "FILE", Usage: "write how the run ended, as JSON",
 			set: into(func(c *Config) *string { return &c.OutcomeFile }, parseText),
 		},
 		{
@@ -164,36 +165,36 @@ var Groups = []Group{
 			set: into(func(c *Config) *string { return &c.MetricsListen }, parseListen),
 		},
 		{
-			Name: "on-acquire", Value: "CMD", Usage: "run once this host leads, for 10s at most, without a shell",
+			Name: "on-acquire", Value: "CMD", Usage: "run CMD when the command has started, for 10s at most",
 			set: into(func(c *Config) *[]string { return &c.OnAcquire }, parseWords),
 		},
 		{
-			Name: "on-lost", Value: "CMD", Usage: "run when the lease is lost or expired",
+			Name: "on-lost", Value: "CMD", Usage: "run CMD when the lease was lost or expired",
 			set: into(func(c *Config) *[]string { return &c.OnLost }, parseWords),
 		},
 		{
-			Name: "on-end", Value: "CMD", Usage: "run after the release, with how the run ended",
+			Name: "on-end", Value: "CMD", Usage: "run CMD after the release, with how the run ended",
 			set: into(func(c *Config) *[]string { return &c.OnEnd }, parseWords),
 		},
 		{
-			Name: "on-skip", Value: "CMD", Usage: "run when nothing had to run: another host leads, say",
+			Name: "on-skip", Value: "CMD", Usage: "run CMD when the run was skipped",
 			set: into(func(c *Config) *[]string { return &c.OnSkip }, parseWords),
 		},
 		{
-			Name: "verbose", Short: "v", Usage: "every step on stderr",
+			Name: "verbose", Short: "v", Usage: "write every step to stderr",
 			set: into(func(c *Config) *bool { return &c.Verbose }, parseBool),
 		},
 		{
-			Name: "quiet", Short: "q", Usage: "errors only on stderr",
+			Name: "quiet", Short: "q", Usage: "write only errors to stderr",
 			set: into(func(c *Config) *bool { return &c.Quiet }, parseBool),
 		},
 		{
-			Name: "log-format", Value: "FORMAT", Default: "text", Usage: "text or json", Choices: []string{"text", "json"},
+			Name: "log-format", Value: "FORMAT", Default: "text", Usage: "format of messages: text or json", Choices: []string{"text", "json"},
 			set: into(func(c *Config) *bool { return &c.JSONLog }, either("text", "json")),
 		},
 		{
-			Name: fileSetting, Value: "FILE", Usage: "settings as YAML",
-			Help: "YAML (default /etc/leaderrun/leaderrun.yaml, then yours)",
+			Name: fileSetting, Value: "FILE", Usage: "YAML file of settings",
+			Help: "YAML file (default /etc/leaderrun/leaderrun.yaml, then yours)",
 		},
 	}},
 }
@@ -260,6 +261,12 @@ func (c *Config) Set(name, value string) error {
 	problem.Setting = name
 	if name != "store" { // it may hold a password
 		problem.Value = value
+	}
+	if setting := Find(name); setting != nil && setting.Short != "" {
+		word, _, _ := strings.Cut(setting.Short+value, "=")
+		if Find(word) != nil { // -key is read as -k ey
+			problem.Hint = "did you mean --" + word + "? long flags have two dashes"
+		}
 	}
 	return problem
 }

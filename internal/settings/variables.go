@@ -52,8 +52,9 @@ func checkVariables(environ []string) error {
 			continue
 		}
 		e := &Error{Problem: name + " is set, but is no setting", Hint: "unset it; leaderrun --help lists the settings"}
-		if other := Suggest(name, known); other != "" {
-			e.Hint = "did you mean " + other + "? if not, unset it"
+		word := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "LEADERRUN_"), "_", "-"))
+		if other := Suggest(word, Names()); other != "" {
+			e.Hint = "did you mean " + variableOf(other) + "? if not, unset it"
 		}
 		return e
 	}

@@ -61,7 +61,7 @@ const (
 	hintVersion = "name an etcd of version 3.4 or later, started with its gateway (--enable-grpc-gateway)"
 	hintTLS     = "write etcd:// instead of etcds://, or let it speak TLS (--cert-file, --key-file)"
 	hintKey     = "delete it with etcdctl del once no command of this key runs"
-	hintOther   = "check that --store names an etcd (etcds:// where it speaks TLS, etcd:// where it does not), and look at its log"
+	hintOther   = "check that the store's URL names an etcd (etcds:// where it speaks TLS, etcd:// where it does not), and look at its log"
 	hintDate    = "check what stands between this host and etcd, which sends one"
 )
 

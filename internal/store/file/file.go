@@ -56,7 +56,7 @@ var Factory = location.Factory{
 	Open: func(url string, o location.Options) (location.Store, error) {
 		dir := strings.TrimPrefix(url, scheme+":")
 		if _, err := os.Lstat(dir); o.MustExist && errors.Is(err, fs.ErrNotExist) {
-			return nil, &lease.StoreError{Op: "file store", Err: errors.New(dir + " does not exist"), Hint: "correct the directory; the first run makes it"}
+			return nil, &lease.StoreError{Op: "file store", Err: errors.New(dir + " does not exist"), Hint: "correct the path; the first run creates the directory"}
 		}
 		return Open(dir)
 	},

@@ -115,7 +115,7 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 	if r.TTL < shortest {
 		return lease.Lease{}, &lease.StoreError{
 			Op: "acquire", Permanent: true, Err: fmt.Errorf("a TTL of %s is too short for Kubernetes, where every renewal is a write of the cluster", r.TTL),
-			Hint: fmt.Sprintf("--ttl %s or longer", shortest),
+			Hint: fmt.Sprintf("use --ttl %s or longer", shortest),
 		}
 	}
 	return s.Store.Acquire(ctx, r)

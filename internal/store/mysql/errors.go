@@ -75,7 +75,7 @@ const (
 	hintRefused = "look for a trigger there"
 	hintTLS     = "let it speak TLS (ssl_cert, ssl_key), or leave tls=, ca= and the like out of the store's URL"
 	hintPlugin  = "let this user log in with a password that this program knows how to send: mysql_native_password, caching_sha2_password, sha256_password or ed25519"
-	hintOther   = "check that --store names a MariaDB or MySQL server, and look at its log"
+	hintOther   = "check that the store's URL names a MariaDB or MySQL server, and look at its log"
 )
 
 var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}

@@ -33,8 +33,7 @@ type Words struct {
 
 // Hints for errors of the network.
 const (
-	HintNetwork = "check that it runs, that DNS finds it, and that nothing on the way drops packets"
-	hintStart   = "start it, or name the store with --store"
+	HintNetwork = "check that it runs there, that host and port are right, and that nothing on the way drops packets"
 	hintFiles   = "raise the limit of open files on this host: ulimit -n, or LimitNOFILE= of a systemd unit"
 )
 
@@ -93,9 +92,9 @@ func (w Words) Problem(ctx context.Context, err error) (text string, refused boo
 	case HungUp(err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "it closed the connection", false, w.Other
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused", true, hintStart
+		return "connection refused", true, w.hintStart("host and port")
 	case errors.Is(err, syscall.ENOENT):
-		return "no such socket", true, hintStart
+		return "no such socket", true, w.hintStart("the path")
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return Cause(err).Error(), false, hintFiles
 	case errors.As(err, &errno):
@@ -138,6 +137,8 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 	}
 	return "", false, ""
 }
+
+func (w Words) hintStart(wrong string) string { return "start it, or correct " + wrong + w.in() }
 
 func (w Words) hintName() string {
 	return "check the host" + w.in() + ", and DNS on this host: /etc/resolv.conf"

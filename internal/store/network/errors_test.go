@@ -26,14 +26,14 @@ func TestProblem(t *testing.T) {
 		{&net.DNSError{IsNotFound: true}, "no such host", false, words.hintName()},
 		{&net.DNSError{IsTimeout: true}, "the name of the host cannot be looked up now", false, words.hintName()},
 		{&net.OpError{Err: os.ErrDeadlineExceeded}, "no answer in time", false, HintNetwork},
-		{syscall.ECONNREFUSED, "connection refused", true, hintStart},
-		{syscall.ENOENT, "no such socket", true, hintStart},
+		{syscall.ECONNREFUSED, "connection refused", true, words.hintStart("host and port")},
+		{syscall.ENOENT, "no such socket", true, words.hintStart("the path")},
 		{io.ErrUnexpectedEOF, "it closed the connection", false, "other"},
 		{net.ErrClosed, "it closed the connection", false, "other"},
 		{syscall.ECONNRESET, "it closed the connection", false, "other"},
 		{os.NewSyscallError("socket", syscall.EMFILE), "too many open files", false, hintFiles},
 		{syscall.EHOSTUNREACH, "no route to host", false, HintNetwork},
-		{errors.Join(syscall.ECONNREFUSED, fmt.Errorf("second: %w", errors.New("nonsense"))), "connection refused", true, hintStart},
+		{errors.Join(syscall.ECONNREFUSED, fmt.Errorf("second: %w", errors.New("nonsense"))), "connection refused", true, words.hintStart("host and port")},
 		{errors.Join(errors.New("first"), fmt.Errorf("second: %w", errors.New("nonsense"))), "no Store: nonsense", false, "other"},
 	} {
 		err := fmt.Errorf("dial: %w", c.err)

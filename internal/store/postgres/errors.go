@@ -65,15 +65,15 @@ var states = []struct {
 
 const (
 	hintRights    = "GRANT " + rights + " ON leaderrun_leases TO this user"
-	hintTable     = "have somebody who may create tables run scripts/postgres.sql there, once"
-	hintFormer    = "have the owner of that table run scripts/postgres.sql there, once more"
+	hintTable     = "have somebody who may create tables run scripts/postgres.sql there, once; packages have it in /usr/share/doc/leaderrun"
+	hintFormer    = "have the owner of that table run scripts/postgres.sql there, once more; packages have it in /usr/share/doc/leaderrun"
 	hintShape     = "another program uses that name, or another version: choose another database, or drop the table once no command runs"
 	hintReplica   = "name the server that takes writes, or both: postgres://HOST:PORT,HOST:PORT/DATABASE"
 	hintOneCopy   = "see why the replica does not answer, and leave sessions alone that wait for it"
 	hintIsolation = "ALTER ROLE this user SET default_transaction_isolation = 'read committed'; if it is that, another transaction changes leaderrun_leases: pg_stat_activity shows it"
 	hintRefused   = "look for a trigger, a rule or a row security policy there"
 	hintTLS       = "turn on ssl there, or leave sslmode out of the store's URL"
-	hintOther     = "check that --store names a Postgres server, and look at its log"
+	hintOther     = "check that the store's URL names a Postgres server, and look at its log"
 )
 
 var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}

@@ -149,7 +149,7 @@ func TestEndlessAnswer(t *testing.T) {
 			}
 		}
 	})
-	networktest.WantError(t, networktest.Refused(t, open(t, addr)), false, "no Redis: it answers with more than 16 MiB", "check that --store names a Redis server")
+	networktest.WantError(t, networktest.Refused(t, open(t, addr)), false, "no Redis: it answers with more than 16 MiB", "check that the store's URL names a Redis server")
 	if got := sent.Load(); got > 32<<20 {
 		t.Errorf("%d bytes were sent, and all but the kernel's buffers were read", got)
 	}

@@ -122,7 +122,7 @@ const (
 	// Sentinels name a replica if a failover is not over yet, or went wrong.
 	hintFailover = "wait for the end of the failover, or look at SENTINEL MASTERS"
 	hintSocket   = "let this user write to the socket: unixsocketperm, or the group of the server"
-	hintOther    = "check that --store names a Redis server (rediss:// where it speaks TLS), and look at its log"
+	hintOther    = "check that the store's URL names a Redis server (rediss:// where it speaks TLS), and look at its log"
 )
 
 // words are those of Redis.

@@ -256,8 +256,8 @@ func TestTerminal(t *testing.T) {
 		"a standby shows for whom it waits": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
 			s.enter("TERM=xterm leaderrun --wait forever echo my turn\n")
-			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ leads.* unless renewed`)
-			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ leads since [1-9]\d*s, its lease lasts \d+s unless renewed`)
+			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ (leads|has led for).* unless renewed`)
+			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ has led for [1-9]\d*s, its lease lasts \d+s unless renewed`)
 			must.Succeed(s.t, os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600))
 			s.expect(`\r\x1b\[K(?:\x1b\[\?7l.*\r\x1b\[K)*my turn`)
 		},

@@ -229,7 +229,7 @@ func WantRefused(t *testing.T, calls Calls, server string) {
 	for range 3 {
 		for op, call := range calls {
 			err := call(t.Context())
-			WantError(t, err, false, op+": "+server+": connection refused", "start it, or name the store with --store")
+			WantError(t, err, false, op+": "+server+": connection refused", "start it, or correct host and port in ")
 			var failure *lease.StoreError
 			if errors.As(err, &failure) && !failure.Refused {
 				t.Errorf("%v: not refused", err)
