@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -125,10 +126,12 @@ func TestListenerWithoutServer(t *testing.T) {
 	}
 }
 
-func TestListenerWithoutRights(t *testing.T) {
+func TestNoRightToWait(t *testing.T) {
 	server := script.StartRedis(t, user("cron on >sesame ~* +@all -blpop")...)
 	s := open(t, "cron:sesame@"+server.Addr)
-	if err := s.Listen(bounded(t), "k"); !errors.Is(err, lease.ErrNoWakeups) {
-		t.Errorf("without the right to wait: %v", err)
+	for _, err := range []error{s.Listen(bounded(t), "k"), s.Wait(bounded(t), "k", time.Minute)} {
+		if !errors.Is(err, lease.ErrNoWakeups) {
+			t.Errorf("without the right to wait: %v", err)
+		}
 	}
 }

@@ -179,18 +179,6 @@ func hangingUp(t *testing.T, certs script.Certificates, config *tls.Config) (add
 	return addr, hungUp
 }
 
-// A handshake ends with the call that needs it.
-func TestHandshakeEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	for name, addr := range map[string]string{"accepts and never answers": networktest.NeverAnswers(t), "plain Redis": script.StartRedis(t).Addr} {
-		s := openWith(t, Options{URL: "rediss://" + addr, Prefix: prefix})
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			networktest.EndWithContext(t, calls(s))
-		})
-	}
-}
-
 func TestBadCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	certs := script.NewCertificates(t, dir)
