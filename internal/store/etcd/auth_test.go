@@ -187,10 +187,7 @@ func TestNoEtcd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openWith(t, Options{URL: "etcd://" + c.addr})
 			s.Settle = 0
-			var failure *lease.StoreError
-			if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &failure) || failure.Permanent != c.permanent || !strings.Contains(err.Error(), c.says) || !strings.Contains(failure.Hint, c.hint) {
-				t.Errorf("%v: %#v", err, err)
-			}
+			networktest.WantError(t, networktest.Refused(t, s), c.permanent, c.says, c.hint)
 		})
 	}
 }

@@ -24,11 +24,7 @@ func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	silent := networktest.NeverAnswers(t)
 	networktest.EndWithContext(t, networktest.CallsOf(at(t, silent, nil)))
-	var refusing networktest.Refusing
-	calls := networktest.CallsOf(at(t, "127.0.0.1:1", refusing.Dial))
-	networktest.WantRefused(t, calls, "Kubernetes at 127.0.0.1:1")
-	networktest.TryOnce(t, calls, refusing.Dials)
-	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", "the kubeconfig", func(dial network.Dial) networktest.Store { return at(t, "h:443", dial) })
+	networktest.Unreachable(t, "Kubernetes at h:443", "the kubeconfig", func(dial network.Dial) *Store { return at(t, "h:443", dial) }, networktest.CallsOf)
 }
 
 // The server is no API server, or cannot answer now.

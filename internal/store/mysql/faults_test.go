@@ -22,16 +22,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "mysql at h:3306", "the store's URL", func(dial network.Dial) networktest.Store {
+func TestUnreachable(t *testing.T) {
+	networktest.Unreachable(t, "mysql at h:3306", "the store's URL", func(dial network.Dial) *Store {
 		return openWith(t, Options{URL: "mysql://cron:sesame@h/db", Dialer: dial})
-	})
-}
-
-func TestEveryCallTriesOnce(t *testing.T) {
-	var refusing networktest.Refusing
-	refused := openWith(t, Options{URL: "mysql://cron@h/db", Dialer: refusing.Dial})
-	networktest.TryOnce(t, networktest.CallsOf(refused), refusing.Dials)
+	}, networktest.CallsOf)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {

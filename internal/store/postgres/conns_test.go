@@ -76,9 +76,6 @@ func TestEveryCallTriesOnce(t *testing.T) {
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "postgres://cron@" + networktest.Answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.Dial})
 	networktest.TryOnce(t, networktest.CallsOf(s), hangsUp.Used)
-	var refusing networktest.Refusing
-	refused := openWith(t, Options{URL: "postgres://cron@h/db?sslmode=disable", Dialer: refusing.Dial})
-	networktest.TryOnce(t, networktest.CallsOf(refused), refusing.Dials)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {

@@ -18,17 +18,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-func TestNobodyListens(t *testing.T) {
-	server := script.StartRedis(t)
-	server.Kill()
-	s := open(t, ":sesame@"+server.Addr)
-	networktest.WantRefused(t, calls(s), "redis at "+server.Addr)
-}
-
-func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "redis at h:6379", "the store's URL", func(dial network.Dial) networktest.Store {
+func TestUnreachable(t *testing.T) {
+	networktest.Unreachable(t, "redis at h:6379", "the store's URL", func(dial network.Dial) *Store {
 		return openWith(t, Options{URL: "redis://:sesame@h", Prefix: prefix, Dialer: dial})
-	})
+	}, calls)
 }
 
 // What a real server refuses, and what is made of it.

@@ -178,18 +178,6 @@ func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says,
 	}
 }
 
-// Refusing is a dialer whose dials are all refused.
-type Refusing struct{ dials int }
-
-// Dial fails.
-func (r *Refusing) Dial(context.Context, string, string) (net.Conn, error) {
-	r.dials++
-	return nil, syscall.ECONNREFUSED
-}
-
-// Dials returns how often it was called.
-func (r *Refusing) Dials() int { return r.dials }
-
 // EndWithContext checks that each call, which gets no answer, ends with its context and says
 // so.
 func EndWithContext(t *testing.T, calls Calls) {
@@ -295,10 +283,18 @@ func ForPeople(t *testing.T, text, hint string) {
 	}
 }
 
-// WantNamesLookedUp checks the errors of a store at the host h: its name is unknown, or
-// cannot be looked up now. place is where messages say that the host is named.
-func WantNamesLookedUp(t *testing.T, server, place string, open func(network.Dial) Store) {
+// Unreachable checks what a store at the host h says if it cannot reach its server: nothing
+// listens, and each call tries once; or the host's name is unknown, or cannot be looked up
+// now. place is where messages say that the host is named.
+func Unreachable[S Store](t *testing.T, server, place string, open func(network.Dial) S, calls func(S) Calls) {
 	t.Helper()
+	dials := 0
+	refused := calls(open(func(context.Context, string, string) (net.Conn, error) {
+		dials++
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}))
+	WantRefused(t, refused, server)
+	TryOnce(t, refused, func() int { return dials })
 	for says, dns := range map[string]*net.DNSError{
 		"no such host": {Err: "no such host", Name: "h", Server: "192.0.2.1:53", IsNotFound: true},
 		"the name of the host cannot be looked up now": {Err: "server misbehaving", Name: "h", Server: "192.0.2.1:53"},
