@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,9 +82,7 @@ func TestAnswerIsLost(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(answers)*200*time.Millisecond+150*time.Millisecond)
 		_, err := s.Renew(ctx, l)
 		cancel()
-		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent {
-			t.Errorf("%v", err)
-		}
+		networktest.WantError(t, err, false, "", "")
 		proxy.Delay(0)
 		renew(t, s, l) // asked again
 	}
@@ -218,24 +215,13 @@ func TestQuotaIsUsedUp(t *testing.T) {
 		b.ask(t, "/v3/maintenance/alarm", map[string]any{"action": action, "alarm": "NOSPACE"})
 	}
 	alarm("ACTIVATE")
-	var failure *lease.StoreError
-	for op, call := range map[string]func() error{
-		"renew":   func() error { _, err := s.Renew(bounded(t), l); return err },
-		"acquire": func() error { _, err := b.open(t).Acquire(bounded(t), request("other")); return err },
-	} {
-		if err := call(); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "database space exceeded") || !strings.Contains(failure.Hint, "alarm disarm") {
-			t.Errorf("%s: %v: %#v", op, err, err)
-		}
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "database space exceeded", "alarm disarm")
+	_, err := b.open(t).Acquire(bounded(t), request("other"))
+	networktest.WantError(t, err, false, "database space exceeded", "alarm disarm")
 	if status, err := s.Inspect(bounded(t), "k"); err != nil || status.Holder != l.Holder {
 		t.Errorf("%+v, %v", status, err)
 	}
-	found := s.Examine(bounded(t), time.Minute, 0)
-	if !slices.ContainsFunc(found, func(f lease.Finding) bool {
-		return f.Subject == "alarms" && f.Verdict == lease.Bad && strings.Contains(f.Text, "NOSPACE")
-	}) {
-		t.Errorf("doctor: %+v", found)
-	}
+	networktest.Finds(t, networktest.Found(t, s.Examine(bounded(t), time.Minute, 0), "alarms"), lease.Bad, "NOSPACE")
 	alarm("DEACTIVATE")
 	renew(t, s, l)
 }
@@ -250,15 +236,11 @@ func TestMajorityIsLost(t *testing.T) {
 	go func() { listening <- s.Listen(t.Context(), "k") }()
 	members[1].Kill()
 	members[2].Kill()
-	var failure *lease.StoreError
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := s.Renew(ctx, l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
-		t.Errorf("%v", err)
-	}
-	if err := endOf(t, listening); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("a member that has lost the others is listened to: %v", err)
-	}
+	_, err := s.Renew(ctx, l)
+	networktest.WantError(t, err, false, "", "")
+	networktest.WantError(t, endOf(t, listening), false, "", "") // the member has lost the others
 	members[1].Restart()
 	renew(t, s, l)
 }

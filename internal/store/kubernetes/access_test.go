@@ -5,7 +5,6 @@ package kubernetes
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -44,10 +44,7 @@ func TestServiceAccount(t *testing.T) {
 	l := grant(t, s, request("k"))
 	b.lease(t, "k") // it is in the pod's namespace
 	write(t, dir, "token", "not any more")
-	var failure *lease.StoreError
-	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
-		t.Errorf("a token that was accepted before: %v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "") // a token that was accepted before
 	write(t, dir, "token", "client")
 	renew(t, s, l) // with the next token
 	must.Succeed(t, os.Remove(filepath.Join(dir, "token")))
@@ -162,10 +159,7 @@ users: [{name: u, user: {token: `+token+`}}, {name: y, user: {token: wrong}}]
 		}
 	}
 	config("other", b.Addr, "jobs", "wrong")
-	var failure *lease.StoreError
-	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("the token of its context is wrong: %v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "") // the token of its context is wrong
 }
 
 // A plugin returns the login, and is run again once that has expired or is no longer
@@ -199,20 +193,14 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	if asked() != 1 {
 		t.Errorf("asked %d times", asked())
 	}
-	renew := func() error { _, err := s.Renew(bounded(t), l); return err }
 	s.credentials.last = &credential{Token: "not any more"}
-	var failure *lease.StoreError
-	if err := renew(); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("a token that is not accepted any more: %v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "")
 	says(`"token":"client","expirationTimestamp":"2001-01-01T00:00:00Z"`)
-	if err := renew(); err != nil || asked() < 3 {
-		t.Errorf("asked %d times, %v", asked(), err)
+	if renew(t, s, l); asked() < 3 {
+		t.Errorf("asked %d times", asked())
 	}
 	must.Succeed(t, os.Remove(filepath.Join(dir, "status")))
-	if err := renew(); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "No such file") {
-		t.Errorf("the plugin fails: %v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "No such file", "") // the plugin fails
 	pem := func(name string) string {
 		text := must.Read(t, b.Certs.File(name))
 		return strconv.Quote(text)
@@ -247,10 +235,8 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		t.Cleanup(cancel)
 		return ctx
 	}
-	var failure *lease.StoreError
-	if _, err := s.Acquire(short(), request("k")); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "has not answered yet") {
-		t.Errorf("a plugin that is slow: %v", err)
-	}
+	_, err := s.Acquire(short(), request("k"))
+	networktest.WantError(t, err, false, "has not answered yet", "")
 	says("leaderrun", time.Now().Add(ahead/2))
 	opens := func() { write(t, dir, "gate", "") }
 	opens()
@@ -274,22 +260,15 @@ func TestRights(t *testing.T) {
 	for user, says := range map[string]string{"reader": `cannot create resource "leases"`, "nobody": `cannot get resource "leases"`, "stranger": "does not know who asks"} {
 		s := openAs(t, b.Kubeconfig(user), Options{})
 		s.Settle = 0
-		var failure *lease.StoreError
-		if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", user, err)
-		}
+		networktest.WantError(t, networktest.Refused(t, s), true, says, "")
 	}
 	s := b.open(t)
 	grant(t, s, request("k"))
-	var failure *lease.StoreError
-	if _, err := s.Keys(bounded(t)); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "list") {
-		t.Errorf("list: %v", err)
-	}
+	_, err := s.Keys(bounded(t))
+	networktest.WantError(t, err, true, "", "list")
 	if keys, err := openAs(t, b.Kubeconfig("admin"), Options{}).Keys(bounded(t)); err != nil || len(keys) != 1 || keys[0] != "k" {
 		t.Errorf("%q, %v", keys, err)
 	}
 	foreign := script.WriteKubeconfig(t, b.Addr, script.NewCertificates(t, t.TempDir()), "leaderrun")
-	if _, err := openAs(t, foreign, Options{}).Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "certificate-authority in the kubeconfig") {
-		t.Errorf("a server of another CA: %v", err)
-	}
+	networktest.WantError(t, networktest.Refused(t, openAs(t, foreign, Options{})), true, "", "certificate-authority in the kubeconfig")
 }

@@ -42,10 +42,7 @@ func TestRestart(t *testing.T) {
 	networktest.Renews(t, s, l, time.Second)
 	b.Kill()
 	for op, over := range map[string]<-chan error{"listen": listening, "wait": waiting} {
-		var failure *lease.StoreError
-		if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent || failure.Op != op {
-			t.Errorf("%s: %v", op, err)
-		}
+		networktest.WantError(t, endOf(t, over), false, op+": ", "")
 	}
 	if _, err := s.Renew(bounded(t), l); err == nil {
 		t.Fatal("it is not gone")
@@ -102,15 +99,10 @@ func TestEtcdStops(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("k"))
 	b.Etcd.Stop()
-	var failure *lease.StoreError
-	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
-		t.Errorf("%v, want a 504", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "") // a 504
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := s.Release(ctx, l, lease.Result{Ran: true}); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("%v", err)
-	}
+	networktest.WantError(t, s.Release(ctx, l, lease.Result{Ran: true}), false, "", "")
 	b.Etcd.Cont()
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
@@ -141,10 +133,7 @@ func TestWriteIsMadeLater(t *testing.T) {
 		}, http.StatusConflict},
 	} {
 		late.keep.Store(true)
-		var failure *lease.StoreError
-		if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "")
 		late.keep.Store(false)
 		c.before()
 		if status := late.send(t); status != c.status {
@@ -233,18 +222,14 @@ func TestForbiddenForAWhile(t *testing.T) {
 	t.Cleanup(p.Close)
 	config := script.WriteKubeconfig(t, p.Listener.Addr().String(), b.Certs, "leaderrun")
 	grant(t, b.open(t), request("k"))
-	standby, late, r := openAs(t, config, Options{}), openAs(t, config, Options{}), request("k")
+	standby := openAs(t, config, Options{})
 	for _, forbidden := range []bool{false, true, false} {
-		forbids.Store(forbidden)
-		_, err := standby.Acquire(bounded(t), r)
-		var failure *lease.StoreError
-		if forbidden && (!errors.As(err, &failure) || failure.Permanent || failure.Hint == "") || !forbidden && !errors.As(err, new(*lease.HeldError)) {
-			t.Errorf("forbidden %t: %v", forbidden, err)
+		if forbids.Store(forbidden); !forbidden {
+			denied(t, standby, request("k"))
+			continue
 		}
-		if _, err := late.Acquire(bounded(t), r); forbidden && (!errors.As(err, &failure) || !failure.Permanent) {
-			t.Errorf("it was never allowed: %v", err)
-		}
-		late = openAs(t, config, Options{})
+		networktest.WantError(t, networktest.Refused(t, standby), false, "", "")
+		networktest.WantError(t, networktest.Refused(t, openAs(t, config, Options{})), true, "", "") // it was never allowed
 	}
 }
 

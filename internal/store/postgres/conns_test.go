@@ -283,8 +283,7 @@ func TestConnections(t *testing.T) {
 	must.Succeed(t, err)
 	lost.quit()
 	connections("2")
-	_, err = leader.Renew(bounded(t), l)
-	networktest.WantError(t, err, false, "53300", "max_connections")
+	networktest.WantError(t, networktest.NotRenewed(t, leader, l), false, "53300", "max_connections")
 	var given *lease.StoreError
 	if err := endOf(t, heard); !errors.As(err, &given) || given.Permanent || listens.Err() != nil {
 		t.Errorf("the leader goes on listening: %v", err)

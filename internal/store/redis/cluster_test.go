@@ -196,8 +196,7 @@ func slotMoves(t *testing.T, c *script.Cluster) {
 		source.do(t, "MIGRATE", "127.0.0.1", to.Port, key, 0, 5000)
 	}
 	for range 3 {
-		_, err = s.Renew(bounded(t), l)
-		networktest.WantError(t, err, false, "ASK", "CLUSTER SETSLOT")
+		networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "ASK", "CLUSTER SETSLOT")
 		_, err = openCluster(t, c.Addrs()).Acquire(bounded(t), request("moves"))
 		networktest.WantError(t, err, false, "ASK", "CLUSTER SETSLOT")
 	}

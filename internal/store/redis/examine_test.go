@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -18,23 +19,10 @@ const allowed = 305 * time.Millisecond
 // found returns an examination's finding about one subject.
 func found(t *testing.T, s *Store, subject string, outage time.Duration) lease.Finding {
 	t.Helper()
-	findings := s.Examine(bounded(t), outage, allowed)
-	for _, f := range findings {
-		if f.Subject == subject {
-			return f
-		}
-	}
-	t.Fatalf("nothing about %s in %+v", subject, findings)
-	return lease.Finding{}
+	return networktest.Found(t, s.Examine(bounded(t), outage, allowed), subject)
 }
 
-// finds checks the verdict and the text, and that there is a hint unless all is well.
-func finds(t *testing.T, f lease.Finding, verdict lease.Verdict, text string) {
-	t.Helper()
-	if f.Verdict != verdict || !strings.Contains(f.Text, text) || (f.Hint == "") != (verdict == lease.Fine) {
-		t.Errorf("%+v, want %s and %q", f, verdict, text)
-	}
-}
+var finds = networktest.Finds
 
 func TestExamine(t *testing.T) {
 	b := realBackend(t)
