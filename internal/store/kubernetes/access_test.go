@@ -162,18 +162,25 @@ users: [{name: u, user: {token: `+token+`}}, {name: y, user: {token: wrong}}]
 	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "") // the token of its context is wrong
 }
 
+// openWithPlugin opens a store whose login comes from a plugin: a shell script, which knows the
+// file status in dir as $FILE.
+func (b backend) openWithPlugin(t *testing.T, dir, text string) *Store {
+	t.Helper()
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "plugin"), []byte("#!/bin/sh\n"+text), 0o700))
+	return openAs(t, write(t, dir, "config", `
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u, namespace: jobs}}]
+clusters: [{name: c, cluster: {server: "https://`+b.Addr+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, env: [{name: FILE, value: `+dir+`/status}]}}}]
+`), Options{})
+}
+
 // A plugin returns the login, and is run again once that has expired or is no longer
 // accepted.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	dir := t.TempDir()
-	write(t, dir, "plugin", `#!/bin/sh
-case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3 ;; esac
-echo asked >>`+dir+`/asked
-cat "$FILE" || exit 1
-`)
-	must.Succeed(t, os.Chmod(filepath.Join(dir, "plugin"), 0o700))
 	says := func(status string) {
 		write(t, dir, "status", `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{`+status+`}}`)
 	}
@@ -181,14 +188,12 @@ cat "$FILE" || exit 1
 		text := must.Read(t, filepath.Join(dir, "asked"))
 		return strings.Count(text, "asked")
 	}
-	file := write(t, dir, "config", `
-current-context: c
-contexts: [{name: c, context: {cluster: c, user: u, namespace: jobs}}]
-clusters: [{name: c, cluster: {server: "https://`+b.Addr+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
-users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, env: [{name: FILE, value: `+dir+`/status}]}}}]
-`)
 	says(`"token":"leaderrun"`)
-	s := openAs(t, file, Options{})
+	s := b.openWithPlugin(t, dir, `
+case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3 ;; esac
+echo asked >>`+dir+`/asked
+cat "$FILE" || exit 1
+`)
 	l := grant(t, s, request("k"))
 	if asked() != 1 {
 		t.Errorf("asked %d times", asked())
@@ -206,7 +211,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		return strconv.Quote(text)
 	}
 	says(`"clientCertificateData":` + pem("client.pem") + `,"clientKeyData":` + pem("client.key"))
-	grant(t, openAs(t, file, Options{}), request("by-certificate"))
+	grant(t, openAs(t, filepath.Join(dir, "config"), Options{}), request("by-certificate"))
 }
 
 // A plugin may take longer than a request: the next request finds its answer. Until then the
@@ -216,20 +221,13 @@ func TestSlowPlugin(t *testing.T) {
 	b := newBackend(t)
 	dir := t.TempDir()
 	gate := filepath.Join(dir, "gate")
-	write(t, dir, "plugin", `#!/bin/sh
-while ! [ -e `+gate+` ]; do sleep 0.1; done
-cat `+dir+`/status
-`)
-	must.Succeed(t, os.Chmod(filepath.Join(dir, "plugin"), 0o700))
 	says := func(user string, expires time.Time) {
 		write(t, dir, "status", `{"kind":"ExecCredential","status":{"token":"`+user+`","expirationTimestamp":"`+expires.UTC().Format(time.RFC3339)+`"}}`)
 	}
-	s := openAs(t, write(t, dir, "config", `
-current-context: c
-contexts: [{name: c, context: {cluster: c, user: u, namespace: jobs}}]
-clusters: [{name: c, cluster: {server: "https://`+b.Addr+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
-users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin}}}]
-`), Options{})
+	s := b.openWithPlugin(t, dir, `
+while ! [ -e `+gate+` ]; do sleep 0.1; done
+cat "$FILE"
+`)
 	short := func() context.Context {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		t.Cleanup(cancel)

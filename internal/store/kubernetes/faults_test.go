@@ -155,26 +155,31 @@ type lateWrites struct {
 
 func (b backend) lateWrites(t *testing.T) *lateWrites {
 	t.Helper()
-	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: b.Addr})
-	to.Transport = b.http.Transport
-	p := &lateWrites{kept: make(chan *http.Request, 1), to: to}
-	s := httptest.NewUnstartedServer(p)
-	s.TLS = certificateOf(t, b.Certs)
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	p.addr = s.Listener.Addr().String()
+	p := &lateWrites{kept: make(chan *http.Request, 1), to: b.proxy()}
+	p.addr = serve(t, b.Certs, p.serve)
 	return p
 }
 
-// certificateOf returns the certificate of a server.
-func certificateOf(t *testing.T, certs script.Certificates) *tls.Config {
+// proxy returns a proxy to the API server.
+func (b backend) proxy() *httputil.ReverseProxy {
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: b.Addr})
+	to.Transport = b.http.Transport
+	return to
+}
+
+// serve serves HTTPS until the test ends, and returns the address.
+func serve(t *testing.T, certs script.Certificates, answer http.HandlerFunc) (addr string) {
 	t.Helper()
 	cert, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
 	must.Succeed(t, err)
-	return &tls.Config{Certificates: []tls.Certificate{cert}}
+	s := httptest.NewUnstartedServer(answer)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
 }
 
-func (p *lateWrites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *lateWrites) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || !p.keep.Load() {
 		p.to.ServeHTTP(w, r)
 		return
@@ -207,20 +212,16 @@ func TestForbiddenForAWhile(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	var forbids atomic.Bool
-	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: b.Addr})
-	to.Transport = b.http.Transport
-	p := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	to := b.proxy()
+	addr := serve(t, b.Certs, func(w http.ResponseWriter, r *http.Request) {
 		if !forbids.Load() {
 			to.ServeHTTP(w, r)
 			return
 		}
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `{"kind":"Status","status":"Failure","message":"leases is forbidden","reason":"Forbidden","details":{"kind":"leases"},"code":403}`)
-	}))
-	p.TLS = certificateOf(t, b.Certs)
-	p.StartTLS()
-	t.Cleanup(p.Close)
-	config := script.WriteKubeconfig(t, p.Listener.Addr().String(), b.Certs, "leaderrun")
+	})
+	config := script.WriteKubeconfig(t, addr, b.Certs, "leaderrun")
 	grant(t, b.open(t), request("k"))
 	standby := openAs(t, config, Options{})
 	for _, forbidden := range []bool{false, true, false} {
