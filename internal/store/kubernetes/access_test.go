@@ -44,7 +44,7 @@ func TestServiceAccount(t *testing.T) {
 	l := grant(t, s, request("k"))
 	b.lease(t, "k") // it is in the pod's namespace
 	write(t, dir, "token", "not any more")
-	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "") // a token that was accepted before
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "kubectl auth whoami") // a token that was accepted before
 	write(t, dir, "token", "client")
 	renew(t, s, l) // with the next token
 	must.Succeed(t, os.Remove(filepath.Join(dir, "token")))
@@ -255,10 +255,14 @@ cat "$FILE"
 func TestRights(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	for user, says := range map[string]string{"reader": `cannot create resource "leases"`, "nobody": `cannot get resource "leases"`, "stranger": "does not know who asks"} {
+	for user, c := range map[string]struct{ says, hint string }{
+		"reader":   {`cannot create resource "leases"`, "needs the verbs"},
+		"nobody":   {`cannot get resource "leases"`, "needs the verbs"},
+		"stranger": {"does not know who asks", "kubectl auth whoami"},
+	} {
 		s := openAs(t, b.Kubeconfig(user), Options{})
 		s.Settle = 0
-		networktest.WantError(t, networktest.Refused(t, s), true, says, "")
+		networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
 	}
 	s := b.open(t)
 	grant(t, s, request("k"))

@@ -99,7 +99,7 @@ func TestEtcdStops(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("k"))
 	b.Etcd.Stop()
-	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "") // a 504
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "kubectl get --raw") // a 504
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	networktest.WantError(t, s.Release(ctx, l, lease.Result{Ran: true}), false, "", "")
@@ -229,7 +229,7 @@ func TestForbiddenForAWhile(t *testing.T) {
 			denied(t, standby, request("k"))
 			continue
 		}
-		networktest.WantError(t, networktest.Refused(t, standby), false, "", "")
+		networktest.WantError(t, networktest.Refused(t, standby), false, "", "needs the verbs")
 		networktest.WantError(t, networktest.Refused(t, openAs(t, config, Options{})), true, "", "") // it was never allowed
 	}
 }
