@@ -5,7 +5,6 @@ package etcd
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -33,18 +32,10 @@ func TestRestart(t *testing.T) {
 	l := grant(t, s, request("held"))
 	b.Restart()
 	renew(t, s, l)
-	settles(t, s, request("free"), lease.SettleRestarted)
+	networktest.Settles(t, s, request("free"), lease.SettleRestarted)
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if _, err := s.Acquire(bounded(t), request("held")); err != nil {
 		t.Errorf("%v; it was renewed after the restart", err)
-	}
-}
-
-func settles(t *testing.T, s *Store, r lease.Request, why lease.SettleReason) {
-	t.Helper()
-	var settling *lease.SettlingError
-	if _, err := s.Acquire(bounded(t), r); !errors.As(err, &settling) || settling.Why != why {
-		t.Errorf("%v, want it to settle (%s)", err, why)
 	}
 }
 
@@ -59,13 +50,9 @@ func TestOlderData(t *testing.T) {
 	restore := b.Save()
 	l := grant(t, s, request("k"))
 	restore()
-	r := request("k")
-	settles(t, b.open(t), r, lease.SettleRestarted)
-	back, err := s.Renew(bounded(t), l)
-	if err != nil || !back.Reasserted || back.Token != l.Token {
-		t.Errorf("%+v, %v", back, err)
-	}
-	denied(t, b.open(t), r)
+	networktest.Settles(t, b.open(t), request("k"), lease.SettleRestarted)
+	networktest.ComesBack(t, s, l)
+	denied(t, b.open(t), request("k"))
 }
 
 // A change whose answer is lost has been made. The holder learns that by asking again.
@@ -166,9 +153,7 @@ func TestMembersAreLost(t *testing.T) {
 	go func() { over <- standby.Wait(bounded(t), "k", time.Minute) }()
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	must.Succeed(t, endOf(t, over))
-	if got := grant(t, standby, next); got.Token <= l.Token {
-		t.Errorf("token %d after %d", got.Token, l.Token)
-	}
+	networktest.GrantAfter(t, standby, next, l)
 }
 
 // A member that lags does not answer with old data: a read waits until it has the others'

@@ -44,18 +44,14 @@ func TestRestart(t *testing.T) {
 	for op, over := range map[string]<-chan error{"listen": listening, "wait": waiting} {
 		networktest.WantError(t, endOf(t, over), false, op+": ", "")
 	}
-	if _, err := s.Renew(bounded(t), l); err == nil {
-		t.Fatal("it is not gone")
-	}
+	networktest.NotRenewed(t, s, l)
 	b.Restart()
 	networktest.Renews(t, s, l, 5*time.Second)
 	denied(t, standby, next)
 	go func() { waiting <- standby.Wait(bounded(t), "k", time.Minute) }()
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	must.Succeed(t, endOf(t, waiting))
-	if got := grant(t, standby, next); got.Token <= l.Token {
-		t.Errorf("token %d after %d", got.Token, l.Token)
-	}
+	networktest.GrantAfter(t, standby, next, l)
 }
 
 // A cluster that is restored from a backup does not say so. If a candidate comes first, it is
@@ -75,16 +71,15 @@ func TestRestoredCluster(t *testing.T) {
 			restore()
 			b.Restart()
 			if !holderFirst {
-				if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
-					t.Errorf("token %d after %d", next.Token, l.Token)
-				}
+				networktest.GrantAfter(t, b.open(t), request("k"), l)
 			}
 			listening := make(chan error, 1)
 			go func() { listening <- s.Listen(bounded(t), "k") }()
 			must.Succeed(t, endOf(t, listening))
-			back, err := s.Renew(bounded(t), l)
-			if holderFirst && (err != nil || !back.Reasserted || back.Token != l.Token) || !holderFirst && !errors.Is(err, lease.ErrLost) {
-				t.Errorf("renewed: %+v, %v", back, err)
+			if holderFirst {
+				networktest.ComesBack(t, s, l)
+			} else {
+				networktest.Lost(t, s, l)
 			}
 			denied(t, b.open(t), request("k"))
 		})
@@ -105,9 +100,7 @@ func TestEtcdStops(t *testing.T) {
 	networktest.WantError(t, s.Release(ctx, l, lease.Result{Ran: true}), false, "", "")
 	b.Etcd.Cont()
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
-		t.Errorf("token %d after %d", next.Token, l.Token)
-	}
+	networktest.GrantAfter(t, b.open(t), request("k"), l)
 }
 
 // An API server may answer 504 and make the write later. It changes the object that was read,
@@ -140,9 +133,7 @@ func TestWriteIsMadeLater(t *testing.T) {
 			t.Errorf("%s: the late write: %d, want %d", c.name, status, c.status)
 		}
 	}
-	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("after the release: %v", err)
-	}
+	networktest.Lost(t, s, l) // it is released
 }
 
 // lateWrites is a proxy in front of the API server that holds writes back.

@@ -89,9 +89,7 @@ func TestServerComesBack(t *testing.T) {
 	must.Succeed(t, s.Release(bounded(t), released, lease.Result{}))
 	b.Kill()
 	networktest.WantRefused(t, networktest.Calls{"renew": func(ctx context.Context) error { _, err := b.open(t).Renew(ctx, l); return err }}, "mysql at "+b.Addr)
-	if _, err := s.Renew(bounded(t), l); err == nil {
-		t.Fatal("renewed on a dead server")
-	}
+	networktest.NotRenewed(t, s, l)
 	time.Sleep(time.Second) // the start of a server is known in whole seconds
 	b.Restart()
 	renewed, err := s.Renew(bounded(t), l)
@@ -105,10 +103,7 @@ func TestServerComesBack(t *testing.T) {
 		t.Errorf("renew: %+v, %v", renewed, err)
 	}
 	denied(t, b.open(t), request("k"))
-	_, err = b.open(t).Acquire(bounded(t), request("released"))
-	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Why != lease.SettleRestarted {
-		t.Errorf("acquire: %v, want it to settle", err)
-	}
+	networktest.Settles(t, b.open(t), request("released"), lease.SettleRestarted)
 }
 
 func TestClose(t *testing.T) {

@@ -254,16 +254,11 @@ func serverIsAnother(t *testing.T, early bool) {
 	// The data of a snapshot from before the grant, with the run before it.
 	b.do(t, `UPDATE leaderrun_leases SET leader_id = '', term = term - 1, version = version + 1,
 		state = state - 'grant' || jsonb_build_object('token', term - 1, 'server', 'another')`)
-	_, err := candidate.Acquire(bounded(t), request("k"))
-	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Why != lease.SettleRestarted {
-		t.Fatalf("acquire: %v, want it to settle", err)
-	}
+	networktest.Settles(t, candidate, request("k"), lease.SettleRestarted)
 	if !early {
 		go listen()
 	}
 	must.Succeed(t, <-called)
-	if back, err := holder.Renew(bounded(t), l); err != nil || !back.Reasserted || back.Token != l.Token {
-		t.Errorf("renewed %+v, %v", back, err)
-	}
+	networktest.ComesBack(t, holder, l)
 	denied(t, candidate, request("k"))
 }

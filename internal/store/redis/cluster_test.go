@@ -204,10 +204,7 @@ func slotMoves(t *testing.T, c *script.Cluster) {
 		b.do(t, "CLUSTER", "SETSLOT", slot, "NODE", targetID)
 	}
 	for range 3 {
-		after, err := s.Renew(bounded(t), l)
-		if err != nil || after.Reasserted || after.Token != l.Token {
-			t.Errorf("renewed %+v as %+v, %v", l, after, err)
-		}
+		networktest.GoesOn(t, s, l)
 	}
 }
 

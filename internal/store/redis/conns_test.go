@@ -160,15 +160,10 @@ func TestServerComesBack(t *testing.T) {
 	l := grant(t, s, request("k"))
 	server.Kill()
 	for range 5 {
-		if _, err := s.Renew(bounded(t), l); err == nil {
-			t.Fatal("renewed on a dead server")
-		}
+		networktest.NotRenewed(t, s, l)
 	}
 	server.Restart()
-	renewed, err := s.Renew(bounded(t), l)
-	if err != nil || !renewed.Reasserted || renewed.Token != l.Token {
-		t.Errorf("renew on an empty server: %+v, %v", renewed, err)
-	}
+	networktest.ComesBack(t, s, l) // the server is empty
 }
 
 // The client must not log to standard error. A second process shows what it writes at its
@@ -217,11 +212,7 @@ func TestHoursOfRenewals(t *testing.T) {
 		l := grant(t, s, request("k"))
 		for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); {
 			time.Sleep(10 * time.Second)
-			renewed, err := s.Renew(t.Context(), l)
-			if err != nil || renewed.Token != l.Token || renewed.Reasserted {
-				t.Fatalf("renewed %+v as %+v, %v", l, renewed, err)
-			}
-			l = renewed
+			l = networktest.GoesOn(t, s, l)
 		}
 		time.Sleep(29 * time.Second)
 		left := denied(t, s, request("k")).Remaining
@@ -231,13 +222,8 @@ func TestHoursOfRenewals(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), left)
 		defer cancel()
 		_ = s.Wait(ctx, "k", time.Hour)
-		next := grant(t, s, request("k"))
-		if next.Token <= l.Token {
-			t.Errorf("token %d after %d", next.Token, l.Token)
-		}
-		if _, err := s.Renew(t.Context(), l); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("renew after the expiry: %v", err)
-		}
+		networktest.GrantAfter(t, s, request("k"), l)
+		networktest.Lost(t, s, l)
 		_ = s.Close()
 	})
 }

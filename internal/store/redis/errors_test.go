@@ -151,16 +151,12 @@ func TestServerIsBusy(t *testing.T) {
 					t.Fatalf("not busy: %v", err)
 				}
 			}
-			_, err := warm.Renew(bounded(t), l)
-			networktest.WantError(t, err, false, c.says, c.hint)
+			networktest.WantError(t, networktest.NotRenewed(t, warm, l), false, c.says, c.hint)
 			if c.end != nil {
 				b.do(t, c.end...)
 			}
 			<-busy
-			after, err := warm.Renew(bounded(t), l)
-			if err != nil || after.Token != l.Token || after.Reasserted {
-				t.Errorf("renewed %+v as %+v, %v", l, after, err)
-			}
+			networktest.GoesOn(t, warm, l)
 		})
 	}
 }
@@ -197,8 +193,7 @@ func TestLeastRights(t *testing.T) {
 	r := request("k")
 	r.MinHold, r.Period, r.Tries = time.Second, time.Hour, 3
 	l := grant(t, s, r)
-	l, err := s.Renew(bounded(t), l)
-	must.Succeed(t, err)
+	renew(t, s, l)
 	must.Succeed(t, s.Wait(bounded(t), "k", 20*time.Millisecond))
 	b := backend{raw: rawClient(t, server.Addr)}
 	heard := listening(t, b, s, "k")
@@ -207,9 +202,7 @@ func TestLeastRights(t *testing.T) {
 		t.Errorf("another candidate: %v", err)
 	}
 	must.Succeed(t, endOf(t, heard))
-	if l, err = s.Renew(bounded(t), l); err != nil || !l.Reasserted {
-		t.Errorf("renewed: %+v, %v", l, err)
-	}
+	l = networktest.ComesBack(t, s, l)
 	for range 2 {
 		must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}))
 	}

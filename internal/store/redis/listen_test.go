@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -57,13 +58,8 @@ func TestHolderIsCalled(t *testing.T) {
 			if _, settles := errors.AsType[*lease.SettlingError](err); !settles {
 				t.Errorf("the other candidate: %v, want a settling", err)
 			}
-			if err := endOf(t, heard); err != nil {
-				t.Errorf("heard %v", err)
-			}
-			l, err = s.Renew(bounded(t), l)
-			if err != nil || !l.Reasserted {
-				t.Errorf("renewed: reasserted %t, %v", l.Reasserted, err)
-			}
+			must.Succeed(t, endOf(t, heard))
+			l = networktest.ComesBack(t, s, l)
 			must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 		})
 	}
