@@ -134,8 +134,7 @@ func TestLockedRow(t *testing.T) {
 		locked <- err
 	}()
 	awaits(t, "lock", func() bool { return b.do(t, "SELECT IS_USED_LOCK('locked') IS NOT NULL") == "1" })
-	_, err := s.Renew(bounded(t), l)
-	networktest.WantError(t, err, false, "Lock wait timeout exceeded; try restarting transaction (1205)", "another transaction locks the table")
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "Lock wait timeout exceeded; try restarting transaction (1205)", "another transaction locks the table")
 	must.Succeed(t, <-locked)
 	renew(t, s, l) // after the lock
 }

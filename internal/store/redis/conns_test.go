@@ -50,6 +50,7 @@ func TestOnlyTheDialLooksUpNames(t *testing.T) {
 // handshake of TCP is not counted.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
+	certs := script.NewCertificates(t, t.TempDir())
 	for _, c := range []struct {
 		name, user, path string
 		args             []string
@@ -59,11 +60,16 @@ func TestRoundTrips(t *testing.T) {
 		{"password", ":sesame@", "/0", []string{"--requirepass", "sesame"}, 2},
 		{"user", "cron:sesame@", "", user("cron on >sesame ~* +@all"), 2},
 		{"database", "", "/3", nil, 3},
+		{"TLS", "", "", nil, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := script.StartRedis(t, c.args...)
+			url := "redis://" + c.user + server.Addr + c.path
+			if c.name == "TLS" {
+				url = "rediss://" + certs.ServeTLS(t, rawClient(t, server.Addr), "server") + "?ca=" + certs.File("ca.pem")
+			}
 			var w networktest.Wire
-			s := openWith(t, Options{URL: "redis://" + c.user + server.Addr + c.path, Prefix: prefix, Dialer: w.Dial})
+			s := openWith(t, Options{URL: url, Prefix: prefix, Dialer: w.Dial})
 			l := grant(t, s, request("k")) // settles: at least two acquires
 			if got := w.Trips(); w.Used() != 1 || got != c.first+1 {
 				t.Errorf("%d round trips on %d connections, want %d for the first acquire and 1 for the second", got, w.Used(), c.first)
@@ -185,18 +191,10 @@ func TestClose(t *testing.T) {
 	grant(t, s, request("k"))
 	waited := make(chan error)
 	go func() { waited <- s.Wait(bounded(t), "k", 300*time.Millisecond) }()
-	for !strings.Contains(b.do(t, "CLIENT", "LIST").(string), "cmd=blpop") {
-		time.Sleep(time.Millisecond)
-	}
+	awaits(t, "wait", func() bool { return b.waiting(t) == 1 })
 	networktest.WantClosed(t, s, calls(s))
 	must.Succeed(t, <-waited) // the wait that was under way
-	clients := ""
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if clients = b.do(t, "CLIENT", "LIST").(string); strings.Count(clients, "\n") == 1 {
-			return // the test's own
-		}
-	}
-	t.Errorf("connections are left:\n%s", clients)
+	awaits(t, "end of all connections but the test's own", func() bool { return strings.Count(b.do(t, "CLIENT", "LIST").(string), "\n") == 1 })
 }
 
 // Two hours of virtual time. The test's bubble ends only when all goroutines have ended.

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -83,21 +81,11 @@ func TestExamineReplicas(t *testing.T) {
 	finds(t, found(t, s, "role", 0), lease.Fine, "without enough of them it takes no writes")
 	for _, clock := range []string{"+20s", "-20s"} {
 		set.Replicas[0].SetClock(clock)
-		awaitReplica(t, raw)
+		awaits(t, "replica that is back", func() bool { return strings.Contains(raw.Info(t.Context(), "replication").Val(), "slave0:") })
 		finds(t, found(t, s, "replica clocks", 0), lease.Doubtful, set.Replicas[0].Addr+" and the primary's are ")
 	}
 	set.Replicas[0].Stop()
 	finds(t, found(t, s, "replica clocks", 0), lease.Doubtful, "one cannot be read: ")
-}
-
-// awaitReplica waits until the primary knows its replica again.
-func awaitReplica(t *testing.T, primary *redis.Client) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(primary.Info(t.Context(), "replication").Val(), "slave0:"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the replica does not come back")
-		}
-	}
 }
 
 func TestJudgeSentinels(t *testing.T) {

@@ -49,11 +49,7 @@ func TestFailoverWithoutTheLease(t *testing.T) {
 	l := grant(t, s, request("k"))
 	set.Primary.Kill()
 	b := backend{raw: rawClient(t, set.Replicas[0].Addr)}
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(b.do(t, "INFO", "replication").(string), "role:master"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no failover")
-		}
-	}
+	awaits(t, "failover", func() bool { return strings.Contains(b.do(t, "INFO", "replication").(string), "role:master") })
 	if n := b.do(t, "DBSIZE"); n != int64(0) {
 		t.Fatalf("the replica has %v keys", n)
 	}
