@@ -18,8 +18,7 @@ import (
 // acknowledged the watch.
 func following(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
-	over := make(chan error, 1)
-	go func() { over <- call() }()
+	over := networktest.Begin(call)
 	awaits(t, "watch", func() bool { return strings.Contains(w.Sent(), "/v3/watch") && w.Answered() })
 	return over
 }

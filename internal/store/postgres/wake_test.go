@@ -23,8 +23,7 @@ import (
 // received LISTEN.
 func waiting(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
-	over := make(chan error, 1)
-	go func() { over <- call() }()
+	over := networktest.Begin(call)
 	awaits(t, "LISTEN", func() bool { return strings.Contains(w.Sent(), "LISTEN") })
 	return over
 }
@@ -49,8 +48,7 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 	standby := b.open(t)
 	idle := func() bool { return standby.conns.Idle() == 1 }
 	for range 5 {
-		over := make(chan error, 1)
-		go func() { over <- standby.Wait(bounded(t), "k", 20*waitEndsEarly) }()
+		over := networktest.Begin(func() error { return standby.Wait(bounded(t), "k", 20*waitEndsEarly) })
 		awaits(t, "connection in use", func() bool { return !idle() })
 		awaits(t, "idle connection", idle)
 		select {

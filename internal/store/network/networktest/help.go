@@ -129,6 +129,13 @@ func Await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
+// Begin starts a call, and returns a channel for its result.
+func Begin(call func() error) <-chan error {
+	over := make(chan error, 1)
+	go func() { over <- call() }()
+	return over
+}
+
 // EndOf returns the result of a call that ends soon.
 func EndOf(t testing.TB, over <-chan error) error {
 	t.Helper()
