@@ -149,7 +149,7 @@ func TestMembersAreLost(t *testing.T) {
 	}
 	next := request("k")
 	denied(t, standby, next)
-	over := networktest.Begin(func() error { return standby.Wait(bounded(t), "k", time.Minute) })
+	over := networktest.Start(func() error { return standby.Wait(bounded(t), "k", time.Minute) })
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	must.Succeed(t, endOf(t, over))
 	networktest.GrantAfter(t, standby, next, l)
@@ -216,7 +216,7 @@ func TestMajorityIsLost(t *testing.T) {
 	members, url := cluster(t)
 	s := openWith(t, Options{URL: url})
 	l := grant(t, s, request("k"))
-	listening := networktest.Begin(func() error { return s.Listen(t.Context(), "k") })
+	listening := networktest.Start(func() error { return s.Listen(t.Context(), "k") })
 	members[1].Kill()
 	members[2].Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

@@ -73,7 +73,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 		return follow(ctx, op, key, func(r cas.Row) bool { defer seen.Store(r.Renewed); return enough(r) })
 	}
 	watching, enough := context.WithCancel(bounded(t))
-	over := networktest.Begin(func() error { return standby.Wait(watching, "k", time.Minute) })
+	over := networktest.Start(func() error { return standby.Wait(watching, "k", time.Minute) })
 	for range 10 { // they begin before the standby watches, and end while it does
 		renew(t, holder, l)
 		time.Sleep(50 * time.Millisecond)

@@ -18,7 +18,7 @@ import (
 // acknowledged the watch.
 func following(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
-	over := networktest.Begin(call)
+	over := networktest.Start(call)
 	awaits(t, "watch", func() bool { return strings.Contains(w.Sent(), "/v3/watch") && w.Answered() })
 	return over
 }

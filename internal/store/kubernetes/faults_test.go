@@ -36,8 +36,8 @@ func TestRestart(t *testing.T) {
 	l := grant(t, s, r)
 	next := request("k")
 	denied(t, standby, next)
-	listening := networktest.Begin(func() error { return s.Listen(t.Context(), "k") })
-	waiting := networktest.Begin(func() error { return standby.Wait(t.Context(), "k", time.Minute) })
+	listening := networktest.Start(func() error { return s.Listen(t.Context(), "k") })
+	waiting := networktest.Start(func() error { return standby.Wait(t.Context(), "k", time.Minute) })
 	networktest.Renews(t, s, l, time.Second)
 	b.Kill()
 	for op, over := range map[string]<-chan error{"listen": listening, "wait": waiting} {
@@ -47,7 +47,7 @@ func TestRestart(t *testing.T) {
 	b.Restart()
 	networktest.Renews(t, s, l, 5*time.Second)
 	denied(t, standby, next)
-	waiting = networktest.Begin(func() error { return standby.Wait(bounded(t), "k", time.Minute) })
+	waiting = networktest.Start(func() error { return standby.Wait(bounded(t), "k", time.Minute) })
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	must.Succeed(t, endOf(t, waiting))
 	networktest.GrantAfter(t, standby, next, l)
@@ -72,7 +72,7 @@ func TestRestoredCluster(t *testing.T) {
 			if !holderFirst {
 				networktest.GrantAfter(t, b.open(t), request("k"), l)
 			}
-			listening := networktest.Begin(func() error { return s.Listen(bounded(t), "k") })
+			listening := networktest.Start(func() error { return s.Listen(bounded(t), "k") })
 			must.Succeed(t, endOf(t, listening))
 			if holderFirst {
 				networktest.ComesBack(t, s, l)

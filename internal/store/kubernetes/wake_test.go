@@ -34,7 +34,7 @@ func TestHolderIsCalled(t *testing.T) {
 			l := grant(t, s, request(key))
 			seen := make(chan struct{}, 100)
 			watched(s, seen)
-			over := networktest.Begin(func() error { return s.Listen(bounded(t), key) })
+			over := networktest.Start(func() error { return s.Listen(bounded(t), key) })
 			<-seen
 			renew(t, s, l)
 			<-seen // now it watches
@@ -72,7 +72,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	seen := make(chan struct{}, 100)
 	watched(standby, seen)
 	watching, enough := context.WithCancel(bounded(t))
-	over := networktest.Begin(func() error { return standby.Wait(watching, "k", time.Minute) })
+	over := networktest.Start(func() error { return standby.Wait(watching, "k", time.Minute) })
 	<-seen
 	now.Advance(20 * time.Second)
 	renew(t, holder, l)
@@ -101,7 +101,7 @@ func TestConnections(t *testing.T) {
 	var w networktest.Wire
 	standby := b.openWith(t, Options{Dialer: w.Dial})
 	networktest.StandbyWaitsOnItsConnection(t, b.open(t), standby, &w, func(call func() error) <-chan error {
-		over := networktest.Begin(call)
+		over := networktest.Start(call)
 		time.Sleep(200 * time.Millisecond)
 		return over
 	})

@@ -139,7 +139,7 @@ func race(dial Dial, lookup func(ctx context.Context, host string) ([]net.IPAddr
 				if a.err == nil {
 					return a.conn, nil
 				}
-				if failed++; failure == nil || IsTimeout(a.err) { // that one may answer later
+				if failed++; failure == nil || IsTimeout(a.err) { // a slow address may answer a later call
 					failure = a.err
 				}
 				next.Reset(0)

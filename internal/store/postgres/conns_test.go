@@ -202,7 +202,7 @@ func TestClose(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))
-	waited := networktest.Begin(func() error { return s.Wait(bounded(t), "k", 300*time.Millisecond) })
+	waited := networktest.Start(func() error { return s.Wait(bounded(t), "k", 300*time.Millisecond) })
 	connections := func() string {
 		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
 	}
@@ -248,7 +248,7 @@ func TestConnections(t *testing.T) {
 	}
 	denied(t, standby, request("k"))
 	waiting, stop := context.WithCancel(t.Context())
-	waited := networktest.Begin(func() error { return standby.Wait(waiting, "k", time.Minute) })
+	waited := networktest.Start(func() error { return standby.Wait(waiting, "k", time.Minute) })
 	connections("3")
 	renew(t, leader, l) // beside the one that listens
 

@@ -23,7 +23,7 @@ import (
 // received LISTEN.
 func waiting(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
-	over := networktest.Begin(call)
+	over := networktest.Start(call)
 	awaits(t, "LISTEN", func() bool { return strings.Contains(w.Sent(), "LISTEN") })
 	return over
 }
@@ -48,7 +48,7 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 	standby := b.open(t)
 	idle := func() bool { return standby.conns.Idle() == 1 }
 	for range 5 {
-		over := networktest.Begin(func() error { return standby.Wait(bounded(t), "k", 20*waitEndsEarly) })
+		over := networktest.Start(func() error { return standby.Wait(bounded(t), "k", 20*waitEndsEarly) })
 		awaits(t, "connection in use", func() bool { return !idle() })
 		awaits(t, "idle connection", idle)
 		select {

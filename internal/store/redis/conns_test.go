@@ -122,7 +122,7 @@ func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 		var w networktest.Wire
 		s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.Dial})
 		ctx, cancel := context.WithCancel(t.Context())
-		waited := networktest.Begin(func() error { return s.Wait(ctx, "k", atMost) })
+		waited := networktest.Start(func() error { return s.Wait(ctx, "k", atMost) })
 		for !strings.Contains(w.Sent(), "BLPOP") {
 			select {
 			case err := <-waited:
@@ -188,7 +188,7 @@ func TestClose(t *testing.T) {
 	b := realBackend(t)
 	s := open(t, b.addr)
 	grant(t, s, request("k"))
-	waited := networktest.Begin(func() error { return s.Wait(bounded(t), "k", 300*time.Millisecond) })
+	waited := networktest.Start(func() error { return s.Wait(bounded(t), "k", 300*time.Millisecond) })
 	awaits(t, "wait", func() bool { return b.waiting(t) == 1 })
 	networktest.WantClosed(t, s, calls(s))
 	must.Succeed(t, <-waited) // the wait that was under way
@@ -243,7 +243,7 @@ func TestConnections(t *testing.T) {
 	heard := listening(t, b, leader, "k")
 	denied(t, standby, request("k"))
 	waiting, stop := context.WithCancel(t.Context())
-	waited := networktest.Begin(func() error { return standby.Wait(waiting, "k", time.Minute) })
+	waited := networktest.Start(func() error { return standby.Wait(waiting, "k", time.Minute) })
 	awaits(t, "the standby waits", func() bool { return b.waiting(t) == 2 })
 	if n := clients(); n != 3 {
 		t.Errorf("%d connections of a leader and a standby, want 2 and 1", n)

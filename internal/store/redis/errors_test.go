@@ -135,7 +135,7 @@ func TestServerIsBusy(t *testing.T) {
 			warm := open(t, server.Addr)
 			l := grant(t, warm, request("warm"))
 			b.do(t, c.settings...)
-			busy := networktest.Begin(func() error { return other.Do(t.Context(), c.makeBusy...).Err() })
+			busy := networktest.Start(func() error { return other.Do(t.Context(), c.makeBusy...).Err() })
 
 			s := open(t, server.Addr)
 			for deadline := time.Now().Add(10 * time.Second); ; {

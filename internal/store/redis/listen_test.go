@@ -79,7 +79,7 @@ func TestLostConnectionsWaitToo(t *testing.T) {
 		fmt.Fprintf(c, "BLPOP %s 0\r\n", s.companion("call", "k"))
 	}
 	awaits(t, "waiting client", func() bool { return b.waiting(t) == lost })
-	heard := networktest.Begin(func() error { return s.Listen(bounded(t), "k") })
+	heard := networktest.Start(func() error { return s.Listen(bounded(t), "k") })
 	awaits(t, "waiting client", func() bool { return b.waiting(t) == lost+1 })
 	b.do(t, "DEL", "leaderrun:leader:k")
 	_, _ = open(t, b.addr).Acquire(bounded(t), request("k"))

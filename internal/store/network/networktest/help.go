@@ -129,8 +129,8 @@ func Await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Begin starts a call, and returns a channel for its result.
-func Begin(call func() error) <-chan error {
+// Start starts a call, and returns a channel for its result.
+func Start(call func() error) <-chan error {
 	over := make(chan error, 1)
 	go func() { over <- call() }()
 	return over

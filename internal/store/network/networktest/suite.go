@@ -230,7 +230,7 @@ func WantRefused(t *testing.T, calls Calls, server string) {
 func RenewDuringWait(t *testing.T, s lease.Store, l lease.Lease, w *Wire, waits string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	waited := Begin(func() error { return s.Wait(ctx, l.Key, time.Minute) })
+	waited := Start(func() error { return s.Wait(ctx, l.Key, time.Minute) })
 	for until := time.Now().Add(Patience); !strings.Contains(w.Sent(), waits); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("it has not sent %s", waits)
