@@ -172,7 +172,7 @@ func TestPackagesAreDocumented(t *testing.T) {
 }
 
 func TestYAMLIsKnownToOneFile(t *testing.T) {
-	for name, file := range parse(t, "internal/settings") {
+	for name, file := range parse(t, token.NewFileSet(), "internal/settings") {
 		for _, spec := range file.Imports {
 			if spec.Path.Value == `"go.yaml.in/yaml/v3"` && name != "file.go" {
 				t.Errorf("internal/settings/%s imports YAML, file.go alone may: what a file of settings says is decided in one place", name)
@@ -183,7 +183,7 @@ func TestYAMLIsKnownToOneFile(t *testing.T) {
 
 func TestElectHasNoClock(t *testing.T) {
 	measures := []string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}
-	for name, file := range parse(t, "internal/elect") {
+	for name, file := range parse(t, token.NewFileSet(), "internal/elect") {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok {
 				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && !slices.Contains(measures, sel.Sel.Name) {
@@ -245,7 +245,7 @@ func goPackages(t *testing.T) []goPackage {
 }
 
 // parse returns the non-test files of a folder by name.
-func parse(t *testing.T, dir string) map[string]*ast.File {
+func parse(t *testing.T, set *token.FileSet, dir string) map[string]*ast.File {
 	t.Helper()
 	names, err := filepath.Glob(path.Join(dir, "*.go"))
 	if err != nil || len(names) == 0 {
@@ -256,7 +256,7 @@ func parse(t *testing.T, dir string) map[string]*ast.File {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		file, err := parser.ParseFile(set, name, nil, 0)
 		must.Succeed(t, err)
 		files[filepath.Base(name)] = file
 	}

@@ -2,7 +2,6 @@ package test
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"go/types"
 	"maps"
@@ -11,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // In these packages the references between files have no cycles, so the files can be read in
@@ -44,16 +41,8 @@ func TestFilesOfAPackageHaveAnOrder(t *testing.T) {
 // references returns, for each file of a package, the files it uses.
 func references(t *testing.T, dir string) map[string]map[string]bool {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	must.Succeed(t, err)
-	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 	set := token.NewFileSet()
-	var files []*ast.File
-	for _, name := range names {
-		file, err := parser.ParseFile(set, name, nil, 0)
-		must.Succeed(t, err)
-		files = append(files, file)
-	}
+	files := slices.Collect(maps.Values(parse(t, set, dir)))
 	// Imported packages are empty: only references within the package count.
 	config := types.Config{Importer: empty{}, Error: func(error) {}}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // forgetTests: everything known about a key is removed.
@@ -27,9 +28,7 @@ func forgetTests(h Harness) []test {
 func forget(t *testing.T, s lease.Admin, key string, token bool) lease.Status {
 	t.Helper()
 	before, err := s.Forget(bounded(t), key, token)
-	if err != nil {
-		t.Fatalf("forget: %v", err)
-	}
+	must.Succeed(t, err)
 	return before
 }
 

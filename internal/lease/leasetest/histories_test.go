@@ -13,8 +13,9 @@ import (
 
 // inMemory is a store in memory. With a fault it breaks one rule.
 type inMemory struct {
-	fault   string
-	settles bool
+	operated // nil: the histories use no other verbs
+	fault    string
+	settles  bool
 	*shared
 }
 
@@ -176,23 +177,13 @@ func (s inMemory) Revoke(ctx context.Context, key string, atOnce bool) (status l
 	return status, err
 }
 
-func (s inMemory) Pause(context.Context, string, time.Duration, string, string) (lease.Status, error) {
-	return lease.Status{}, nil
-}
-func (s inMemory) Forget(context.Context, string, bool) (lease.Status, error) {
-	return lease.Status{}, nil
-}
-func (s inMemory) Resume(context.Context, string) (lease.Status, error)  { return lease.Status{}, nil }
-func (s inMemory) Inspect(context.Context, string) (lease.Status, error) { return lease.Status{}, nil }
-func (s inMemory) Keys(context.Context) ([]string, error)                { return nil, nil }
-
 func (s inMemory) Wait(context.Context, string, time.Duration) error { return lease.ErrNoWakeups }
 func (s inMemory) Pass(context.Context, string) error                { return nil }
 func (s inMemory) Close() error                                      { return nil }
 
 func harnessOf(fault string, settles bool) Harness {
 	all := &shared{states: map[string]*leasestate.State{}, stale: map[string]*lease.HeldError{}, began: time.Now()}
-	return Harness{Unit: time.Second, Settles: settles, Open: func(*testing.T) lease.Store { return inMemory{fault, settles, all} }}
+	return Harness{Unit: time.Second, Settles: settles, Open: func(*testing.T) lease.Store { return inMemory{fault: fault, settles: settles, shared: all} }}
 }
 
 func TestHistories(t *testing.T) {

@@ -245,6 +245,14 @@ func settles(t *testing.T, s lease.Store, r lease.Request) *lease.SettlingError 
 	return denial
 }
 
+// releaseLost checks that a release returns ErrLost.
+func releaseLost(t *testing.T, s lease.Store, l lease.Lease, r lease.Result) {
+	t.Helper()
+	if err := s.Release(bounded(t), l, r); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("release: %v, want ErrLost", err)
+	}
+}
+
 // lost checks that a renewal returns ErrLost.
 func lost(t *testing.T, s lease.Store, l lease.Lease) {
 	t.Helper()

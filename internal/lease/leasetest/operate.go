@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // operateTests: what operators do.
@@ -67,9 +68,7 @@ func operate(t *testing.T, h Harness) operated {
 func inspect(t *testing.T, s lease.Admin, key string) lease.Status {
 	t.Helper()
 	status, err := s.Inspect(bounded(t), key)
-	if err != nil {
-		t.Fatalf("status: %v", err)
-	}
+	must.Succeed(t, err)
 	if status.Key != key {
 		t.Errorf("status of %q, asked for %q", status.Key, key)
 	}
@@ -93,9 +92,7 @@ func is(t *testing.T, got lease.Status, why lease.HeldReason, holder lease.Holde
 func listed(t *testing.T, s lease.Admin, key string) bool {
 	t.Helper()
 	keys, err := s.Keys(bounded(t))
-	if err != nil {
-		t.Fatalf("list: %v", err)
-	}
+	must.Succeed(t, err)
 	if !slices.IsSorted(keys) || len(slices.Compact(slices.Clone(keys))) != len(keys) {
 		t.Errorf("not in order: %q", keys)
 	}
@@ -105,18 +102,14 @@ func listed(t *testing.T, s lease.Admin, key string) bool {
 func handOver(t *testing.T, s lease.Admin, key string) lease.Status {
 	t.Helper()
 	status, err := s.HandOver(bounded(t), key)
-	if err != nil {
-		t.Fatalf("hand over: %v", err)
-	}
+	must.Succeed(t, err)
 	return status
 }
 
 func revoke(t *testing.T, s lease.Admin, key string, now bool) lease.Status {
 	t.Helper()
 	status, err := s.Revoke(bounded(t), key, now)
-	if err != nil {
-		t.Fatalf("revoke: %v", err)
-	}
+	must.Succeed(t, err)
 	return status
 }
 

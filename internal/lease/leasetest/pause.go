@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // pauseTests: nobody is granted the key for a while.
@@ -34,9 +35,7 @@ func pauseTests(h Harness) []test {
 func pause(t *testing.T, s lease.Admin, key string, d time.Duration) {
 	t.Helper()
 	status, err := s.Pause(bounded(t), key, d, "ann@db1", "disk is full")
-	if err != nil {
-		t.Fatalf("pause: %v", err)
-	}
+	must.Succeed(t, err)
 	if p := status.Pause; p.Until-p.Since != d.Milliseconds() || p.Left(status.Now) != d || p.By != "ann@db1" || p.Reason != "disk is full" {
 		t.Errorf("paused for %s at %d: %+v", d, status.Now, p)
 	}
@@ -45,9 +44,7 @@ func pause(t *testing.T, s lease.Admin, key string, d time.Duration) {
 func resume(t *testing.T, s lease.Admin, key string) lease.Status {
 	t.Helper()
 	before, err := s.Resume(bounded(t), key)
-	if err != nil {
-		t.Fatalf("resume: %v", err)
-	}
+	must.Succeed(t, err)
 	return before
 }
 

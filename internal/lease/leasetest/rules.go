@@ -167,7 +167,7 @@ func (c *comparison) difference(t *testing.T, steps []step) string {
 			granted[l.Holder] = l
 		}
 		c.SetTime(r.now)
-		got, _, _ := s.on(c.Store.(both), r.key, c.Terse)
+		got, _, _ := s.on(c.Store.(operated), r.key, c.Terse)
 		if got != want {
 			return fmt.Sprintf("step %d\nstore: %s\nrules: %s", i, got, want)
 		}
@@ -200,7 +200,7 @@ func (r *ruled) do(s step) (answer string, l lease.Lease, err error) {
 		grant := *before.Grant
 		before.Grant = &grant
 	}
-	answer, l, err = s.on(ruledStore{&r.state, now}, r.key, r.Terse)
+	answer, l, err = s.on(ruledStore{State: &r.state, now: now}, r.key, r.Terse)
 	if l.Token > 0 || r.state.Token != before.Token {
 		r.beat = r.now
 	}
@@ -214,20 +214,9 @@ func (r *ruled) do(s step) (answer string, l lease.Lease, err error) {
 	return answer, l, err
 }
 
-// both is a store for candidates and operators.
-type both interface {
-	Acquire(context.Context, lease.Request) (lease.Lease, error)
-	Renew(context.Context, lease.Lease) (lease.Lease, error)
-	Release(context.Context, lease.Lease, lease.Result) error
-	HandOver(ctx context.Context, key string) (lease.Status, error)
-	Revoke(ctx context.Context, key string, now bool) (lease.Status, error)
-	Pause(ctx context.Context, key string, d time.Duration, by, reason string) (lease.Status, error)
-	Resume(ctx context.Context, key string) (lease.Status, error)
-	Forget(ctx context.Context, key string, token bool) (lease.Status, error)
-}
-
 // ruledStore makes a state a store, at one instant.
 type ruledStore struct {
+	operated // nil: the rules have no other verbs
 	*leasestate.State
 	now leasestate.Instant
 }
@@ -277,7 +266,7 @@ func (s ruledStore) Forget(_ context.Context, _ string, token bool) (lease.Statu
 }
 
 // on takes a step and describes its answer. The lease is that of a grant or a renewal.
-func (s step) on(store both, key string, terse bool) (text string, l lease.Lease, err error) {
+func (s step) on(store operated, key string, terse bool) (text string, l lease.Lease, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s.lease.Key, s.request.Key = key, key

@@ -3,7 +3,6 @@
 package etcd
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -53,10 +52,7 @@ func TestUsers(t *testing.T) {
 	renew(t, s, l) // with an old token
 	write("wrong")
 	s.client.token = "fgETNXKqqNnDsaCB.9"
-	var failure *lease.StoreError
-	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("a password that was accepted is being changed: %#v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "") // a password that was accepted is being changed
 	write("sesame")
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true})) // after the change
 	for name, c := range map[string]struct{ user, says, hint string }{
@@ -67,13 +63,7 @@ func TestUsers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openWith(t, Options{URL: "etcd://" + c.user + b.Addr})
-			_, err := s.Acquire(bounded(t), request("k"))
-			if !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(err.Error(), c.says) || !strings.Contains(failure.Hint, c.hint) {
-				t.Errorf("%v: %#v", err, err)
-			}
-			if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("the error shows the password: %v", err)
-			}
+			networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
 		})
 	}
 	reader := openWith(t, Options{URL: "etcd://reader:sesame@" + b.Addr})
@@ -110,16 +100,12 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := openWith(t, Options{URL: c.url})
-
 			if c.says == "" {
 				l := grant(t, s, request("k"))
 				must.Succeed(t, s.Release(bounded(t), l, lease.Result{}))
 				return
 			}
-			var failure *lease.StoreError
-			if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !strings.Contains(err.Error(), c.says) || !strings.Contains(failure.Hint, c.hint) {
-				t.Errorf("%v: %#v", err, err)
-			}
+			networktest.WantError(t, networktest.Refused(t, s), !strings.Contains(c.says, "closed"), c.says, c.hint)
 		})
 	}
 }
@@ -145,10 +131,8 @@ func TestUsersAndCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := opened("root:sesame@", "client").Acquire(bounded(t), request("k"))
-	networktest.WantError(t, err, true, "CommonName of client", "without a common name")
-	_, err = before.Renew(bounded(t), l)
-	networktest.WantError(t, err, false, "CommonName of client", "without a common name")
+	networktest.WantError(t, networktest.Refused(t, opened("root:sesame@", "client")), true, "CommonName of client", "without a common name")
+	networktest.WantError(t, networktest.NotRenewed(t, before, l), false, "CommonName of client", "without a common name")
 	grant(t, opened("root:sesame@", "nameless"), request("k"))
 }
 
@@ -187,10 +171,7 @@ func TestNoEtcd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openWith(t, Options{URL: "etcd://" + c.addr})
 			s.Settle = 0
-			var failure *lease.StoreError
-			if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &failure) || failure.Permanent != c.permanent || !strings.Contains(err.Error(), c.says) || !strings.Contains(failure.Hint, c.hint) {
-				t.Errorf("%v: %#v", err, err)
-			}
+			networktest.WantError(t, networktest.Refused(t, s), c.permanent, c.says, c.hint)
 		})
 	}
 }

@@ -36,7 +36,7 @@ func TestHistories(t *testing.T) {
 	}})
 }
 
-// damages returns some values that leaderrun does not write; package cas tests others.
+// damages are values that leaderrun does not write; leasestate tests what else no state may be.
 func damages(b backend) []leasetest.Damage {
 	holder := string(lease.NewHolder("h", 1))
 	state := func(name, text string) leasetest.Damage {

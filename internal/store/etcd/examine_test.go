@@ -3,7 +3,6 @@
 package etcd
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -13,19 +12,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-func examined(t *testing.T, s *Store) []lease.Finding {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	return s.Examine(ctx, 0, time.Second)
-}
-
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	members, url := cluster(t)
 	s := openWith(t, Options{URL: url})
+	examined := func() []lease.Finding { return s.Examine(bounded(t), 0, time.Second) }
 	count := map[string]int{}
-	for _, f := range examined(t, s) {
+	for _, f := range examined() {
 		count[f.Subject]++
 		if f.Verdict != lease.Fine || f.Subject == "server" && !strings.Contains(f.Text, "etcd 3.") {
 			t.Errorf("%+v", f)
@@ -35,15 +28,11 @@ func TestExamine(t *testing.T) {
 		t.Errorf("%v", count)
 	}
 	members[2].Kill()
-	if f := examined(t, s)[2]; f.Verdict != lease.Doubtful || !strings.Contains(f.Text, members[2].Addr) || f.Hint == "" {
-		t.Errorf("%+v", f)
-	}
+	networktest.Finds(t, examined()[2], lease.Doubtful, members[2].Addr)
 	members[1].Kill()
 	members[0].Kill()
-	for _, f := range examined(t, s) {
-		if f.Verdict != lease.Bad || f.Hint == "" {
-			t.Errorf("%+v", f)
-		}
+	for _, f := range examined() {
+		networktest.Finds(t, f, lease.Bad, "")
 	}
 }
 
@@ -59,9 +48,7 @@ func TestClocksOfMembers(t *testing.T) {
 		"apart":              {[]member{at(0, time.Second), at(4*time.Second, 5*time.Second)}, lease.Doubtful, "3s at least"},
 		"one did not answer": {[]member{at(9*time.Second, 10*time.Second), {err: &lease.StoreError{Err: errNoAnswer}}}, lease.Fine, "no difference"},
 	} {
-		if f := clocks(c.members, 31*time.Second); f.Verdict != c.want || !strings.Contains(f.Text, c.says) || (f.Hint == "") != (c.want == lease.Fine) {
-			t.Errorf("%s: %+v", name, f)
-		}
+		t.Run(name, func(t *testing.T) { networktest.Finds(t, clocks(c.members, 31*time.Second), c.want, c.says) })
 	}
 }
 
@@ -70,21 +57,18 @@ func TestVersionsThatForget(t *testing.T) {
 		"3.4.20": lease.Doubtful, "3.4.21": lease.Fine, "3.4.23": lease.Fine, "3.5.0": lease.Doubtful, "3.5.4": lease.Doubtful, "3.5.5": lease.Fine,
 		"3.6.0": lease.Fine, "4.0.0": lease.Fine, "": lease.Fine,
 	} {
-		f := durability([]member{{status: statusAnswer{Version: "3.6.16"}}, {host: "b", status: statusAnswer{Version: version}}})
-		if f.Verdict != want || want == lease.Doubtful && (!strings.Contains(f.Text, version+" at b") || f.Hint == "") {
-			t.Errorf("%s: %+v", version, f)
+		says := ""
+		if want == lease.Doubtful {
+			says = version + " at b"
 		}
+		networktest.Finds(t, durability([]member{{status: statusAnswer{Version: "3.6.16"}}, {host: "b", status: statusAnswer{Version: version}}}), want, says)
 	}
 }
 
 func TestQuorumAndAlarms(t *testing.T) {
 	sick := []member{{host: "a", status: statusAnswer{Leader: "1"}}, {host: "b", status: statusAnswer{Leader: "0", Errors: []string{"memberID:1 alarm:NOSPACE "}}}}
-	if f := quorum(sick); f.Verdict != lease.Bad || !strings.HasPrefix(f.Text, "b ") {
-		t.Errorf("%+v", f)
-	}
-	if f := alarms(sick); f.Verdict != lease.Bad || !strings.Contains(f.Text, "NOSPACE") {
-		t.Errorf("%+v", f)
-	}
+	networktest.Finds(t, quorum(sick), lease.Bad, "b knows no leader")
+	networktest.Finds(t, alarms(sick), lease.Bad, "NOSPACE")
 }
 
 // Adding a key removes the keys that have been idle for long, and no others.

@@ -5,13 +5,11 @@ package etcd
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,18 +32,10 @@ func TestRestart(t *testing.T) {
 	l := grant(t, s, request("held"))
 	b.Restart()
 	renew(t, s, l)
-	settles(t, s, request("free"), lease.SettleRestarted)
+	networktest.Settles(t, s, request("free"), lease.SettleRestarted)
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	if _, err := s.Acquire(bounded(t), request("held")); err != nil {
 		t.Errorf("%v; it was renewed after the restart", err)
-	}
-}
-
-func settles(t *testing.T, s *Store, r lease.Request, why lease.SettleReason) {
-	t.Helper()
-	var settling *lease.SettlingError
-	if _, err := s.Acquire(bounded(t), r); !errors.As(err, &settling) || settling.Why != why {
-		t.Errorf("%v, want it to settle (%s)", err, why)
 	}
 }
 
@@ -60,13 +50,9 @@ func TestOlderData(t *testing.T) {
 	restore := b.Save()
 	l := grant(t, s, request("k"))
 	restore()
-	r := request("k")
-	settles(t, b.open(t), r, lease.SettleRestarted)
-	back, err := s.Renew(bounded(t), l)
-	if err != nil || !back.Reasserted || back.Token != l.Token {
-		t.Errorf("%+v, %v", back, err)
-	}
-	denied(t, b.open(t), r)
+	networktest.Settles(t, b.open(t), request("k"), lease.SettleRestarted)
+	networktest.ComesBack(t, s, l)
+	denied(t, b.open(t), request("k"))
 }
 
 // A change whose answer is lost has been made. The holder learns that by asking again.
@@ -83,9 +69,7 @@ func TestAnswerIsLost(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(answers)*200*time.Millisecond+150*time.Millisecond)
 		_, err := s.Renew(ctx, l)
 		cancel()
-		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent {
-			t.Errorf("%v", err)
-		}
+		networktest.WantError(t, err, false, "", "")
 		proxy.Delay(0)
 		renew(t, s, l) // asked again
 	}
@@ -165,13 +149,10 @@ func TestMembersAreLost(t *testing.T) {
 	}
 	next := request("k")
 	denied(t, standby, next)
-	over := make(chan error, 1)
-	go func() { over <- standby.Wait(bounded(t), "k", time.Minute) }()
+	over := networktest.Start(func() error { return standby.Wait(bounded(t), "k", time.Minute) })
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	must.Succeed(t, endOf(t, over))
-	if got := grant(t, standby, next); got.Token <= l.Token {
-		t.Errorf("token %d after %d", got.Token, l.Token)
-	}
+	networktest.GrantAfter(t, standby, next, l)
 }
 
 // A member that lags does not answer with old data: a read waits until it has the others'
@@ -218,24 +199,13 @@ func TestQuotaIsUsedUp(t *testing.T) {
 		b.ask(t, "/v3/maintenance/alarm", map[string]any{"action": action, "alarm": "NOSPACE"})
 	}
 	alarm("ACTIVATE")
-	var failure *lease.StoreError
-	for op, call := range map[string]func() error{
-		"renew":   func() error { _, err := s.Renew(bounded(t), l); return err },
-		"acquire": func() error { _, err := b.open(t).Acquire(bounded(t), request("other")); return err },
-	} {
-		if err := call(); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "database space exceeded") || !strings.Contains(failure.Hint, "alarm disarm") {
-			t.Errorf("%s: %v: %#v", op, err, err)
-		}
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "database space exceeded", "alarm disarm")
+	_, err := b.open(t).Acquire(bounded(t), request("other"))
+	networktest.WantError(t, err, false, "database space exceeded", "alarm disarm")
 	if status, err := s.Inspect(bounded(t), "k"); err != nil || status.Holder != l.Holder {
 		t.Errorf("%+v, %v", status, err)
 	}
-	found := s.Examine(bounded(t), time.Minute, 0)
-	if !slices.ContainsFunc(found, func(f lease.Finding) bool {
-		return f.Subject == "alarms" && f.Verdict == lease.Bad && strings.Contains(f.Text, "NOSPACE")
-	}) {
-		t.Errorf("doctor: %+v", found)
-	}
+	networktest.Finds(t, networktest.Found(t, s.Examine(bounded(t), time.Minute, 0), "alarms"), lease.Bad, "NOSPACE")
 	alarm("DEACTIVATE")
 	renew(t, s, l)
 }
@@ -246,19 +216,14 @@ func TestMajorityIsLost(t *testing.T) {
 	members, url := cluster(t)
 	s := openWith(t, Options{URL: url})
 	l := grant(t, s, request("k"))
-	listening := make(chan error, 1)
-	go func() { listening <- s.Listen(t.Context(), "k") }()
+	listening := networktest.Start(func() error { return s.Listen(t.Context(), "k") })
 	members[1].Kill()
 	members[2].Kill()
-	var failure *lease.StoreError
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := s.Renew(ctx, l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
-		t.Errorf("%v", err)
-	}
-	if err := endOf(t, listening); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("a member that has lost the others is listened to: %v", err)
-	}
+	_, err := s.Renew(ctx, l)
+	networktest.WantError(t, err, false, "", "check that it runs")
+	networktest.WantError(t, endOf(t, listening), false, "", "") // the member has lost the others
 	members[1].Restart()
 	renew(t, s, l)
 }

@@ -73,8 +73,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 		return follow(ctx, op, key, func(r cas.Row) bool { defer seen.Store(r.Renewed); return enough(r) })
 	}
 	watching, enough := context.WithCancel(bounded(t))
-	over := make(chan error, 1)
-	go func() { over <- standby.Wait(watching, "k", time.Minute) }()
+	over := networktest.Start(func() error { return standby.Wait(watching, "k", time.Minute) })
 	for range 10 { // they begin before the standby watches, and end while it does
 		renew(t, holder, l)
 		time.Sleep(50 * time.Millisecond)
@@ -94,9 +93,7 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 		t.Errorf("%s are left, want 5 s since the last renewal that was seen", left)
 	}
 	now.Advance(denied(t, standby, r).Remaining + time.Millisecond)
-	if next := grant(t, standby, r); next.Token <= l.Token {
-		t.Errorf("token %d after %d", next.Token, l.Token)
-	}
+	networktest.GrantAfter(t, standby, r, l)
 }
 
 // A standby that watches can tell two renewals in the same second apart.

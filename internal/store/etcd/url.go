@@ -44,11 +44,8 @@ func parseURL(text string) (*target, error) {
 		return nil, urls.Refusal(`the URL must begin with "etcd://" or "etcds://"`, "write etcd://"+hostForm)
 	}
 	form := "write " + scheme + "://" + hostForm
-	// Package url reads only one host.
-	end := strings.IndexAny(rest+"/", "/?#")
-	authority, path := rest[:end], rest[end:]
-	at := strings.LastIndexByte(authority, '@') + 1
-	u, err := url.Parse("etcd://" + authority[:at] + "host" + path)
+	user, hosts, path := location.Authority(rest)
+	u, err := url.Parse("etcd://" + user + "host" + path)
 	if err != nil {
 		return nil, urls.Refusal("the URL cannot be read", form+", and "+location.EncodeThem)
 	}
@@ -56,7 +53,7 @@ func parseURL(text string) (*target, error) {
 		return nil, urls.Refusal("the URL has a path, and etcd knows none", form+"; a / or # in a password is %2F or %23")
 	}
 	t := &target{}
-	for host := range strings.SplitSeq(authority[at:], ",") {
+	for _, host := range hosts {
 		addr, err := urls.Host(host, "2379", form)
 		if err != nil {
 			return nil, err

@@ -5,7 +5,6 @@ package kubernetes
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -44,10 +44,7 @@ func TestServiceAccount(t *testing.T) {
 	l := grant(t, s, request("k"))
 	b.lease(t, "k") // it is in the pod's namespace
 	write(t, dir, "token", "not any more")
-	var failure *lease.StoreError
-	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
-		t.Errorf("a token that was accepted before: %v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "kubectl auth whoami") // a token that was accepted before
 	write(t, dir, "token", "client")
 	renew(t, s, l) // with the next token
 	must.Succeed(t, os.Remove(filepath.Join(dir, "token")))
@@ -162,10 +159,20 @@ users: [{name: u, user: {token: `+token+`}}, {name: y, user: {token: wrong}}]
 		}
 	}
 	config("other", b.Addr, "jobs", "wrong")
-	var failure *lease.StoreError
-	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("the token of its context is wrong: %v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "") // the token of its context is wrong
+}
+
+// openWithPlugin opens a store whose login comes from a plugin: a shell script, which knows the
+// file status in dir as $FILE.
+func (b backend) openWithPlugin(t *testing.T, dir, text string) *Store {
+	t.Helper()
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "plugin"), []byte("#!/bin/sh\n"+text), 0o700))
+	return openAs(t, write(t, dir, "config", `
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u, namespace: jobs}}]
+clusters: [{name: c, cluster: {server: "https://`+b.Addr+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, env: [{name: FILE, value: `+dir+`/status}]}}}]
+`), Options{})
 }
 
 // A plugin returns the login, and is run again once that has expired or is no longer
@@ -174,12 +181,6 @@ func TestPlugin(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	dir := t.TempDir()
-	write(t, dir, "plugin", `#!/bin/sh
-case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3 ;; esac
-echo asked >>`+dir+`/asked
-cat "$FILE" || exit 1
-`)
-	must.Succeed(t, os.Chmod(filepath.Join(dir, "plugin"), 0o700))
 	says := func(status string) {
 		write(t, dir, "status", `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{`+status+`}}`)
 	}
@@ -187,38 +188,30 @@ cat "$FILE" || exit 1
 		text := must.Read(t, filepath.Join(dir, "asked"))
 		return strings.Count(text, "asked")
 	}
-	file := write(t, dir, "config", `
-current-context: c
-contexts: [{name: c, context: {cluster: c, user: u, namespace: jobs}}]
-clusters: [{name: c, cluster: {server: "https://`+b.Addr+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
-users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, env: [{name: FILE, value: `+dir+`/status}]}}}]
-`)
 	says(`"token":"leaderrun"`)
-	s := openAs(t, file, Options{})
+	s := b.openWithPlugin(t, dir, `
+case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3 ;; esac
+echo asked >>`+dir+`/asked
+cat "$FILE" || exit 1
+`)
 	l := grant(t, s, request("k"))
 	if asked() != 1 {
 		t.Errorf("asked %d times", asked())
 	}
-	renew := func() error { _, err := s.Renew(bounded(t), l); return err }
 	s.credentials.last = &credential{Token: "not any more"}
-	var failure *lease.StoreError
-	if err := renew(); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("a token that is not accepted any more: %v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "")
 	says(`"token":"client","expirationTimestamp":"2001-01-01T00:00:00Z"`)
-	if err := renew(); err != nil || asked() < 3 {
-		t.Errorf("asked %d times, %v", asked(), err)
+	if renew(t, s, l); asked() < 3 {
+		t.Errorf("asked %d times", asked())
 	}
 	must.Succeed(t, os.Remove(filepath.Join(dir, "status")))
-	if err := renew(); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "No such file") {
-		t.Errorf("the plugin fails: %v", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "No such file", "") // the plugin fails
 	pem := func(name string) string {
 		text := must.Read(t, b.Certs.File(name))
 		return strconv.Quote(text)
 	}
 	says(`"clientCertificateData":` + pem("client.pem") + `,"clientKeyData":` + pem("client.key"))
-	grant(t, openAs(t, file, Options{}), request("by-certificate"))
+	grant(t, openAs(t, filepath.Join(dir, "config"), Options{}), request("by-certificate"))
 }
 
 // A plugin may take longer than a request: the next request finds its answer. Until then the
@@ -228,29 +221,20 @@ func TestSlowPlugin(t *testing.T) {
 	b := newBackend(t)
 	dir := t.TempDir()
 	gate := filepath.Join(dir, "gate")
-	write(t, dir, "plugin", `#!/bin/sh
-while ! [ -e `+gate+` ]; do sleep 0.1; done
-cat `+dir+`/status
-`)
-	must.Succeed(t, os.Chmod(filepath.Join(dir, "plugin"), 0o700))
 	says := func(user string, expires time.Time) {
 		write(t, dir, "status", `{"kind":"ExecCredential","status":{"token":"`+user+`","expirationTimestamp":"`+expires.UTC().Format(time.RFC3339)+`"}}`)
 	}
-	s := openAs(t, write(t, dir, "config", `
-current-context: c
-contexts: [{name: c, context: {cluster: c, user: u, namespace: jobs}}]
-clusters: [{name: c, cluster: {server: "https://`+b.Addr+`", certificate-authority: `+b.Certs.File("ca.pem")+`}}]
-users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin}}}]
-`), Options{})
+	s := b.openWithPlugin(t, dir, `
+while ! [ -e `+gate+` ]; do sleep 0.1; done
+cat "$FILE"
+`)
 	short := func() context.Context {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		t.Cleanup(cancel)
 		return ctx
 	}
-	var failure *lease.StoreError
-	if _, err := s.Acquire(short(), request("k")); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), "has not answered yet") {
-		t.Errorf("a plugin that is slow: %v", err)
-	}
+	_, err := s.Acquire(short(), request("k"))
+	networktest.WantError(t, err, false, "has not answered yet", "")
 	says("leaderrun", time.Now().Add(ahead/2))
 	opens := func() { write(t, dir, "gate", "") }
 	opens()
@@ -271,25 +255,22 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 func TestRights(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	for user, says := range map[string]string{"reader": `cannot create resource "leases"`, "nobody": `cannot get resource "leases"`, "stranger": "does not know who asks"} {
+	for user, c := range map[string]struct{ says, hint string }{
+		"reader":   {`cannot create resource "leases"`, "needs the verbs"},
+		"nobody":   {`cannot get resource "leases"`, "needs the verbs"},
+		"stranger": {"does not know who asks", "kubectl auth whoami"},
+	} {
 		s := openAs(t, b.Kubeconfig(user), Options{})
 		s.Settle = 0
-		var failure *lease.StoreError
-		if _, err := s.Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !failure.Permanent || failure.Hint == "" || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", user, err)
-		}
+		networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
 	}
 	s := b.open(t)
 	grant(t, s, request("k"))
-	var failure *lease.StoreError
-	if _, err := s.Keys(bounded(t)); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "list") {
-		t.Errorf("list: %v", err)
-	}
+	_, err := s.Keys(bounded(t))
+	networktest.WantError(t, err, true, "", "list")
 	if keys, err := openAs(t, b.Kubeconfig("admin"), Options{}).Keys(bounded(t)); err != nil || len(keys) != 1 || keys[0] != "k" {
 		t.Errorf("%q, %v", keys, err)
 	}
 	foreign := script.WriteKubeconfig(t, b.Addr, script.NewCertificates(t, t.TempDir()), "leaderrun")
-	if _, err := openAs(t, foreign, Options{}).Acquire(bounded(t), request("k")); !errors.As(err, &failure) || !failure.Permanent || !strings.Contains(failure.Hint, "certificate-authority in the kubeconfig") {
-		t.Errorf("a server of another CA: %v", err)
-	}
+	networktest.WantError(t, networktest.Refused(t, openAs(t, foreign, Options{})), true, "", "certificate-authority in the kubeconfig")
 }

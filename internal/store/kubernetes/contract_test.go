@@ -45,7 +45,7 @@ func (s brief) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error
 	return s.Store.Store.Acquire(ctx, r)
 }
 
-// damages returns some annotations that leaderrun does not write; package cas tests others.
+// damages are annotations that leaderrun does not write; leasestate tests what else no state may be.
 func damages(b backend) []leasetest.Damage {
 	holder := string(lease.NewHolder("h", 1))
 	state := func(name, text string) leasetest.Damage {

@@ -5,7 +5,6 @@ package kubernetes
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
@@ -24,11 +23,7 @@ func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	silent := networktest.NeverAnswers(t)
 	networktest.EndWithContext(t, networktest.CallsOf(at(t, silent, nil)))
-	var refusing networktest.Refusing
-	calls := networktest.CallsOf(at(t, "127.0.0.1:1", refusing.Dial))
-	networktest.WantRefused(t, calls, "Kubernetes at 127.0.0.1:1")
-	networktest.TryOnce(t, calls, refusing.Dials)
-	networktest.WantNamesLookedUp(t, "Kubernetes at h:443", "the kubeconfig", func(dial network.Dial) networktest.Store { return at(t, "h:443", dial) })
+	networktest.Unreachable(t, "Kubernetes at h:443", "the kubeconfig", func(dial network.Dial) *Store { return at(t, "h:443", dial) }, networktest.CallsOf)
 }
 
 // The server is no API server, or cannot answer now.
@@ -58,16 +53,12 @@ func TestAnswersOfOthers(t *testing.T) {
 		"a redirect elsewhere": {302, "", false, "HTTP status 302", "what the address names"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			addr := serve(t, certs, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(c.status)
 				_, _ = w.Write([]byte(c.text))
-			}))
-			server.TLS = certificateOf(t, certs)
-			server.StartTLS()
-			defer server.Close()
-			s := openAs(t, script.WriteKubeconfig(t, server.Listener.Addr().String(), certs, "token"), Options{})
-			_, err := s.Acquire(bounded(t), request("k"))
-			networktest.WantError(t, err, c.permanent, c.says, c.hint)
+			})
+			s := openAs(t, script.WriteKubeconfig(t, addr, certs, "token"), Options{})
+			networktest.WantError(t, networktest.Refused(t, s), c.permanent, c.says, c.hint)
 		})
 	}
 }

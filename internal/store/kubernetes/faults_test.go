@@ -36,29 +36,21 @@ func TestRestart(t *testing.T) {
 	l := grant(t, s, r)
 	next := request("k")
 	denied(t, standby, next)
-	listening, waiting := make(chan error, 1), make(chan error, 1)
-	go func() { listening <- s.Listen(t.Context(), "k") }()
-	go func() { waiting <- standby.Wait(t.Context(), "k", time.Minute) }()
+	listening := networktest.Start(func() error { return s.Listen(t.Context(), "k") })
+	waiting := networktest.Start(func() error { return standby.Wait(t.Context(), "k", time.Minute) })
 	networktest.Renews(t, s, l, time.Second)
 	b.Kill()
 	for op, over := range map[string]<-chan error{"listen": listening, "wait": waiting} {
-		var failure *lease.StoreError
-		if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent || failure.Op != op {
-			t.Errorf("%s: %v", op, err)
-		}
+		networktest.WantError(t, endOf(t, over), false, op+": ", "")
 	}
-	if _, err := s.Renew(bounded(t), l); err == nil {
-		t.Fatal("it is not gone")
-	}
+	networktest.NotRenewed(t, s, l)
 	b.Restart()
 	networktest.Renews(t, s, l, 5*time.Second)
 	denied(t, standby, next)
-	go func() { waiting <- standby.Wait(bounded(t), "k", time.Minute) }()
+	waiting = networktest.Start(func() error { return standby.Wait(bounded(t), "k", time.Minute) })
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 	must.Succeed(t, endOf(t, waiting))
-	if got := grant(t, standby, next); got.Token <= l.Token {
-		t.Errorf("token %d after %d", got.Token, l.Token)
-	}
+	networktest.GrantAfter(t, standby, next, l)
 }
 
 // A cluster that is restored from a backup does not say so. If a candidate comes first, it is
@@ -78,16 +70,14 @@ func TestRestoredCluster(t *testing.T) {
 			restore()
 			b.Restart()
 			if !holderFirst {
-				if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
-					t.Errorf("token %d after %d", next.Token, l.Token)
-				}
+				networktest.GrantAfter(t, b.open(t), request("k"), l)
 			}
-			listening := make(chan error, 1)
-			go func() { listening <- s.Listen(bounded(t), "k") }()
+			listening := networktest.Start(func() error { return s.Listen(bounded(t), "k") })
 			must.Succeed(t, endOf(t, listening))
-			back, err := s.Renew(bounded(t), l)
-			if holderFirst && (err != nil || !back.Reasserted || back.Token != l.Token) || !holderFirst && !errors.Is(err, lease.ErrLost) {
-				t.Errorf("renewed: %+v, %v", back, err)
+			if holderFirst {
+				networktest.ComesBack(t, s, l)
+			} else {
+				networktest.Lost(t, s, l)
 			}
 			denied(t, b.open(t), request("k"))
 		})
@@ -102,20 +92,13 @@ func TestEtcdStops(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("k"))
 	b.Etcd.Stop()
-	var failure *lease.StoreError
-	if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || failure.Hint == "" {
-		t.Errorf("%v, want a 504", err)
-	}
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "kubectl get --raw") // a 504
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := s.Release(ctx, l, lease.Result{Ran: true}); !errors.As(err, &failure) || failure.Permanent {
-		t.Errorf("%v", err)
-	}
+	networktest.WantError(t, s.Release(ctx, l, lease.Result{Ran: true}), false, "", "")
 	b.Etcd.Cont()
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	if next := grant(t, b.open(t), request("k")); next.Token <= l.Token {
-		t.Errorf("token %d after %d", next.Token, l.Token)
-	}
+	networktest.GrantAfter(t, b.open(t), request("k"), l)
 }
 
 // An API server may answer 504 and make the write later. It changes the object that was read,
@@ -141,19 +124,14 @@ func TestWriteIsMadeLater(t *testing.T) {
 		}, http.StatusConflict},
 	} {
 		late.keep.Store(true)
-		var failure *lease.StoreError
-		if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "")
 		late.keep.Store(false)
 		c.before()
 		if status := late.send(t); status != c.status {
 			t.Errorf("%s: the late write: %d, want %d", c.name, status, c.status)
 		}
 	}
-	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("after the release: %v", err)
-	}
+	networktest.Lost(t, s, l) // it is released
 }
 
 // lateWrites is a proxy in front of the API server that holds writes back.
@@ -166,26 +144,31 @@ type lateWrites struct {
 
 func (b backend) lateWrites(t *testing.T) *lateWrites {
 	t.Helper()
-	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: b.Addr})
-	to.Transport = b.http.Transport
-	p := &lateWrites{kept: make(chan *http.Request, 1), to: to}
-	s := httptest.NewUnstartedServer(p)
-	s.TLS = certificateOf(t, b.Certs)
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	p.addr = s.Listener.Addr().String()
+	p := &lateWrites{kept: make(chan *http.Request, 1), to: b.proxy()}
+	p.addr = serve(t, b.Certs, p.serve)
 	return p
 }
 
-// certificateOf returns the certificate of a server.
-func certificateOf(t *testing.T, certs script.Certificates) *tls.Config {
+// proxy returns a proxy to the API server.
+func (b backend) proxy() *httputil.ReverseProxy {
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: b.Addr})
+	to.Transport = b.http.Transport
+	return to
+}
+
+// serve serves HTTPS until the test ends, and returns the address.
+func serve(t *testing.T, certs script.Certificates, answer http.HandlerFunc) (addr string) {
 	t.Helper()
 	cert, err := tls.LoadX509KeyPair(certs.File("server.pem"), certs.File("server.key"))
 	must.Succeed(t, err)
-	return &tls.Config{Certificates: []tls.Certificate{cert}}
+	s := httptest.NewUnstartedServer(answer)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
 }
 
-func (p *lateWrites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *lateWrites) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || !p.keep.Load() {
 		p.to.ServeHTTP(w, r)
 		return
@@ -218,33 +201,25 @@ func TestForbiddenForAWhile(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	var forbids atomic.Bool
-	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: b.Addr})
-	to.Transport = b.http.Transport
-	p := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	to := b.proxy()
+	addr := serve(t, b.Certs, func(w http.ResponseWriter, r *http.Request) {
 		if !forbids.Load() {
 			to.ServeHTTP(w, r)
 			return
 		}
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `{"kind":"Status","status":"Failure","message":"leases is forbidden","reason":"Forbidden","details":{"kind":"leases"},"code":403}`)
-	}))
-	p.TLS = certificateOf(t, b.Certs)
-	p.StartTLS()
-	t.Cleanup(p.Close)
-	config := script.WriteKubeconfig(t, p.Listener.Addr().String(), b.Certs, "leaderrun")
+	})
+	config := script.WriteKubeconfig(t, addr, b.Certs, "leaderrun")
 	grant(t, b.open(t), request("k"))
-	standby, late, r := openAs(t, config, Options{}), openAs(t, config, Options{}), request("k")
+	standby := openAs(t, config, Options{})
 	for _, forbidden := range []bool{false, true, false} {
-		forbids.Store(forbidden)
-		_, err := standby.Acquire(bounded(t), r)
-		var failure *lease.StoreError
-		if forbidden && (!errors.As(err, &failure) || failure.Permanent || failure.Hint == "") || !forbidden && !errors.As(err, new(*lease.HeldError)) {
-			t.Errorf("forbidden %t: %v", forbidden, err)
+		if forbids.Store(forbidden); !forbidden {
+			denied(t, standby, request("k"))
+			continue
 		}
-		if _, err := late.Acquire(bounded(t), r); forbidden && (!errors.As(err, &failure) || !failure.Permanent) {
-			t.Errorf("it was never allowed: %v", err)
-		}
-		late = openAs(t, config, Options{})
+		networktest.WantError(t, networktest.Refused(t, standby), false, "", "needs the verbs")
+		networktest.WantError(t, networktest.Refused(t, openAs(t, config, Options{})), true, "", "") // it was never allowed
 	}
 }
 

@@ -35,9 +35,7 @@ func TestRivalStandsBy(t *testing.T) {
 	if after := time.Since(renewed); after < r.TTL {
 		t.Errorf("it leads %s after the renewal, of a TTL of %s", after, r.TTL)
 	}
-	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("%v", err)
-	}
+	networktest.Lost(t, s, l)
 	if err := s.Release(bounded(t), l, lease.Result{Ran: true}); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("%v", err)
 	}
@@ -141,9 +139,7 @@ func TestRivalAfterHolder(t *testing.T) {
 		now.Advance(time.Second)
 	}
 	now.Advance(time.Second + time.Millisecond)
-	if l := grant(t, s, r); l.Token <= last.Token {
-		t.Errorf("token %d after %d", l.Token, last.Token)
-	}
+	networktest.GrantAfter(t, s, r, last)
 }
 
 // kubectl get lease prints what the API server makes of the object: name, holder, age.
@@ -181,12 +177,8 @@ func TestEdited(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("cleared"))
 	b.put(t, "cleared", map[string]any{"spec": map[string]any{"holderIdentity": nil}})
-	if _, err := s.Renew(bounded(t), l); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("its holder is removed: %v", err)
-	}
-	if next := grant(t, s, request("cleared")); next.Token <= l.Token {
-		t.Errorf("token %d after %d", next.Token, l.Token)
-	}
+	networktest.Lost(t, s, l)
+	networktest.GrantAfter(t, s, request("cleared"), l)
 
 	b.put(t, "endless", map[string]any{"spec": map[string]any{"holderIdentity": "somebody"}})
 	var now networktest.Clock
@@ -203,9 +195,7 @@ func TestEdited(t *testing.T) {
 	l = grant(t, s, request("bare"))
 	b.put(t, "bare", map[string]any{"metadata": map[string]any{"annotations": nil}})
 	denied(t, s, request("bare")) // without its annotation
-	if back, err := s.Renew(bounded(t), l); err != nil || !back.Reasserted || back.Token != l.Token {
-		t.Errorf("it is still the holder: %+v, %v", back, err)
-	}
+	networktest.ComesBack(t, s, l)
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 
 	l = grant(t, s, request("labelled"))

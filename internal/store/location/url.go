@@ -45,6 +45,16 @@ func (k Kind) Password(given string) (string, error) {
 	return password, nil
 }
 
+// Authority splits a URL after its scheme, since package url reads only one host. user ends with
+// the @, if there is one.
+func Authority(rest string) (user string, hosts []string, path string) {
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest, path = rest[:end], rest[end:]
+	}
+	at := strings.LastIndexByte(rest, '@') + 1
+	return rest[:at], strings.Split(rest[at:], ","), path
+}
+
 // Host returns a host of a URL with its port or the default port. form is the hint of errors.
 func (k Kind) Host(host, defaultPort, form string) (addr string, err error) {
 	u, err := url.Parse("store://" + host)

@@ -3,11 +3,11 @@
 package mysql
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -15,20 +15,17 @@ func TestExamine(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	findings := b.open(t).Examine(bounded(t), 0, time.Second)
-	want := map[string]string{"server": "MariaDB 10.", "role": "takes writes", "persistence": "innodb_flush_log_at_trx_commit is 2"}
-	if len(findings) != len(want) {
+	if len(findings) != 3 {
 		t.Errorf("%+v", findings)
 	}
-	for _, f := range findings {
-		bad := f.Subject == "persistence" // the tests' server does not sync its disk
-		if !strings.Contains(f.Text, want[f.Subject]) || (f.Verdict == lease.Bad) != bad || (f.Hint != "") != bad {
-			t.Errorf("%+v", f)
-		}
-	}
+	networktest.Finds(t, networktest.Found(t, findings, "server"), lease.Fine, "MariaDB 10.")
+	networktest.Finds(t, networktest.Found(t, findings, "role"), lease.Fine, "takes writes")
+	networktest.Finds(t, networktest.Found(t, findings, "persistence"), lease.Bad, "innodb_flush_log_at_trx_commit is 2")
 	nobody := openWith(t, Options{URL: "mysql://u@127.0.0.1:1/db"}).Examine(bounded(t), 0, time.Second)
-	if len(nobody) != 1 || nobody[0].Verdict != lease.Bad || nobody[0].Hint == "" {
+	if len(nobody) != 1 {
 		t.Errorf("%+v", nobody)
 	}
+	networktest.Finds(t, networktest.Found(t, nobody, "server"), lease.Bad, "connection refused")
 }
 
 // The verdicts on settings that decide whether a failover or a crash can lose a grant. No
@@ -47,13 +44,10 @@ func TestJudgeSettings(t *testing.T) {
 		{"binlog", setup{"innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "0"}, lease.Fine, lease.Doubtful},
 		{"MySQL 8", setup{"innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1"}, lease.Fine, lease.Fine},
 	} {
-		role, disk := c.settings.role(), c.settings.persistence()
-		if role.Verdict != c.role || (role.Hint == "") != (c.role == lease.Fine) {
-			t.Errorf("%s: %+v", c.name, role)
-		}
-		if disk.Verdict != c.persistence || (disk.Hint == "") != (c.persistence == lease.Fine) {
-			t.Errorf("%s: %+v", c.name, disk)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			networktest.Finds(t, c.settings.role(), c.role, "")
+			networktest.Finds(t, c.settings.persistence(), c.persistence, "")
+		})
 	}
 }
 

@@ -22,16 +22,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "mysql at h:3306", "the store's URL", func(dial network.Dial) networktest.Store {
+func TestUnreachable(t *testing.T) {
+	networktest.Unreachable(t, "mysql at h:3306", "the store's URL", func(dial network.Dial) *Store {
 		return openWith(t, Options{URL: "mysql://cron:sesame@h/db", Dialer: dial})
-	})
-}
-
-func TestEveryCallTriesOnce(t *testing.T) {
-	var refusing networktest.Refusing
-	refused := openWith(t, Options{URL: "mysql://cron@h/db", Dialer: refusing.Dial})
-	networktest.TryOnce(t, networktest.CallsOf(refused), refusing.Dials)
+	}, networktest.CallsOf)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
@@ -95,9 +89,7 @@ func TestServerComesBack(t *testing.T) {
 	must.Succeed(t, s.Release(bounded(t), released, lease.Result{}))
 	b.Kill()
 	networktest.WantRefused(t, networktest.Calls{"renew": func(ctx context.Context) error { _, err := b.open(t).Renew(ctx, l); return err }}, "mysql at "+b.Addr)
-	if _, err := s.Renew(bounded(t), l); err == nil {
-		t.Fatal("renewed on a dead server")
-	}
+	networktest.NotRenewed(t, s, l)
 	time.Sleep(time.Second) // the start of a server is known in whole seconds
 	b.Restart()
 	renewed, err := s.Renew(bounded(t), l)
@@ -111,10 +103,7 @@ func TestServerComesBack(t *testing.T) {
 		t.Errorf("renew: %+v, %v", renewed, err)
 	}
 	denied(t, b.open(t), request("k"))
-	_, err = b.open(t).Acquire(bounded(t), request("released"))
-	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Why != lease.SettleRestarted {
-		t.Errorf("acquire: %v, want it to settle", err)
-	}
+	networktest.Settles(t, b.open(t), request("released"), lease.SettleRestarted)
 }
 
 func TestClose(t *testing.T) {
@@ -145,8 +134,7 @@ func TestLockedRow(t *testing.T) {
 		locked <- err
 	}()
 	awaits(t, "lock", func() bool { return b.do(t, "SELECT IS_USED_LOCK('locked') IS NOT NULL") == "1" })
-	_, err := s.Renew(bounded(t), l)
-	networktest.WantError(t, err, false, "Lock wait timeout exceeded; try restarting transaction (1205)", "another transaction locks the table")
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "Lock wait timeout exceeded; try restarting transaction (1205)", "another transaction locks the table")
 	must.Succeed(t, <-locked)
 	renew(t, s, l) // after the lock
 }

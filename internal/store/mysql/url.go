@@ -1,11 +1,8 @@
 package mysql
 
 import (
-	"cmp"
 	"crypto/tls"
-	"net"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/store/location"
@@ -42,7 +39,8 @@ const urls = location.Kind("mysql store")
 
 // parseURL reads the URL of a store, and the files that it names.
 func parseURL(text string) (*target, error) {
-	if !strings.HasPrefix(text, "mysql://") {
+	rest, ok := strings.CutPrefix(text, "mysql://")
+	if !ok {
 		return nil, urls.Refusal(`the URL must begin with "mysql://"`, urlForm)
 	}
 	u, err := url.Parse(text)
@@ -50,15 +48,13 @@ func parseURL(text string) (*target, error) {
 		return nil, urls.Refusal("the URL cannot be read", urlForm+", and "+location.EncodeThem)
 	}
 	t := &target{user: u.User.Username(), database: strings.TrimPrefix(u.Path, "/")}
-	port := cmp.Or(u.Port(), "3306")
-	t.addr = net.JoinHostPort(u.Hostname(), port)
-	switch n, err := strconv.ParseUint(port, 10, 16); {
-	case u.Hostname() == "":
-		return nil, urls.Refusal("the URL names no host", urlForm)
-	case strings.ContainsAny(u.Hostname(), ",[]"):
-		return nil, urls.Refusal("the URL names no host, or more than one", urlForm)
-	case err != nil || n == 0:
-		return nil, urls.Refusal("the port in the URL is not a number from 1 to 65535", urlForm)
+	_, hosts, _ := location.Authority(rest)
+	if t.addr, err = urls.Host(hosts[0], "3306", urlForm); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(hosts) > 1:
+		return nil, urls.Refusal("the URL names more than one host", urlForm)
 	case t.user == "":
 		return nil, urls.Refusal("the URL names no user", urlForm)
 	case t.database == "":

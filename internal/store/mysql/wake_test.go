@@ -16,8 +16,7 @@ import (
 // asleep starts a call that waits, and returns a channel for its result once it sleeps.
 func asleep(t *testing.T, b backend, s *Store, kind string, call func() error) <-chan error {
 	t.Helper()
-	over := make(chan error, 1)
-	go func() { over <- call() }()
+	over := networktest.Start(call)
 	awaits(t, "session that sleeps", func() bool {
 		select {
 		case err := <-over:

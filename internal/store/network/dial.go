@@ -139,7 +139,7 @@ func race(dial Dial, lookup func(ctx context.Context, host string) ([]net.IPAddr
 				if a.err == nil {
 					return a.conn, nil
 				}
-				if failed++; failure == nil || IsTimeout(a.err) { // that one may answer later
+				if failed++; failure == nil || IsTimeout(a.err) { // an address that does not answer may have a server all the same
 					failure = a.err
 				}
 				next.Reset(0)

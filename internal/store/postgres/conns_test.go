@@ -76,9 +76,6 @@ func TestEveryCallTriesOnce(t *testing.T) {
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "postgres://cron@" + networktest.Answering(t, "") + "/db?sslmode=disable", Dialer: hangsUp.Dial})
 	networktest.TryOnce(t, networktest.CallsOf(s), hangsUp.Used)
-	var refusing networktest.Refusing
-	refused := openWith(t, Options{URL: "postgres://cron@h/db?sslmode=disable", Dialer: refusing.Dial})
-	networktest.TryOnce(t, networktest.CallsOf(refused), refusing.Dials)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
@@ -143,14 +140,10 @@ func TestServerComesBack(t *testing.T) {
 	l := grant(t, s, request("k"))
 	b.Kill()
 	for range 5 {
-		if _, err := s.Renew(bounded(t), l); err == nil {
-			t.Fatal("renewed on a dead server")
-		}
+		networktest.NotRenewed(t, s, l)
 	}
 	b.Restart()
-	if renewed, err := s.Renew(bounded(t), l); err != nil || renewed.Reasserted || renewed.Token != l.Token {
-		t.Errorf("renew: %+v, %v", renewed, err)
-	}
+	networktest.GoesOn(t, s, l)
 	denied(t, b.open(t), request("k"))
 }
 
@@ -209,8 +202,7 @@ func TestClose(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))
-	waited := make(chan error)
-	go func() { waited <- s.Wait(bounded(t), "k", 300*time.Millisecond) }()
+	waited := networktest.Start(func() error { return s.Wait(bounded(t), "k", 300*time.Millisecond) })
 	connections := func() string {
 		return b.one(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaderrun'")
 	}
@@ -256,8 +248,7 @@ func TestConnections(t *testing.T) {
 	}
 	denied(t, standby, request("k"))
 	waiting, stop := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() { waited <- standby.Wait(waiting, "k", time.Minute) }()
+	waited := networktest.Start(func() error { return standby.Wait(waiting, "k", time.Minute) })
 	connections("3")
 	renew(t, leader, l) // beside the one that listens
 
@@ -266,8 +257,7 @@ func TestConnections(t *testing.T) {
 	<-waited
 	connections("2")
 	limit(2)
-	_, err := standby.Acquire(bounded(t), request("k"))
-	networktest.WantError(t, err, false, "53300", "max_connections")
+	networktest.WantError(t, networktest.Refused(t, standby), false, "53300", "max_connections")
 	limit(-1)
 	for i := range 9 {
 		denied(t, standby, request("k"))
@@ -286,8 +276,7 @@ func TestConnections(t *testing.T) {
 	must.Succeed(t, err)
 	lost.quit()
 	connections("2")
-	_, err = leader.Renew(bounded(t), l)
-	networktest.WantError(t, err, false, "53300", "max_connections")
+	networktest.WantError(t, networktest.NotRenewed(t, leader, l), false, "53300", "max_connections")
 	var given *lease.StoreError
 	if err := endOf(t, heard); !errors.As(err, &given) || given.Permanent || listens.Err() != nil {
 		t.Errorf("the leader goes on listening: %v", err)

@@ -3,38 +3,29 @@
 package postgres
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
 func TestExamine(t *testing.T) {
+	t.Parallel()
 	b := newBackend(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	findings := b.open(t).Examine(ctx, 0, time.Second)
-	want := map[string]string{"server": "postgres ", "role": "primary", "persistence": "fsync is off"}
-	if len(findings) != len(want) {
+	findings := b.open(t).Examine(bounded(t), 0, time.Second)
+	if len(findings) != 3 {
 		t.Errorf("%+v", findings)
 	}
-	for _, f := range findings {
-		bad := f.Subject == "persistence" // the tests' server does not sync its disk
-		if !strings.Contains(f.Text, want[f.Subject]) || (f.Verdict == lease.Bad) != bad || (f.Hint != "") != bad {
-			t.Errorf("%+v", f)
-		}
+	networktest.Finds(t, networktest.Found(t, findings, "server"), lease.Fine, "postgres ")
+	networktest.Finds(t, networktest.Found(t, findings, "role"), lease.Fine, "primary")
+	networktest.Finds(t, networktest.Found(t, findings, "persistence"), lease.Bad, "fsync is off")
+	nobody := openWith(t, Options{URL: "postgres://127.0.0.1:1/db"}).Examine(bounded(t), 0, time.Second)
+	if len(nobody) != 1 {
+		t.Errorf("%+v", nobody)
 	}
-}
-
-func TestExamineNoServer(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	findings := openWith(t, Options{URL: "postgres://127.0.0.1:1/db"}).Examine(ctx, 0, time.Second)
-	if len(findings) != 1 || findings[0].Verdict != lease.Bad || findings[0].Hint == "" {
-		t.Errorf("%+v", findings)
-	}
+	networktest.Finds(t, networktest.Found(t, nobody, "server"), lease.Bad, "connection refused")
 }
 
 // The verdicts on settings that decide whether a failover or a crash can lose a grant. No
@@ -56,13 +47,8 @@ func TestJudgeSettings(t *testing.T) {
 		{"standby", setup{fsync: "on", commit: "on", recovers: true}, lease.Bad, "grants nothing", lease.Fine},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			role, disk := c.settings.role(), c.settings.persistence()
-			if role.Verdict != c.role || !strings.Contains(role.Text, c.text) || (role.Hint == "") != (c.role == lease.Fine) {
-				t.Errorf("%+v", role)
-			}
-			if disk.Verdict != c.persistence || (disk.Hint == "") != (c.persistence == lease.Fine) {
-				t.Errorf("%+v", disk)
-			}
+			networktest.Finds(t, c.settings.role(), c.role, c.text)
+			networktest.Finds(t, c.settings.persistence(), c.persistence, "")
 		})
 	}
 	s := setup{ahead: 400 * time.Millisecond}
@@ -80,10 +66,9 @@ func TestExamineOwnSettings(t *testing.T) {
 	for commit, want := range map[string]string{"local": "with synchronous_commit = local no grant waits for a replica", "off": "a grant waits for a replica"} {
 		t.Run(commit, func(t *testing.T) {
 			b := newBackend(t, "synchronous_commit="+commit, "synchronous_standby_names=*")
-			for _, f := range b.open(t).Examine(bounded(t), 0, time.Second) {
-				if f.Subject == "role" && !strings.Contains(f.Text, want) {
-					t.Errorf("%+v", f)
-				}
+			role := networktest.Found(t, b.open(t).Examine(bounded(t), 0, time.Second), "role")
+			if !strings.Contains(role.Text, want) {
+				t.Errorf("%+v", role)
 			}
 		})
 	}

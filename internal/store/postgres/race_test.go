@@ -141,8 +141,7 @@ func TestTableThatTakesNothing(t *testing.T) {
 	l := grant(t, s, request("k"))
 	b.do(t, `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 		CREATE TRIGGER nothing BEFORE INSERT OR UPDATE ON leaderrun_leases FOR EACH ROW EXECUTE FUNCTION nothing()`)
-	_, err := s.Renew(bounded(t), l)
-	networktest.WantError(t, err, true, "does not take what is written", "trigger")
-	_, err = s.Acquire(bounded(t), request("fresh"))
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), true, "does not take what is written", "trigger")
+	_, err := s.Acquire(bounded(t), request("fresh"))
 	networktest.WantError(t, err, true, "does not take what is written", "trigger")
 }

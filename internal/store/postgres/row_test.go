@@ -4,7 +4,6 @@ package postgres
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -94,14 +93,5 @@ func TestClock(t *testing.T) {
 	l := grant(t, b.open(t), request("k"))
 	if after := time.Now().UnixMilli(); l.AcquiredAt < before || l.AcquiredAt > after || l.Token != l.AcquiredAt {
 		t.Errorf("granted %+v between %d and %d", l, before, after)
-	}
-}
-
-func TestHolderMustHaveTheForm(t *testing.T) {
-	r := request("k")
-	r.Holder = "somebody"
-	_, err := openWith(t, Options{URL: "postgres://cron@h/db"}).Acquire(bounded(t), r)
-	if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Permanent {
-		t.Errorf("acquire: %v", err)
 	}
 }

@@ -133,7 +133,7 @@ func TestSerializationFailures(t *testing.T) {
 	b.do(t, `CREATE FUNCTION never() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'could not serialize access' USING ERRCODE = '40001'; END $$;
 		CREATE TRIGGER never BEFORE UPDATE ON leaderrun_leases FOR EACH ROW EXECUTE FUNCTION never()`)
 	time.Sleep(2 * time.Millisecond)
-	_, err := s.Renew(bounded(t), l)
+	err := networktest.NotRenewed(t, s, l)
 	networktest.WantError(t, err, false, "10 changes in a row were refused because of others: could not serialize access (40001)", "default_transaction_isolation = 'read committed'")
 	if strings.Contains(err.Error(), "trigger") {
 		t.Errorf("renew: %v", err)

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"net"
 	"net/url"
 	"os/user"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,9 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
-const (
-	urlForm = "write postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE"
-)
+const urlForm = "write postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE"
 
 // Factory opens this store by its address, which may name files: file:PATH instead of a
 // password, and those of TLS.
@@ -41,7 +37,7 @@ const urls = location.Kind("postgres store")
 
 // parseURL reads the URL of a store, and the files that it names.
 func parseURL(text string) (*pgconn.Config, error) {
-	scheme, _, ok := strings.Cut(text, "://")
+	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || scheme != "postgres" && scheme != "postgresql" {
 		return nil, urls.Refusal(`the URL must begin with "postgres://"`, urlForm)
 	}
@@ -52,9 +48,13 @@ func parseURL(text string) (*pgconn.Config, error) {
 	if strings.Contains(text, "%00") { // the client's error would repeat what precedes it
 		return nil, urls.Refusal("the URL has a NUL character, %00, which Postgres takes nowhere", urlForm)
 	}
-	if u.Host, err = hosts(u.Host); err != nil {
-		return nil, err
+	_, hosts, _ := location.Authority(rest)
+	for i := range hosts { // package url accepts several hosts only if all have a port, or none
+		if hosts[i], err = urls.Host(hosts[i], "5432", urlForm); err != nil {
+			return nil, err
+		}
 	}
+	u.Host = strings.Join(hosts, ",")
 	switch database := strings.TrimPrefix(u.Path, "/"); {
 	case database == "":
 		return nil, urls.Refusal("the URL names no database", urlForm)
@@ -88,25 +88,6 @@ func parseURL(text string) (*pgconn.Config, error) {
 		config.RuntimeParams["options"] = options
 	}
 	return config, nil
-}
-
-// hosts adds the default port to hosts without one. Package url accepts several hosts only
-// if all have a port, or none.
-func hosts(list string) (string, error) {
-	const defaultPort = "5432"
-	var addrs []string
-	for host := range strings.SplitSeq(list, ",") {
-		one := url.URL{Host: host}
-		name, port := one.Hostname(), cmp.Or(one.Port(), defaultPort)
-		if name == "" {
-			return "", urls.Refusal("the URL names no host", urlForm)
-		}
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "", urls.Refusal("the port in the URL is not a number from 1 to 65535", urlForm)
-		}
-		addrs = append(addrs, net.JoinHostPort(name, port))
-	}
-	return strings.Join(addrs, ","), nil
 }
 
 // thisUser returns the user of this process, for a URL without a user.

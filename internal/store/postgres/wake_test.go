@@ -23,8 +23,7 @@ import (
 // received LISTEN.
 func waiting(t *testing.T, w *networktest.Wire, call func() error) <-chan error {
 	t.Helper()
-	over := make(chan error, 1)
-	go func() { over <- call() }()
+	over := networktest.Start(call)
 	awaits(t, "LISTEN", func() bool { return strings.Contains(w.Sent(), "LISTEN") })
 	return over
 }
@@ -49,8 +48,7 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 	standby := b.open(t)
 	idle := func() bool { return standby.conns.Idle() == 1 }
 	for range 5 {
-		over := make(chan error, 1)
-		go func() { over <- standby.Wait(bounded(t), "k", 20*waitEndsEarly) }()
+		over := networktest.Start(func() error { return standby.Wait(bounded(t), "k", 20*waitEndsEarly) })
 		awaits(t, "connection in use", func() bool { return !idle() })
 		awaits(t, "idle connection", idle)
 		select {
@@ -168,8 +166,7 @@ func TestNoConnectionIsLeft(t *testing.T) {
 	if err := s.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
 		t.Errorf("wait: %v, want ErrNoWakeups", err)
 	}
-	_, err := s.Acquire(bounded(t), request("k"))
-	networktest.WantError(t, err, false, "53300", "max_connections")
+	networktest.WantError(t, networktest.Refused(t, s), false, "53300", "max_connections")
 }
 
 // A pooler tells its clients another process id than that of the backend that answers. No
@@ -254,16 +251,11 @@ func serverIsAnother(t *testing.T, early bool) {
 	// The data of a snapshot from before the grant, with the run before it.
 	b.do(t, `UPDATE leaderrun_leases SET leader_id = '', term = term - 1, version = version + 1,
 		state = state - 'grant' || jsonb_build_object('token', term - 1, 'server', 'another')`)
-	_, err := candidate.Acquire(bounded(t), request("k"))
-	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Why != lease.SettleRestarted {
-		t.Fatalf("acquire: %v, want it to settle", err)
-	}
+	networktest.Settles(t, candidate, request("k"), lease.SettleRestarted)
 	if !early {
 		go listen()
 	}
 	must.Succeed(t, <-called)
-	if back, err := holder.Renew(bounded(t), l); err != nil || !back.Reasserted || back.Token != l.Token {
-		t.Errorf("renewed %+v, %v", back, err)
-	}
+	networktest.ComesBack(t, holder, l)
 	denied(t, candidate, request("k"))
 }

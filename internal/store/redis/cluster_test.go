@@ -128,9 +128,8 @@ func TestClusterLosesANode(t *testing.T) {
 					awaitDown(t, node.Addr, whole == "yes")
 				}
 			}
-			_, err := s.Renew(bounded(t), l)
-			networktest.WantError(t, err, false, "redis at "+lost.Addr+": ", "") // the warm connection
-			for range 4 {                                                        // whichever node is asked first
+			networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "redis at "+lost.Addr+": ", "") // the warm connection
+			for range 4 {                                                                                    // whichever node is asked first
 				_, err := s.Renew(bounded(t), l)
 				if whole == "yes" {
 					networktest.WantError(t, err, false, "CLUSTERDOWN", "CLUSTER INFO")
@@ -169,13 +168,10 @@ func TestClusterLosesANode(t *testing.T) {
 func awaitDown(t *testing.T, addr string, whole bool) {
 	t.Helper()
 	b := backend{raw: rawClient(t, addr)}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	awaits(t, "a node that counts as dead", func() bool {
 		dead := strings.Contains(b.do(t, "CLUSTER", "NODES").(string), " master,fail ")
-		if dead && whole == strings.Contains(b.do(t, "CLUSTER", "INFO").(string), "cluster_state:fail") {
-			return
-		}
-	}
-	t.Fatal("no node counts as dead")
+		return dead && whole == strings.Contains(b.do(t, "CLUSTER", "INFO").(string), "cluster_state:fail")
+	})
 }
 
 // While a slot moves nothing is granted; before and after that all works.
@@ -190,25 +186,20 @@ func slotMoves(t *testing.T, c *script.Cluster) {
 	sourceID, targetID := source.do(t, "CLUSTER", "MYID"), target.do(t, "CLUSTER", "MYID")
 	target.do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
 	source.do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
-	_, err := s.Renew(bounded(t), l)
-	networktest.WantError(t, err, false, "TRYAGAIN", "CLUSTER SETSLOT")
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "TRYAGAIN", "CLUSTER SETSLOT")
 	for _, key := range source.do(t, "CLUSTER", "GETKEYSINSLOT", slot, 10).([]any) {
 		source.do(t, "MIGRATE", "127.0.0.1", to.Port, key, 0, 5000)
 	}
 	for range 3 {
-		_, err = s.Renew(bounded(t), l)
-		networktest.WantError(t, err, false, "ASK", "CLUSTER SETSLOT")
-		_, err = openCluster(t, c.Addrs()).Acquire(bounded(t), request("moves"))
+		networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "ASK", "CLUSTER SETSLOT")
+		_, err := openCluster(t, c.Addrs()).Acquire(bounded(t), request("moves"))
 		networktest.WantError(t, err, false, "ASK", "CLUSTER SETSLOT")
 	}
 	for _, b := range []backend{target, source} {
 		b.do(t, "CLUSTER", "SETSLOT", slot, "NODE", targetID)
 	}
 	for range 3 {
-		after, err := s.Renew(bounded(t), l)
-		if err != nil || after.Reasserted || after.Token != l.Token {
-			t.Errorf("renewed %+v as %+v, %v", l, after, err)
-		}
+		networktest.GoesOn(t, s, l)
 	}
 }
 

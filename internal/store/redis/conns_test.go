@@ -50,6 +50,7 @@ func TestOnlyTheDialLooksUpNames(t *testing.T) {
 // handshake of TCP is not counted.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
+	certs := script.NewCertificates(t, t.TempDir())
 	for _, c := range []struct {
 		name, user, path string
 		args             []string
@@ -59,11 +60,16 @@ func TestRoundTrips(t *testing.T) {
 		{"password", ":sesame@", "/0", []string{"--requirepass", "sesame"}, 2},
 		{"user", "cron:sesame@", "", user("cron on >sesame ~* +@all"), 2},
 		{"database", "", "/3", nil, 3},
+		{"TLS", "", "", nil, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := script.StartRedis(t, c.args...)
+			url := "redis://" + c.user + server.Addr + c.path
+			if c.name == "TLS" {
+				url = "rediss://" + certs.ServeTLS(t, rawClient(t, server.Addr), "server") + "?ca=" + certs.File("ca.pem")
+			}
 			var w networktest.Wire
-			s := openWith(t, Options{URL: "redis://" + c.user + server.Addr + c.path, Prefix: prefix, Dialer: w.Dial})
+			s := openWith(t, Options{URL: url, Prefix: prefix, Dialer: w.Dial})
 			l := grant(t, s, request("k")) // settles: at least two acquires
 			if got := w.Trips(); w.Used() != 1 || got != c.first+1 {
 				t.Errorf("%d round trips on %d connections, want %d for the first acquire and 1 for the second", got, w.Used(), c.first)
@@ -88,9 +94,6 @@ func TestEveryCallTriesOnce(t *testing.T) {
 	var hangsUp networktest.Wire
 	s := openWith(t, Options{URL: "redis://" + networktest.Answering(t, greeting, ""), Prefix: prefix, Dialer: hangsUp.Dial})
 	networktest.TryOnce(t, calls(s), hangsUp.Used)
-	var refusing networktest.Refusing
-	refused := openWith(t, Options{URL: "redis://h", Prefix: prefix, Dialer: refusing.Dial})
-	networktest.TryOnce(t, calls(refused), refusing.Dials)
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
@@ -119,8 +122,7 @@ func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 		var w networktest.Wire
 		s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.Dial})
 		ctx, cancel := context.WithCancel(t.Context())
-		waited := make(chan error, 1)
-		go func() { waited <- s.Wait(ctx, "k", atMost) }()
+		waited := networktest.Start(func() error { return s.Wait(ctx, "k", atMost) })
 		for !strings.Contains(w.Sent(), "BLPOP") {
 			select {
 			case err := <-waited:
@@ -163,15 +165,10 @@ func TestServerComesBack(t *testing.T) {
 	l := grant(t, s, request("k"))
 	server.Kill()
 	for range 5 {
-		if _, err := s.Renew(bounded(t), l); err == nil {
-			t.Fatal("renewed on a dead server")
-		}
+		networktest.NotRenewed(t, s, l)
 	}
 	server.Restart()
-	renewed, err := s.Renew(bounded(t), l)
-	if err != nil || !renewed.Reasserted || renewed.Token != l.Token {
-		t.Errorf("renew on an empty server: %+v, %v", renewed, err)
-	}
+	networktest.ComesBack(t, s, l) // the server is empty
 }
 
 // The client must not log to standard error. A second process shows what it writes at its
@@ -179,7 +176,7 @@ func TestServerComesBack(t *testing.T) {
 func TestNothingIsLogged(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEveryCallTriesOnce$")
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^(TestEveryCallTriesOnce|TestUnreachable)$")
 	again.Stderr = &stderr
 	if err := again.Run(); err != nil || stderr.Len() > 0 {
 		t.Errorf("error %v, standard error:\n%s", err, &stderr)
@@ -191,20 +188,11 @@ func TestClose(t *testing.T) {
 	b := realBackend(t)
 	s := open(t, b.addr)
 	grant(t, s, request("k"))
-	waited := make(chan error)
-	go func() { waited <- s.Wait(bounded(t), "k", 300*time.Millisecond) }()
-	for !strings.Contains(b.do(t, "CLIENT", "LIST").(string), "cmd=blpop") {
-		time.Sleep(time.Millisecond)
-	}
+	waited := networktest.Start(func() error { return s.Wait(bounded(t), "k", 300*time.Millisecond) })
+	awaits(t, "wait", func() bool { return b.waiting(t) == 1 })
 	networktest.WantClosed(t, s, calls(s))
 	must.Succeed(t, <-waited) // the wait that was under way
-	clients := ""
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if clients = b.do(t, "CLIENT", "LIST").(string); strings.Count(clients, "\n") == 1 {
-			return // the test's own
-		}
-	}
-	t.Errorf("connections are left:\n%s", clients)
+	awaits(t, "end of all connections but the test's own", func() bool { return strings.Count(b.do(t, "CLIENT", "LIST").(string), "\n") == 1 })
 }
 
 // Two hours of virtual time. The test's bubble ends only when all goroutines have ended.
@@ -220,11 +208,7 @@ func TestHoursOfRenewals(t *testing.T) {
 		l := grant(t, s, request("k"))
 		for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); {
 			time.Sleep(10 * time.Second)
-			renewed, err := s.Renew(t.Context(), l)
-			if err != nil || renewed.Token != l.Token || renewed.Reasserted {
-				t.Fatalf("renewed %+v as %+v, %v", l, renewed, err)
-			}
-			l = renewed
+			l = networktest.GoesOn(t, s, l)
 		}
 		time.Sleep(29 * time.Second)
 		left := denied(t, s, request("k")).Remaining
@@ -234,13 +218,8 @@ func TestHoursOfRenewals(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), left)
 		defer cancel()
 		_ = s.Wait(ctx, "k", time.Hour)
-		next := grant(t, s, request("k"))
-		if next.Token <= l.Token {
-			t.Errorf("token %d after %d", next.Token, l.Token)
-		}
-		if _, err := s.Renew(t.Context(), l); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("renew after the expiry: %v", err)
-		}
+		networktest.GrantAfter(t, s, request("k"), l)
+		networktest.Lost(t, s, l)
 		_ = s.Close()
 	})
 }
@@ -264,8 +243,7 @@ func TestConnections(t *testing.T) {
 	heard := listening(t, b, leader, "k")
 	denied(t, standby, request("k"))
 	waiting, stop := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() { waited <- standby.Wait(waiting, "k", time.Minute) }()
+	waited := networktest.Start(func() error { return standby.Wait(waiting, "k", time.Minute) })
 	awaits(t, "the standby waits", func() bool { return b.waiting(t) == 2 })
 	if n := clients(); n != 3 {
 		t.Errorf("%d connections of a leader and a standby, want 2 and 1", n)

@@ -18,17 +18,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-func TestNobodyListens(t *testing.T) {
-	server := script.StartRedis(t)
-	server.Kill()
-	s := open(t, ":sesame@"+server.Addr)
-	networktest.WantRefused(t, calls(s), "redis at "+server.Addr)
-}
-
-func TestNameLookups(t *testing.T) {
-	networktest.WantNamesLookedUp(t, "redis at h:6379", "the store's URL", func(dial network.Dial) networktest.Store {
+func TestUnreachable(t *testing.T) {
+	networktest.Unreachable(t, "redis at h:6379", "the store's URL", func(dial network.Dial) *Store {
 		return openWith(t, Options{URL: "redis://:sesame@h", Prefix: prefix, Dialer: dial})
-	})
+	}, calls)
 }
 
 // What a real server refuses, and what is made of it.
@@ -74,9 +67,7 @@ func TestServerRefuses(t *testing.T) {
 			for range 2 {
 				err := networktest.Refused(t, s)
 				networktest.WantError(t, err, c.permanent, c.says, c.hint)
-				if !strings.HasPrefix(err.Error(), "acquire: redis at "+server.Addr+": ") {
-					t.Errorf("does not begin with what failed: %v", err)
-				}
+				networktest.WantError(t, err, c.permanent, "acquire: redis at "+server.Addr+": ", "")
 			}
 		})
 	}
@@ -144,8 +135,7 @@ func TestServerIsBusy(t *testing.T) {
 			warm := open(t, server.Addr)
 			l := grant(t, warm, request("warm"))
 			b.do(t, c.settings...)
-			busy := make(chan error, 1)
-			go func() { busy <- other.Do(t.Context(), c.makeBusy...).Err() }()
+			busy := networktest.Start(func() error { return other.Do(t.Context(), c.makeBusy...).Err() })
 
 			s := open(t, server.Addr)
 			for deadline := time.Now().Add(10 * time.Second); ; {
@@ -158,16 +148,12 @@ func TestServerIsBusy(t *testing.T) {
 					t.Fatalf("not busy: %v", err)
 				}
 			}
-			_, err := warm.Renew(bounded(t), l)
-			networktest.WantError(t, err, false, c.says, c.hint)
+			networktest.WantError(t, networktest.NotRenewed(t, warm, l), false, c.says, c.hint)
 			if c.end != nil {
 				b.do(t, c.end...)
 			}
 			<-busy
-			after, err := warm.Renew(bounded(t), l)
-			if err != nil || after.Token != l.Token || after.Reasserted {
-				t.Errorf("renewed %+v as %+v, %v", l, after, err)
-			}
+			networktest.GoesOn(t, warm, l)
 		})
 	}
 }
@@ -204,8 +190,7 @@ func TestLeastRights(t *testing.T) {
 	r := request("k")
 	r.MinHold, r.Period, r.Tries = time.Second, time.Hour, 3
 	l := grant(t, s, r)
-	l, err := s.Renew(bounded(t), l)
-	must.Succeed(t, err)
+	renew(t, s, l)
 	must.Succeed(t, s.Wait(bounded(t), "k", 20*time.Millisecond))
 	b := backend{raw: rawClient(t, server.Addr)}
 	heard := listening(t, b, s, "k")
@@ -214,9 +199,7 @@ func TestLeastRights(t *testing.T) {
 		t.Errorf("another candidate: %v", err)
 	}
 	must.Succeed(t, endOf(t, heard))
-	if l, err = s.Renew(bounded(t), l); err != nil || !l.Reasserted {
-		t.Errorf("renewed: %+v, %v", l, err)
-	}
+	l = networktest.ComesBack(t, s, l)
 	for range 2 {
 		must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true, Exit: 1}))
 	}

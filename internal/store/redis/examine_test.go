@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -18,23 +17,10 @@ const allowed = 305 * time.Millisecond
 // found returns an examination's finding about one subject.
 func found(t *testing.T, s *Store, subject string, outage time.Duration) lease.Finding {
 	t.Helper()
-	findings := s.Examine(bounded(t), outage, allowed)
-	for _, f := range findings {
-		if f.Subject == subject {
-			return f
-		}
-	}
-	t.Fatalf("nothing about %s in %+v", subject, findings)
-	return lease.Finding{}
+	return networktest.Found(t, s.Examine(bounded(t), outage, allowed), subject)
 }
 
-// finds checks the verdict and the text, and that there is a hint unless all is well.
-func finds(t *testing.T, f lease.Finding, verdict lease.Verdict, text string) {
-	t.Helper()
-	if f.Verdict != verdict || !strings.Contains(f.Text, text) || (f.Hint == "") != (verdict == lease.Fine) {
-		t.Errorf("%+v, want %s and %q", f, verdict, text)
-	}
-}
+var finds = networktest.Finds
 
 func TestExamine(t *testing.T) {
 	b := realBackend(t)
@@ -95,21 +81,11 @@ func TestExamineReplicas(t *testing.T) {
 	finds(t, found(t, s, "role", 0), lease.Fine, "without enough of them it takes no writes")
 	for _, clock := range []string{"+20s", "-20s"} {
 		set.Replicas[0].SetClock(clock)
-		awaitReplica(t, raw)
+		awaits(t, "replica that is back", func() bool { return strings.Contains(raw.Info(t.Context(), "replication").Val(), "slave0:") })
 		finds(t, found(t, s, "replica clocks", 0), lease.Doubtful, set.Replicas[0].Addr+" and the primary's are ")
 	}
 	set.Replicas[0].Stop()
 	finds(t, found(t, s, "replica clocks", 0), lease.Doubtful, "one cannot be read: ")
-}
-
-// awaitReplica waits until the primary knows its replica again.
-func awaitReplica(t *testing.T, primary *redis.Client) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(primary.Info(t.Context(), "replication").Val(), "slave0:"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the replica does not come back")
-		}
-	}
 }
 
 func TestJudgeSentinels(t *testing.T) {

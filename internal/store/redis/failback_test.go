@@ -1,11 +1,11 @@
 package redis
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -33,12 +33,6 @@ func TestSameServerWithOtherData(t *testing.T) {
 	l = grant(t, s, request("k"))
 	follow(a, second)
 
-	_, err := open(t, first.Addr).Acquire(bounded(t), request("k"))
-	var settling *lease.SettlingError
-	if !errors.As(err, &settling) || settling.Why != lease.SettleRestarted {
-		t.Errorf("a candidate that knows nothing: %v, want a settling", err)
-	}
-	if back, err := s.Renew(bounded(t), l); err != nil || !back.Reasserted {
-		t.Errorf("the leader: %+v, %v", back, err)
-	}
+	networktest.Settles(t, open(t, first.Addr), request("k"), lease.SettleRestarted) // a candidate that knows nothing
+	networktest.ComesBack(t, s, l)
 }

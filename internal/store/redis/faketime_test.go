@@ -7,6 +7,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -47,10 +48,7 @@ func leaseByTheStoresClock(t *testing.T, b backend) {
 		t.Errorf("a rival: %v", err)
 	}
 	b.do(t, "DEL", s.leaseKey("lease"))
-	back, err := s.Renew(bounded(t), l)
-	if err != nil || !back.Reasserted {
-		t.Errorf("renewed when the key was gone: %+v, %v", back, err)
-	}
+	back := networktest.ComesBack(t, s, l)
 	must.Succeed(t, s.Release(bounded(t), back, lease.Result{Ran: true}))
 }
 

@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -56,13 +58,8 @@ func TestHolderIsCalled(t *testing.T) {
 			if _, settles := errors.AsType[*lease.SettlingError](err); !settles {
 				t.Errorf("the other candidate: %v, want a settling", err)
 			}
-			if err := endOf(t, heard); err != nil {
-				t.Errorf("heard %v", err)
-			}
-			l, err = s.Renew(bounded(t), l)
-			if err != nil || !l.Reasserted {
-				t.Errorf("renewed: reasserted %t, %v", l.Reasserted, err)
-			}
+			must.Succeed(t, endOf(t, heard))
+			l = networktest.ComesBack(t, s, l)
 			must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
 		})
 	}
@@ -82,8 +79,7 @@ func TestLostConnectionsWaitToo(t *testing.T) {
 		fmt.Fprintf(c, "BLPOP %s 0\r\n", s.companion("call", "k"))
 	}
 	awaits(t, "waiting client", func() bool { return b.waiting(t) == lost })
-	heard := make(chan error, 1)
-	go func() { heard <- s.Listen(bounded(t), "k") }()
+	heard := networktest.Start(func() error { return s.Listen(bounded(t), "k") })
 	awaits(t, "waiting client", func() bool { return b.waiting(t) == lost+1 })
 	b.do(t, "DEL", "leaderrun:leader:k")
 	_, _ = open(t, b.addr).Acquire(bounded(t), request("k"))
@@ -125,10 +121,12 @@ func TestListenerWithoutServer(t *testing.T) {
 	}
 }
 
-func TestListenerWithoutRights(t *testing.T) {
+func TestNoRightToWait(t *testing.T) {
 	server := script.StartRedis(t, user("cron on >sesame ~* +@all -blpop")...)
 	s := open(t, "cron:sesame@"+server.Addr)
-	if err := s.Listen(bounded(t), "k"); !errors.Is(err, lease.ErrNoWakeups) {
-		t.Errorf("without the right to wait: %v", err)
+	for _, err := range []error{s.Listen(bounded(t), "k"), s.Wait(bounded(t), "k", time.Minute)} {
+		if !errors.Is(err, lease.ErrNoWakeups) {
+			t.Errorf("without the right to wait: %v", err)
+		}
 	}
 }

@@ -9,34 +9,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
-	"github.com/leaderrun/leaderrun/internal/test/script"
 )
-
-func TestRenewTellsOfAHandOver(t *testing.T) {
-	b := miniBackend(t)
-	s := open(t, b.addr)
-	l := grantAt(t, s, b)
-	for _, c := range []struct {
-		asked int64
-		want  bool
-	}{{l.Token - 1, false}, {l.Token, true}} {
-		b.do(t, "HSET", s.companion("state", "k"), "hand_over", c.asked)
-		if renewed, err := s.Renew(bounded(t), l); err != nil || renewed.HandOver != c.want {
-			t.Errorf("asked for token %d: %+v, %v", c.asked, renewed, err)
-		}
-	}
-}
-
-// grantAt acquires on a server whose clock the test sets.
-func grantAt(t *testing.T, s *Store, b backend) lease.Lease {
-	t.Helper()
-	r := request("k")
-	_, _ = s.Acquire(bounded(t), r) // settles
-	b.advance(settle)
-	l, err := s.Acquire(bounded(t), r)
-	must.Succeed(t, err)
-	return l
-}
 
 func TestMemoryOutlastsTicksAndLeases(t *testing.T) {
 	const day = 24 * time.Hour
@@ -86,12 +59,5 @@ func TestWaitForNoTime(t *testing.T) {
 				t.Errorf("wait for %s: %v", atMost, err)
 			}
 		}
-	}
-}
-
-func TestWaitWithoutTheRightToWait(t *testing.T) {
-	server := script.StartRedis(t, user("default on nopass ~* +@all -blpop")...)
-	if err := open(t, server.Addr).Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
-		t.Errorf("wait: %v, want ErrNoWakeups", err)
 	}
 }

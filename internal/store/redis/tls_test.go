@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -52,20 +53,13 @@ func TestTLS(t *testing.T) {
 		{name: "a foreign client certificate", wants: "yes", url: "rediss://" + addr + ca + foreign, says: "it refuses this side of TLS: unknown certificate authority", hint: "cert=FILE&key=FILE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			shows, wants := "server", "no"
-			if c.shows != "" {
-				shows = c.shows
-			}
-			if c.wants != "" {
-				wants = c.wants
-			}
+			shows, wants := cmp.Or(c.shows, "server"), cmp.Or(c.wants, "no")
 			b.do(t, "CONFIG", "SET", "tls-cert-file", certs.File(shows+".pem"), "tls-key-file", certs.File(shows+".key"), "tls-auth-clients", wants)
 			s := openWith(t, Options{URL: c.url, Prefix: prefix})
 			if c.says != "" {
 				networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
 				return
 			}
-
 			l := grant(t, s, request(strings.ReplaceAll(c.name, " ", "-")))
 			must.Succeed(t, s.Release(bounded(t), l, lease.Result{}))
 		})
@@ -111,22 +105,6 @@ func (c *resetConn) Write(p []byte) (int, error) {
 	return 0, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.ECONNRESET)}
 }
 
-// TLS takes one more round trip, once per connection.
-func TestRoundTripsOverTLS(t *testing.T) {
-	certs := script.NewCertificates(t, t.TempDir())
-	server := script.StartRedis(t)
-	addr := certs.ServeTLS(t, rawClient(t, server.Addr), "server")
-	var w networktest.Wire
-	s := openWith(t, Options{URL: "rediss://" + addr + "?ca=" + certs.File("ca.pem"), Prefix: prefix, Dialer: w.Dial})
-	l := grant(t, s, request("k")) // settles: two acquires
-	if got := w.Trips(); w.Used() != 1 || got != 4 {
-		t.Errorf("%d round trips on %d connections, want 3 for the first acquire and 1 for the second", got, w.Used())
-	}
-	if _, err := s.Renew(bounded(t), l); err != nil || w.Used() != 1 || w.Trips() != 5 {
-		t.Errorf("renewed on %d connections with %d round trips, %v", w.Used(), w.Trips(), err)
-	}
-}
-
 // If one connection breaks, all idle ones are closed: the next call opens a new one.
 func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
@@ -138,8 +116,7 @@ func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 	b.do(t, "RPUSH", s.companion("call", "k"), "1")
 	must.Succeed(t, endOf(t, heard))
 	b.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	_, err := s.Renew(bounded(t), l)
-	networktest.WantError(t, err, false, "it closed the connection", "look at its log")
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "it closed the connection", "look at its log")
 	renew(t, s, l) // on a new connection
 }
 
@@ -179,23 +156,10 @@ func hangingUp(t *testing.T, certs script.Certificates, config *tls.Config) (add
 	return addr, hungUp
 }
 
-// A handshake ends with the call that needs it.
-func TestHandshakeEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	for name, addr := range map[string]string{"accepts and never answers": networktest.NeverAnswers(t), "plain Redis": script.StartRedis(t).Addr} {
-		s := openWith(t, Options{URL: "rediss://" + addr, Prefix: prefix})
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			networktest.EndWithContext(t, calls(s))
-		})
-	}
-}
-
 func TestBadCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
-	certs := script.NewCertificates(t, dir)
-	must.Succeed(t, os.WriteFile(filepath.Join(dir, "empty.pem"), nil, 0o600))
-	f := func(name string) string { return filepath.Join(dir, name) }
+	f := script.NewCertificates(t, dir).File
+	must.Succeed(t, os.WriteFile(f("empty.pem"), nil, 0o600))
 	for _, c := range []struct{ query, says, hint string }{
 		{"ca=" + f("missing.pem"), "the CA's certificate cannot be read: open " + f("missing.pem") + ": no such file", "ca="},
 		{"ca=" + dir, "is a directory", "ca="},
@@ -211,7 +175,6 @@ func TestBadCertificateFiles(t *testing.T) {
 		_, err := New(Options{URL: "rediss://:sesame@h?" + c.query, Prefix: prefix})
 		networktest.WantError(t, err, true, c.says, c.hint)
 	}
-	_ = certs
 }
 
 func TestSocket(t *testing.T) {
@@ -228,11 +191,11 @@ func TestSocket(t *testing.T) {
 	networktest.WantError(t, networktest.Refused(t, openWith(t, Options{URL: "unix://" + where, Prefix: prefix})), true, "redis at "+path+": NOAUTH", "PASSWORD")
 
 	server.Kill() // a killed server leaves its socket behind
-	err := networktest.Refused(t, s)
-	networktest.WantError(t, err, false, "acquire: redis at "+path+": connection refused", "start it")
+	killed := networktest.Refused(t, s)
+	networktest.WantError(t, killed, false, "acquire: redis at "+path+": connection refused", "start it")
 	gone := networktest.Refused(t, openWith(t, Options{URL: "unix:///nowhere/redis.sock", Prefix: prefix}))
 	networktest.WantError(t, gone, false, "acquire: redis at /nowhere/redis.sock: no such socket", "start it")
-	for _, err := range []error{err, gone} {
+	for _, err := range []error{killed, gone} {
 		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Refused {
 			t.Errorf("%v: not refused", err)
 		}
@@ -270,18 +233,13 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 			c.change()
 			b.do(t, "CLIENT", "KILL", "TYPE", "normal")
 			_, _ = s.Renew(bounded(t), l) // fails: the connection has ended
-			var failure *lease.StoreError
-			if _, err := s.Renew(bounded(t), l); !errors.As(err, &failure) || failure.Permanent || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %q, not for ever", err, c.says)
-			}
+			networktest.WantError(t, networktest.NotRenewed(t, s, l), false, c.says, "")
 			first, err := New(Options{URL: url, Prefix: prefix})
 			if err == nil {
 				_, err = first.Acquire(bounded(t), request("k"))
 				_ = first.Close()
 			}
-			if !errors.As(err, &failure) || !failure.Permanent {
-				t.Errorf("at the first contact: %v, want it permanent", err)
-			}
+			networktest.WantError(t, err, true, "", "") // at the first contact
 			for _, name := range []string{"ca.pem", "client.pem", "client.key"} {
 				install(name, name)
 			}

@@ -92,7 +92,7 @@ func parseURL(text string) (*target, error) {
 		return nil, urls.Refusal("the URL must begin with "+strings.Join(Schemes, "://, ")+"://", "write redis://"+forms["redis"].text)
 	}
 	f.text = "write " + scheme + "://" + f.text
-	user, hosts, path := cutAuthority(rest)
+	user, hosts, path := location.Authority(rest)
 	u, err := url.Parse("redis://" + user + hosts[0] + path)
 	if err != nil {
 		return nil, urls.Refusal("the URL cannot be read", f.text+", and "+location.EncodeThem)
@@ -115,15 +115,6 @@ func parseURL(text string) (*target, error) {
 		t.tls, err = urls.TLS(values)
 	}
 	return t, err
-}
-
-// cutAuthority splits a URL without its scheme, since package url reads only one host.
-func cutAuthority(rest string) (user string, hosts []string, path string) {
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest, path = rest[:end], rest[end:]
-	}
-	at := strings.LastIndexByte(rest, '@') + 1
-	return rest[:at], strings.Split(rest[at:], ","), path
 }
 
 func addresses(f form, u *url.URL, hosts []string) ([]string, error) {

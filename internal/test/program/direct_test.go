@@ -91,14 +91,28 @@ func TestDispositionsPass(t *testing.T) {
 	}
 }
 
+// unshared returns how to start a program in namespaces of its own, by arguments of unshare, and
+// skips the test on a machine that allows none.
+func unshared(t *testing.T, args ...string) []string {
+	t.Helper()
+	through := append([]string{"unshare", "--map-root-user"}, args...)
+	if err := exec.Command(through[0], append(through[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine allows no namespaces: %v", err)
+	}
+	return through
+}
+
+// entered returns a program to be started in the namespaces of a process.
+func entered(pid int, args ...string) *exec.Cmd {
+	enter := []string{"--target", strconv.Itoa(pid), "--user", "--preserve-credentials", "--pid", "--mount"}
+	return exec.Command("nsenter", append(enter, args...)...)
+}
+
 // As the first process of a container, leaderrun reaps the command's orphans and keeps the
 // command's status.
 func TestFirstProcess(t *testing.T) {
 	t.Parallel()
-	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"}
-	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
-		t.Skipf("this machine allows no namespaces: %v", err)
-	}
+	namespace := unshared(t, "--pid", "--fork", "--mount-proc")
 	orphans := `for i in $(seq 200); do (true &); done
 		for i in $(seq 100); do ps -eo stat= | grep -q Z || break; sleep 0.05; done
 		ps -eo ppid=,stat=,comm= | grep " Z"; echo zombies above; exit 7`
@@ -112,10 +126,7 @@ func TestFirstProcess(t *testing.T) {
 // container.
 func TestFirstProcessReapsAdoptedOrphans(t *testing.T) {
 	t.Parallel()
-	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
-	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
-		t.Skipf("this machine allows no namespaces: %v", err)
-	}
+	namespace := unshared(t, "--pid", "--fork", "--mount-proc", "--kill-child")
 	dir := t.TempDir()
 	cmd := exec.Command(namespace[0], append(namespace[1:], "leaderrun", "--store=file:"+filepath.Join(dir, "store"), "--key=k", "--",
 		"sh", "-c", `echo up >up; while [ ! -e end ]; do sleep 0.05; done`)...)
@@ -123,12 +134,11 @@ func TestFirstProcessReapsAdoptedOrphans(t *testing.T) {
 	must.Succeed(t, cmd.Start())
 	eventually(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
 	first := childOf(t, cmd.Process.Pid)
-	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
-	if out, err := exec.Command(enter[0], append(enter[1:], "sh", "-c", "(sleep 0.1 &)")...).CombinedOutput(); err != nil {
+	if out, err := entered(first, "sh", "-c", "(sleep 0.1 &)").CombinedOutput(); err != nil {
 		t.Fatalf("nsenter: %v\n%s", err, out)
 	}
 	eventually(t, "the orphan is reaped", func() bool {
-		out, err := exec.Command(enter[0], append(enter[1:], "ps", "-eo", "ppid=,stat=,comm=")...).Output()
+		out, err := entered(first, "ps", "-eo", "ppid=,stat=,comm=").Output()
 		must.Succeed(t, err)
 		return !strings.Contains(string(out), "Z") && !strings.Contains(string(out), "sleep 0.1")
 	})
@@ -141,10 +151,7 @@ func TestFirstProcessReapsAdoptedOrphans(t *testing.T) {
 // A standby whose prepared guard was killed reaps like any first process, starts another
 // guard, and does not look for zombies unless a process has died.
 func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
-	namespace := []string{"unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
-	if err := exec.Command(namespace[0], append(namespace[1:], "true")...).Run(); err != nil {
-		t.Skipf("this machine allows no namespaces: %v", err)
-	}
+	namespace := unshared(t, "--pid", "--fork", "--mount-proc", "--kill-child")
 	dir := t.TempDir()
 	run := func(argv ...string) *exec.Cmd {
 		cmd := exec.Command(argv[0], argv[1:]...)
@@ -169,8 +176,7 @@ func TestFirstProcessStandsByWithADeadGuard(t *testing.T) {
 	first := onlyChild(run(append(namespace, "leaderrun", "--wait", "forever", "true")...).Process.Pid)
 	guard := onlyChild(first)
 	must.Succeed(t, syscall.Kill(guard, syscall.SIGKILL))
-	enter := []string{"nsenter", "--target", fmt.Sprint(first), "--user", "--preserve-credentials", "--pid", "--mount"}
-	if out, err := exec.Command(enter[0], append(enter[1:], "bash", "-c", "for i in $(seq 1000); do (true &); done")...).CombinedOutput(); err != nil {
+	if out, err := entered(first, "bash", "-c", "for i in $(seq 1000); do (true &); done").CombinedOutput(); err != nil {
 		t.Fatalf("nsenter: %v\n%s", err, out)
 	}
 	eventually(t, "there is no child but another guard", func() bool {
@@ -228,11 +234,8 @@ func TestSidecarSurvives(t *testing.T) {
 // If no lease file can be created, there is one warning, and the job runs.
 func TestNoLeaseFile(t *testing.T) {
 	t.Parallel()
-	nowhere := []string{"unshare", "--map-root-user", "--mount", "env", "-u", "XDG_RUNTIME_DIR", "TMPDIR=/nowhere",
-		"sh", "-c", `mount -t tmpfs -o ro none /run && exec "$@"`, "sh"}
-	if err := exec.Command(nowhere[0], append(nowhere[1:], "true")...).Run(); err != nil {
-		t.Skipf("this machine allows no namespaces: %v", err)
-	}
+	nowhere := unshared(t, "--mount", "env", "-u", "XDG_RUNTIME_DIR", "TMPDIR=/nowhere",
+		"sh", "-c", `mount -t tmpfs -o ro none /run && exec "$@"`, "sh")
 	args := append(nowhere, "leaderrun", "--store=file:"+filepath.Join(t.TempDir(), "store"), "--key=k", "--",
 		"sh", "-c", `leaderrun check; echo $? "$LEADERRUN_KEY$LEADERRUN_LEASE_FILE"`)
 	cmd := exec.Command(args[0], args[1:]...)

@@ -23,8 +23,8 @@ import (
 // A run by hand may take the TTL of a report: go test -run TestServer . -ttl 30s
 var serverTTL = flag.Duration("ttl", 3*time.Second, "TTL in the tests of servers that step their clock, come back old or empty, or are full; some take more at least")
 
-// alone is a command that records its token, and in another file whether another command is
-// alive: the kernel keeps the flock as long as the command lives.
+// alone is a command that records its token in the file tokens, and also in overlaps if another
+// command of the key is alive: the kernel keeps the flock as long as the command lives.
 const alone = `exec 9>alone; flock -n 9 || echo "$LEADERRUN_TOKEN" >>overlaps; echo "$LEADERRUN_TOKEN" >>tokens; `
 
 // rivals are candidates for one key and the commands of its leaders.
@@ -49,9 +49,7 @@ func newServerFault(t *testing.T) *serverFault {
 	return &serverFault{rivals{t: t, dir: t.TempDir(), store: "redis://" + server.Addr, key: "k", ttl: *serverTTL}, server}
 }
 
-// candidate starts leaderrun with a command that records its token, and also in overlaps if
-// another command of the key is alive: the kernel keeps the flock as long as the command
-// lives.
+// candidate starts leaderrun with a command that does what alone says, and then sleeps.
 func (f *rivals) candidate(args ...string) *exec.Cmd {
 	f.t.Helper()
 	args = append([]string{"--store=" + f.store, "--key=" + f.key, "--ttl=" + f.ttl.String(), "-v"}, args...)
@@ -132,46 +130,30 @@ func (f *rivals) oneAtATime() {
 }
 
 // The wall clock of the server's host steps while a healthy leader leads. By that clock the
-// lease has expired, for waiting and for new candidates.
+// lease has expired, for waiting and for new candidates; or it seems to expire before the holder
+// renews it, if the step is less than the rest of the lease.
 func TestServerStepsItsClock(t *testing.T) {
-	for name, others := range map[string]func(*serverFault){
-		"a standby waits":   func(f *serverFault) { f.standby() },
-		"a candidate comes": func(*serverFault) {},
-	} {
-		for _, clock := range []string{"+60s", "-60s"} {
-			t.Run(name+", "+clock, func(t *testing.T) {
-				f := newServerFault(t)
-				f.server.SetClock("+0")
-				f.candidate()
-				f.started(1, patience)
-				others(f)
-				f.server.SetClock(clock)
-				if name == "a candidate comes" {
-					f.comers(5)
-				}
-				time.Sleep(2 * *serverTTL)
-				f.oneAtATime()
-				if tokens := f.lines("tokens"); len(tokens) != 1 {
-					t.Errorf("%d commands were started, want only the leader's, which is healthy", len(tokens))
-				}
-			})
-		}
-	}
-}
-
-// The clock steps by less than the rest of the lease, so that the lease seems to expire before
-// the holder renews it. A new candidate knows only that clock.
-func TestServerStepsItsClockByLessThanALease(t *testing.T) {
-	f := newServerFault(t)
-	f.server.SetClock("+0")
-	f.candidate()
-	f.started(1, patience)
-	f.server.SetClock("+" + strconv.FormatFloat((*serverTTL*5/6).Seconds(), 'f', 3, 64))
-	f.comers(5)
-	time.Sleep(2 * *serverTTL)
-	f.oneAtATime()
-	if tokens := f.lines("tokens"); len(tokens) != 1 {
-		t.Errorf("%d commands were started, want only the leader's, which is healthy", len(tokens))
+	const waits, comes = "a standby waits", "a candidate comes"
+	less := "+" + strconv.FormatFloat((*serverTTL*5/6).Seconds(), 'f', 3, 64)
+	for _, c := range []struct{ who, clock string }{{waits, "+60s"}, {waits, "-60s"}, {comes, "+60s"}, {comes, "-60s"}, {comes, less}} {
+		t.Run(c.who+", "+c.clock, func(t *testing.T) {
+			f := newServerFault(t)
+			f.server.SetClock("+0")
+			f.candidate()
+			f.started(1, patience)
+			if c.who == waits {
+				f.standby()
+			}
+			f.server.SetClock(c.clock)
+			if c.who == comes { // it knows only that clock
+				f.comers(5)
+			}
+			time.Sleep(2 * *serverTTL)
+			f.oneAtATime()
+			if tokens := f.lines("tokens"); len(tokens) != 1 {
+				t.Errorf("%d commands were started, want only the leader's, which is healthy", len(tokens))
+			}
+		})
 	}
 }
 

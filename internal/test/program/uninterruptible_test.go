@@ -3,7 +3,6 @@
 package program
 
 import (
-	"bufio"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,15 +32,7 @@ func TestUninterruptibleIsNamed(t *testing.T) {
 				send(t, childOf(t, elector.Process.Pid), syscall.SIGKILL)
 			}
 			pid := must.Read(t, dir+"/pid")
-			want := fmt.Sprintf("process %s (stat): in uninterruptible sleep, D", strings.TrimSpace(pid))
-			for lines := bufio.NewScanner(stderr); ; {
-				if !lines.Scan() {
-					t.Fatalf("nothing says %q", want)
-				}
-				if strings.Contains(lines.Text(), want) {
-					break
-				}
-			}
+			awaitLine(t, stderr, fmt.Sprintf("process %s (stat): in uninterruptible sleep, D", strings.TrimSpace(pid)))
 			silent.End()
 			// 137: a guard that does not answer within 0.1 s is killed, too (seen at a load of 50).
 			ends := map[string][]int{"guard": {128 + 15, 128 + 9}, "elector": {125}}

@@ -5,9 +5,9 @@ package program
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,10 +21,7 @@ func TestUnkillableIsNamed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a program setuid root")
 	}
-	bin := t.TempDir() // /dev/shm may be mounted without setuid
-	for dir := bin; dir != os.TempDir(); dir = filepath.Dir(dir) {
-		must.Succeed(t, os.Chmod(dir, 0o755))
-	}
+	bin := shared(t) // /dev/shm may be mounted without setuid
 	build := "go build -o " + bin + "/chains ./internal/tools/chains && chmod 4755 " + bin + "/chains && cp \"$(command -v leaderrun)\" " + bin
 	if out, err := exec.Command("sh", "-c", build).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -50,17 +47,20 @@ func TestUnkillableIsNamed(t *testing.T) {
 			} else {
 				send(t, childOf(t, elector.Process.Pid), syscall.SIGKILL)
 			}
-			want := fmt.Sprintf("process %d (chains): another user's, EPERM", pid)
-			for lines := bufio.NewScanner(stderr); ; {
-				if !lines.Scan() {
-					t.Fatalf("nothing says %q", want)
-				}
-				if strings.Contains(lines.Text(), want) {
-					break
-				}
-			}
+			awaitLine(t, stderr, fmt.Sprintf("process %d (chains): another user's, EPERM", pid))
 			send(t, pid, syscall.SIGKILL)
 			status(t, elector)
 		})
 	}
+}
+
+// awaitLine reads lines until one has this text.
+func awaitLine(t *testing.T, from io.Reader, text string) {
+	t.Helper()
+	for lines := bufio.NewScanner(from); lines.Scan(); {
+		if strings.Contains(lines.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("nothing says %q", text)
 }

@@ -35,12 +35,8 @@ type PostgresServer struct {
 	// Dir is its data directory.
 	Dir string
 
-	t        testing.TB
-	settings []string
-	cmd      *exec.Cmd
-	gone     chan struct{} // closed once the process has been reaped
-	thaw     func()        // continues the frozen server; nil if it is not frozen
-	out      *output
+	process
+	thaw func() // continues the frozen server; nil if it is not frozen
 }
 
 // StartPostgres starts a server and waits until it listens. files are put into its directory,
@@ -51,10 +47,12 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	needPostgres(t)
 	empty, err := emptyCluster()
 	must.Succeed(t, err)
-	s := &PostgresServer{t: t, settings: settings}
-	if s.Dir, err = postgresDir(); err != nil {
-		t.Fatal(err)
-	}
+	dir, err := postgresDir()
+	must.Succeed(t, err)
+	s := &PostgresServer{Dir: dir, process: process{
+		t: t, name: PostgresProgram("postgres"), says: []string{"database system is ready to accept "}, // a replica: "read-only connections"
+		command: func(name string, args ...string) *exec.Cmd { return asPostgres(dir, name, args...) },
+	}}
 	t.Cleanup(s.clean)
 	all := maps.Clone(empty)
 	maps.Copy(all, files)
@@ -63,6 +61,10 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 		s.Port = freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 		s.URL = "postgres://postgres:" + serverPassword + "@" + s.Addr + "/postgres"
+		s.args = []string{"-D", s.Dir, "-p", strconv.Itoa(s.Port)}
+		s.set("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=8MB",
+			"dynamic_shared_memory_type=mmap") // in its own files, which are removed with the others
+		s.set(settings...)
 		if s.start() {
 			return s
 		}
@@ -92,9 +94,9 @@ func needPostgres(t testing.TB) {
 // Stop freezes the server: its connections stay, nothing is answered.
 func (s *PostgresServer) Stop() {
 	s.t.Helper()
-	s.signal(syscall.SIGSTOP, s.cmd.Process.Pid) // first, so that it starts no others
+	signalAll(syscall.SIGSTOP, s.cmd.Process.Pid) // first, so that it starts no others
 	all := append(s.backends(), s.cmd.Process.Pid)
-	s.signal(syscall.SIGSTOP, all...)
+	signalAll(syscall.SIGSTOP, all...)
 	// Frozen processes do not notice that the test process is gone. This process does, by the
 	// end of its input, and continues them, so that they end.
 	thaw := exec.Command("sh", "-c", `read -r _; kill -CONT "$@"`, "sh")
@@ -131,9 +133,9 @@ func (s *PostgresServer) Kill() {
 		return
 	default:
 	}
-	s.signal(syscall.SIGSTOP, s.cmd.Process.Pid)
+	signalAll(syscall.SIGSTOP, s.cmd.Process.Pid)
 	all := append(s.backends(), s.cmd.Process.Pid)
-	s.signal(syscall.SIGKILL, all...)
+	signalAll(syscall.SIGKILL, all...)
 	<-s.gone
 	if !await(func() bool { return !slices.ContainsFunc(all, Lives) }) {
 		s.t.Errorf("postgres still lives:\n%s", describe(all))
@@ -145,8 +147,13 @@ func (s *PostgresServer) Kill() {
 func (s *PostgresServer) Restart() {
 	s.t.Helper()
 	s.Kill()
-	if !startAgain(s.start) {
-		s.t.Fatalf("postgres does not start again:\n%s", s.out)
+	s.process.Restart()
+}
+
+// set adds settings of the form NAME=VALUE to the server's next start.
+func (s *PostgresServer) set(settings ...string) {
+	for _, setting := range settings {
+		s.args = append(s.args, "-c", setting)
 	}
 }
 
@@ -159,9 +166,7 @@ func (s *PostgresServer) serveTLS(certs Certificates, name string) {
 		files[as] = text
 	}
 	must.Succeed(s.t, writeCluster(s.Dir, files))
-	if !slices.Contains(s.settings, "ssl=on") {
-		s.settings = append(s.settings, "ssl=on")
-	}
+	s.set("ssl=on") // it may be set twice
 	s.Restart()
 }
 
@@ -183,29 +188,6 @@ func postgresDo(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: postgres-do SQL, where the store is one of Postgres")
 	}
 	sqlDo(ts, neg, "postgres-do", of(ts).postgres.Do, args[0])
-}
-
-// start starts the server and reports whether it listens. It does not if its port is in use.
-func (s *PostgresServer) start() bool {
-	s.t.Helper()
-	args := []string{"-D", s.Dir, "-p", strconv.Itoa(s.Port)}
-	for _, setting := range append([]string{
-		"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=8MB",
-		"dynamic_shared_memory_type=mmap", // in its own files, which are removed with the others
-	}, s.settings...) {
-		args = append(args, "-c", setting)
-	}
-	cmd := exec.Command(PostgresProgram("postgres"), args...)
-	cmd.Dir = s.Dir
-	cmd.SysProcAttr = asPostgres()
-	s.out = newOutput("database system is ready to accept ") // a replica: "read-only connections"
-	cmd.Stdout, cmd.Stderr = s.out, s.out
-	s.cmd, s.gone = cmd, launch(s.t, cmd)
-	if !s.out.listens(s.gone) {
-		s.Kill()
-		return false
-	}
-	return true
 }
 
 // clean removes everything.
@@ -245,7 +227,8 @@ func (s *PostgresServer) backends() []int {
 	return pids
 }
 
-func (s *PostgresServer) signal(sig syscall.Signal, pids ...int) {
+// signalAll sends a signal to processes of the server.
+func signalAll(sig syscall.Signal, pids ...int) {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, sig) // a backend may have ended
 	}
@@ -263,10 +246,8 @@ var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	cmd := exec.Command(PostgresProgram("initdb"), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", filepath.Join(dir, "password"),
+	cmd := asPostgres(dir, PostgresProgram("initdb"), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", filepath.Join(dir, "password"),
 		"-E", "UTF8", "--locale", "C", "--no-sync", "--wal-segsize", "1")
-	cmd.Dir = dir
-	cmd.SysProcAttr = asPostgres()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
@@ -335,11 +316,13 @@ func GivePostgres(path string) error {
 	return nil
 }
 
-// asPostgres makes a process end with the test process.
-func asPostgres() *syscall.SysProcAttr {
-	attr := dieWithParent()
-	attr.Credential = PostgresUser()
-	return attr
+// asPostgres returns a program in dir, as the server's user, that ends with the test process.
+func asPostgres(dir, name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr.Credential = PostgresUser()
+	return cmd
 }
 
 // PostgresUser returns the user for servers if this is root: Postgres refuses to run as root.

@@ -43,7 +43,7 @@ func TestPostgresEndsWithTheTestProcess(t *testing.T) {
 			if err != nil || len(s.Pids) < 2 {
 				t.Fatalf("the other test process says %q, %v", line, err)
 			}
-			defer (&PostgresServer{t: t, Dir: s.Dir}).clean()
+			defer (&PostgresServer{process: process{t: t}, Dir: s.Dir}).clean()
 			if !await(func() bool { return !slices.ContainsFunc(s.Pids, Lives) }) {
 				t.Errorf("alive without the test process:\n%s", describe(s.Pids))
 			}

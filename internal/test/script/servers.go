@@ -157,7 +157,9 @@ func (p *process) launch() {
 		command = exec.Command
 	}
 	p.cmd = command(p.name, p.args...)
-	p.cmd.SysProcAttr = dieWithParent()
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = dieWithParent()
+	}
 	p.cmd.Env = append(os.Environ(), p.env...)
 	p.out = newOutput(p.says...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out

@@ -90,16 +90,15 @@ func newSentinels(host, dir string) (*sentinels, error) {
 
 // add starts one more server with its own configuration file, to which it writes.
 func (s *sentinels) add(host, dir, settings string, args ...string) (*redisNode, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	ports, err := freePorts(host, 1)
 	if err != nil {
 		return nil, err
 	}
-	n := &redisNode{addr: l.Addr().String()}
-	l.Close()
+	port := ports[0]
+	n := &redisNode{addr: net.JoinHostPort(host, port)}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(n.addr)
 	file := filepath.Join(dir, "redis.conf")
 	text := fmt.Sprintf("bind %s\nport %s\nprotected-mode no\ndir %s\nlogfile %s\n%s", host, port, dir, filepath.Join(dir, "log"), settings)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -42,14 +42,13 @@ type technology struct {
 
 // newServer starts one.
 func newServer(t technology, host string) (*server, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	ports, err := freePorts(host, 1)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{technology: t, addr: l.Addr().String()}
-	l.Close()
+	s := &server{technology: t, addr: net.JoinHostPort(host, ports[0])}
 	s.clock = filepath.Join(s.dir, "clock")
-	command := func() *exec.Cmd { addr, port, _ := net.SplitHostPort(s.addr); return s.program(addr, port) }
+	command := func() *exec.Cmd { return s.program(host, ports[0]) }
 	s.process = node{command: command, env: append(os.Environ(), fakeclock.Env(s.clock)...)}
 	s.leads = alone(&s.process, s)
 	if err := s.setClock(0); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,6 +74,34 @@ func Refused(t testing.TB, s lease.Store) error {
 	return err
 }
 
+// NotRenewed returns the error of a renewal.
+func NotRenewed(t testing.TB, s lease.Store, l lease.Lease) error {
+	t.Helper()
+	_, err := s.Renew(Bounded(t), l)
+	if err == nil {
+		t.Fatal("renewed")
+	}
+	return err
+}
+
+// Found returns the finding about a subject.
+func Found(t testing.TB, findings []lease.Finding, subject string) lease.Finding {
+	t.Helper()
+	i := slices.IndexFunc(findings, func(f lease.Finding) bool { return f.Subject == subject })
+	if i < 0 {
+		t.Fatalf("nothing about %s in %+v", subject, findings)
+	}
+	return findings[i]
+}
+
+// Finds checks the verdict and the text, and that there is a hint unless all is well.
+func Finds(t testing.TB, f lease.Finding, verdict lease.Verdict, text string) {
+	t.Helper()
+	if f.Verdict != verdict || !strings.Contains(f.Text, text) || (f.Hint == "") != (verdict == lease.Fine) {
+		t.Errorf("%+v, want %s and %q", f, verdict, text)
+	}
+}
+
 // Opened returns s, and closes it when the test ends.
 func Opened[S lease.Store](t testing.TB, s S, err error) S {
 	t.Helper()
@@ -97,6 +127,13 @@ func Await(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("no %s", what)
 		}
 	}
+}
+
+// Start starts a call, and returns a channel for its result.
+func Start(call func() error) <-chan error {
+	over := make(chan error, 1)
+	go func() { over <- call() }()
+	return over
 }
 
 // EndOf returns the result of a call that ends soon.

@@ -169,26 +169,13 @@ func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says,
 	l := Grant(t, s, Request("k"))
 	spoil()
 	_, _ = s.Renew(Bounded(t), l) // fails: the connection has ended
-	_, err := s.Renew(Bounded(t), l)
-	WantError(t, err, false, says, hint)
+	WantError(t, NotRenewed(t, s, l), false, says, hint)
 	WantError(t, Refused(t, open()), true, says, hint)
 	mend()
 	if _, err := s.Renew(Bounded(t), l); err != nil {
 		t.Error(err)
 	}
 }
-
-// Refusing is a dialer whose dials are all refused.
-type Refusing struct{ dials int }
-
-// Dial fails.
-func (r *Refusing) Dial(context.Context, string, string) (net.Conn, error) {
-	r.dials++
-	return nil, syscall.ECONNREFUSED
-}
-
-// Dials returns how often it was called.
-func (r *Refusing) Dials() int { return r.dials }
 
 // EndWithContext checks that each call, which gets no answer, ends with its context and says
 // so.
@@ -243,8 +230,7 @@ func WantRefused(t *testing.T, calls Calls, server string) {
 func RenewDuringWait(t *testing.T, s lease.Store, l lease.Lease, w *Wire, waits string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() { waited <- s.Wait(ctx, l.Key, time.Minute) }()
+	waited := Start(func() error { return s.Wait(ctx, l.Key, time.Minute) })
 	for until := time.Now().Add(Patience); !strings.Contains(w.Sent(), waits); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("it has not sent %s", waits)
@@ -295,10 +281,18 @@ func ForPeople(t *testing.T, text, hint string) {
 	}
 }
 
-// WantNamesLookedUp checks the errors of a store at the host h: its name is unknown, or
-// cannot be looked up now. place is where messages say that the host is named.
-func WantNamesLookedUp(t *testing.T, server, place string, open func(network.Dial) Store) {
+// Unreachable checks what a store at the host h says if it cannot reach its server: nothing
+// listens, and each call tries once; or the host's name is unknown, or cannot be looked up
+// now. place is where messages say that the host is named.
+func Unreachable[S Store](t *testing.T, server, place string, open func(network.Dial) S, calls func(S) Calls) {
 	t.Helper()
+	dials := 0
+	refused := calls(open(func(context.Context, string, string) (net.Conn, error) {
+		dials++
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}))
+	WantRefused(t, refused, server)
+	TryOnce(t, refused, func() int { return dials })
 	for says, dns := range map[string]*net.DNSError{
 		"no such host": {Err: "no such host", Name: "h", Server: "192.0.2.1:53", IsNotFound: true},
 		"the name of the host cannot be looked up now": {Err: "server misbehaving", Name: "h", Server: "192.0.2.1:53"},
