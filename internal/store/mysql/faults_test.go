@@ -224,7 +224,9 @@ func TestDatabaseIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	b.do(t, "CREATE DATABASE nightly; CREATE USER cron IDENTIFIED BY 'sesame'; GRANT ALL ON nightly.* TO cron")
-	open := func() networktest.Store { return openWith(t, Options{URL: "mysql://cron:sesame@" + b.Addr + "/nightly"}) }
+	open := func() networktest.Store {
+		return openWith(t, Options{URL: "mysql://cron:sesame@" + b.Addr + "/nightly"})
+	}
 	drop, restore := func() { b.do(t, "DROP DATABASE nightly; KILL USER cron") }, func() { b.do(t, "CREATE DATABASE nightly") }
 	networktest.LoginIsReadAgain(t, open, drop, restore, "(1049)", "create that database")
 }

@@ -38,8 +38,9 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 	}
 	if v == nil {
 		return "", &lease.StoreError{
-			Permanent: true, Hint: "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
-			Err: fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
+			Permanent: !s.conns.accepted.Load(), // it knew one that accepted this login
+			Hint:      "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
+			Err:       fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
 		}
 	}
 	if pair, ok := v.([]any); ok && len(pair) == 2 {

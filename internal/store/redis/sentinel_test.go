@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,9 +276,34 @@ func TestSentinelsHelpNot(t *testing.T) {
 
 // naming starts a sentinel that names addr.
 func naming(t *testing.T, addr string) string {
+	return networktest.Answering(t, greeting, nameOf(t, addr))
+}
+
+// nameOf returns a sentinel's answer that names the server.
+func nameOf(t *testing.T, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	must.Succeed(t, err)
-	return networktest.Answering(t, greeting, fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port))
+	return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
+}
+
+// Sentinels that were started again without their settings know no name, but somebody will mend
+// that: candidates that had a server go on standing by.
+func TestSentinelsHaveLostTheirSettings(t *testing.T) {
+	server := script.StartRedis(t)
+	var lost atomic.Bool
+	sentinel := speaking(t, greeting, func() string {
+		if lost.Load() {
+			return "*-1\r\n"
+		}
+		return nameOf(t, server.Addr)
+	})
+	s := openSentinels(t, sentinel)
+	grant(t, s, request("k"))
+	server.Kill()
+	lost.Store(true)
+	_ = networktest.Refused(t, s) // the connection has ended
+	networktest.WantError(t, networktest.Refused(t, s), false, "knows no server named", "SENTINEL MASTERS")
+	networktest.WantError(t, networktest.Refused(t, openSentinels(t, sentinel)), true, "knows no server named", "SENTINEL MASTERS")
 }
 
 // A sentinel that is outdated is not believed for long.
