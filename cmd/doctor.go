@@ -120,7 +120,8 @@ func examineHost() []lease.Finding {
 	if err := doctor.Guard(self, "check"); err != nil { // without a lease check prints nothing and exits with 1
 		guard = broken("guard", err)
 	}
-	return slices.Concat([]lease.Finding{guard}, doctor.Tasks("/sys/fs/cgroup", "/proc/self/cgroup"), doctor.Children("/proc/thread-self/children"), doctor.Path(self))
+	const mounted, membership = "/sys/fs/cgroup", "/proc/self/cgroup"
+	return slices.Concat([]lease.Finding{guard}, doctor.Tasks(mounted, membership), doctor.Processor(mounted, membership), doctor.Children("/proc/thread-self/children"), doctor.Path(self))
 }
 
 // examineSettings lists the settings that were given and their sources.

@@ -73,6 +73,20 @@ func TestTasks(t *testing.T) {
 	}
 }
 
+// In less than half a processor guards were late (docs/guard.md#limits).
+func TestProcessor(t *testing.T) {
+	group := t.TempDir()
+	member := filepath.Join(group, "membership")
+	must.Succeed(t, os.WriteFile(member, []byte("0::/\n"), 0o600)) // as in a container
+	for most, doubtful := range map[string]bool{"10000 100000\n": true, "49999 100000\n": true, "50000 100000\n": false, "400000 100000\n": false, "max 100000\n": false, "": false} {
+		must.Succeed(t, os.WriteFile(filepath.Join(group, "cpu.max"), []byte(most), 0o600))
+		findings := Processor(group, member)
+		if doubtful != (len(findings) == 1 && findings[0].Verdict == lease.Doubtful && strings.Contains(findings[0].Hint, "limits.cpu")) || !doubtful && findings != nil {
+			t.Errorf("%q: %+v", most, findings)
+		}
+	}
+}
+
 func TestPath(t *testing.T) {
 	if findings := Path("/usr/bin/leaderrun"); findings != nil {
 		t.Errorf("%+v", findings)

@@ -3,10 +3,12 @@ package run
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/google/renameio/v2"
 
@@ -82,6 +84,24 @@ func WriteOutcomeFile(c settings.Config, r campaign.Result) error {
 		return err
 	}
 	const readable = 0o644 // monitoring runs as another user; the file has no secrets
-	return renameio.WriteFile(c.OutcomeFile, append(text, '\n'), readable,
-		renameio.WithStaticPermissions(readable), renameio.WithTempDir(filepath.Dir(c.OutcomeFile)))
+	return within(outcomeLimit, func() error {
+		return renameio.WriteFile(c.OutcomeFile, append(text, '\n'), readable,
+			renameio.WithStaticPermissions(readable), renameio.WithTempDir(filepath.Dir(c.OutcomeFile)))
+	})
+}
+
+// outcomeLimit is how long the disk may take to write the file. A leaderrun that did not end would
+// keep a timer from starting its service again.
+const outcomeLimit = 10 * time.Second
+
+// within returns the error of a write, or one that says that it takes longer than limit.
+func within(limit time.Duration, write func() error) error {
+	written := make(chan error, 1)
+	go func() { written <- write() }()
+	select {
+	case err := <-written:
+		return err
+	case <-time.After(limit):
+		return fmt.Errorf("its disk has not answered for %s", limit)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
@@ -14,6 +15,19 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
+
+// A disk that hangs keeps leaderrun from ending for a while, and not for ever.
+func TestOutcomeFileOnADiskThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := make(chan struct{})
+		defer close(hangs)
+		began := time.Now()
+		err := within(outcomeLimit, func() error { <-hangs; return nil })
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "disk") || took != 10*time.Second {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
+}
 
 func result(outcome elect.Outcome, with ...func(*campaign.Result)) campaign.Result {
 	r := campaign.Result{State: elect.State{Outcome: outcome}}

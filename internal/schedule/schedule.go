@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,9 @@ func Parse(text string) (*Schedule, error) {
 			s.zone, words = location, words[1:]
 		}
 	}
+	if tz := os.Getenv("TZ"); s.zone == time.Local && isUnknown(tz) {
+		return nil, fmt.Errorf("TZ is %q, which is no time zone", tz)
+	}
 	switch {
 	case len(words) == 0:
 		return nil, errors.New("has no fields")
@@ -82,6 +86,14 @@ func Parse(text string) (*Schedule, error) {
 		return nil, errors.New("there is no such day")
 	}
 	return s, nil
+}
+
+// isUnknown reports whether package time takes this value of TZ for UTC, although cron(8) may know
+// it: POSIX has zones like MSK-3.
+func isUnknown(tz string) bool {
+	name := strings.TrimPrefix(tz, ":")
+	_, err := time.LoadLocation(name)
+	return err != nil && name != "UTC0" && !strings.HasPrefix(name, "/")
 }
 
 // String returns the expression with single blanks.

@@ -174,6 +174,22 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Go takes a TZ that it does not know for UTC. cron(8) knows POSIX's form, and would start the
+// job at other times.
+func TestZoneOfTheHost(t *testing.T) {
+	for zone, known := range map[string]bool{
+		"": true, "UTC": true, "UTC0": true, "Europe/Berlin": true, ":Europe/Berlin": true, "/etc/localtime": true, ":/etc/localtime": true,
+		"MSK-3": false, "CET-1CEST,M3.5.0,M10.5.0/3": false, ":UTC+2": false, "Europe/Berln": false,
+	} {
+		t.Setenv("TZ", zone)
+		if _, err := Parse("0 3 * * *"); (err == nil) != known {
+			t.Errorf("TZ=%s: %v", zone, err)
+		}
+		_, err := Parse("CRON_TZ=Europe/Berlin 0 3 * * *")
+		must.Succeed(t, err)
+	}
+}
+
 func TestShortest(t *testing.T) {
 	tests := map[string]time.Duration{
 		"0 3 * * *":           24 * time.Hour,

@@ -33,8 +33,8 @@ var (
 	contention = []uint16{1213, 1020, interrupted}
 	// statementTimeouts are the errors of max_execution_time and max_statement_time.
 	statementTimeouts = []uint16{3024, 1969}
-	// logins are the errors about a user, a password or a certificate.
-	logins = []uint16{1045, 1044, 1130, 1698, 1820, 1862, 3118, 4151}
+	// logins are the errors about a user, a password, a certificate or the database.
+	logins = []uint16{1045, 1044, 1049, 1130, 1698, 1820, 1862, 3118, 4151}
 )
 
 // numbers are the errors of a server. A permanent one stays until a person acts.

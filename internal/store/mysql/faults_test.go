@@ -207,6 +207,18 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	networktest.LoginIsReadAgain(t, open, spoil, func() { write("s3cret") }, "(1045)", "password")
 }
 
+// While a database is dropped and made anew, candidates go on standing by.
+func TestDatabaseIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, "CREATE DATABASE nightly; CREATE USER cron IDENTIFIED BY 'sesame'; GRANT ALL ON nightly.* TO cron")
+	open := func() networktest.Store {
+		return openWith(t, Options{URL: "mysql://cron:sesame@" + b.Addr + "/nightly"})
+	}
+	drop, restore := func() { b.do(t, "DROP DATABASE nightly; KILL USER cron") }, func() { b.do(t, "CREATE DATABASE nightly") }
+	networktest.LoginIsReadAgain(t, open, drop, restore, "(1049)", "create that database")
+}
+
 // Whatever the server's defaults are, each statement is its own transaction.
 func TestDefaults(t *testing.T) {
 	t.Parallel()

@@ -40,8 +40,8 @@ const (
 // Known is what a store knows about an error that its server sent, or that it found itself.
 type Known struct {
 	Text string
-	// Permanent: it stays until a person acts. Login: it concerns a user, a password or a
-	// certificate.
+	// Permanent: it stays until a person acts. Login: it concerns a user, a password, a
+	// certificate or the database.
 	Permanent, Login bool
 	Hint             string
 }

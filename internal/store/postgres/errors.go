@@ -30,6 +30,7 @@ const (
 	serializationFailure = "40001"
 	tooManyConnections   = "53300"
 	invalidAuthorization = "28" // its class
+	noDatabase           = "3D000"
 )
 
 // states are the errors of a server, by the beginning of their SQLSTATE. A permanent one
@@ -41,7 +42,7 @@ var states = []struct {
 }{
 	{"28P01", true, "correct the user or the password in the store's URL"},
 	{"28", true, "let this user log in (ALTER ROLE … LOGIN, pg_hba.conf), or correct user, sslmode and sslcert in the store's URL"},
-	{"3D000", true, "create that database, or correct its name in the store's URL"},
+	{noDatabase, true, "create that database, or correct its name in the store's URL"},
 	{noRight, true, hintRights},
 	{"3F000", true, hintTable},
 	{"23", true, hintShape},    // a constraint
@@ -104,7 +105,7 @@ func known(ctx context.Context, err error) *network.Known {
 }
 
 func serverProblem(err error, answer *pgconn.PgError) *network.Known {
-	k := &network.Known{Text: fmt.Sprintf("%s (%s)", answer.Message, answer.Code), Login: strings.HasPrefix(answer.Code, invalidAuthorization), Hint: hintOther}
+	k := &network.Known{Text: fmt.Sprintf("%s (%s)", answer.Message, answer.Code), Login: strings.HasPrefix(answer.Code, invalidAuthorization) || answer.Code == noDatabase, Hint: hintOther}
 	for _, s := range states {
 		if strings.HasPrefix(answer.Code, s.state) {
 			k.Permanent, k.Hint = s.permanent, s.hint

@@ -92,6 +92,16 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
+// While a database is dropped and made anew (pg_restore --create), candidates go on standing by.
+func TestDatabaseIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, "CREATE DATABASE jobs")
+	open := func() networktest.Store { return b.in("jobs").open(t) }
+	drop, restore := func() { b.do(t, "DROP DATABASE jobs WITH (FORCE)") }, func() { b.do(t, "CREATE DATABASE jobs") }
+	networktest.LoginIsReadAgain(t, open, drop, restore, "(3D000)", "create that database")
+}
+
 // in returns the same server with another database.
 func (b backend) in(database string) backend {
 	other := *b.PostgresServer

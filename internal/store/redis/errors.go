@@ -62,8 +62,8 @@ var replies = []reply{
 	{"ERR " + errTooManyClients.Error(), false, hintTooMany},
 }
 
-// loginReplies are the beginnings of errors about a user or a password.
-var loginReplies = []string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH <password> called", "Client sent AUTH"}
+// loginReplies are the beginnings of errors about a user, a password or the database.
+var loginReplies = []string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH <password> called", "Client sent AUTH", "DENIED", "DB index"}
 
 // Replies that mean something else if the URL names sentinels or a cluster.
 var (

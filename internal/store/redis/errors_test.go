@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +105,28 @@ func TestServerIsUnwell(t *testing.T) {
 			}
 			networktest.WantError(t, networktest.Refused(t, open(t, networktest.Answering(t, greeting, answer))), c.permanent, c.says, c.hint)
 		})
+	}
+}
+
+// A server that was started again without its settings file is unwell, but somebody will mend
+// that: candidates that it has answered before go on standing by.
+func TestServerHasLostItsSettings(t *testing.T) {
+	for _, c := range []struct{ answer, says, hint string }{
+		{"-DENIED Redis is running in protected mode because protected mode is enabled\r\n", "DENIED", "protected mode"},
+		{"-ERR DB index is out of range\r\n", "DB index is out of range", "database number"},
+	} {
+		var lost atomic.Bool
+		addr := speaking(t, greeting, func() string {
+			if lost.Load() {
+				return c.answer
+			}
+			return "*2\r\n:1\r\n:1\r\n"
+		})
+		s := open(t, addr)
+		must.Succeed(t, s.Pass(bounded(t), "k"))
+		lost.Store(true)
+		networktest.WantError(t, networktest.Refused(t, s), false, c.says, c.hint)
+		networktest.WantError(t, networktest.Refused(t, open(t, addr)), true, c.says, c.hint)
 	}
 }
 

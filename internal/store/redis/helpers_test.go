@@ -64,7 +64,8 @@ func realBackend(t *testing.T) backend {
 }
 
 func rawClient(t testing.TB, addr string) *goredis.Client {
-	c := goredis.NewClient(&goredis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	// By default it would send a slow request again after 3 s: a DEBUG RELOAD during another saves what is loaded so far.
+	c := goredis.NewClient(&goredis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, ReadTimeout: networktest.Patience})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

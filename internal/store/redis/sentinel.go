@@ -15,6 +15,7 @@ import (
 // them out.
 func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.StoreError) {
 	named, failure := s.askName(ctx, addr)
+	s.guides.drop(addr) // only a leader asks again
 	if failure != nil {
 		return "", failure
 	}
@@ -32,14 +33,14 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 	v, err := s.guides.do(ctx, addr, func(c *redis.Client) (any, error) {
 		return c.Do(ctx, "SENTINEL", "get-master-addr-by-name", s.name).Result()
 	})
-	s.guides.drop(addr)
 	if err != nil {
 		return "", s.failure(ctx, "sentinel", addr, err)
 	}
 	if v == nil {
 		return "", &lease.StoreError{
-			Permanent: true, Hint: "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
-			Err: fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
+			Permanent: !s.conns.accepted.Load(), // it knew one that accepted this login
+			Hint:      "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
+			Err:       fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
 		}
 	}
 	if pair, ok := v.([]any); ok && len(pair) == 2 {
@@ -56,7 +57,8 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 // One that stood still and was replaced answers as before until a sentinel makes it a replica: it
 // waits for eight seconds after the server can be reached again (SENTINEL_PUBLISH_PERIOD*4 in
 // sentinel.c). So only what a sentinel says after the answer counts. The server needs no greeting
-// then: it has carried out a script that writes.
+// then: it has carried out a script that writes. The connection to the sentinel is kept, so the
+// next renewal needs no DNS.
 func (s *servers) confirm(ctx context.Context, op, key, answered string) error {
 	if s.kind != sentinel {
 		return nil

@@ -159,8 +159,8 @@ func StandbyHasOneConnection(t *testing.T, holder, standby Store, w *Wire, withi
 	}
 }
 
-// LoginIsReadAgain checks that a password or a certificate can be changed while a command
-// runs. Until both sides have the new one, a holder's calls fail temporarily, and those of a
+// LoginIsReadAgain checks that a password, a certificate or the database can be changed while a
+// command runs. Until both sides have the new one, a holder's calls fail temporarily, and those of a
 // new store permanently. spoil changes one side and ends the connections, mend changes the
 // other side.
 func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says, hint string) {
