@@ -84,7 +84,7 @@ func TestStepBackExcusesWhatWasLost(t *testing.T) {
 	if back(); len(w.lost) != 0 || w.back.By != time.Minute {
 		t.Errorf("nothing was lost, and %v are excused; set back by %s", w.lost, w.back.By)
 	}
-	must.Succeed(t, w.loses(func() error { return nil }))
+	must.Succeed(t, w.loses(clock(), func() error { return nil }))
 	if back(); len(w.lost) != 1 || len(w.losses) != 0 {
 		t.Errorf("after one loss %v are excused, %v are left", w.lost, w.losses)
 	}

@@ -140,11 +140,21 @@ func delay(_ context.Context, w *worker, f fault) (func() error, error) {
 }
 
 func killStore(_ context.Context, w *worker, _ fault) (func() error, error) {
-	return w.server.start, w.server.kill()
+	return w.mayBeReplaced(w.server.start), w.server.kill()
 }
 
 func stopStore(_ context.Context, w *worker, _ fault) (func() error, error) {
-	return w.server.cont, w.server.freeze()
+	return w.mayBeReplaced(w.server.cont), w.server.freeze()
+}
+
+// mayBeReplaced returns undo for a fault of a server that a replica may replace meanwhile. The
+// replica may lack the newest writes.
+func (w *worker) mayBeReplaced(undo func() error) func() error {
+	if !slices.Contains(w.world.has, replicas) {
+		return undo
+	}
+	since := clock()
+	return func() error { return w.loses(since, undo) }
 }
 
 // clocked is a backend whose wall clock can be set to a distance from this host's.
@@ -158,7 +168,7 @@ func stepClock(direction time.Duration) injector {
 		server := w.server.(clocked)
 		var was time.Duration
 		set := func(ahead time.Duration) error {
-			err := w.forgets(func() error { return server.setClock(ahead) })
+			err := w.forgets(clock(), func() error { return server.setClock(ahead) })
 			if back := was - ahead; back > 0 { // counters that were lost earlier may be ahead of this clock
 				w.mu.Lock()
 				w.back = timed.Step{At: w.forgot, By: back}
@@ -172,11 +182,12 @@ func stepClock(direction time.Duration) injector {
 	}
 }
 
-// forgets calls do, which may make the store lose ticks and tokens. After a loss new tokens
-// begin at the server's time: if its clock was ahead earlier, old tokens may be larger.
-func (w *worker) forgets(do func() error) error {
+// forgets calls do. Since a time before, or by do, the store may have lost ticks and tokens.
+// After a loss new tokens begin at the server's time: if its clock was ahead earlier, old tokens
+// may be larger.
+func (w *worker) forgets(since time.Duration, do func() error) error {
 	t, _ := newest(w.marks)
-	largest, from := t.token, clock()
+	largest := t.token
 	w.mu.Lock()
 	for _, r := range w.jobs {
 		for _, c := range r.calls {
@@ -189,18 +200,17 @@ func (w *worker) forgets(do func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.forgot = clock(); ahead {
-		w.lost = append(w.lost, timed.Span{From: from, To: w.forgot})
+		w.lost = append(w.lost, timed.Span{From: since, To: w.forgot})
 	}
 	return err
 }
 
 // loses is forgets for what makes the store lose its data.
-func (w *worker) loses(do func() error) error {
-	from := clock()
-	err := w.forgets(do)
+func (w *worker) loses(since time.Duration, do func() error) error {
+	err := w.forgets(since, do)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.losses = append(w.losses, timed.Span{From: from, To: w.forgot})
+	w.losses = append(w.losses, timed.Span{From: since, To: w.forgot})
 	return err
 }
 
@@ -213,7 +223,7 @@ type restorable interface {
 }
 
 func (w *worker) restartWith(ctx context.Context, copied string, after time.Duration) error {
-	return w.loses(func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
+	return w.loses(clock(), func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
 }
 
 // rollBack restarts the server with the data that it had when the fault began.
@@ -265,7 +275,7 @@ func lag(replaced bool) injector {
 	return func(ctx context.Context, w *worker, f fault) (func() error, error) {
 		set := w.server.(*sentinels)
 		return func() error {
-			return w.loses(func() error {
+			return w.loses(clock(), func() error {
 				if err := set.kill(); err != nil {
 					return err
 				}
