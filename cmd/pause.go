@@ -118,7 +118,7 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	}
 	if s.Why == lease.HeldLeader && p.handOver {
 		if s, err = store.HandOver(ctx, key); err != nil {
-			return err
+			return answerLine(text, err) // the key is paused all the same
 		}
 	}
 	switch {

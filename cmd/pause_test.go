@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +37,23 @@ func TestPause(t *testing.T) {
 		}
 	}
 	golden(t, "pause.table", b.String())
+}
+
+// noHandOver is a store that goes away once a key is paused.
+type noHandOver struct{ *fakeStore }
+
+func (noHandOver) HandOver(context.Context, string) (lease.Status, error) {
+	return lease.Status{}, &lease.StoreError{Op: "hand over", Err: errors.New("no answer in time")}
+}
+
+// A pause whose hand-over fails is not kept from the operator.
+func TestPauseWithoutItsHandOver(t *testing.T) {
+	text, err := answer(t, func() error {
+		return pause(t.Context(), noHandOver{storeAtNight()}, "nightly", pauseFlags{duration: "2h", handOver: true})
+	})
+	if !strings.Contains(text, "nightly: paused") || verbStatus(err) != exitUnavailable {
+		t.Errorf("%q, %v", text, err)
+	}
 }
 
 // The end of a pause is a time on the store's clock.

@@ -64,7 +64,11 @@ func (e *serverError) problem() (text string, permanent bool, hint string) {
 		return "it has too many requests", false, hintBusy
 	}
 	if !e.structured {
-		return fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status), false, hintOther
+		hint := hintOther
+		if e.status == http.StatusGatewayTimeout { // an API server whose etcd hangs, or a proxy before it
+			hint = hintBusy
+		}
+		return fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status), false, hint
 	}
 	switch e.status {
 	case http.StatusUnauthorized:

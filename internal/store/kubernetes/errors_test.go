@@ -48,6 +48,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		"no such API":          {404, said(404, "NotFound"), true, "NotFound", "kubectl get namespace"},
 		"too many requests":    {429, "later", false, "too many requests", "readyz"},
 		"it does not answer":   {504, said(504, "Timeout"), false, "Timeout", "readyz"},
+		"its etcd hangs":       {504, "Timeout: request did not complete", false, "HTTP status 504", "readyz"},
 		"a token of nobody":    {401, said(401, "Unauthorized"), true, "who asks", "whoami"},
 		"not allowed":          {403, said(403, "Forbidden"), true, "Forbidden", "get, create, update and watch"},
 		"a redirect elsewhere": {302, "", false, "HTTP status 302", "what the address names"},
