@@ -162,14 +162,9 @@ func (c *Children) kill(pids []int, group int, spare func(pid int) bool) (met []
 	return met
 }
 
-// KillChildrenOf kills the children of another process, for one that cannot do it itself. It needs
-// pidfds, which Linux has since 5.3.
-func KillChildrenOf(parent int) {
-	pids, _ := ChildrenOf(parent)
-	for _, pid := range pids {
-		signalChild(pid, parent, syscall.SIGKILL)
-	}
-}
+// KillChild sends SIGKILL to the process if it is a child of parent, which must not have been
+// reaped. It needs pidfds, which Linux has since 5.3.
+func KillChild(pid, parent int) { signalChild(pid, parent, syscall.SIGKILL) }
 
 // stopBelow stops the descendants of a stopped process. That one neither forks nor reaps, so
 // its list of children is complete, and their ids cannot be others'.

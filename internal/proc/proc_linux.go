@@ -170,13 +170,13 @@ func hurry(which, id int) error {
 	return syscall.Setpriority(which, id, first)
 }
 
-// StayInMemory keeps the pages that this process has used in memory, if the user may do that:
-// root, or anybody without a limit of locked memory (RLIMIT_MEMLOCK). When memory is short, the
-// kernel drops pages of programs. To run them again needs a disk, which may be slow then, or
+// StayInMemory keeps in memory what this process has used and will use, if the user may do that:
+// with CAP_IPC_LOCK, or without a limit of locked memory (RLIMIT_MEMLOCK). When memory is short,
+// the kernel drops pages of programs. To run them again needs a disk, which may be slow then, or
 // gone. Pages that were not used are not read: Go reserves much that it never uses.
 func StayInMemory() {
-	const current, onFault = 1, 4 // MCL_CURRENT; MCL_ONFAULT, since Linux 4.4
-	_ = syscall.Mlockall(current | onFault)
+	const current, future, onFault = 1, 2, 4 // MCL_CURRENT, MCL_FUTURE; MCL_ONFAULT, since Linux 4.4
+	_ = syscall.Mlockall(current | future | onFault)
 }
 
 // GiveWay gives this process group a low priority (nice 10).

@@ -31,8 +31,8 @@ func BootID() string {
 // inherit the guard's.
 func Hurry() {}
 
-// KillChildrenOf does nothing: without pidfds another process could get the signal.
-func KillChildrenOf(int) {}
+// KillChild does nothing: without pidfds another process could get the signal.
+func KillChild(int, int) {}
 
 // StayInMemory does nothing: the systems differ in what may be locked.
 func StayInMemory() {}

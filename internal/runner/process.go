@@ -64,15 +64,19 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// killChildren kills the children of the process, and reports whether the process may still have
-// some: it has not been reaped.
+// killChildren kills the children of the process, and reports whether it may still have some: it
+// has not been reaped.
 func (p *process) killChildren() bool {
+	children, _ := proc.ChildrenOf(p.pid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.reaped {
-		proc.KillChildrenOf(p.pid)
+	if p.reaped {
+		return false
 	}
-	return !p.reaped
+	for _, child := range children {
+		proc.KillChild(child, p.pid)
+	}
+	return true
 }
 
 // wait waits for the end of the process and reaps it, but not while it is signalled.

@@ -327,11 +327,18 @@ func (h *guarded) killTree() {
 		}
 		if !h.heard.Load() {
 			h.guard.signal(syscall.SIGKILL)
-			for h.guard.killChildren() {
-				time.Sleep(killAgain)
-			}
+			h.killChildren()
 			return
 		}
+	}
+}
+
+// killChildren kills the children of a guard that got SIGKILL, until that has been reaped.
+func (h *guarded) killChildren() {
+	late := time.AfterFunc(time.Second, func() { h.reportUnkillable([]int{h.guard.pid}) })
+	defer late.Stop()
+	for h.guard.killChildren() {
+		time.Sleep(killAgain)
 	}
 }
 

@@ -348,7 +348,7 @@ func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	close(h.over)
 }
 
-// The children of a silent guard die, also if the guard itself does not.
+// The children of a silent guard die, also if the guard itself does not. Then the guard is named.
 func TestUnkillableGuard(t *testing.T) {
 	dir := t.TempDir()
 	silent := silentfs.Mount(t, dir+"/mnt")
@@ -358,12 +358,16 @@ func TestUnkillableGuard(t *testing.T) {
 	<-silent.Asked
 	child, err := strconv.Atoi(strings.TrimSpace(must.Read(t, dir+"/child")))
 	must.Succeed(t, err)
-	h := &guarded{guard: &process{pid: unkillable.Process.Pid, own: &helpers{}}, over: make(chan struct{}), orders: outbox{filled: make(chan struct{}, 1)}}
+	reports := make(chan Report, 1)
+	h := &guarded{guard: &process{pid: unkillable.Process.Pid, own: &helpers{}}, over: make(chan struct{}),
+		orders: outbox{filled: make(chan struct{}, 1)}, report: func(r Report) { reports <- r }}
 	killed := make(chan struct{})
 	go func() { h.killTree(); close(killed) }()
 	await(t, func() bool { _, alive := lives(child); return !alive })
-	if state, _ := lives(h.guard.pid); state != "D" {
-		t.Errorf("the guard was to live on; its state is %q", state)
+	await(t, func() bool { state, _ := lives(h.guard.pid); return state == "D" })
+	want := fmt.Sprintf("process %d (stat): in uninterruptible sleep, D", h.guard.pid)
+	if r := next(t, reports, Unkillable); r.Left != want {
+		t.Errorf("%q, want %q", r.Left, want)
 	}
 	silent.End()
 	h.guard.wait()
