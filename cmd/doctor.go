@@ -60,6 +60,9 @@ func broken(subject string, err error) lease.Finding {
 
 func diagnose(flags verbFlags) []lease.Finding {
 	c, s, err := flags.readStore()
+	if err == nil {
+		err = s.CheckZone(&c)
+	}
 	if err != nil {
 		return append([]lease.Finding{broken("settings", err)}, examineHost()...)
 	}
