@@ -120,6 +120,7 @@ func TestBadInput(t *testing.T) {
 		{args: "--store file:/d status", want: "--key is missing\n  did you mean leaderrun status?"},
 		{args: "stauts", want: "--key is missing\n  did you mean leaderrun status?"},
 		{args: "handover --key k", want: "--key is missing\n  \"handover\" is no verb, so it is the command: leaderrun's flags come before it"},
+		{args: "manage.sh --x", want: "--key is missing\n  name the lease, the same on every host: leaderrun --key NAME -- COMMAND"},
 		{args: "JOB --ttl 3s --key=k", want: "--key is missing\n"},
 		{args: "--version", want: "unknown flag --version\n  did you mean leaderrun version?"},
 		{args: "--key k --max-hold 1h JOB", want: "unknown flag --max-hold"},
