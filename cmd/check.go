@@ -25,9 +25,10 @@ Exit status: 0 while it leads, 1 otherwise.`,
 		Example: "  leaderrun check --min-left 5s || exit 1",
 		Args:    noArguments,
 	}
-	minLeft := command.Flags().String("min-left", "0s", "0 only if it leads for at least `D` more")
+	minLeft := &settings.Text{Value: "0s", Kind: "D"}
+	command.Flags().Var(minLeft, "min-left", "0 only if it leads for at least D more")
 	command.RunE = func(*cobra.Command, []string) error {
-		left, err := settings.Duration("min-left", *minLeft)
+		left, err := settings.Duration("min-left", minLeft.Value)
 		if err != nil {
 			return err
 		}

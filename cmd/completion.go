@@ -16,6 +16,7 @@ func completionCommand(program func() *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
 		Short: "Print a script that completes verbs, flags and keys in a shell",
+		Long:  "Print a script that completes verbs, flags and keys in a shell.",
 		Example: `  leaderrun completion bash > /etc/bash_completion.d/leaderrun
   leaderrun completion zsh > "${fpath[1]}/_leaderrun"
   leaderrun completion fish > ~/.config/fish/completions/leaderrun.fish`,

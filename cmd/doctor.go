@@ -60,10 +60,13 @@ func broken(subject string, err error) lease.Finding {
 
 func diagnose(flags verbFlags) []lease.Finding {
 	c, s, err := flags.readStore()
-	if err != nil {
-		return append([]lease.Finding{broken("settings", err)}, examineHost()...)
+	if err == nil {
+		err = s.CheckZone(&c)
 	}
-	return slices.Concat(examineSettings(c, s), examineStore(c), examineEligible(c), examineHost())
+	if err != nil {
+		return append([]lease.Finding{broken("settings", err)}, examineHost(c)...)
+	}
+	return slices.Concat(examineSettings(c, s), examineStore(c), examineEligible(c), examineHost(c))
 }
 
 func examineStore(c settings.Config) []lease.Finding {
@@ -111,7 +114,7 @@ func examineEligible(c settings.Config) []lease.Finding {
 	return []lease.Finding{f}
 }
 
-func examineHost() []lease.Finding {
+func examineHost(c settings.Config) []lease.Finding {
 	self, err := os.Executable()
 	if err != nil { // it is read from /proc, which guards need, too
 		return []lease.Finding{broken("guard", runner.ErrNoProc)}
@@ -121,7 +124,8 @@ func examineHost() []lease.Finding {
 		guard = broken("guard", err)
 	}
 	const mounted, membership = "/sys/fs/cgroup", "/proc/self/cgroup"
-	return slices.Concat([]lease.Finding{guard}, doctor.Tasks(mounted, membership), doctor.Processor(mounted, membership), doctor.Children("/proc/thread-self/children"), doctor.Path(self))
+	return slices.Concat([]lease.Finding{guard}, doctor.Tasks(mounted, membership), doctor.Processor(mounted, membership, c.TTL),
+		doctor.Children("/proc/thread-self/children", c.TTL), doctor.Path(self))
 }
 
 // examineSettings lists the settings that were given and their sources.

@@ -19,7 +19,8 @@ may then run again. The fencing token stays, so that sinks do not refuse the nex
 
   --with-token   remove the token, too, for a key that is out of use: status no longer lists it
 
-Exit status: 0 done; 1 the key is held or paused, or nothing is known of it; 69 the store is away.`,
+Exit status: 0 done; 1 not done: the key is held or paused, a minimum hold goes on, the last holder vanished, a lease that
+was taken away is not over yet, or nothing is known of the key; 69 the store is away.`,
 		Example: "  leaderrun forget --key nightly",
 		Args:    noArguments,
 	}

@@ -57,6 +57,7 @@ func helpCommand(ofVerb func(name string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [VERB]",
 		Short: "Show the flags of a run and its exit statuses, or those of a verb",
+		Long:  "Show the flags of a run and its exit statuses, or those of a verb.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return writeAnswer(help())

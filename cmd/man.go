@@ -18,6 +18,7 @@ func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man [VERB]",
 		Short:   "Print the manual page of a run or of a verb",
+		Long:    "Print the manual page of a run or of a verb.",
 		Example: "  leaderrun man | man -l -\n  leaderrun man status > leaderrun-status.1",
 		RunE: func(_ *cobra.Command, args []string) error {
 			page, err := pages.ReadFile("man/" + strings.Join(append([]string{"leaderrun"}, args...), "-") + ".1")

@@ -301,9 +301,10 @@ func hintDashes(rest string, names []string) string {
 	return ""
 }
 
-// hintNoKey returns the hint for a command without --key that was probably meant otherwise.
+// hintNoKey returns the hint for a command without --key that was probably meant otherwise. A
+// verb must be similar: many commands begin like one, such as manage.sh and man.
 func hintNoKey(command, verbs []string) string {
-	if verb := settings.Suggest(command[0], verbs); verb != "" {
+	if verb := settings.Similar(command[0], verbs); verb != "" {
 		return "did you mean leaderrun " + verb + "? the verb comes first, flags after it; a command needs --key NAME"
 	}
 	for _, arg := range command[1:] {

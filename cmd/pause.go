@@ -32,7 +32,7 @@ func pauseCommand() *cobra.Command {
 or by leaderrun resume, and after 90 days at the latest. Meanwhile a run is skipped in silence and ends with 0, or with
 the status of -E. A run with --wait stands by. A command that runs already goes on; with --hand-over its leader stops it.
 
-Exit status: 0 the key is paused, 69 the store is away.`,
+Exit status: 0 the key is paused; 69 the store is away, what was done is printed.`,
 		Example: "  leaderrun pause --key nightly --for 2h --reason 'database upgrade'\n  leaderrun pause --key nightly --until 2026-12-01T06:00:00Z --hand-over",
 		Args:    noArguments,
 	}

@@ -114,11 +114,13 @@ func TestBadInput(t *testing.T) {
 		{args: "--key k --store= JOB", want: "--store: is empty"},
 		{env: "LEADERRUN_SKIP_EXIT_CODE=skip", args: "--key k JOB", want: `LEADERRUN_SKIP_EXIT_CODE "skip"`},
 		{env: "LEADERRUN_VERBOSE=loud", args: "--key k JOB", want: `LEADERRUN_VERBOSE "loud"`},
+		{env: "TZ=MSK-3", file: "once-per: 0 3 * * *", args: "--key k JOB", want: `/leaderrun.yaml: once-per "0 3 * * *": TZ is "MSK-3", and leaderrun knows only names such as Europe/Moscow` + "\n  set TZ to a name, or write CRON_TZ=NAME in the schedule"},
 		// what does not exist
 		{args: "--kye k JOB", want: "unknown flag --kye\n  did you mean --key?"},
 		{args: "--store file:/d status", want: "--key is missing\n  did you mean leaderrun status?"},
 		{args: "stauts", want: "--key is missing\n  did you mean leaderrun status?"},
 		{args: "handover --key k", want: "--key is missing\n  \"handover\" is no verb, so it is the command: leaderrun's flags come before it"},
+		{args: "manage.sh --x", want: "--key is missing\n  name the lease, the same on every host: leaderrun --key NAME -- COMMAND"},
 		{args: "JOB --ttl 3s --key=k", want: "--key is missing\n"},
 		{args: "--version", want: "unknown flag --version\n  did you mean leaderrun version?"},
 		{args: "--key k --max-hold 1h JOB", want: "unknown flag --max-hold"},

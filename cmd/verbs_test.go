@@ -56,6 +56,12 @@ func TestVerbsListTheirFlags(t *testing.T) {
 		if status != 0 || stderr != "" || !strings.Contains(stdout, "leaderrun "+name) {
 			t.Errorf("%s --help: status %d, stdout %q, stderr %q", name, status, stdout, stderr)
 		}
+		if first, _, _ := strings.Cut(stdout, "\n\n"); !strings.HasSuffix(first, ".") {
+			t.Errorf("%s --help begins with no sentence: %q", name, first)
+		}
+		if strings.Contains(stdout, `(default "`) {
+			t.Errorf("%s --help has a default in quotes: %s", name, stdout)
+		}
 		for line := range strings.Lines(stdout) {
 			if len(line) > 125 {
 				t.Errorf("%s --help: %d columns: %s", name, len(line), line)

@@ -12,6 +12,7 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the version, and what it was built from",
+		Long:  "Show the version, and what it was built from.",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			return writeAnswer(versionText(buildInfo()) + "\n")

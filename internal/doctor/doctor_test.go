@@ -42,11 +42,14 @@ func TestClock(t *testing.T) {
 
 func TestChildren(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "children")
-	if f := Children(list); len(f) != 1 || f[0].Verdict != lease.Doubtful || f[0].Hint == "" {
+	if f := Children(list, 59*time.Second); len(f) != 1 || f[0].Verdict != lease.Doubtful || f[0].Hint == "" {
 		t.Errorf("a kernel without lists of children: %+v", f)
 	}
+	if f := Children(list, time.Minute); f != nil {
+		t.Errorf("the same with the TTL of the hint: %+v", f)
+	}
 	must.Succeed(t, os.WriteFile(list, nil, 0o600))
-	if f := Children(list); f != nil {
+	if f := Children(list, 30*time.Second); f != nil {
 		t.Errorf("a kernel with them: %+v", f)
 	}
 }
@@ -80,10 +83,14 @@ func TestProcessor(t *testing.T) {
 	must.Succeed(t, os.WriteFile(member, []byte("0::/\n"), 0o600)) // as in a container
 	for most, doubtful := range map[string]bool{"10000 100000\n": true, "49999 100000\n": true, "50000 100000\n": false, "400000 100000\n": false, "max 100000\n": false, "": false} {
 		must.Succeed(t, os.WriteFile(filepath.Join(group, "cpu.max"), []byte(most), 0o600))
-		findings := Processor(group, member)
+		findings := Processor(group, member, 89*time.Second)
 		if doubtful != (len(findings) == 1 && findings[0].Verdict == lease.Doubtful && strings.Contains(findings[0].Hint, "limits.cpu")) || !doubtful && findings != nil {
 			t.Errorf("%q: %+v", most, findings)
 		}
+	}
+	must.Succeed(t, os.WriteFile(filepath.Join(group, "cpu.max"), []byte("10000 100000\n"), 0o600))
+	if findings := Processor(group, member, 90*time.Second); findings != nil {
+		t.Errorf("with the TTL of the hint: %+v", findings)
 	}
 }
 

@@ -38,13 +38,15 @@ func Tasks(mounted, membership string) []lease.Finding {
 }
 
 // Processor checks that the control group's limit of processor time leaves enough for a guard that has
-// to kill a busy tree, which is in the same group. Its arguments are those of Tasks.
-func Processor(mounted, membership string) []lease.Finding {
-	const enough = 0.5 // with a quarter kills took up to 0.84 s, with a tenth 2 s
+// to kill a busy tree, which is in the same group, or that the TTL has a kill margin for it. The first
+// arguments are those of Tasks.
+func Processor(mounted, membership string, ttl time.Duration) []lease.Finding {
+	const enough = 0.5               // with a quarter kills took up to 0.84 s, with a tenth 2 s
+	const longTTL = 90 * time.Second // its kill margin is 3 s
 	group, _ := groupIn(mounted, membership)
 	text, _ := os.ReadFile(filepath.Join(group, "cpu.max"))
 	var quota, period float64
-	if n, _ := fmt.Sscan(string(text), &quota, &period); n < 2 || quota >= enough*period { // "max" is not a number: no limit
+	if n, _ := fmt.Sscan(string(text), &quota, &period); n < 2 || quota >= enough*period || ttl >= longTTL { // "max" is not a number: no limit
 		return nil
 	}
 	return []lease.Finding{{
@@ -85,9 +87,9 @@ func Guard(path string, argv ...string) error {
 }
 
 // Children checks that the kernel lists the children of a process, as
-// /proc/thread-self/children does.
-func Children(list string) []lease.Finding {
-	if _, err := os.Stat(list); !os.IsNotExist(err) {
+// /proc/thread-self/children does, or that the TTL has a kill margin for a search.
+func Children(list string, ttl time.Duration) []lease.Finding {
+	if _, err := os.Stat(list); !os.IsNotExist(err) || ttl >= time.Minute {
 		return nil
 	}
 	return []lease.Finding{{

@@ -91,7 +91,8 @@ func WriteOutcomeFile(c settings.Config, r campaign.Result) error {
 }
 
 // outcomeLimit is how long the disk may take to write the file. A leaderrun that did not end would
-// keep a timer from starting its service again.
+// keep a timer from starting its service again. The limit helps only if the kernel ends a thread that
+// waits for that file system, as for NFS. Exit waits for a thread in uninterruptible sleep.
 const outcomeLimit = 10 * time.Second
 
 // within returns the error of a write, or one that says that it takes longer than limit.

@@ -16,7 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// A disk that hangs keeps leaderrun from ending for a while, and not for ever.
+// leaderrun does not wait for a disk that hangs. (The kernel may: see outcomeLimit.)
 func TestOutcomeFileOnADiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})

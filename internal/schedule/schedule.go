@@ -48,9 +48,6 @@ func Parse(text string) (*Schedule, error) {
 			s.zone, words = location, words[1:]
 		}
 	}
-	if tz := os.Getenv("TZ"); s.zone == time.Local && isUnknown(tz) {
-		return nil, fmt.Errorf("TZ is %q, which is no time zone", tz)
-	}
 	switch {
 	case len(words) == 0:
 		return nil, errors.New("has no fields")
@@ -88,12 +85,18 @@ func Parse(text string) (*Schedule, error) {
 	return s, nil
 }
 
-// isUnknown reports whether package time takes this value of TZ for UTC, although cron(8) may know
-// it: POSIX has zones like MSK-3.
-func isUnknown(tz string) bool {
+// UnknownZone returns the value of TZ if the schedule is in the host's zone and package time takes
+// that value for UTC, although cron(8) may know it: POSIX has zones like MSK-3. Otherwise it
+// returns "".
+func (s *Schedule) UnknownZone() string {
+	tz := os.Getenv("TZ")
 	name := strings.TrimPrefix(tz, ":")
 	_, err := time.LoadLocation(name)
-	return err != nil && name != "UTC0" && !strings.HasPrefix(name, "/")
+	isKnown := err == nil && name != "Local" || name == "UTC0" || strings.HasPrefix(name, "/")
+	if s.zone != time.Local || isKnown {
+		return ""
+	}
+	return tz
 }
 
 // String returns the expression with single blanks.

@@ -175,18 +175,23 @@ func TestRefused(t *testing.T) {
 }
 
 // Go takes a TZ that it does not know for UTC. cron(8) knows POSIX's form, and would start the
-// job at other times.
+// job at other times. A verb that reads the same file of settings needs no ticks.
 func TestZoneOfTheHost(t *testing.T) {
 	for zone, known := range map[string]bool{
 		"": true, "UTC": true, "UTC0": true, "Europe/Berlin": true, ":Europe/Berlin": true, "/etc/localtime": true, ":/etc/localtime": true,
-		"MSK-3": false, "CET-1CEST,M3.5.0,M10.5.0/3": false, ":UTC+2": false, "Europe/Berln": false,
+		"MSK-3": false, "CET-1CEST,M3.5.0,M10.5.0/3": false, ":UTC+2": false, "Europe/Berln": false, "Local": false, ":Local": false,
 	} {
 		t.Setenv("TZ", zone)
-		if _, err := Parse("0 3 * * *"); (err == nil) != known {
-			t.Errorf("TZ=%s: %v", zone, err)
-		}
-		_, err := Parse("CRON_TZ=Europe/Berlin 0 3 * * *")
+		s, err := Parse("0 3 * * *")
 		must.Succeed(t, err)
+		if got := s.UnknownZone(); (got == "") != known || got != "" && got != zone {
+			t.Errorf("TZ=%s: %q is unknown", zone, got)
+		}
+		s, err = Parse("CRON_TZ=Europe/Berlin 0 3 * * *")
+		must.Succeed(t, err)
+		if got := s.UnknownZone(); got != "" {
+			t.Errorf("TZ=%s with CRON_TZ: %q is unknown", zone, got)
+		}
 	}
 }
 

@@ -4,12 +4,26 @@ import (
 	"cmp"
 	"os"
 	"slices"
+	"strconv"
 )
 
 // Check validates the settings of a run, and whether they fit the place where it is
 // started: inside another leaderrun, or in Kubernetes.
 func (s *Sources) Check(c *Config) error {
-	return s.Locate(cmp.Or(c.Validate(), checkNesting(c), CheckStore(c)))
+	return s.Locate(cmp.Or(c.Validate(), checkNesting(c), CheckStore(c), s.CheckZone(c)))
+}
+
+// CheckZone refuses a schedule in a time zone that this host's TZ does not name. Only runs and
+// doctor check it, because the other verbs need no ticks.
+func (s *Sources) CheckZone(c *Config) error {
+	if c.Schedule == nil || c.Schedule.UnknownZone() == "" {
+		return nil
+	}
+	return s.Locate(&Error{
+		Setting: "once-per", Value: c.Schedule.String(),
+		Problem: "TZ is " + strconv.Quote(c.Schedule.UnknownZone()) + ", and leaderrun knows only names such as Europe/Moscow",
+		Hint:    "set TZ to a name, or write CRON_TZ=NAME in the schedule",
+	})
 }
 
 func checkNesting(c *Config) error {

@@ -21,19 +21,24 @@ func NewFlags() *pflag.FlagSet {
 		if s.Value == "" {
 			f.BoolP(s.Name, s.Short, false, s.Usage)
 		} else {
-			f.VarP(&textValue{value: s.Default, kind: s.Value}, s.Name, s.Short, s.Usage)
+			f.VarP(&Text{s.Default, s.Value}, s.Name, s.Short, s.Usage)
 		}
 	}
 	f.BoolP(NowFlag, "n", false, "do not stand by")
 	return f
 }
 
-// textValue is a pflag.Value that keeps any text.
-type textValue struct{ value, kind string }
+// Text is a pflag.Value that keeps any text. Kind stands for it in the help, which shows the
+// default without quotes.
+type Text struct{ Value, Kind string }
 
-func (t *textValue) String() string         { return t.value }
-func (t *textValue) Set(value string) error { t.value = value; return nil }
-func (t *textValue) Type() string           { return t.kind }
+func (t *Text) String() string { return t.Value }
+
+// Set implements pflag.Value.
+func (t *Text) Set(value string) error { t.Value = value; return nil }
+
+// Type implements pflag.Value.
+func (t *Text) Type() string { return t.Kind }
 
 // FlagHelp lists the flags under their headings, as --help shows them.
 func FlagHelp() string {

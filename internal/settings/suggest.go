@@ -1,11 +1,19 @@
 package settings
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// Suggest returns the name that was probably meant by word: at most two typing errors
-// away, and at most half of its length; else the only one that begins with word, or with
-// which word begins. It returns "" if there is none.
+// Suggest returns the name that was probably meant by word: a similar one, else the only one
+// that begins with word, or with which word begins. It returns "" if there is none.
 func Suggest(word string, names []string) string {
+	return cmp.Or(Similar(word, names), suggestLonger(word, names))
+}
+
+// Similar returns the name that is the fewest typing errors away from word: at most two, and at
+// most half of its length. It returns "" if there is none.
+func Similar(word string, names []string) string {
 	best, least := "", min(3, len(word)/2+1)
 	for _, name := range names {
 		if len(word) >= len(name)+least { // cannot match: skip the work
@@ -14,9 +22,6 @@ func Suggest(word string, names []string) string {
 		if d := distance(word, name); d < least {
 			best, least = name, d
 		}
-	}
-	if best == "" {
-		best = suggestLonger(word, names)
 	}
 	return best
 }

@@ -71,7 +71,7 @@ var Groups = []Group{
 	}},
 	{"When this host asks, and if somebody else leads", []Setting{
 		{
-			Name: "eligible", Value: "CMD", Usage: "ask for the lease only while CMD succeeds, in 10s at most",
+			Name: "eligible", Value: "CMD", Usage: "ask for the lease only while CMD succeeds; CMD may take 10s",
 			set: into(func(c *Config) *[]string { return &c.Eligible }, parseWords),
 		},
 		{
