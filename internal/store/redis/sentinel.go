@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // askSentinel asks one sentinel for the server, and then asks that server whether it is a
@@ -15,7 +16,9 @@ import (
 // them out.
 func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.StoreError) {
 	named, failure := s.askName(ctx, addr)
-	s.guides.drop(addr) // only a leader asks again
+	if !network.IsHolder(ctx) { // only a leader asks again
+		s.guides.drop(addr)
+	}
 	if failure != nil {
 		return "", failure
 	}
