@@ -33,7 +33,7 @@ func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.
 }
 
 func (s *servers) askName(ctx context.Context, addr string) (string, *lease.StoreError) {
-	v, err := s.guides.do(ctx, addr, func(c *redis.Client) (any, error) {
+	v, err := s.guides.ask(ctx, addr, func(c *redis.Client) (any, error) {
 		return c.Do(ctx, "SENTINEL", "get-master-addr-by-name", s.name).Result()
 	})
 	if err != nil {

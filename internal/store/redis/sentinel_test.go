@@ -173,6 +173,48 @@ func TestRenewedWithoutNames(t *testing.T) {
 	renew(t, s, l)
 }
 
+// A kept connection may be broken. The question changes nothing, so the only sentinel is asked again,
+// and the leader loses no attempt.
+func TestKeptConnectionToASentinelIsBroken(t *testing.T) {
+	t.Parallel()
+	server := script.StartRedis(t)
+	for name, breaks := range map[string]func(*stallConn){
+		"closed":          func(c *stallConn) { _ = c.Close() },
+		"packets dropped": func(c *stallConn) { c.stalled.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sentinel := speaking(t, greeting, func() string { return nameOf(t, server.Addr) })
+			var last atomic.Pointer[stallConn] // to the sentinel
+			dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+				opened, err := new(net.Dialer).DialContext(ctx, network, addr)
+				c := &stallConn{Conn: opened} // as with TLS, the client cannot see whether it is open
+				if addr == sentinel {
+					last.Store(c)
+				}
+				return c, err
+			}
+			s := openWith(t, Options{URL: "redis-sentinel://" + sentinel + "/mymaster", Prefix: prefix, Dialer: dial})
+			l := grant(t, s, request(name))
+			breaks(last.Load())
+			renew(t, s, l)
+		})
+	}
+}
+
+// stallConn can lose what is sent.
+type stallConn struct {
+	net.Conn
+	stalled atomic.Bool
+}
+
+func (c *stallConn) Write(p []byte) (int, error) {
+	if c.stalled.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
 // Only a call that a node has redirected is sent again. If a call may have been carried
 // out, only the caller repeats it.
 func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
