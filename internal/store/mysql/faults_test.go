@@ -208,7 +208,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	networktest.LoginIsReadAgain(t, open, spoil, func() { write("s3cret") }, "(1045)", "password")
 }
 
-// While a database is dropped and made anew, candidates go on standing by.
+// While a database is dropped and made anew, candidates that may create the table go on standing by.
 func TestDatabaseIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
