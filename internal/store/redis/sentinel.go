@@ -40,11 +40,15 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 		return "", s.failure(ctx, "sentinel", addr, err)
 	}
 	if v == nil {
-		return "", &lease.StoreError{
-			Permanent: !s.conns.accepted.Load(), // it knew one that accepted this login
+		e := &lease.StoreError{
+			Permanent: true,
 			Hint:      "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
 			Err:       fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
 		}
+		if s.conns.accepted.Load() { // it knew one that accepted this login
+			e.Permanent, e.Hint = false, "give the sentinels their settings again: SENTINEL MONITOR"
+		}
+		return "", e
 	}
 	if pair, ok := v.([]any); ok && len(pair) == 2 {
 		host, isText := pair[0].(string)

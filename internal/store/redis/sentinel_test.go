@@ -366,7 +366,7 @@ func TestSentinelsHaveLostTheirSettings(t *testing.T) {
 	server.Kill()
 	lost.Store(true)
 	_ = networktest.Refused(t, s) // the connection has ended
-	networktest.WantError(t, networktest.Refused(t, s), false, "knows no server named", "SENTINEL MASTERS")
+	networktest.WantError(t, networktest.Refused(t, s), false, "knows no server named", "SENTINEL MONITOR")
 	networktest.WantError(t, networktest.Refused(t, openSentinels(t, sentinel)), true, "knows no server named", "SENTINEL MASTERS")
 }
 
