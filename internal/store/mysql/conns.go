@@ -117,11 +117,11 @@ func (p *conns) connect(ctx context.Context) (*conn, error) {
 		return nil, c.cause.of(err)
 	}
 	c.client = raw.(client)
-	p.accepted.Store(true)
 	if c.server, err = c.prepare(ctx); err != nil {
 		_ = c.Close()
 		return nil, c.cause.of(err)
 	}
+	p.accepted.Store(true) // not before: a session whose password has expired may only change it
 	return c, nil
 }
 

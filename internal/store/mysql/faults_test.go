@@ -58,6 +58,7 @@ func TestServerRefuses(t *testing.T) {
 		{name: "read-only", prepare: "SET GLOBAL read_only = 1", says: "it is read-only", hint: "name the server that takes writes"},
 		{name: "no connections", user: "cron", prepare: createTable + "; GRANT SELECT, INSERT, UPDATE ON jobs.leaderrun_leases TO cron; ALTER USER cron WITH MAX_QUERIES_PER_HOUR 1", says: "has exceeded the 'max_queries_per_hour' resource", hint: "this user's limits"},
 		{name: "locked", user: "cron", prepare: "ALTER USER cron ACCOUNT LOCK", permanent: true, says: "this account is locked (4151)", hint: "unlock this user"},
+		{name: "expired password", user: "cron", prepare: "GRANT SELECT ON jobs.* TO cron; ALTER USER cron PASSWORD EXPIRE", permanent: true, says: "(1820)", hint: "give this user a new password"}, // it refuses not the login, but all statements
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.do(t, "SET GLOBAL read_only = 0; DROP TABLE IF EXISTS leaderrun_leases; DROP USER IF EXISTS cron; CREATE USER cron IDENTIFIED BY 'sesame'; "+c.prepare)
@@ -207,7 +208,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	networktest.LoginIsReadAgain(t, open, spoil, func() { write("s3cret") }, "(1045)", "password")
 }
 
-// While a database is dropped and made anew, candidates go on standing by.
+// While a database is dropped and made anew, candidates that may create the table go on standing by.
 func TestDatabaseIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -39,7 +39,7 @@ func Dialer(dial Dial) Dial {
 		holders = race((&net.Dialer{KeepAliveConfig: keepAlive}).DialContext, lookup)
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if ctx.Value(holderKey{}) == nil || network == "unix" {
+		if !IsHolder(ctx) || network == "unix" {
 			return dial(ctx, network, addr)
 		}
 		return hedged(ctx, holders, network, addr)
@@ -50,6 +50,9 @@ type holderKey struct{}
 
 // Holder marks the calls of a holder: their dials are hedged.
 func Holder(ctx context.Context) context.Context { return context.WithValue(ctx, holderKey{}, true) }
+
+// IsHolder reports whether a call is marked as a holder's.
+func IsHolder(ctx context.Context) bool { return ctx.Value(holderKey{}) != nil }
 
 // answers passes on the answers of attempts until one is used; over is closed then.
 type answers struct {

@@ -2,7 +2,9 @@ package network
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -158,4 +160,22 @@ func TestAttempts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that accepts a connection and never answers leaves no socket behind.
+func TestHandshakeEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, server := net.Pipe()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() {
+			_, err := Secure(ctx, c, &tls.Config{}, "store:1")
+			if !IsTimeout(err) {
+				t.Errorf("the handshake ended with %v", err)
+			}
+		}()
+		if _, err := io.Copy(io.Discard, server); err != nil || ctx.Err() == nil {
+			t.Errorf("the connection ended with %v", err)
+		}
+	})
 }

@@ -41,7 +41,7 @@ func HTTP(dial Dial, config func(ctx context.Context) (*tls.Config, error)) *htt
 // candidate opened it.
 func Call(ctx context.Context) context.Context {
 	request := context.WithValue(ctx, callKey{}, ctx)
-	if ctx.Value(holderKey{}) != nil {
+	if IsHolder(ctx) {
 		request = httptrace.WithClientTrace(request, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { setKeepAlive(i.Conn) }})
 	}
 	return request

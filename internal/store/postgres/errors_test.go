@@ -92,7 +92,8 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// While a database is dropped and made anew (pg_restore --create), candidates go on standing by.
+// While a database is dropped and made anew (pg_restore --create), candidates that may create the
+// table go on standing by.
 func TestDatabaseIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -105,6 +106,27 @@ func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (a
 		p.drop(addr)
 	}
 	return v, err
+}
+
+// ask is do for a question that changes nothing. A kept connection may be broken, so it has half of
+// the time, and then a new one the rest.
+func (p *conns) ask(ctx context.Context, addr string, question func(*redis.Client) (any, error)) (any, error) {
+	if deadline, ok := ctx.Deadline(); ok && p.keeps(addr) {
+		half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2) //nolint:forbidigo // of a context, whose deadline is on this clock
+		defer cancel()
+		v, err := p.do(half, addr, question)
+		if err == nil || isReply(err) || ctx.Err() != nil {
+			return v, err
+		}
+	}
+	return p.do(ctx, addr, question)
+}
+
+// keeps reports whether there is an idle connection to addr.
+func (p *conns) keeps(addr string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.idle, func(c *conn) bool { return c.addr == addr })
 }
 
 func (p *conns) take(addr string) (*conn, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // askSentinel asks one sentinel for the server, and then asks that server whether it is a
@@ -15,7 +16,9 @@ import (
 // them out.
 func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.StoreError) {
 	named, failure := s.askName(ctx, addr)
-	s.guides.drop(addr) // only a leader asks again
+	if !network.IsHolder(ctx) { // only a leader asks again
+		s.guides.drop(addr)
+	}
 	if failure != nil {
 		return "", failure
 	}
@@ -30,18 +33,22 @@ func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.
 }
 
 func (s *servers) askName(ctx context.Context, addr string) (string, *lease.StoreError) {
-	v, err := s.guides.do(ctx, addr, func(c *redis.Client) (any, error) {
+	v, err := s.guides.ask(ctx, addr, func(c *redis.Client) (any, error) {
 		return c.Do(ctx, "SENTINEL", "get-master-addr-by-name", s.name).Result()
 	})
 	if err != nil {
 		return "", s.failure(ctx, "sentinel", addr, err)
 	}
 	if v == nil {
-		return "", &lease.StoreError{
-			Permanent: !s.conns.accepted.Load(), // it knew one that accepted this login
+		e := &lease.StoreError{
+			Permanent: true,
 			Hint:      "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
 			Err:       fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
 		}
+		if s.conns.accepted.Load() { // it knew one that accepted this login
+			e.Permanent, e.Hint = false, "give the sentinels their settings again: SENTINEL MONITOR"
+		}
+		return "", e
 	}
 	if pair, ok := v.([]any); ok && len(pair) == 2 {
 		host, isText := pair[0].(string)

@@ -147,13 +147,14 @@ func TestRoundTripsWithSentinels(t *testing.T) {
 	}
 }
 
-// A leader keeps its connection to a sentinel, so it renews while no name can be looked up.
+// A leader keeps its connection to a sentinel, so it renews while no name can be looked up, even if
+// the server has failed once.
 func TestRenewedWithoutNames(t *testing.T) {
 	t.Parallel()
 	set := script.StartSentinels(t, 0, script.Servers{})
 	var nameless atomic.Bool
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if nameless.Load() {
+		if nameless.Load() && strings.Contains(set.Addrs(), addr) { // a sentinel gives the address of the server
 			return nil, &net.DNSError{Err: "server misbehaving", Name: addr, IsTemporary: true}
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
@@ -162,7 +163,56 @@ func TestRenewedWithoutNames(t *testing.T) {
 	l := grant(t, s, request("k"))
 	nameless.Store(true)
 	renew(t, s, l)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	set.Primary.Stop()
+	_, err := s.Renew(ctx, l)
+	set.Primary.Cont()
+	networktest.WantError(t, err, false, "no answer in time", "")
 	renew(t, s, l)
+	renew(t, s, l)
+}
+
+// A kept connection may be broken. The question changes nothing, so the only sentinel is asked again,
+// and the leader loses no attempt.
+func TestKeptConnectionToASentinelIsBroken(t *testing.T) {
+	t.Parallel()
+	server := script.StartRedis(t)
+	for name, breaks := range map[string]func(*stallConn){
+		"closed":          func(c *stallConn) { _ = c.Close() },
+		"packets dropped": func(c *stallConn) { c.stalled.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sentinel := speaking(t, greeting, func() string { return nameOf(t, server.Addr) })
+			var last atomic.Pointer[stallConn] // to the sentinel
+			dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+				opened, err := new(net.Dialer).DialContext(ctx, network, addr)
+				c := &stallConn{Conn: opened} // as with TLS, the client cannot see whether it is open
+				if addr == sentinel {
+					last.Store(c)
+				}
+				return c, err
+			}
+			s := openWith(t, Options{URL: "redis-sentinel://" + sentinel + "/mymaster", Prefix: prefix, Dialer: dial})
+			l := grant(t, s, request(name))
+			breaks(last.Load())
+			renew(t, s, l)
+		})
+	}
+}
+
+// stallConn can lose what is sent.
+type stallConn struct {
+	net.Conn
+	stalled atomic.Bool
+}
+
+func (c *stallConn) Write(p []byte) (int, error) {
+	if c.stalled.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
 }
 
 // Only a call that a node has redirected is sent again. If a call may have been carried
@@ -316,7 +366,7 @@ func TestSentinelsHaveLostTheirSettings(t *testing.T) {
 	server.Kill()
 	lost.Store(true)
 	_ = networktest.Refused(t, s) // the connection has ended
-	networktest.WantError(t, networktest.Refused(t, s), false, "knows no server named", "SENTINEL MASTERS")
+	networktest.WantError(t, networktest.Refused(t, s), false, "knows no server named", "SENTINEL MONITOR")
 	networktest.WantError(t, networktest.Refused(t, openSentinels(t, sentinel)), true, "knows no server named", "SENTINEL MASTERS")
 }
 
