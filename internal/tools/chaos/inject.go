@@ -171,7 +171,7 @@ func stepClock(direction time.Duration) injector {
 			err := w.forgets(clock(), func() error { return server.setClock(ahead) })
 			if back := was - ahead; back > 0 { // counters that were lost earlier may be ahead of this clock
 				w.mu.Lock()
-				w.back = timed.Step{At: w.forgot, By: back}
+				w.back = timed.Step{At: clock(), By: back}
 				w.lost, w.losses = append(w.lost, w.losses...), nil
 				w.mu.Unlock()
 			}
@@ -199,8 +199,10 @@ func (w *worker) forgets(since time.Duration, do func() error) error {
 	err := do()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.forgot = clock(); ahead {
-		w.lost = append(w.lost, timed.Span{From: since, To: w.forgot})
+	span := timed.Span{From: since, To: clock()}
+	w.forgot = append(w.forgot, span)
+	if ahead {
+		w.lost = append(w.lost, span)
 	}
 	return err
 }
@@ -210,7 +212,7 @@ func (w *worker) loses(since time.Duration, do func() error) error {
 	err := w.forgets(since, do)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.losses = append(w.losses, timed.Span{From: since, To: w.forgot})
+	w.losses = append(w.losses, w.forgot[len(w.forgot)-1])
 	return err
 }
 
