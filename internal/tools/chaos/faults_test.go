@@ -64,6 +64,9 @@ func TestExcuses(t *testing.T) {
 			if w.excuses[overlap] != "" && !silent {
 				t.Errorf("%s: two trees are excused by %v", store, faults)
 			}
+			if by := w.excuses[stale]; by != "" && by != "store-lag-return" {
+				t.Errorf("%s: renewals of a lease that was over are excused by %s", store, by)
+			}
 			for _, v := range []violation{survivor, unled, stopped, disorder, early, late, twice, nobody, starved} {
 				if by := w.excuses[v]; by != "" {
 					t.Errorf("%s: %s are excused by %s", store, v, by)
