@@ -62,12 +62,12 @@ type Terms struct {
 	// more apart are different ones.
 	Period time.Duration
 	Round  int64
-	// Known is when the store last lost its data or its clock was last set: what it was told
+	// Forgot is when the store may have lost its data or its clock was set: what it was told
 	// before, it may have forgotten. Back is the last step back of its clock, and Lost is when
 	// it lost a counter of tokens that was ahead of its clock.
-	Known time.Duration
-	Back  Step
-	Lost  []Span
+	Forgot []Span
+	Back   Step
+	Lost   []Span
 	// Apart is how much later than its end a store may report that a lease is over.
 	Apart time.Duration
 	// Calm is the end of the last fault, 0 if it is unknown. Late is how long after that an
@@ -181,7 +181,7 @@ func (h *History) granted(l *term, wrong report) {
 		if c, lives := h.lives(other, g); lives && other.who != l.who {
 			wrong(Early, "%s while the lease of %s lived by %s", g, o, c)
 		}
-		if h.Round > 0 && g.Tick != 0 && g.Tick < o.Tick+h.Round && other.served(h.Known, g.Sent) {
+		if h.Round > 0 && g.Tick != 0 && g.Tick < o.Tick+h.Round && h.doneBy(other, g) {
 			wrong(Twice, "%s, and %s served the tick", g, o)
 		}
 	}
@@ -199,11 +199,16 @@ func (h *History) lives(l *term, during Call) (by Call, lives bool) {
 		if (c.Verb == Release || c.Answer == Lost) && c.Sent <= during.Done {
 			return Call{}, false
 		}
-		if c.holds() && c.Sent >= h.Known && c.Done <= during.Sent && during.Done < c.Sent+h.TTL-h.margin() {
+		if c.holds() && c.Done <= during.Sent && during.Done < c.Sent+h.TTL-h.margin() && h.knew(c, during) {
 			by, lives = c, true
 		}
 	}
 	return by, lives
+}
+
+// knew reports whether the store still knew of a call c during a later one.
+func (h *History) knew(c, during Call) bool {
+	return !slices.ContainsFunc(h.Forgot, func(s Span) bool { return s.To > c.Sent && s.From < during.Done })
 }
 
 // holds reports whether the answer to the call promised a lease.
@@ -211,11 +216,12 @@ func (c Call) holds() bool {
 	return c.Answer == Granted || c.Verb == Renew && (c.Answer == Yes || c.Answer == PutBack)
 }
 
-// served reports whether the store acknowledged between two times that the work of the lease's
-// tick is done.
-func (l *term) served(from, to time.Duration) bool {
+// doneBy reports whether the store had acknowledged before a call that the work of the lease's
+// tick was done, and still knew it. A tick that was granted before a clock was set back may be
+// too far ahead of it to count.
+func (h *History) doneBy(l *term, during Call) bool {
 	last := l.calls[len(l.calls)-1]
-	return last.Verb == Release && last.Success && last.Answer == Yes && last.Sent > from && last.Done <= to
+	return last.Verb == Release && last.Success && last.Answer == Yes && last.Done <= during.Sent && h.knew(l.grant, during)
 }
 
 func (h *History) renewed(l *term, r Call, before []Call, wrong report) {

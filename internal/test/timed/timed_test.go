@@ -23,13 +23,15 @@ func grant(who int, sent, done time.Duration, token int64) Call {
 func tick(c Call, at int64) Call { c.Tick = at; return c }
 func success(c Call) Call        { c.Success = true; return c }
 
+func at(t time.Duration) Span { return Span{t, t} }
+
 // Each rule can be broken, and is not broken by less.
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls []Call
 		runs  []Run
 		calm  time.Duration
-		lost  time.Duration // when the store lost its data
+		lost  Span // when the store lost its data
 		back  Step
 		want  []Rule
 	}{
@@ -40,8 +42,12 @@ func TestJudge(t *testing.T) {
 		"while it may be over": {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 900*ms, 990*ms, 2)}},
 		"while it is renewed": {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 800*ms, 810*ms, Yes), grant(2, 1200*ms, 1210*ms, 2)},
 			want: []Rule{Early}},
-		"while it lives, but the store has lost it":        {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 900*ms, 950*ms, 2)}, lost: 5 * ms},
-		"while it lives, put back after the store lost it": {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 100*ms, 110*ms, PutBack), grant(2, 900*ms, 950*ms, 2)}, lost: 50 * ms, want: []Rule{Early}},
+		"while it lives, but the store has lost it":        {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 900*ms, 950*ms, 2)}, lost: at(5 * ms)},
+		"while it lives, put back after the store lost it": {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 100*ms, 110*ms, PutBack), grant(2, 900*ms, 950*ms, 2)}, lost: at(50 * ms), want: []Rule{Early}},
+		"while it lives, before the store lost it":         {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 200*ms, 210*ms, 2)}, lost: Span{210 * ms, time.Second}, want: []Rule{Early}},
+		"while it lives, and the store is losing it":       {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 200*ms, 210*ms, 2)}, lost: Span{209 * ms, time.Second}},
+		"while it lives, granted as the store loses data":  {calls: []Call{grant(1, 100*ms, 110*ms, 1), grant(2, 200*ms, 210*ms, 2)}, lost: Span{0, 101 * ms}},
+		"while it lives, granted after that":               {calls: []Call{grant(1, 100*ms, 110*ms, 1), grant(2, 200*ms, 210*ms, 2)}, lost: Span{0, 100 * ms}, want: []Rule{Early}},
 		"while it may have been released":                  {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Release, 100*ms, 0, None), grant(2, 200*ms, 210*ms, 2)}},
 		"a renewal after another grant": {calls: []Call{grant(1, 0, 10*ms, 1), grant(2, 1100*ms, 1110*ms, 2), call(1, Renew, 1200*ms, 1210*ms, PutBack)},
 			want: []Rule{Stale}},
@@ -51,9 +57,11 @@ func TestJudge(t *testing.T) {
 		"and perhaps renewed":                        {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 500*ms, 0, None), call(1, Renew, 1100*ms, 1110*ms, Yes)}},
 		"a smaller token":                            {calls: []Call{grant(1, 0, 10*ms, 2), grant(2, 1100*ms, 1110*ms, 1)}, want: []Rule{Order}},
 		"the same token":                             {calls: []Call{grant(1, 0, 10*ms, 1), grant(1, 1100*ms, 1110*ms, 1)}, want: []Rule{Order}},
-		"a smaller token of a lost counter":          {calls: []Call{grant(1, 0, 10*ms, 2), grant(2, 1100*ms, 1110*ms, 1)}, lost: time.Second},
-		"and one before that":                        {calls: []Call{grant(1, 0, 10*ms, 2), grant(2, 1100*ms, 1110*ms, 1)}, lost: 2 * time.Second, want: []Rule{Order}},
-		"a tick whose success is forgotten":          {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), tick(grant(2, 120*ms, 130*ms, 2), 1120)}, lost: 115 * ms},
+		"a smaller token of a lost counter":          {calls: []Call{grant(1, 0, 10*ms, 2), grant(2, 1100*ms, 1110*ms, 1)}, lost: at(time.Second)},
+		"and one before that":                        {calls: []Call{grant(1, 0, 10*ms, 2), grant(2, 1100*ms, 1110*ms, 1)}, lost: at(2 * time.Second), want: []Rule{Order}},
+		"a tick whose success is forgotten":          {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), tick(grant(2, 120*ms, 130*ms, 2), 1120)}, lost: at(115 * ms)},
+		"a tick before its success is forgotten":     {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), tick(grant(2, 120*ms, 130*ms, 2), 1120)}, lost: at(time.Second), want: []Rule{Twice}},
+		"a tick from before the clock was set":       {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), tick(grant(2, 120*ms, 130*ms, 2), 1120)}, lost: at(50 * ms)},
 		"tokens of calls beside each other":          {calls: []Call{grant(1, 0, 2000*ms, 2), grant(2, 1100*ms, 1110*ms, 1)}},
 		"a run that dies in time":                    {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 500*ms, 510*ms, Yes)}, runs: []Run{{1, 1499 * ms}}},
 		"a run that outlives its lease":              {calls: []Call{grant(1, 0, 10*ms, 1), call(1, Renew, 500*ms, 600*ms, Yes)}, runs: []Run{{1, 1500 * ms}}, want: []Rule{Outlive}},
@@ -64,7 +72,7 @@ func TestJudge(t *testing.T) {
 		"a tick that nobody has served":              {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), call(1, Release, 100*ms, 110*ms, Yes), call(2, Acquire, 120*ms, 130*ms, Served)}, want: []Rule{Nobody}},
 		"a tick that may have been served":           {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 0, None)), call(2, Acquire, 120*ms, 130*ms, Served)}},
 		"a tick served long ago":                     {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, want: []Rule{Nobody}},
-		"and the store has lost its ticks since":     {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, lost: 115 * ms, want: []Rule{Nobody}},
+		"and the store has lost its ticks since":     {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, lost: at(115 * ms), want: []Rule{Nobody}},
 		"and before the clock was set back":          {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, back: Step{115 * ms, time.Second}},
 		"and before it was set back by less":         {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, back: Step{115 * ms, 900 * ms}, want: []Rule{Nobody}},
 		"and after it was set back":                  {calls: []Call{tick(grant(1, 0, 10*ms, 1), 1000), success(call(1, Release, 100*ms, 110*ms, Yes)), call(2, Acquire, 21*time.Second, 21010*ms, Served)}, back: Step{90 * ms, time.Second}, want: []Rule{Nobody}},
@@ -77,9 +85,10 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			these := terms
-			these.Calm, these.Known, these.Back = c.calm, c.lost, c.back
-			if c.lost != 0 {
-				these.Lost = []Span{{c.lost, c.lost}, {time.Hour, time.Hour}}
+			these.Calm, these.Back = c.calm, c.back
+			if c.lost != (Span{}) {
+				these.Forgot = []Span{c.lost, at(time.Hour)}
+				these.Lost = these.Forgot
 			}
 			var got []Rule
 			wrongs := New(these, c.calls).Judge(c.runs)

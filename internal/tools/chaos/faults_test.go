@@ -3,9 +3,13 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -60,6 +64,9 @@ func TestExcuses(t *testing.T) {
 			if w.excuses[overlap] != "" && !silent {
 				t.Errorf("%s: two trees are excused by %v", store, faults)
 			}
+			if by := w.excuses[stale]; by != "" && by != "store-lag-return" {
+				t.Errorf("%s: renewals of a lease that was over are excused by %s", store, by)
+			}
 			for _, v := range []violation{survivor, unled, stopped, disorder, early, late, twice, nobody, starved} {
 				if by := w.excuses[v]; by != "" {
 					t.Errorf("%s: %s are excused by %s", store, v, by)
@@ -69,14 +76,18 @@ func TestExcuses(t *testing.T) {
 	}
 }
 
-// onlyAClock is a server of which nothing but the clock is used.
-type onlyAClock struct{ backend }
+// noServer does nothing.
+type noServer struct{ backend }
 
-func (onlyAClock) setClock(time.Duration) error { return nil }
+func (noServer) setClock(time.Duration) error { return nil }
+func (noServer) kill() error                  { return nil }
+func (noServer) start() error                 { return nil }
+func (noServer) freeze() error                { return nil }
+func (noServer) cont() error                  { return nil }
 
 // A clock that is set back excuses smaller tokens only if their counter was lost before.
 func TestStepBackExcusesWhatWasLost(t *testing.T) {
-	w := &worker{marks: t.TempDir(), server: onlyAClock{}}
+	w := &worker{marks: t.TempDir(), server: noServer{}}
 	back := func() {
 		_, err := stepClock(-1)(t.Context(), w, fault{amount: time.Minute})
 		must.Succeed(t, err)
@@ -84,9 +95,52 @@ func TestStepBackExcusesWhatWasLost(t *testing.T) {
 	if back(); len(w.lost) != 0 || w.back.By != time.Minute {
 		t.Errorf("nothing was lost, and %v are excused; set back by %s", w.lost, w.back.By)
 	}
-	must.Succeed(t, w.loses(clock(), func() error { return nil }))
+	must.Succeed(t, w.losing()(func() error { return nil }))
 	if back(); len(w.lost) != 1 || len(w.losses) != 0 {
 		t.Errorf("after one loss %v are excused, %v are left", w.lost, w.losses)
+	}
+}
+
+// A server that may be replaced while it is down may lose data from then on, and smaller tokens
+// are excused if the counter was ahead of the clock at that time.
+func TestReplicaMayLackTheNewest(t *testing.T) {
+	const tokens = 20 // milliseconds that the newest token is ahead of the clock when the server fails
+	for _, c := range []struct {
+		of           world
+		fault        injector
+		before       int64
+		forgot, lost int
+	}{
+		{redisWorld, killStore, tokens, 0, 0},
+		{sentinelWorld, killStore, tokens, 1, 1},
+		{sentinelWorld, stopStore, tokens, 1, 1},
+		{sentinelWorld, stopStore, -tokens, 1, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &worker{options: options{world: c.of}, marks: t.TempDir(), server: noServer{}}
+			mark := func(ahead int64) {
+				token := time.Now().UnixMilli() + ahead
+				text := fmt.Sprintf("%d 1 %d\n", token, clock())
+				must.Succeed(t, os.WriteFile(filepath.Join(w.marks, fmt.Sprintf("%d-0-plain-1", token)), []byte(text), 0o600))
+			}
+			mark(c.before)
+			begin := clock()
+			undo, err := c.fault(t.Context(), w, fault{})
+			must.Succeed(t, err)
+			began := clock()
+			time.Sleep(2 * tokens * time.Millisecond)
+			mark(0) // by the server that replaced it
+			end := clock()
+			must.Succeed(t, undo())
+			if len(w.forgot) != c.forgot || len(w.losses) != c.forgot || len(w.lost) != c.lost {
+				t.Errorf("%s: forgot %v, losses %v, lost %v", c.of.name, w.forgot, w.losses, w.lost)
+			}
+			for _, s := range w.forgot {
+				if s.From < begin || s.From > began || s.To < end {
+					t.Errorf("%s: forgot in %v, want from before %s until after %s", c.of.name, s, began, end)
+				}
+			}
+		})
 	}
 }
 

@@ -153,8 +153,8 @@ func (w *worker) mayBeReplaced(undo func() error) func() error {
 	if !slices.Contains(w.world.has, replicas) {
 		return undo
 	}
-	since := clock()
-	return func() error { return w.loses(since, undo) }
+	during := w.losing()
+	return func() error { return during(undo) }
 }
 
 // clocked is a backend whose wall clock can be set to a distance from this host's.
@@ -168,10 +168,10 @@ func stepClock(direction time.Duration) injector {
 		server := w.server.(clocked)
 		var was time.Duration
 		set := func(ahead time.Duration) error {
-			err := w.forgets(clock(), func() error { return server.setClock(ahead) })
+			err := w.forgetting()(func() error { return server.setClock(ahead) })
 			if back := was - ahead; back > 0 { // counters that were lost earlier may be ahead of this clock
 				w.mu.Lock()
-				w.back = timed.Step{At: w.forgot, By: back}
+				w.back = timed.Step{At: clock(), By: back}
 				w.lost, w.losses = append(w.lost, w.losses...), nil
 				w.mu.Unlock()
 			}
@@ -182,10 +182,11 @@ func stepClock(direction time.Duration) injector {
 	}
 }
 
-// forgets calls do. Since a time before, or by do, the store may have lost ticks and tokens.
-// After a loss new tokens begin at the server's time: if its clock was ahead earlier, old tokens
-// may be larger.
-func (w *worker) forgets(since time.Duration, do func() error) error {
+// forgetting returns a function for what makes the store forget: from now until that is done,
+// the store may have lost ticks and tokens. After a loss new tokens begin at the server's time:
+// if its clock was ahead before, old tokens may be larger.
+func (w *worker) forgetting() func(do func() error) error {
+	since := clock()
 	t, _ := newest(w.marks)
 	largest := t.token
 	w.mu.Lock()
@@ -196,22 +197,29 @@ func (w *worker) forgets(since time.Duration, do func() error) error {
 	}
 	w.mu.Unlock()
 	ahead := largest > time.Now().UnixMilli()
-	err := do()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.forgot = clock(); ahead {
-		w.lost = append(w.lost, timed.Span{From: since, To: w.forgot})
+	return func(do func() error) error {
+		err := do()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		span := timed.Span{From: since, To: clock()}
+		w.forgot = append(w.forgot, span)
+		if ahead {
+			w.lost = append(w.lost, span)
+		}
+		return err
 	}
-	return err
 }
 
-// loses is forgets for what makes the store lose its data.
-func (w *worker) loses(since time.Duration, do func() error) error {
-	err := w.forgets(since, do)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.losses = append(w.losses, timed.Span{From: since, To: w.forgot})
-	return err
+// losing is forgetting for what makes the store lose its data.
+func (w *worker) losing() func(do func() error) error {
+	during := w.forgetting()
+	return func(do func() error) error {
+		err := during(do)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.losses = append(w.losses, w.forgot[len(w.forgot)-1])
+		return err
+	}
 }
 
 // restorable is a backend whose data can be taken back.
@@ -223,7 +231,7 @@ type restorable interface {
 }
 
 func (w *worker) restartWith(ctx context.Context, copied string, after time.Duration) error {
-	return w.loses(clock(), func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
+	return w.losing()(func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
 }
 
 // rollBack restarts the server with the data that it had when the fault began.
@@ -275,7 +283,7 @@ func lag(replaced bool) injector {
 	return func(ctx context.Context, w *worker, f fault) (func() error, error) {
 		set := w.server.(*sentinels)
 		return func() error {
-			return w.loses(clock(), func() error {
+			return w.losing()(func() error {
 				if err := set.kill(); err != nil {
 					return err
 				}

@@ -135,7 +135,7 @@ var breaks = map[timed.Rule]violation{
 
 // judgeCalls checks all calls since the last rounds with package timed.
 func (w *worker) judgeCalls(trees []tree, calm, delay time.Duration) (*timed.History, error) {
-	terms := timed.Terms{TTL: w.ttl, From: clock() - 10*w.ttl, Apart: w.world.apart, Known: w.forgot, Back: w.back, Lost: w.lost, Calm: calm, Late: delay}
+	terms := timed.Terms{TTL: w.ttl, From: clock() - 10*w.ttl, Apart: w.world.apart, Forgot: w.forgot, Back: w.back, Lost: w.lost, Calm: calm, Late: delay}
 	asked, err := w.history(terms, &w.records)
 	if err != nil {
 		return nil, err

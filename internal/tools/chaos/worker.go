@@ -46,10 +46,10 @@ type worker struct {
 	found      *stats
 
 	mu sync.Mutex
-	// forgot is when the store may last have lost data or its clock was set, back when that
-	// was set back, losses when data was lost, and lost when the counter of tokens was also
-	// ahead of the server's clock, then or later.
-	forgot  time.Duration
+	// forgot is when the store may have lost data or its clock was set, back when that was last
+	// set back, losses when data was lost, and lost when the counter of tokens was also ahead of
+	// the server's clock, then or later.
+	forgot  []timed.Span
 	back    timed.Step
 	losses  []timed.Span
 	lost    []timed.Span
