@@ -53,6 +53,7 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 		t: t, name: PostgresProgram("postgres"), says: []string{"database system is ready to accept "}, // a replica: "read-only connections"
 		command: func(name string, args ...string) *exec.Cmd { return asPostgres(dir, name, args...) },
 	}}
+	s.kill = s.Kill
 	t.Cleanup(s.clean)
 	all := maps.Clone(empty)
 	maps.Copy(all, files)
@@ -141,13 +142,6 @@ func (s *PostgresServer) Kill() {
 		s.t.Errorf("postgres still lives:\n%s", describe(all))
 	}
 	s.cmd = nil
-}
-
-// Restart starts the server again on the same port, with what it had.
-func (s *PostgresServer) Restart() {
-	s.t.Helper()
-	s.Kill()
-	s.process.Restart()
 }
 
 // set adds settings of the form NAME=VALUE to the server's next start.

@@ -51,6 +51,16 @@ func TestPostgresEndsWithTheTestProcess(t *testing.T) {
 	}
 }
 
+// A start that failed, and a restart, end backends, too.
+func TestPostgresEndsWithItsBackends(t *testing.T) {
+	s := StartPostgres(t, nil)
+	s.Stop() // otherwise the backends notice the end of the server, and end by themselves
+	all := append(s.backends(), s.Pid())
+	if s.end(); slices.ContainsFunc(all, Lives) {
+		t.Errorf("alive after the server:\n%s", describe(all))
+	}
+}
+
 func TestPostgresOfAnother(t *testing.T) {
 	how := os.Getenv(another)
 	if how == "" {

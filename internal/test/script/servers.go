@@ -34,6 +34,7 @@ type process struct {
 	args    []string
 	env     []string // added to this process's
 	says    []string // it prints one of these when it listens
+	kill    func()   // ends the server with all its processes; nil: Kill
 	cmd     *exec.Cmd
 	gone    chan struct{} // closed once the process has been reaped
 	out     *output
@@ -127,10 +128,19 @@ func (p *process) Kill() {
 	p.cmd = nil
 }
 
+// end kills the server, of whatever kind it is.
+func (p *process) end() {
+	if p.kill == nil {
+		p.Kill()
+	} else {
+		p.kill()
+	}
+}
+
 // Restart restarts the server on the same port, with the data in its directory, if any.
 func (p *process) Restart() {
 	p.t.Helper()
-	p.Kill()
+	p.end()
 	if !startAgain(p.start) {
 		p.t.Fatalf("%s does not start again:\n%s", p.name, p.out)
 	}
@@ -169,7 +179,7 @@ func (p *process) launch() {
 // serves waits until the server listens, and kills one that does not.
 func (p *process) serves() bool {
 	if !p.out.listens(p.gone) {
-		p.Kill()
+		p.end()
 		return false
 	}
 	return true
