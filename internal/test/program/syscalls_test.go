@@ -55,6 +55,7 @@ var failures = map[string][]string{
 	"inotify_rm_watch":  {"EINVAL"},
 	"kill":              {"EPERM"},
 	"mkdirat":           {"ENOSPC"},
+	"mlockall":          {"EPERM"},
 	"newfstatat":        {"ENOMEM"},
 	"openat":            {"EMFILE"},
 	"pidfd_open":        {"EMFILE"},
