@@ -47,7 +47,7 @@ type report struct {
 	event   elect.Event
 }
 
-// errLateStart is the reason if stop-by passed while observers were told of the grant, for
+// errLateStart is the reason if stop-by passed while observers handled the grant, for
 // example while the lease file was created on a slow disk.
 var errLateStart = errors.New("it took too long to prepare the start, for example to create the lease file")
 

@@ -4,12 +4,30 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/test/must"
+	"github.com/leaderrun/leaderrun/internal/test/silentfs"
 )
+
+// The file is given up on if its file system does not answer.
+func TestOutcomeFileOnASilentFileSystem(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/mnt"
+	silent := silentfs.Mount(t, dir)
+	late := time.AfterFunc(time.Minute, silent.End) // otherwise a test that waits could not even be killed
+	defer late.Stop()
+	err := WriteOutcomeFile(settings.Config{OutcomeFile: dir + "/outcome"}, campaign.Result{})
+	if err == nil || !strings.Contains(err.Error(), "its disk has not answered for 10s") {
+		t.Error(err)
+	}
+	silent.End()
+}
 
 // The outcome file needs only a directory that its user may write to.
 func TestOutcomeFileWithoutRights(t *testing.T) {

@@ -100,7 +100,7 @@ var rules = []rule{
 	{path: "internal/test/fakeclock", only: []string{std},
 		why: "it gives a clock to a server, whichever"},
 	{path: "internal/test/silentfs", only: []string{std, "internal/test/must"},
-		why: "it mounts a file system, whoever asks it"},
+		why: "it mounts a file system, and knows nothing of the program"},
 	{path: "internal/test/timed", only: []string{"cmp", "fmt", "slices", "time"},
 		why: "it judges calls by their times alone, whoever made them"},
 	{path: "internal/test/script", only: []string{std, "golang.org/x/sys/unix", "github.com/redis/go-redis/v9",

@@ -256,9 +256,9 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	for user, c := range map[string]struct{ says, hint string }{
-		"reader":   {`cannot create resource "leases"`, "needs the verbs"},
-		"nobody":   {`cannot get resource "leases"`, "needs the verbs"},
-		"stranger": {"does not know who asks", "kubectl auth whoami"},
+		"reader":  {`cannot create resource "leases"`, "needs the verbs"},
+		"nobody":  {`cannot get resource "leases"`, "needs the verbs"},
+		"unknown": {"does not know who asks", "kubectl auth whoami"},
 	} {
 		s := openAs(t, b.Kubeconfig(user), Options{})
 		s.Settle = 0

@@ -16,7 +16,7 @@ import (
 // FileSystem is a mounted file system that answers only the mount request.
 type FileSystem struct {
 	Asked chan struct{} // closed when somebody asks for a file
-	End   func()        // unmounts it; whoever waits gets an error
+	End   func()        // unmounts it; processes that wait get an error
 }
 
 // Mount makes the directory and mounts a file system there, with the protocol of linux/fuse.h.

@@ -62,7 +62,7 @@ type Terms struct {
 	// more apart are different ones.
 	Period time.Duration
 	Round  int64
-	// Forgot is when the store may have lost its data or its clock was set: what it was told
+	// Forgot is when the store may have lost its data or its clock was set: what it knew
 	// before, it may have forgotten. Back is the last step back of its clock, and Lost is when
 	// it lost a counter of tokens that was ahead of its clock.
 	Forgot []Span

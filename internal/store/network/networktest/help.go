@@ -102,6 +102,15 @@ func Finds(t testing.TB, f lease.Finding, verdict lease.Verdict, text string) {
 	}
 }
 
+// FindsNoServer checks the only finding about an address where nobody listens.
+func FindsNoServer(t testing.TB, findings []lease.Finding) {
+	t.Helper()
+	if len(findings) != 1 {
+		t.Errorf("%+v", findings)
+	}
+	Finds(t, Found(t, findings, "server"), lease.Bad, "connection refused")
+}
+
 // Opened returns s, and closes it when the test ends.
 func Opened[S lease.Store](t testing.TB, s S, err error) S {
 	t.Helper()
