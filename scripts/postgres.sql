@@ -22,9 +22,8 @@ CREATE TABLE IF NOT EXISTS leaderrun_leases (
 	PRIMARY KEY (prefix, service_name)
 );
 
--- An older table may lack the column runs. Stored outside of the row and not compressed, the
--- runs need not be written again at each renewal.
-ALTER TABLE leaderrun_leases ADD COLUMN IF NOT EXISTS runs jsonb, ALTER COLUMN runs SET STORAGE EXTERNAL;
+-- Stored outside of the row and not compressed, the runs need not be written again at each renewal.
+ALTER TABLE leaderrun_leases ALTER COLUMN runs SET STORAGE EXTERNAL;
 
 \if :{?user}
 GRANT SELECT, INSERT, UPDATE, DELETE ON leaderrun_leases TO :"user";

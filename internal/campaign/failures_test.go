@@ -12,26 +12,26 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // kept is a store in memory that follows the contract.
 type kept struct {
 	mu    sync.Mutex
-	state leasestate.State
+	state rules.State
 	freed chan struct{} // closed when the key may be free, and replaced
 }
 
-func newKept() *kept { return &kept{state: leasestate.New("k"), freed: make(chan struct{})} }
+func newKept() *kept { return &kept{state: rules.New("k"), freed: make(chan struct{})} }
 
-func instant() leasestate.Instant {
+func instant() rules.Instant {
 	wall := time.Now().AddDate(20, 0, 0).UnixMilli() // a bubble's time begins in 2000
-	return leasestate.Instant{Boot: "b", Up: wall, Wall: wall}
+	return rules.Instant{Boot: "b", Up: wall, Wall: wall}
 }
 
 // do applies one verb, and wakes the waiting candidates if it freed the key.
-func (k *kept) do(verb func(*leasestate.State, leasestate.Instant) error) error {
+func (k *kept) do(verb func(*rules.State, rules.Instant) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	err := verb(&k.state, instant())
@@ -43,7 +43,7 @@ func (k *kept) do(verb func(*leasestate.State, leasestate.Instant) error) error 
 }
 
 func (k *kept) acquire(r lease.Request) (l lease.Lease, err error) {
-	return l, k.do(func(st *leasestate.State, now leasestate.Instant) error { l, err = st.Acquire(r, now); return err })
+	return l, k.do(func(st *rules.State, now rules.Instant) error { l, err = st.Acquire(r, now); return err })
 }
 
 func (k *kept) free() chan struct{} {
@@ -150,14 +150,14 @@ func (fault *once) play(t *testing.T, y life) int {
 		others.Store(1)
 		time.AfterFunc(y.rival, func() {
 			others.Store(0)
-			_ = store.do(func(st *leasestate.State, now leasestate.Instant) error {
+			_ = store.do(func(st *rules.State, now rules.Instant) error {
 				return st.Release(l, lease.Result{Ran: true, Exit: 1}, now)
 			})
 		})
 	}
 	if y.revoke > 0 {
 		time.AfterFunc(y.revoke, func() {
-			_ = store.do(func(st *leasestate.State, now leasestate.Instant) error { st.Revoke(true, now); return nil })
+			_ = store.do(func(st *rules.State, now rules.Instant) error { st.Revoke(true, now); return nil })
 		})
 	}
 
@@ -167,7 +167,7 @@ func (fault *once) play(t *testing.T, y life) int {
 	}
 	w.renew = func(ctx context.Context, old lease.Lease) (l lease.Lease, err error) {
 		err = fault.call(ctx, "renew", func() error {
-			return store.do(func(st *leasestate.State, now leasestate.Instant) error { l, err = st.Renew(old, now); return err })
+			return store.do(func(st *rules.State, now rules.Instant) error { l, err = st.Renew(old, now); return err })
 		})
 		return l, err
 	}
@@ -187,7 +187,7 @@ func (fault *once) play(t *testing.T, y life) int {
 	w.pass = func(ctx context.Context) error { return fault.call(ctx, "pass", func() error { return nil }) }
 	w.release = func(ctx context.Context) error {
 		return fault.call(ctx, "release", func() error {
-			return store.do(func(st *leasestate.State, now leasestate.Instant) error { return st.Release(w.leased, w.released, now) })
+			return store.do(func(st *rules.State, now rules.Instant) error { return st.Release(w.leased, w.released, now) })
 		})
 	}
 	w.command = func(ctx context.Context) elect.Exit {

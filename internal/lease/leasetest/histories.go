@@ -133,7 +133,7 @@ type history struct {
 
 func newHistory(t *testing.T, h Harness, seed int64, stores []lease.Store) *history {
 	y := &history{t: t, h: h, seed: seed, key: h.request().Key, began: time.Now(), hurried: seed%hurriedSeed == hurriedSeed-1}
-	y.terms = terms{ttl: int64(h.long()), settles: h.Settles, before: h.Before || h.Apart > 0, apart: h.Apart > 0}
+	y.terms = terms{ttl: int64(h.long()), settles: h.Settles, apart: h.Apart > 0}
 	if y.hurried {
 		y.ttl = int64(briefly)
 	}

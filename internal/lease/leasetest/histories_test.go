@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
 )
 
 // inMemory is a store in memory. With a fault it breaks one rule.
@@ -23,12 +23,19 @@ const year = 365 * 24 * time.Hour
 
 type shared struct {
 	mu     sync.Mutex
-	states map[string]*leasestate.State
+	states map[string]*rules.State
 	began  time.Time
 	stale  map[string]*lease.HeldError
+	called map[string]seenCall
 }
 
-func (s inMemory) do(ctx context.Context, key string, verb func(*leasestate.State, leasestate.Instant) (lease.Lease, error)) (lease.Lease, error) {
+// seenCall is a call of a holder, and since when it has been seen.
+type seenCall struct {
+	called int64
+	since  time.Time
+}
+
+func (s inMemory) do(ctx context.Context, key string, verb func(*rules.State, rules.Instant) (lease.Lease, error)) (lease.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Lease{}, &lease.StoreError{Err: err}
 	}
@@ -36,7 +43,7 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*leasestate.Stat
 	defer s.mu.Unlock()
 	st := s.states[key]
 	if st == nil {
-		st = new(leasestate.New(key))
+		st = new(rules.New(key))
 	}
 	if s.fault == "two calls overlap" {
 		st = new(*st)
@@ -45,11 +52,17 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*leasestate.Stat
 		s.mu.Lock()
 	}
 	s.states[key] = st
-	now := leasestate.Instant{Boot: "b", Up: time.Since(s.began).Milliseconds(), Wall: time.Now().UnixMilli(), Serving: year.Milliseconds()}
+	now := rules.Instant{Boot: "b", Up: time.Since(s.began).Milliseconds(), Wall: time.Now().UnixMilli(), Serving: year.Milliseconds()}
 	if s.settles && s.fault != "an expired lease is granted at once" {
 		now.Settle = 300
 	}
+	if st.Settling != nil {
+		now.Settled = time.Since(s.called[key].since).Milliseconds()
+	}
 	l, answer := verb(st, now)
+	if s.called[key].called != st.Called {
+		s.called[key] = seenCall{st.Called, time.Now()}
+	}
 	runtime.Gosched() // lets other clients in
 	if err := ctx.Err(); err != nil {
 		return lease.Lease{}, &lease.StoreError{Err: err}
@@ -58,7 +71,7 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*leasestate.Stat
 }
 
 func (s inMemory) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	return s.do(ctx, r.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+	return s.do(ctx, r.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
 		switch s.fault {
 		case "a released candidacy comes back":
 			st.Released = nil
@@ -102,7 +115,7 @@ func (s inMemory) Acquire(ctx context.Context, r lease.Request) (lease.Lease, er
 }
 
 func (s inMemory) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.do(ctx, l.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+	return s.do(ctx, l.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
 		switch s.fault {
 		case "a renewal compares no holder":
 			if st.Grant != nil {
@@ -136,7 +149,7 @@ func (s inMemory) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error)
 }
 
 func (s inMemory) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.do(ctx, l.Key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+	_, err := s.do(ctx, l.Key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
 		switch s.fault {
 		case "a release compares nothing":
 			if st.Grant != nil {
@@ -151,7 +164,7 @@ func (s inMemory) Release(ctx context.Context, l lease.Lease, r lease.Result) er
 }
 
 func (s inMemory) HandOver(ctx context.Context, key string) (status lease.Status, err error) {
-	_, err = s.do(ctx, key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+	_, err = s.do(ctx, key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
 		st.HandOver(now)
 		status = st.Status(now)
 		return lease.Lease{}, nil
@@ -160,7 +173,7 @@ func (s inMemory) HandOver(ctx context.Context, key string) (status lease.Status
 }
 
 func (s inMemory) Revoke(ctx context.Context, key string, atOnce bool) (status lease.Status, err error) {
-	_, err = s.do(ctx, key, func(st *leasestate.State, now leasestate.Instant) (lease.Lease, error) {
+	_, err = s.do(ctx, key, func(st *rules.State, now rules.Instant) (lease.Lease, error) {
 		status = st.Status(now)
 		switch s.fault {
 		case "a revoked key is free at once":
@@ -182,7 +195,7 @@ func (s inMemory) Pass(context.Context, string) error                { return ni
 func (s inMemory) Close() error                                      { return nil }
 
 func harnessOf(fault string, settles bool) Harness {
-	all := &shared{states: map[string]*leasestate.State{}, stale: map[string]*lease.HeldError{}, began: time.Now()}
+	all := &shared{states: map[string]*rules.State{}, stale: map[string]*lease.HeldError{}, called: map[string]seenCall{}, began: time.Now()}
 	return Harness{Unit: time.Second, Settles: settles, Open: func(*testing.T) lease.Store { return inMemory{fault: fault, settles: settles, shared: all} }}
 }
 

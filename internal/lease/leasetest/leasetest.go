@@ -38,10 +38,6 @@ type Harness struct {
 	// the store's clocks may differ.
 	Apart time.Duration
 
-	// Before says that a call uses the time at which it read the key, which may be before
-	// the time at which it changes it.
-	Before bool
-
 	// Wakes says that the store has wake-ups. Without it Wait must answer
 	// ErrNoWakeups.
 	Wakes bool

@@ -44,10 +44,7 @@ type terms struct {
 	ttl, hold int64
 	// settles: a holder that has not released is called and gets time to renew.
 	settles bool
-	// before: a call goes by the time at which it has read the key, which may be before that
-	// at which others have seen what it changes.
-	before bool
-	// apart: besides, each client measures a lease by its own clock, from when it sees it on.
+	// apart: each client measures a lease by its own clock, from when it sees it on.
 	apart bool
 }
 
@@ -190,9 +187,6 @@ func (m memory) views(c call) (found []memory) {
 		return []memory{m}
 	}
 	m.ready = false
-	if !m.before {
-		m.now = max(m.now, c.at.from)
-	}
 	at := m.instant(c)
 	if at.from > at.to {
 		return nil
@@ -209,17 +203,10 @@ func (m memory) views(c call) (found []memory) {
 		lives = m.seen[c.client] + m.ttl
 	}
 	if m.phase != lapsed && at.from < lives+grain {
-		alive := m
-		if !m.before {
-			alive.ends.from = max(m.ends.from, at.from-grain)
-		}
-		found = append(found, alive.settled(c)...)
+		found = append(found, m.settled(c)...)
 	}
 	if m.phase == lapsed || at.to >= m.ends.from-grain {
 		over := m
-		if !m.before && m.phase != lapsed {
-			over.now, over.ends.to = max(m.now, m.ends.from-grain), min(m.ends.to, at.to+grain)
-		}
 		over.phase = map[phase]phase{led: lapsed, gone: lapsed, lapsed: lapsed, revoked: stopping}[m.phase] // or free
 		found = append(found, over.settled(c)...)
 	}
@@ -245,9 +232,6 @@ func (m memory) settled(c call) (found []memory) {
 			found = append(found, m)
 		}
 		if at.to >= m.due.from-grain {
-			if !m.before {
-				ready.now = max(m.now, m.due.from-grain)
-			}
 			found = append(found, ready)
 		}
 		return found
@@ -255,9 +239,10 @@ func (m memory) settled(c call) (found []memory) {
 }
 
 // kept is what a call leaves of the state that it has found by a view. That a lease was
-// over for one call need not be so for the next where calls go by an earlier time.
+// over for one call need not be so for the next: a call goes by the time at which it has read the
+// key, which may be before that at which others have seen what it changes.
 func (m memory) kept(view, found memory) memory {
-	if m.before && m.phase == view.phase {
+	if m.phase == view.phase {
 		m.phase = found.phase
 	}
 	return m

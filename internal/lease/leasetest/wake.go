@@ -165,7 +165,7 @@ func donePasses(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.ticking()
 	l := h.Grant(t, s, r)
 	wakes(t, clients(t, h, 1), r.Key, func() { release(t, s, l, succeeded) })
-	wakes(t, clients(t, h, 1), r.Key, func() { denies[*lease.DoneError](t, s, rival(r)) })
+	wakes(t, clients(t, h, 1), r.Key, func() { r = rival(r); r.Waits = true; denies[*lease.DoneError](t, s, r) })
 }
 
 // waitsOn wants a wait to last for its time, whatever goes on meanwhile.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -18,7 +18,7 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	h := networktest.Shifted(apart*time.Millisecond, func(t *testing.T, dial network.Dial) (lease.Store, *cas.Store) {
+	h := networktest.Shifted(apart*time.Millisecond, func(t *testing.T, dial network.Dial) (lease.Store, *keep.Store) {
 		s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: dial})
 		return s, s.Store
 	})

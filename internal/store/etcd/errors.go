@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -71,16 +72,9 @@ var words = network.Words{
 }
 
 // untrusted says that leaderrun cannot have written a key of etcd.
-type untrusted struct {
-	key string
-	err error
+func untrusted(key string, err error) error {
+	return &keep.Untrusted{Place: "its key " + key, Err: err}
 }
-
-func (u untrusted) Error() string {
-	return fmt.Sprintf("its key %s cannot be trusted: %v", u.key, u.err)
-}
-
-func (u untrusted) Unwrap() error { return u.err }
 
 // hasText reports whether err is an error of etcd with that text.
 func hasText(err error, part string) bool {
@@ -99,7 +93,7 @@ func elsewhere(err error) bool {
 	var answer *serverError
 	var own *lease.StoreError
 	switch {
-	case err == nil, errors.As(err, &own), errors.As(err, new(untrusted)), errors.Is(err, errNoAnswer), errors.Is(err, errNoDate):
+	case err == nil, errors.As(err, &own), errors.As(err, new(*keep.Untrusted)), errors.Is(err, errNoAnswer), errors.Is(err, errNoDate), errors.Is(err, keep.ErrNotSaved):
 		return false
 	case !errors.As(err, &answer):
 		return true
@@ -120,8 +114,10 @@ func (c *client) storeError(ctx context.Context, op string, err error) *lease.St
 func known(ctx context.Context, err error) *network.Known {
 	var answer *serverError
 	switch {
-	case errors.As(err, new(untrusted)):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: leasestate.Hint(err, hintKey)}
+	case errors.As(err, new(*keep.Untrusted)):
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: rules.Hint(err, hintKey)}
+	case errors.Is(err, keep.ErrNotSaved):
+		return &network.Known{Text: err.Error(), Hint: hintOther}
 	case errors.As(err, &answer):
 		return answer.problem()
 	case errors.Is(err, errNoAnswer), errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil:

@@ -1,6 +1,6 @@
 // Package etcd keeps leases in etcd, through its JSON gateway.
 //
-// Promise: that of [cas.Store]. A state is replaced by a transaction on condition that it is
+// Promise: that of package keep. A state is replaced by a transaction on condition that it is
 // still the one that was read (mod_revision). Reads are linearizable. It does not use etcd's
 // own leases: a former leader of etcd that comes back could revoke them (etcd issue 15247).
 // A Date is by the clock of the member that answers.
@@ -20,7 +20,8 @@ import (
 	"context"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
@@ -31,7 +32,7 @@ type Options = network.Options
 
 // Store is a [lease.Store] in one etcd. The context is the only bound of a call.
 type Store struct {
-	*cas.Store
+	*keep.Store
 	prefix string
 	client *client
 }
@@ -52,12 +53,12 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{prefix: o.Prefix, client: newClient(o.URL, t, o.Dialer)}
-	s.Store = cas.NewStore(cas.Config{Do: s.do, Follow: s.follow, Boot: boot, Settle: settle, Apart: apart})
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Instant: rules.Instant{Boot: "etcd", Settle: keep.Settle, Apart: apart}})
 	return s, nil
 }
 
 // do runs a call on one member after the other until one answers.
-func (s *Store) do(ctx context.Context, op string, call func(context.Context, cas.Keeper) error) error {
+func (s *Store) do(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
 	return s.client.do(ctx, op, func(ctx context.Context, host string) error { return call(ctx, keeper{s, host}) })
 }
 

@@ -41,7 +41,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 		all = append(all, f)
 	}
 	if answered > 0 {
-		all = append(all, durability(members), quorum(members), alarms(members), clocks(members, time.Duration(s.Apart)*time.Millisecond))
+		all = append(all, durability(members), quorum(members), alarms(members), clocks(members, apart*time.Millisecond))
 	}
 	return all
 }
@@ -56,7 +56,7 @@ func (s *Store) examine(ctx context.Context, host string, left int) member {
 		m.err = s.client.storeError(ctx, "status", err)
 		return m
 	}
-	wall := time.Duration(s.Wall(date)) * time.Millisecond
+	wall := time.Duration(s.At(date.UnixMilli(), "").Wall) * time.Millisecond
 	m.least, m.most = wall-s.Now(), wall+time.Second-sent
 	return m
 }

@@ -5,23 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
-const (
-	boot = "etcd"
-	// settle is how long, in ms, a key waits for a holder that may be alive although the
-	// store does not know it.
-	settle = 300
-	// apart is how much, in ms, the Dates of two members may differ: half a minute between
-	// their clocks, and one second because Dates have whole seconds.
-	apart = 31_000
-)
+// apart is how much, in ms, the Dates of two members may differ: half a minute between
+// their clocks, and one second because Dates have whole seconds.
+const apart = 31_000
 
 func (s *Store) leases() string            { return s.prefix + "/lease/" }
 func (s *Store) leaseOf(key string) string { return s.leases() + key }
@@ -33,120 +26,113 @@ func (s *Store) reads(key string) []operation {
 	return []operation{get(s.leaseOf(key)), get(s.runsOf(key))}
 }
 
-// kept is a row as etcd had it when it was read.
-type kept struct {
-	mod  int64 // the revision that changed it last; 0: it does not exist
-	runs []byte
-}
+// mod returns the revision that changed a row last, 0 if there is none. A row keeps its runs as
+// etcd had them.
+func mod(r keep.Row) int64 { n, _ := r.Version.(int64); return n }
 
-// keeper is a [cas.Keeper] that asks one member.
+// keeper is a [keep.Keeper] that asks one member.
 type keeper struct {
 	*Store
 	host string
 }
 
-// Read implements [cas.Keeper].
-func (k keeper) Read(ctx context.Context, key string) (cas.Row, error) {
+// Read implements [keep.Keeper].
+func (k keeper) Read(ctx context.Context, key string) (keep.Row, error) {
 	r, _, err := k.read(ctx, key)
 	return r, err
 }
 
 // read returns the row of key, and the present revision of etcd.
-func (k keeper) read(ctx context.Context, key string) (cas.Row, int64, error) {
+func (k keeper) read(ctx context.Context, key string) (keep.Row, int64, error) {
 	var a txnAnswer
 	date, err := k.client.post(ctx, k.host, "/v3/kv/txn", txn{Success: k.reads(key)}, &a)
 	if err != nil {
-		return cas.Row{}, 0, err
+		return keep.Row{}, 0, err
 	}
 	r, err := k.row(key, a, date)
 	return r, int64(a.Header.Revision), err
 }
 
 // row reads the answer to reads.
-func (s *Store) row(key string, a txnAnswer, date time.Time) (cas.Row, error) {
-	r := cas.Row{Value: cas.New(key), Server: a.Header.server(), Date: date}
+func (s *Store) row(key string, a txnAnswer, date time.Time) (keep.Row, error) {
+	r := keep.Row{State: rules.New(key), Now: s.At(date.UnixMilli(), a.Header.server())}
 	if len(a.Responses) != 2 || a.Header.Revision <= 0 {
 		return r, errNoAnswer
 	}
-	var is kept
+	var runs []byte
 	var err error
 	if found := a.Responses[0].Range.KVs; len(found) == 1 {
-		is.mod = int64(found[0].ModRevision)
-		if r.Value, err = s.parse(key, found[0].Value); err != nil {
+		r.Version = int64(found[0].ModRevision)
+		if r.State, err = s.parse(key, found[0].Value); err != nil {
 			return r, err
 		}
 	}
 	if found := a.Responses[1].Range.KVs; len(found) == 1 {
-		is.runs = found[0].Value
-		if json.Unmarshal(is.runs, &r.Runs) != nil {
-			return r, untrusted{s.runsOf(key), errors.New("they are damaged")}
+		runs = found[0].Value
+		if json.Unmarshal(runs, &r.Runs) != nil {
+			return r, untrusted(s.runsOf(key), errors.New("they are damaged"))
 		}
 	}
-	r.Kept = is
+	r.Kept = runs
 	return r, nil
 }
 
-func (s *Store) parse(key string, text []byte) (cas.Value, error) {
+func (s *Store) parse(key string, text []byte) (rules.State, error) {
 	v, err := s.Parse(key, text)
 	if err == nil && len(v.Runs) > 0 {
 		err = errors.New("it has runs, which are kept beside it")
 	}
 	if err != nil {
-		err = untrusted{s.leaseOf(key), err}
+		err = untrusted(s.leaseOf(key), err)
 	}
 	return v, err
 }
 
-// Swap implements [cas.Keeper].
-func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, err error) {
-	was, bare := r.Kept.(kept), r.Value
+// Swap implements [keep.Keeper].
+func (k keeper) Swap(ctx context.Context, r keep.Row, _ keep.Effect) (now keep.Row, saved bool, err error) {
+	were, bare := r.Kept.([]byte), r.State
 	bare.Runs = nil
 	text, errText := json.Marshal(bare)
 	runs, errRuns := json.Marshal(r.Runs)
 	if err := errors.Join(errText, errRuns); err != nil {
 		return r, false, err
 	}
-	write := txn{Compare: []compare{unchanged(k.leaseOf(r.Key), was.mod)}, Success: []operation{put(k.leaseOf(r.Key), text)}, Failure: k.reads(r.Key)}
+	write := txn{Compare: []compare{unchanged(k.leaseOf(r.Key), mod(r))}, Success: []operation{put(k.leaseOf(r.Key), text)}, Failure: k.reads(r.Key)}
 	switch {
-	case len(r.Runs) == 0 && len(was.runs) > 0:
+	case len(r.Runs) == 0 && len(were) > 0:
 		write.Success = append(write.Success, remove(k.runsOf(r.Key)))
-	case len(r.Runs) > 0 && !bytes.Equal(runs, was.runs):
+	case len(r.Runs) > 0 && !bytes.Equal(runs, were):
 		write.Success = append(write.Success, put(k.runsOf(r.Key), runs))
 	}
 	var a txnAnswer
 	date, err := k.client.post(ctx, k.host, "/v3/kv/txn", write, &a)
-	if err != nil {
-		return r, false, err
-	}
-	if a.Succeeded {
-		if was.mod == 0 {
-			k.prune(ctx, k.Instant(r))
-		}
-		return r, true, nil
+	if err != nil || a.Succeeded {
+		return r, err == nil, err
 	}
 	now, err = k.row(r.Key, a, date)
-	if err == nil && now.Kept.(kept).mod == was.mod {
-		err = fmt.Errorf("%w: it does not take a change of what nobody has changed", errNoAnswer)
-	}
 	return now, false, err
 }
 
-// prune removes keys that have not been used for long; it checks the ten oldest. It is called
-// after a key is added, so their number does not grow for ever, and renewals take no longer.
-// Errors are ignored: the next call tries again.
-func (k keeper) prune(ctx context.Context, now leasestate.Instant) {
+// Oldest implements [keep.Pruner].
+func (k keeper) Oldest(ctx context.Context, _ int64) (rows []keep.Row, err error) {
+	const some = 10
 	var a rangeAnswer
-	q := rangeRequest{Key: []byte(k.leases()), RangeEnd: end(k.leases()), Limit: 10, SortTarget: "MOD", SortOrder: "ASCEND"}
+	q := rangeRequest{Key: []byte(k.leases()), RangeEnd: end(k.leases()), Limit: some, SortTarget: "MOD", SortOrder: "ASCEND"}
 	if _, err := k.client.post(ctx, k.host, "/v3/kv/range", q, &a); err != nil {
-		return
+		return nil, err
 	}
 	for _, kv := range a.KVs {
-		key := strings.TrimPrefix(string(kv.Key), k.leases())
-		if v, err := k.parse(key, kv.Value); err == nil && v.Idle(v.Changed, now) {
-			drop := txn{Compare: []compare{unchanged(string(kv.Key), int64(kv.ModRevision))}, Success: []operation{remove(string(kv.Key)), remove(k.runsOf(key))}}
-			if _, err := k.client.post(ctx, k.host, "/v3/kv/txn", drop, &txnAnswer{}); err != nil {
-				return
-			}
+		if st, err := k.parse(strings.TrimPrefix(string(kv.Key), k.leases()), kv.Value); err == nil {
+			rows = append(rows, keep.Row{State: st, Version: int64(kv.ModRevision)})
 		}
 	}
+	return rows, nil
+}
+
+// Remove implements [keep.Pruner].
+func (k keeper) Remove(ctx context.Context, r keep.Row) error {
+	name := k.leaseOf(r.Key)
+	drop := txn{Compare: []compare{unchanged(name, mod(r))}, Success: []operation{remove(name), remove(k.runsOf(r.Key))}}
+	_, err := k.client.post(ctx, k.host, "/v3/kv/txn", drop, &txnAnswer{})
+	return err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -69,8 +69,8 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	now.Advance(10 * time.Second)
 	var seen atomic.Int64
 	follow := standby.Follow
-	standby.Follow = func(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
-		return follow(ctx, op, key, func(r cas.Row) bool { defer seen.Store(r.Renewed); return enough(r) })
+	standby.Follow = func(ctx context.Context, op, key string, enough func(keep.Row) bool) error {
+		return follow(ctx, op, key, func(r keep.Row) bool { defer seen.Store(r.Renewed); return enough(r) })
 	}
 	watching, enough := context.WithCancel(bounded(t))
 	over := networktest.Start(func() error { return standby.Wait(watching, "k", time.Minute) })
@@ -122,7 +122,7 @@ func TestLateTransaction(t *testing.T) {
 	s := b.open(t)
 	l := grant(t, s, request("k"))
 	m := keeper{s, b.Addr}
-	read := func() cas.Row {
+	read := func() keep.Row {
 		r, err := m.Read(bounded(t), "k")
 		must.Succeed(t, err)
 		return r

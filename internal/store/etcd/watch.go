@@ -7,16 +7,16 @@ import (
 	"io"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// follow calls enough with the key's present row, and again after each change, until it
-// returns true.
-func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
+// hear follows the row of key: each change may be what the bell stands for.
+func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, enough func(keep.Row) bool) error {
 	ctx, cancel := s.client.untilMoved(ctx)
 	defer cancel()
-	return s.client.inTurn(ctx, op, func(ctx context.Context, host string, _ int) (err error) {
+	return s.client.inTurn(ctx, bell.Op(), func(ctx context.Context, host string, _ int) (err error) {
 		defer func() {
 			if err != nil && errors.Is(context.Cause(ctx), errMoved) {
 				err = errMoved
@@ -39,7 +39,7 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row)
 				return broken{err}
 			}
 			for _, e := range m.Result.Events {
-				if r.Value, err = s.shown(key, e); err != nil || enough(r) {
+				if r.State, err = s.shown(key, e); err != nil || enough(r) {
 					return err
 				}
 			}
@@ -57,9 +57,9 @@ type broken struct{ error }
 func (b broken) Unwrap() error { return b.error }
 
 // shown returns the value of a key after an event.
-func (s *Store) shown(key string, e event) (cas.Value, error) {
+func (s *Store) shown(key string, e event) (rules.State, error) {
 	if e.Type == "DELETE" {
-		return cas.New(key), nil
+		return rules.New(key), nil
 	}
 	return s.parse(key, e.KV.Value)
 }

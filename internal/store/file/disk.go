@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -17,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
 const (
@@ -33,16 +32,33 @@ const (
 	errorWait = 10 * longestPause
 )
 
-// change applies a change to the state of its key, while no other process can change it, and
-// makes the result durable before it returns. A holder learns of a call by its next renewal,
-// and standbys see that the file is replaced.
-func (s *Store) change(ctx context.Context, c cas.Change) (lease.Lease, error) {
-	return bounded(ctx, s.dir, c.Op, func() (lease.Lease, error) { return s.apply(ctx, c) })
+// keeper is a [keep.Keeper]. Each of its calls ends with the context: work on a disk that hangs
+// cannot be interrupted.
+type keeper struct{ *Store }
+
+// do runs a call, and returns its error as a *lease.StoreError. A holder has no bell: a call
+// reaches it by its next renewal.
+func (s *Store) do(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
+	return storeError(op, call(ctx, keeper{s}))
 }
 
-// bounded runs work in its own goroutine: work on a disk that hangs cannot be interrupted,
-// and a call must end with its context.
-func bounded[T any](ctx context.Context, dir, op string, work func() (T, error)) (T, error) {
+func storeError(op string, err error) error {
+	if err == nil || errors.Is(err, lease.ErrNoWakeups) {
+		return err
+	}
+	e, ok := errors.AsType[*lease.StoreError](err)
+	if !ok {
+		e = failure(err)
+	}
+	if errors.As(err, new(*keep.Untrusted)) {
+		e.Permanent, e.Hint = true, rules.Hint(err, "delete that file once no command of this key runs")
+	}
+	e.Op = op
+	return e
+}
+
+// bounded runs work in its own goroutine.
+func bounded[T any](ctx context.Context, dir string, work func() (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -62,69 +78,89 @@ func bounded[T any](ctx context.Context, dir, op string, work func() (T, error))
 			a.err = &lease.StoreError{Err: fmt.Errorf("%s does not answer in time", dir), Hint: "look for a failing disk in the kernel's log"}
 		}
 	}
-	if unknown, ok := errors.AsType[*lease.StoreError](a.err); ok {
-		unknown.Op = op
-	}
 	return a.value, a.err
 }
 
-func (s *Store) apply(ctx context.Context, c cas.Change) (lease.Lease, error) {
-	path, err := s.path(c.Key)
-	if err != nil {
-		return lease.Lease{}, err
-	}
-	if bad := checkDir(s.dir); bad != nil { // it may have been replaced
-		return lease.Lease{}, bad
-	}
-	for {
-		l, answer, err := s.try(ctx, path, c)
-		if !errors.Is(err, errTurnTaken) {
-			return l, cmp.Or(err, answer)
+// Read implements [keep.Keeper]. It needs no turn, since a file is replaced as a whole.
+func (k keeper) Read(ctx context.Context, key string) (keep.Row, error) {
+	return bounded(ctx, k.dir, func() (keep.Row, error) {
+		path, err := k.path(key)
+		if err != nil {
+			return keep.Row{}, err
 		}
-	}
+		if bad := checkDir(k.dir); bad != nil { // it may have been replaced
+			return keep.Row{}, bad
+		}
+		return k.row(path, key)
+	})
 }
 
-// try applies a change in one turn. answer is the error of the change, err one of the disk.
-func (s *Store) try(ctx context.Context, path string, c cas.Change) (l lease.Lease, answer, err error) {
+// row reads the file of a key. Its version is its text.
+func (s *Store) row(path, key string) (r keep.Row, err error) {
+	r.State = rules.New(key)
+	raw, err := load(path + ".json")
+	if err == nil && raw != nil {
+		if r.State, err = s.Parse(key, raw); err != nil {
+			return r, &keep.Untrusted{Place: path + ".json", Err: err}
+		}
+		r.Version = string(raw)
+	}
+	if err == nil {
+		r.Now, err = s.now()
+	}
+	return r, err
+}
+
+// swapped is what a swap returns.
+type swapped struct {
+	now   keep.Row
+	saved bool
+}
+
+// Swap implements [keep.Keeper]. No other process replaces the file during the turn, and what is
+// written is durable before it returns.
+func (k keeper) Swap(ctx context.Context, r keep.Row, _ keep.Effect) (now keep.Row, saved bool, err error) {
+	is, err := bounded(ctx, k.dir, func() (is swapped, err error) {
+		for {
+			is, err = k.try(ctx, r)
+			if !errors.Is(err, errTurnTaken) {
+				return is, err
+			}
+		}
+	})
+	return is.now, is.saved, err
+}
+
+// try replaces a row in one turn.
+func (k keeper) try(ctx context.Context, r keep.Row) (is swapped, err error) {
+	path, err := k.path(r.Key)
+	if err != nil {
+		return is, err
+	}
 	t, err := takeTurn(ctx, path)
 	if err != nil {
-		return l, nil, err
+		return is, err
 	}
 	defer t.end()
-
-	st, raw, err := load(path+".json", c.Key)
-	if err != nil {
-		return l, nil, err
+	if is.now, err = k.row(path, r.Key); err != nil || is.now.Version != r.Version {
+		return is, err
 	}
-	now, err := s.now()
-	if err != nil {
-		return l, nil, failure(err)
-	}
-	before := st
-	l, answer = c.Apply(&st, now)
-	changed, err := json.Marshal(st)
-	if err != nil {
-		return lease.Lease{}, nil, failure(err)
-	}
-	if bytes.Equal(raw, changed) {
-		return l, answer, nil
-	}
-	err = ctx.Err() // the caller may not wait any more
+	text, err := json.Marshal(r.State)
 	if err == nil {
-		err = t.replace(changed, lasting(before, st))
+		err = ctx.Err() // the caller may not wait any more
 	}
-	if err != nil {
-		return lease.Lease{}, nil, failure(err)
+	if err == nil {
+		err = t.replace(text, lasting(is.now.State, r.State))
 	}
-	if t.fresh {
-		s.prune(now)
-	}
-	return l, answer, nil
+	return swapped{r, err == nil}, err
 }
 
-func (s *Store) now() (leasestate.Instant, error) {
+// now returns the present time. Tokens and ticks are in wall time, which outlives a boot.
+func (s *Store) now() (rules.Instant, error) {
 	up, err := upTime()
-	return leasestate.Instant{Boot: s.boot, Up: up.Milliseconds(), Wall: time.Now().UnixMilli()}, err
+	now := s.At(time.Now().UnixMilli(), "")
+	now.Up = up.Milliseconds()
+	return now, err
 }
 
 // path returns the path of the key's files, without the extension. With filepath.Join the
@@ -145,33 +181,17 @@ func fileName(key string) (string, error) {
 	return strings.ReplaceAll(key, "/", "+"), nil
 }
 
-// load reads the state, and the file's bytes. A file that replace cannot have written is an
-// error: to guess what it means could grant twice.
-func load(path, key string) (st leasestate.State, raw []byte, err error) {
+// load reads a file, nil if there is none.
+func load(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		st = leasestate.New(key)
-		raw, err = json.Marshal(st) // so that a state that stays new is not written
-		return st, raw, err
+		return nil, nil
 	}
 	if err != nil {
-		return st, nil, failure(err)
+		return nil, err
 	}
 	defer f.Close()
-	raw, err = io.ReadAll(io.LimitReader(f, maxSize))
-	if err != nil {
-		return st, nil, failure(err)
-	}
-	if json.Unmarshal(raw, &st) != nil {
-		err = errors.New("it is damaged") // the error itself speaks of Go's types
-	} else {
-		err = st.Check(key)
-	}
-	if err != nil {
-		return st, nil, &lease.StoreError{Err: fmt.Errorf("%s cannot be trusted: %w", path, err), Permanent: true,
-			Hint: leasestate.Hint(err, "delete that file once no command of this key runs")}
-	}
-	return st, raw, nil
+	return io.ReadAll(io.LimitReader(f, maxSize))
 }
 
 // replace replaces the key's file by one with data. A crash before the rename leaves the old
@@ -229,7 +249,7 @@ func (t *turn) temporary(data []byte) (name string, err error) {
 
 // lasting reports whether a change must survive a power cut: tokens, ticks and pauses
 // outlive the boot, leases do not.
-func lasting(before, after leasestate.State) bool {
+func lasting(before, after rules.State) bool {
 	return after.Token != before.Token || after.ServedTick != before.ServedTick || after.SeriesTick != before.SeriesTick || after.Starts != before.Starts ||
 		after.Paused != before.Paused
 }

@@ -11,7 +11,7 @@
 // leases away.
 //
 // A key is one JSON file, which rename(2) replaces atomically, and a lock file beside it, for
-// flock(2) during an update. A standby watches the directory and reads the key's file when
+// flock(2) while it is replaced. A standby watches the directory and reads the key's file when
 // it is replaced. The directory keeps what was granted, so a first grant need not settle.
 //
 // Clocks: a lease runs on the time since the boot, including sleep, and is valid only for
@@ -32,16 +32,16 @@ import (
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 // Store keeps leases below one directory. Several goroutines and processes may
 // use it at a time.
 type Store struct {
-	cas.Verbs
-	dir  string
-	boot string
+	*keep.Store
+	dir string
 }
 
 var (
@@ -87,8 +87,8 @@ func Open(dir string) (*Store, error) {
 	if bad := checkDir(dir); bad != nil {
 		return nil, refusal(bad.Err, bad.Hint)
 	}
-	s := &Store{dir: dir, boot: boot}
-	s.Verbs = s.change
+	s := &Store{dir: dir}
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Instant: rules.Instant{Boot: boot}})
 	return s, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -35,7 +35,7 @@ func FuzzState(f *testing.F) {
 			}
 			return
 		}
-		before, now := st.Token, leasestate.Instant{Boot: "b", Up: 4000, Wall: 1_700_000_000_000}
+		before, now := st.Token, rules.Instant{Boot: "b", Up: 4000, Wall: 1_700_000_000_000}
 		l, err := st.Acquire(lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}, now)
 		if err == nil && l.Token <= before {
 			t.Errorf("token %d was granted after %d", l.Token, before)

@@ -3,52 +3,68 @@ package file
 import (
 	"context"
 	"os"
-	"slices"
 	"strings"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
-// Inspect implements [lease.Admin]. It needs no turn, since a file is replaced as a whole.
-func (s *Store) Inspect(ctx context.Context, key string) (lease.Status, error) {
-	return bounded(ctx, s.dir, "status", func() (lease.Status, error) {
-		path, err := s.path(key)
-		if err != nil {
-			return lease.Status{}, err
+// Names implements [keep.Keeper]. The names of the files give the keys.
+func (k keeper) Names(ctx context.Context) ([]string, error) {
+	return bounded(ctx, k.dir, func() (names []string, err error) {
+		if bad := checkDir(k.dir); bad != nil {
+			return nil, bad
 		}
-		if bad := checkDir(s.dir); bad != nil {
-			return lease.Status{}, bad
+		entries, err := os.ReadDir(k.dir)
+		for _, e := range entries {
+			if name, ok := strings.CutSuffix(e.Name(), ".json"); ok {
+				names = append(names, strings.ReplaceAll(name, "+", "/"))
+			}
 		}
-		st, _, err := load(path+".json", key)
-		if err != nil {
-			return lease.Status{}, err
-		}
-		now, err := s.now()
-		if err != nil {
-			return lease.Status{}, failure(err)
-		}
-		return st.Status(now), nil
+		return names, err
 	})
 }
 
-// Keys implements [lease.Admin]. The names of the files give the keys.
-func (s *Store) Keys(ctx context.Context) ([]string, error) {
-	return bounded(ctx, s.dir, "list", func() ([]string, error) {
-		if bad := checkDir(s.dir); bad != nil {
-			return nil, bad
-		}
-		entries, err := os.ReadDir(s.dir)
-		if err != nil {
-			return nil, failure(err)
-		}
-		keys := []string{}
+// Oldest implements [keep.Pruner].
+func (k keeper) Oldest(ctx context.Context, before int64) ([]keep.Row, error) {
+	const most = 10
+	return bounded(ctx, k.dir, func() (rows []keep.Row, err error) {
+		entries, err := os.ReadDir(k.dir)
 		for _, e := range entries {
 			name, ok := strings.CutSuffix(e.Name(), ".json")
-			if key := strings.ReplaceAll(name, "+", "/"); ok && lease.ValidKey(key) {
-				keys = append(keys, key)
+			info, errInfo := e.Info()
+			if !ok || errInfo != nil || info.ModTime().UnixMilli() >= before {
+				continue
+			}
+			if r, err := k.row(k.dir+"/"+name, strings.ReplaceAll(name, "+", "/")); err == nil && r.Version != nil {
+				rows = append(rows, r)
+			}
+			if len(rows) == most {
+				break
 			}
 		}
-		slices.Sort(keys)
-		return keys, nil
+		return rows, err
 	})
+}
+
+// Remove implements [keep.Pruner]. It leaves a key alone whose turn another process has.
+func (k keeper) Remove(ctx context.Context, r keep.Row) error {
+	_, err := bounded(ctx, k.dir, func() (struct{}, error) {
+		path, err := k.path(r.Key)
+		if err != nil {
+			return struct{}{}, err
+		}
+		t, err := tryTurn(path)
+		if t == nil || err != nil {
+			return struct{}{}, err
+		}
+		defer t.end()
+		if is, err := k.row(path, r.Key); err != nil || is.Version != r.Version {
+			return struct{}{}, err
+		}
+		if err := os.Remove(path + ".json"); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, os.Remove(path + ".lock")
+	})
+	return err
 }

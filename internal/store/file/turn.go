@@ -23,9 +23,8 @@ import (
 // creates a new lock file removes all temporary files before it reads the state. So either
 // the first one sees the new lock file, or its rename finds no temporary file.
 type turn struct {
-	file  *os.File
-	path  string // of the key's files, without the extension
-	fresh bool   // the lock file is new, or the last update did not end properly
+	file *os.File
+	path string // of the key's files, without the extension
 }
 
 // errTurnTaken says that the lock file was removed, and nothing was written.
@@ -99,7 +98,6 @@ func (t *turn) tidy() error {
 	if err != nil || info.Size() != unclean {
 		return err
 	}
-	t.fresh = true
 	dir, key := filepath.Split(t.path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -2,29 +2,26 @@ package file
 
 import (
 	"context"
-	"time"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
-// Wait implements [lease.Store]. A release replaces the key's file, and the kernel notifies
-// all standbys of this host. All ask for the key, one is granted it, and the others wait
-// again. A holder that dies replaces nothing: callers use their own timer for the end of the
-// lease.
-//
-// By default Linux allows a user 128 watches at a time. A standby without one polls.
-func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
-	_, err := bounded(ctx, s.dir, "wait", func() (struct{}, error) {
-		return struct{}{}, s.watch(ctx, key, atMost)
-	})
-	return err
+// hear watches the file of a key, for standbys: a release replaces it, and the kernel notifies all
+// of this host. By default Linux allows a user 128 watches at a time. A standby without one polls.
+// Holders need not be called, since no key settles here.
+func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, until func(keep.Row) bool) error {
+	if bell == keep.Call {
+		return lease.ErrNoWakeups
+	}
+	_, err := bounded(ctx, s.dir, func() (struct{}, error) { return struct{}{}, s.watch(ctx, key, until) })
+	return storeError(bell.Op(), err)
 }
 
-// watch returns once the key is free, or atMost has passed.
-func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) error {
-	over := time.After(atMost)
+// watch returns once until is true of the key's row.
+func (s *Store) watch(ctx context.Context, key string, until func(keep.Row) bool) error {
 	path, err := s.path(key)
 	if err != nil {
 		return err
@@ -44,7 +41,7 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 	// too; then the key is not free.
 	for look := true; ; {
 		if look {
-			if free, err := s.free(path, key); free || err != nil {
+			if r, err := s.row(path, key); err != nil || until(r) {
 				return err
 			}
 		}
@@ -52,25 +49,9 @@ func (s *Store) watch(ctx context.Context, key string, atMost time.Duration) err
 		case e := <-w.Events:
 			look = e.Name == path+".json" || e.Name == s.dir // the key's file, or the directory itself is removed or moved
 		case err := <-w.Errors: // events were lost: the caller asks again after a pause
-			return failure(err)
-		case <-over:
-			return nil
+			return err
 		case <-ctx.Done():
-			return failure(ctx.Err())
+			return ctx.Err()
 		}
 	}
-}
-
-// free reports whether the key may be free. It needs no turn, since a file is replaced as a
-// whole.
-func (s *Store) free(path, key string) (bool, error) {
-	st, _, err := load(path+".json", key)
-	if err != nil {
-		return false, err
-	}
-	now, err := s.now()
-	if err != nil {
-		return false, failure(err)
-	}
-	return st.Free(now), nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -127,12 +126,11 @@ func (s *Store) send(ctx context.Context, method, path string, body map[string]a
 	return s.http.Do(r)
 }
 
-// Keys implements [lease.Admin].
-func (s *Store) Keys(ctx context.Context) ([]string, error) {
-	keys := []string{}
+// Names implements [keep.Keeper].
+func (k keeper) Names(ctx context.Context) (names []string, err error) {
 	for next := ""; ; {
 		q := url.Values{"labelSelector": {managedLabel + "=" + managedBy}, "limit": {"500"}, "continue": {next}}
-		a, err := s.ask(ctx, "GET", leases+"?"+q.Encode(), nil)
+		a, err := k.ask(ctx, "GET", leases+"?"+q.Encode(), nil)
 		var page struct {
 			Metadata struct{ Continue string }
 			Items    []record
@@ -141,16 +139,13 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 			err = errNoAnswer
 		}
 		if err != nil {
-			return nil, s.storeError(ctx, listing, err)
+			return nil, err
 		}
 		for _, o := range page.Items {
-			if key := s.keyOf(o); key != "" {
-				keys = append(keys, key)
-			}
+			names = append(names, k.keyOf(o))
 		}
 		if next = page.Metadata.Continue; next == "" {
-			slices.Sort(keys)
-			return keys, nil
+			return names, nil
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -20,7 +20,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	admin := b.Kubeconfig("admin") // may also list
-	h := networktest.Shifted(apart*time.Millisecond, func(t *testing.T, dial network.Dial) (lease.Store, *cas.Store) {
+	h := networktest.Shifted(apart*time.Millisecond, func(t *testing.T, dial network.Dial) (lease.Store, *keep.Store) {
 		s := openAs(t, admin, Options{Dialer: dial})
 		return s, s.Store
 	})

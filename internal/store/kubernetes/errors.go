@@ -8,14 +8,14 @@ import (
 	"net/url"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 var (
 	errNoAnswer = errors.New("it answered something else than a Kubernetes API server does")
 	errNoDate   = errors.New("its answer has no Date")
-	errStubborn = errors.New("it reports a conflict where nobody has changed anything")
 )
 
 // serverError is an error that the API server, or a proxy in front of it, sent.
@@ -38,7 +38,7 @@ const (
 	hintDate    = "check what stands between this host and the API server, which sends one"
 	hintBusy    = "see how the API server and its etcd are: kubectl get --raw /readyz"
 	hintMissing = "see whether the namespace is there (kubectl get namespace), and the API (kubectl api-versions has coordination.k8s.io/v1)"
-	hintObject  = "kubectl delete lease %s, once no command of this key runs"
+	hintObject  = "delete it with kubectl delete lease once no command of this key runs"
 )
 
 // words are those of a kubeconfig.
@@ -47,16 +47,9 @@ var words = network.Words{
 }
 
 // untrusted says that leaderrun cannot have written an object's state.
-type untrusted struct {
-	name string
-	err  error
+func untrusted(name string, err error) error {
+	return &keep.Untrusted{Place: fmt.Sprintf("the annotation %s of the lease %s", stateAnnotation, name), Err: err}
 }
-
-func (u untrusted) Error() string {
-	return fmt.Sprintf("the annotation %s of the lease %s cannot be trusted: %v", stateAnnotation, u.name, u.err)
-}
-
-func (u untrusted) Unwrap() error { return u.err }
 
 // problem returns the error's text and hint for people.
 func (e *serverError) problem() (text string, permanent bool, hint string) {
@@ -94,17 +87,16 @@ func (s *Store) storeError(ctx context.Context, op string, err error) *lease.Sto
 // known returns what is known about an error that the API server sent or this package found.
 func known(err error) *network.Known {
 	var said *serverError
-	var bad untrusted
 	switch {
-	case errors.As(err, &bad):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: leasestate.Hint(err, fmt.Sprintf(hintObject, bad.name))}
+	case errors.As(err, new(*keep.Untrusted)):
+		return &network.Known{Text: err.Error(), Permanent: true, Hint: rules.Hint(err, hintObject)}
 	case errors.As(err, &said):
 		k := &network.Known{Login: said.status == http.StatusUnauthorized}
 		k.Text, k.Permanent, k.Hint = said.problem()
 		return k
 	case errors.Is(err, errNoAnswer):
 		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
-	case errors.Is(err, errStubborn):
+	case errors.Is(err, keep.ErrNotSaved):
 		return &network.Known{Text: err.Error(), Hint: hintOther}
 	case errors.Is(err, errNoDate):
 		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintDate}

@@ -23,7 +23,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	}
 	return []lease.Finding{
 		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("Kubernetes %s at %s, namespace %s; what was acknowledged is on the disks of most members of its etcd", lease.Readable(version.GitVersion), s.latest.Load().server, s.where.namespace)},
-		clocks(time.UnixMilli(s.Wall(a.date)), time.Now(), s.Now()-sent), //nolint:forbidigo // it compares wall clocks
+		clocks(time.UnixMilli(s.At(a.date.UnixMilli(), "").Wall), time.Now(), s.Now()-sent), //nolint:forbidigo // it compares wall clocks
 	}
 }
 

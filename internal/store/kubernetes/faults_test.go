@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -229,7 +229,7 @@ func TestConflict(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	k := keeper{s}
-	read := func() cas.Row {
+	read := func() keep.Row {
 		r, err := k.Read(bounded(t), "k")
 		must.Succeed(t, err)
 		return r
@@ -268,7 +268,7 @@ func TestExpiredWatch(t *testing.T) {
 	}
 	b.Restart()
 	networktest.Await(t, "expiry of the watch, which the server reports once it has read its storage", func() bool {
-		over, err := s.watchFrom(bounded(t), "k", old, func(cas.Row) bool { return false })
+		over, err := s.watchFrom(bounded(t), "k", old, func(keep.Row) bool { return false })
 		return !over && errors.Is(err, errExpired)
 	})
 }

@@ -1,12 +1,12 @@
 // Package kubernetes keeps leases in Lease objects (coordination.k8s.io/v1) of a cluster.
 //
-// Promise: that of [cas.Store]. A key is one object. An update names the resourceVersion that
+// Promise: that of [keep.Store]. A key is one object. An update names the resourceVersion that
 // was read; after a conflict the object is read again. An annotation has the whole state, and
 // the spec has the holder, duration and times for other programs. A Date is by the clock of
 // the API server that answers. Objects are never deleted, since they keep the tokens.
 //
 // Other programs that follow the rules of Leases exclude leaderrun and are excluded by it
-// (see followSpec). So does a person who writes another holder into the spec.
+// (see foreign). So does a person who writes another holder into the spec.
 //
 // Not promised: a cluster that was restored from a backup lacks later grants and does not say
 // so: object, uid and resourceVersion are old ones, too. A living holder notices by its watch
@@ -31,7 +31,8 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -42,7 +43,7 @@ type Options = network.Options
 // Store is a [lease.Store] in one namespace of one cluster. The context is the only
 // bound of a call.
 type Store struct {
-	*cas.Store
+	*keep.Store
 	prefix string
 	where  place
 	// latest is the content of the files when they were last readable.
@@ -63,10 +64,6 @@ var (
 )
 
 const (
-	boot = "kubernetes"
-	// settle is how long, in ms, a key waits for a holder that may be alive although the
-	// store does not know it.
-	settle = 300
 	// apart is how much, in ms, the Dates of two API servers may differ: half a minute
 	// between their clocks, and one second because Dates have whole seconds.
 	apart = 31_000
@@ -98,12 +95,12 @@ func open(o Options, where place) (*Store, error) {
 	s := &Store{prefix: o.Prefix, where: where}
 	s.latest.Store(&a)
 	s.http = network.HTTP(o.Dialer, s.tls)
-	s.Store = cas.NewStore(cas.Config{Do: s.do, Follow: s.follow, Boot: boot, Settle: settle, Apart: apart})
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Instant: rules.Instant{Boot: "kubernetes", Settle: keep.Settle, Apart: apart}})
 	return s, nil
 }
 
 // do runs a call, and returns its error as a *lease.StoreError.
-func (s *Store) do(ctx context.Context, op string, call func(context.Context, cas.Keeper) error) error {
+func (s *Store) do(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
 	if err := call(ctx, keeper{s}); err != nil {
 		return s.storeError(ctx, op, err)
 	}

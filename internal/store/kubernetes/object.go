@@ -7,9 +7,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
 const (
@@ -44,90 +43,71 @@ type kept struct {
 	whole   map[string]any
 	version string // "": the object does not exist
 	spec    spec
-	renewed int64 // as in the annotation
+	date    time.Time // of the answer
 }
 
-// keeper is a [cas.Keeper].
+// keeper is a [keep.Keeper].
 type keeper struct{ *Store }
 
-// Read implements [cas.Keeper].
-func (k keeper) Read(ctx context.Context, key string) (cas.Row, error) {
+// Read implements [keep.Keeper].
+func (k keeper) Read(ctx context.Context, key string) (keep.Row, error) {
 	a, err := k.ask(ctx, "GET", k.path(key), nil)
 	if a.missing() {
-		return cas.Row{Value: cas.New(key), Kept: kept{}, Date: a.date}, nil
+		return keep.Row{State: rules.New(key), Kept: kept{date: a.date}, Now: k.At(a.date.UnixMilli(), "")}, nil
 	}
 	if err != nil {
-		return cas.Row{}, err
+		return keep.Row{}, err
 	}
 	return k.row(key, a.text, a.date)
 }
 
 // row reads an object.
-func (s *Store) row(key string, text []byte, date time.Time) (r cas.Row, err error) {
+func (s *Store) row(key string, text []byte, date time.Time) (r keep.Row, err error) {
 	var o record
-	is := kept{}
+	is := kept{date: date}
 	if json.Unmarshal(text, &o) != nil || json.Unmarshal(text, &is.whole) != nil || o.Kind != "Lease" || o.Metadata.Version == "" {
 		return r, errNoAnswer
 	}
-	r = cas.Row{Value: cas.New(key), Date: date}
+	r = keep.Row{State: rules.New(key), Now: s.At(date.UnixMilli(), ""), Version: o.Metadata.Version}
 	if state, ok := o.Metadata.Annotations[stateAnnotation]; ok {
-		if r.Value, err = s.Parse(key, []byte(state)); err != nil {
-			return r, untrusted{o.Metadata.Name, err}
+		if r.State, err = s.Parse(key, []byte(state)); err != nil {
+			return r, untrusted(o.Metadata.Name, err)
 		}
 	}
-	is.version, is.spec, is.renewed = o.Metadata.Version, o.Spec, r.Renewed
+	is.version, is.spec = o.Metadata.Version, o.Spec
 	r.Kept = is
-	s.followSpec(&r, o.Spec)
+	// Another holder in the spec is another program's, or a person's.
+	if r.Grant == nil && o.Spec.Holder != "" || r.Grant != nil && o.Spec.Holder != string(r.Grant.Holder) {
+		r.Overtake(o.Spec.shown(r.Now), r.Now)
+	}
 	return r, nil
 }
 
-// followSpec changes the state if another program has written another holder into the spec.
-// That holder has the lease until its duration after its renewTime, which is on its own
-// clock, or for ever if the spec has no duration. If there is no holder, the lease is over.
-func (s *Store) followSpec(r *cas.Row, now spec) {
-	ours := ""
-	if r.Grant != nil {
-		ours = string(r.Grant.Holder)
+// shown returns the lease of another program, which lasts for its duration after its renewTime,
+// by that program's clock, or for ever without a duration.
+func (is spec) shown(now rules.Instant) rules.Shown {
+	shown := rules.Shown{Value: is.Holder}
+	if !is.Acquired.IsZero() {
+		shown.Acquired = is.Acquired.UnixMilli()
 	}
-	if now.Holder == ours {
-		return
+	if is.Renewed.IsZero() {
+		return shown
 	}
-	instant := s.Instant(*r)
-	if ours != "" {
-		r.Revoke(true, leasestate.Instant{}) // without a time, so that each read gives the same state
-		r.Called++                           // its holder must learn of it
+	shown.Renewed = is.Renewed.UnixMilli()
+	if is.Seconds > 0 && is.Seconds <= math.MaxInt32 {
+		shown.TTL = is.Seconds * 1000
+		shown.Expires = min(shown.Renewed+shown.TTL, now.Up+shown.TTL+apart)
 	}
-	if now.Holder == "" {
-		return
-	}
-	ttl := now.Seconds * 1000
-	renewed := now.Renewed.UnixMilli()
-	if now.Seconds <= 0 || now.Seconds > math.MaxInt32 || now.Renewed.IsZero() {
-		ttl, renewed = endless.Milliseconds(), instant.Up
-	}
-	r.Grant = &leasestate.Grant{
-		Holder: lease.Holder(now.Holder), TTL: ttl, Boot: boot, Acquired: now.Acquired.UnixMilli(), AcquiredWall: now.Acquired.UnixMilli(),
-		Expires: min(renewed+ttl, instant.Up+ttl+apart), Foreign: true,
-	}
-	if now.Acquired.IsZero() {
-		r.Grant.Acquired, r.Grant.AcquiredWall = instant.Up, 0
-	}
-	if r.Renewed = -1; !now.Renewed.IsZero() {
-		r.Renewed = -now.Renewed.UnixMilli() // never equal to a Renewed of leaderrun
-	}
+	return shown
 }
 
-// endless is the TTL of a lease without a duration.
-const endless = 365 * 24 * time.Hour
-
-// Swap implements [cas.Keeper].
-func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, err error) {
-	was, v := r.Kept.(kept), r.Value
-	next := was.spec.of(v)
-	if v.Grant != nil && v.Grant.Foreign { // the other program's grant is only in the spec
-		next, v.Grant, v.Renewed = was.spec, nil, was.renewed
+// Swap implements [keep.Keeper].
+func (k keeper) Swap(ctx context.Context, r keep.Row, _ keep.Effect) (now keep.Row, saved bool, err error) {
+	was, next := r.Kept.(kept), r.Kept.(kept).spec
+	if r.Grant == nil || !r.Grant.Foreign { // another program's grant is only in the spec
+		next = was.spec.of(r.State)
 	}
-	state, err := json.Marshal(v)
+	state, err := json.Marshal(r.State.Kept())
 	if err != nil {
 		return r, false, err
 	}
@@ -139,9 +119,6 @@ func (k keeper) Swap(ctx context.Context, r cas.Row) (now cas.Row, saved bool, e
 		return r, false, err
 	}
 	now, err = k.Read(ctx, r.Key)
-	if err == nil && a.conflict() && now.Kept.(kept).version == was.version {
-		err = errStubborn
-	}
 	return now, false, err
 }
 
@@ -176,9 +153,9 @@ func part(of map[string]any, name string) map[string]any {
 	return is
 }
 
-// of returns the spec for a value.
-func (was spec) of(v cas.Value) spec {
-	now, g := was, v.Grant
+// of returns the spec for a state.
+func (was spec) of(st rules.State) spec {
+	now, g := was, st.Grant
 	if g == nil {
 		now.Holder = ""
 		return now
@@ -187,7 +164,7 @@ func (was spec) of(v cas.Value) spec {
 		now.Transitions++
 	}
 	now.Holder = string(g.Holder)
-	now.Acquired, now.Renewed = time.UnixMilli(g.AcquiredWall).UTC(), time.UnixMilli(v.Renewed).UTC()
+	now.Acquired, now.Renewed = time.UnixMilli(g.AcquiredWall).UTC(), time.UnixMilli(st.Renewed).UTC()
 	// Other programs count it from when they see the renewal. It must not be too short, so it
 	// is rounded up and covers the whole minimum hold.
 	now.Seconds = min(math.MaxInt32, (max(g.TTL, g.MinHoldUntil-g.Acquired)+999)/1000)

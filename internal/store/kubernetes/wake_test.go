@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -53,8 +53,8 @@ func TestHolderIsCalled(t *testing.T) {
 // watched sends to seen for every row that a call follows.
 func watched(s *Store, seen chan<- struct{}) {
 	follow := s.Follow
-	s.Follow = func(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
-		return follow(ctx, op, key, func(r cas.Row) bool { defer func() { seen <- struct{}{} }(); return enough(r) })
+	s.Follow = func(ctx context.Context, op, key string, enough func(keep.Row) bool) error {
+		return follow(ctx, op, key, func(r keep.Row) bool { defer func() { seen <- struct{}{} }(); return enough(r) })
 	}
 }
 

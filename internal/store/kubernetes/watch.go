@@ -9,7 +9,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -29,17 +30,16 @@ const (
 // errExpired says that a watch cannot go on, and may have missed changes.
 var errExpired = errors.New("the resourceVersion has expired")
 
-// follow calls enough with the key's present row, and again after each change, until it
-// returns true. The API server ends every watch after a while; the next one begins with a
-// read.
-func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row) bool) error {
+// hear follows the row of key: each change may be what the bell stands for. The API server ends
+// every watch after a while; the next one begins with a read.
+func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, enough func(keep.Row) bool) error {
 	for {
 		over, err := s.watch(ctx, key, enough)
 		switch {
 		case errors.Is(err, errExpired):
 			return nil // it may have been the release
 		case err != nil:
-			return s.storeError(ctx, op, err)
+			return s.storeError(ctx, bell.Op(), err)
 		case over:
 			return nil
 		}
@@ -47,7 +47,7 @@ func (s *Store) follow(ctx context.Context, op, key string, enough func(cas.Row)
 }
 
 // watch follows a key for the time of one watch, and reports whether enough was true.
-func (s *Store) watch(ctx context.Context, key string, enough func(cas.Row) bool) (over bool, err error) {
+func (s *Store) watch(ctx context.Context, key string, enough func(keep.Row) bool) (over bool, err error) {
 	first, cancel := context.WithTimeout(ctx, beginLimit)
 	defer cancel()
 	r, err := keeper{s}.Read(first, key)
@@ -58,7 +58,7 @@ func (s *Store) watch(ctx context.Context, key string, enough func(cas.Row) bool
 }
 
 // watchFrom follows the changes after a row.
-func (s *Store) watchFrom(ctx context.Context, key string, r cas.Row, enough func(cas.Row) bool) (over bool, err error) {
+func (s *Store) watchFrom(ctx context.Context, key string, r keep.Row, enough func(keep.Row) bool) (over bool, err error) {
 	resp, end, err := network.Begin(ctx, beginLimit, func(ctx context.Context) (*http.Response, error) {
 		return s.beginWatch(ctx, key, r.Kept.(kept).version)
 	})
@@ -67,7 +67,7 @@ func (s *Store) watchFrom(ctx context.Context, key string, r cas.Row, enough fun
 	}
 	defer end()
 	defer func() { _ = resp.Body.Close() }()
-	began, events := s.Now(), json.NewDecoder(resp.Body)
+	date, began, events := r.Kept.(kept).date, s.Now(), json.NewDecoder(resp.Body)
 	for {
 		var e struct {
 			Type   string
@@ -87,9 +87,9 @@ func (s *Store) watchFrom(ctx context.Context, key string, r cas.Row, enough fun
 			a := answer{text: e.Object}
 			return false, expiredOr(a.serverError())
 		case "DELETED":
-			r = cas.Row{Value: cas.New(key), Kept: kept{}, Date: r.Date}
+			r = keep.Row{State: rules.New(key), Kept: kept{date: date}, Now: r.Now}
 		default:
-			if r, err = s.row(key, e.Object, r.Date); err != nil {
+			if r, err = s.row(key, e.Object, date); err != nil {
 				return false, err
 			}
 		}

@@ -31,7 +31,7 @@ func TestHistories(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, "--max-connections=500")
 	b.do(t, createTable)
-	leasetest.Histories(t, leasetest.Harness{Before: true, Open: func(t *testing.T) lease.Store {
+	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
 		s.settle = 0 // otherwise each new key settles, and no history has a grant
 		return s

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -78,7 +78,7 @@ const (
 	hintOther   = "check that the store's URL names a MariaDB or MySQL server, and look at its log"
 )
 
-var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
+var hints = keep.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
 
 // words are those of MariaDB and MySQL.
 var words = network.Words{

@@ -8,18 +8,11 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
 const (
-	// boot is the same for all grants: they count by the server's clock, which goes on
-	// during a restart.
-	boot = "mysql"
-	// settle is how long, in ms, a key waits for a holder that may be alive although the
-	// server does not know it. It is longer than a holder on the same network needs to hear
-	// the call and to renew, and short enough for a run that waits in vain.
-	settle = 300
 	// maxState is larger than any state that leaderrun writes: those have 256 KiB at most.
 	maxState = 1 << 20
 )
@@ -39,17 +32,28 @@ const (
 //go:embed table.sql
 var createTable string
 
-// look reads the row of key.
-func (s *Store) look(ctx context.Context, c *conn, key string) (cas.Record, error) {
-	r := cas.Record{State: leasestate.New(key)}
-	found, err := c.query(ctx, readRow, int64(maxState+1), s.Prefix, key)
-	if err != nil {
+// keeper is a [keep.Keeper] with one connection.
+type keeper struct {
+	*Store
+	*conn
+}
+
+// Read implements [keep.Keeper].
+func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
+	r.State = rules.New(key)
+	found, err := k.query(ctx, readRow, int64(maxState+1), k.prefix, key)
+	for hasNumber(err, interrupted) { // a wake-up that came too late for a wait
+		found, err = k.query(ctx, readRow, int64(maxState+1), k.prefix, key)
+	}
+	if hasNumber(err, noSuchTable) {
+		found, err = k.query(ctx, readClock+", NULL, NULL")
+	}
+	switch {
+	case err != nil:
 		return r, err
-	}
-	if len(found) > 1 {
-		return r, cas.ErrShape
-	}
-	if len(found) == 0 || len(found[0]) != 4 {
+	case len(found) > 1:
+		return r, keep.ErrShape
+	case len(found) == 0 || len(found[0]) != 4:
 		return r, errNoAnswer
 	}
 	answer := found[0]
@@ -57,97 +61,99 @@ func (s *Store) look(ctx context.Context, c *conn, key string) (cas.Record, erro
 	if err != nil {
 		return r, errNoAnswer
 	}
-	r.Now = leasestate.Instant{Boot: boot, Up: wall, Wall: wall, Settle: s.settle, Server: c.server}
+	r.Now = k.At(wall, k.server)
 	switch {
 	case answer[1] != "0" && answer[1] != "OFF":
 		return r, errReplica
 	case answer[2] == "": // NULL
 		return r, nil
 	}
-	if r.State, r.Version, err = parse(key, answer[2], answer[3]); err != nil {
-		return r, s.Untrusted(key, err)
+	return k.parsed(r, answer[2], answer[3])
+}
+
+// parsed completes a row.
+func (k keeper) parsed(r keep.Row, version, text string) (keep.Row, error) {
+	n, err := strconv.ParseInt(version, 10, 64)
+	st := r.State
+	switch {
+	case err != nil || n <= 0:
+		err = fmt.Errorf("version %q", version)
+	case len(text) > maxState:
+		err = errors.New("it is too large")
+	default:
+		st, err = k.Parse(r.Key, []byte(text))
 	}
+	if err != nil {
+		return r, &keep.Untrusted{Place: keep.TableRow(k.prefix, r.Key), Err: err}
+	}
+	r.State, r.Version = st, n
 	return r, nil
 }
 
-// parse reads a row. A damaged one is an error: see [cas.Keeper].
-func parse(key, version, text string) (state leasestate.State, n int64, err error) {
-	n, err = strconv.ParseInt(version, 10, 64)
-	if err != nil || n <= 0 {
-		return state, 0, fmt.Errorf("version %q", version)
-	}
-	if len(text) > maxState {
-		return state, 0, errors.New("it is too large")
-	}
-	if json.Unmarshal([]byte(text), &state) != nil {
-		return state, 0, errors.New("its state is damaged") // the error itself speaks of Go's types
-	}
-	if err := state.Check(key); err != nil {
-		return state, 0, err
-	}
-	if g := state.Grant; g != nil && g.Boot != boot {
-		return state, 0, errors.New("its grant is not one of this store")
-	}
-	return state, n, nil
-}
-
-// save replaces the row that was read, unless somebody has changed it since.
-func (s *Store) save(ctx context.Context, c *conn, r cas.Record, e cas.Effect) (saved bool, refused, err error) {
+// Swap implements [keep.Keeper]. The first row creates the table.
+func (k keeper) Swap(ctx context.Context, r keep.Row, e keep.Effect) (now keep.Row, saved bool, err error) {
 	state, err := json.Marshal(r.State)
 	if err != nil {
-		return false, nil, err
+		return r, false, err
 	}
+	before, _ := r.Version.(int64)
 	// The version grows even if the row is deleted and made anew.
-	write, args := insertRow, []any{max(r.Version+1, r.Now.Wall), string(state), s.Prefix, r.State.Key}
-	if r.Version > 0 {
-		write, args = updateRow, append(args, r.Version)
+	write, args := insertRow, []any{max(before+1, r.Now.Wall), string(state), k.prefix, r.Key}
+	if before > 0 {
+		write, args = updateRow, append(args, before)
 	}
-	changed, err := c.exec(ctx, write, args...)
+	changed, err := k.exec(ctx, write, args...)
+	if hasNumber(err, noSuchTable) {
+		if _, err := k.exec(ctx, createTable); err != nil {
+			return r, false, &keep.NoTable{Err: err}
+		}
+		changed, err = k.exec(ctx, write, args...)
+	}
 	switch {
-	case hasNumber(err, duplicateRow):
-		return false, nil, nil
 	case hasNumber(err, contention...): // the server has undone the change
-		return false, err, nil
-	case err != nil || changed != 1:
-		return false, nil, err
+		return r, false, &keep.Refused{Err: err}
+	case err != nil && !hasNumber(err, duplicateRow):
+		return r, false, err
+	case changed != 1:
+		now, err = k.Read(ctx, r.Key)
+		return now, false, err
 	}
 	var channels []string
 	if e.Calls {
-		channels = append(channels, s.channel(callKind, r.State.Key))
+		channels = append(channels, k.channelOf(keep.Call, r.Key))
 	}
 	if e.Wakes {
-		channels = append(channels, s.channel(wakeKind, r.State.Key))
+		channels = append(channels, k.channelOf(keep.Wake, r.Key))
 	}
-	c.wake(ctx, channels)
-	if r.Version == 0 {
-		s.prune(ctx, c, r.Now)
-	}
-	return true, nil, nil
+	k.wake(ctx, channels)
+	return r, true, nil
 }
 
-// names returns the keys of all rows.
-func (s *Store) names(ctx context.Context, c *conn) (names []string, err error) {
-	found, err := c.query(ctx, `SELECT service_name FROM leaderrun_leases WHERE prefix = ?`, s.Prefix)
+// Names implements [keep.Keeper].
+func (k keeper) Names(ctx context.Context) (names []string, err error) {
+	found, err := k.query(ctx, `SELECT service_name FROM leaderrun_leases WHERE prefix = ?`, k.prefix)
+	if hasNumber(err, noSuchTable) {
+		return nil, nil
+	}
 	for _, columns := range found {
 		names = append(names, columns[0])
 	}
 	return names, err
 }
 
-// prune removes rows of keys that have not been used for long; it checks the ten oldest. It
-// is called after a row is added, so the table does not grow for ever, and renewals take no
-// longer. Errors are ignored: the next call tries again.
-func (s *Store) prune(ctx context.Context, c *conn, now leasestate.Instant) {
-	found, err := c.query(ctx, readIdle, int64(maxState+1), s.Prefix, now.Wall-leasestate.MinKeep.Milliseconds())
-	if err != nil {
-		return
-	}
-	for _, r := range found {
-		state, version, err := parse(r[0], r[1], r[2])
-		if err == nil && state.Idle(version, now) {
-			if _, err := c.exec(ctx, deleteRow, s.Prefix, r[0], version); err != nil {
-				return
-			}
+// Oldest implements [keep.Pruner]. A row's version is the time of its last change, or later.
+func (k keeper) Oldest(ctx context.Context, before int64) (rows []keep.Row, err error) {
+	found, err := k.query(ctx, readIdle, int64(maxState+1), k.prefix, before)
+	for _, columns := range found {
+		if r, err := k.parsed(keep.Row{State: rules.New(columns[0])}, columns[1], columns[2]); err == nil {
+			rows = append(rows, r)
 		}
 	}
+	return rows, err
+}
+
+// Remove implements [keep.Pruner].
+func (k keeper) Remove(ctx context.Context, r keep.Row) error {
+	_, err := k.exec(ctx, deleteRow, k.prefix, r.Key, r.Version)
+	return err
 }

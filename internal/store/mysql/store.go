@@ -1,12 +1,12 @@
 // Package mysql keeps leases in one table of one database of a MariaDB or a MySQL.
 //
-// Promise: that of [cas.Table]. Each statement is its own transaction. So a client that dies
+// Promise: that of package keep, by the clock of the database alone. Each statement is its own transaction. So a client that dies
 // leaves none open, no row is locked between two requests, and a denial writes nothing.
 // SELECT … FOR UPDATE would promise none of this, and a Galera cluster does not keep its
 // locks.
 //
 // Not promised: replicas lag, so a failover can grant a key twice if the holder cannot be
-// called then (see settling in package leasestate). The nodes of a cluster have different
+// called then (see settling in package rules). The nodes of a cluster have different
 // clocks. Deleting a row takes the lease away.
 //
 // Cost, in round trips: two for a grant or a renewal, one for a denial. A new connection takes
@@ -15,9 +15,9 @@
 //
 // The first change creates the table leaderrun_leases. Users who must not create tables
 // need SELECT, INSERT and UPDATE on it. With DELETE, adding a row also removes rows that
-// have been idle for as long as leasestate.Idle says.
+// have been idle for as long as rules.Idle says.
 //
-// Wake-ups: see sleep. They may get lost: a standby checks its row every 5 s.
+// Wake-ups: see waiters. They may get lost: a standby checks its row every 5 s.
 //
 // Only package store, tests and tools may import it.
 package mysql
@@ -26,7 +26,8 @@ import (
 	"context"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
@@ -37,12 +38,12 @@ type Options = network.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a call.
 type Store struct {
-	*cas.Table[*conn]
-	conns *conns
+	*keep.Store
+	prefix string // the first column of every row
+	conns  *conns
 	// listeners has a holder's second connection, so that listening takes none from
 	// renewals.
 	listeners *conns
-	settle    int64 // ms
 }
 
 var (
@@ -60,15 +61,18 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{conns: newConns(o.URL, t, o.Dialer), listeners: newConns(o.URL, t, o.Dialer), settle: settle}
+	s := &Store{prefix: o.Prefix, conns: newConns(o.URL, t, o.Dialer), listeners: newConns(o.URL, t, o.Dialer)}
 	s.listeners.accepted = s.conns.accepted
-	s.Table = cas.NewTable(cas.Table[*conn]{
-		Prefix: o.Prefix, Do: s.conns.do, Yield: s.conns.Yield, Look: s.look, Save: s.save, Names: s.names,
-		Missing:     func(err error) bool { return hasNumber(err, noSuchTable) },
-		Interrupted: func(err error) bool { return hasNumber(err, interrupted) },
-		Create:      func(ctx context.Context, c *conn) error { _, err := c.exec(ctx, createTable); return err },
+	s.Store = keep.New(keep.Config{
+		Do: s.do, Hear: s.hear, Slots: &s.conns.Slots, Yield: s.conns.Yield,
+		Instant: rules.Instant{Boot: "mysql", Settle: keep.Settle},
 	})
 	return s, nil
+}
+
+// do runs a call on a connection, and returns its error as a *lease.StoreError.
+func (s *Store) do(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
+	return s.conns.do(ctx, op, func(c *conn) error { return call(ctx, keeper{s, c}) })
 }
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.

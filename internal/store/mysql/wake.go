@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
-	"github.com/leaderrun/leaderrun/internal/store/network"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
 // waiters is the number of sessions that can wait in a channel. Each takes one of the
@@ -20,16 +19,10 @@ import (
 // statements may be interrupted, too; they are repeated.
 const waiters = 8
 
-// The kinds of channels: standbys sleep in the first, the holder in the second.
-const (
-	wakeKind = "leaderrun.wake."
-	callKind = "leaderrun.call."
-)
-
-// channel returns the beginning of the names of a key's locks. All databases of a server
+// channelOf returns the beginning of the names of a key's locks. All databases of a server
 // share them. Neither a prefix nor a key has a space.
-func (s *Store) channel(kind, key string) string {
-	return kind + digest(s.conns.latest.Load().database+" "+s.Prefix+" "+key) + "."
+func (s *Store) channelOf(bell keep.Bell, key string) string {
+	return "leaderrun." + string(bell) + "." + digest(s.conns.latest.Load().database+" "+s.prefix+" "+key) + "."
 }
 
 // digest returns a short name for a text of any length.
@@ -71,74 +64,53 @@ const (
 	waitEndsEarly = 100 * time.Millisecond
 )
 
-// Wait implements [lease.Store]. A release wakes all standbys. A holder that dies wakes
-// nobody: callers use their own timer for the end of the lease.
-func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
-	if s.conns.Slots.Scarce() {
-		return lease.ErrNoWakeups // it polls
+// hear waits in a channel of key until shortly before ctx ends, and then for that end. A session
+// without a free lock polls.
+func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, until func(keep.Row) bool) error {
+	conns := s.conns
+	if bell == keep.Call {
+		conns = s.listeners
 	}
-	end := time.Now().Add(atMost) //nolint:forbidigo // a context's deadline is on that clock
-	waiting, cancel := context.WithDeadline(ctx, end)
-	defer cancel()
-	woken, err := s.sleep(waiting, s.conns, "wait", wakeKind, key, func(r cas.Record) bool { return r.State.Free(r.Now) })
-	switch {
-	// The connection has the same deadline, and may notice its end before waiting does.
-	case time.Until(end) <= 0 && ctx.Err() == nil: //nolint:forbidigo // as above
-		return nil
-	case err != nil && s.conns.Slots.Scarce():
-		return lease.ErrNoWakeups
-	case err == nil && !woken:
-		<-waiting.Done()
-	}
-	return err
-}
-
-// Listen implements [lease.Pinger].
-func (s *Store) Listen(ctx context.Context, key string) error {
-	ctx, cancel := s.conns.Slots.UntilRefused(network.Holder(ctx))
-	defer cancel()
-	// The row shows whether a candidate called earlier: then the key settles. (A request to
-	// hand over stays in the row until the release: the next renewal reports it.)
-	_, err := s.sleep(ctx, s.listeners, "listen", callKind, key, func(r cas.Record) bool { return r.State.Settling != nil })
-	return err
-}
-
-// sleep waits in a channel of key until shortly before ctx ends. woken: it was interrupted
-// before that, or enough was true.
-func (s *Store) sleep(ctx context.Context, conns *conns, op, kind, key string, enough func(cas.Record) bool) (woken bool, err error) {
-	channel, full := s.channel(kind, key), false
-	err = conns.do(ctx, op, func(c *conn) error {
-		if err := c.join(ctx, channel); err != nil || c.channel == "" {
+	woken, full := false, false
+	err := conns.do(ctx, bell.Op(), func(c *conn) (err error) {
+		if err := c.join(ctx, s.channelOf(bell, key)); err != nil || c.channel == "" {
 			full = err == nil
 			return err
 		}
-		for {
-			// The row shows what happened before the session had its lock.
-			r, err := s.Read(ctx, c, key)
-			if hasNumber(err, interrupted) {
-				woken = true
-				return nil
-			}
-			if woken = err == nil && enough(r); woken || err != nil {
-				return err
-			}
-			nap := lookEvery
-			if deadline, bounded := ctx.Deadline(); bounded {
-				left := time.Until(deadline) //nolint:forbidigo // a context's deadline is on that clock
-				nap = min(nap, left-min(waitEndsEarly, left/20))
-				if nap < time.Millisecond {
-					return nil
-				}
-			}
-			if woken, err = s.nap(ctx, c, key, r.Version, nap); woken || err != nil {
-				return err
+		woken, err = s.sleep(ctx, keeper{s, c}, key, until)
+		return err
+	})
+	if full {
+		return lease.ErrNoWakeups
+	}
+	if err == nil && !woken {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return err
+}
+
+// sleep returns true once it is interrupted, or until is true.
+func (s *Store) sleep(ctx context.Context, k keeper, key string, until func(keep.Row) bool) (woken bool, err error) {
+	for {
+		// The row shows what happened before the session had its lock.
+		r, err := k.Read(ctx, key)
+		if err != nil || until(r) {
+			return err == nil, err
+		}
+		nap := lookEvery
+		if deadline, bounded := ctx.Deadline(); bounded {
+			left := time.Until(deadline) //nolint:forbidigo // a context's deadline is on that clock
+			nap = min(nap, left-min(waitEndsEarly, left/20))
+			if nap < time.Millisecond {
+				return false, nil
 			}
 		}
-	})
-	if full || cas.IsPermanent(err) { // the next acquire reports what is wrong
-		return false, lease.ErrNoWakeups
+		version, _ := r.Version.(int64)
+		if woken, err := k.nap(ctx, key, version, nap); woken || err != nil {
+			return woken, err
+		}
 	}
-	return woken, err
 }
 
 // join takes one of the channel's locks for the session. Without a free one the session's
@@ -175,8 +147,8 @@ const sleepUnlessChanged = `SELECT IF(COALESCE((SELECT version FROM leaderrun_le
 
 // nap sleeps for d if the row's version is still this one, and reports whether it was
 // interrupted.
-func (s *Store) nap(ctx context.Context, c *conn, key string, version int64, d time.Duration) (woken bool, err error) {
-	found, err := c.query(ctx, sleepUnlessChanged, s.Prefix, key, version, d.Milliseconds())
+func (k keeper) nap(ctx context.Context, key string, version int64, d time.Duration) (woken bool, err error) {
+	found, err := k.query(ctx, sleepUnlessChanged, k.prefix, key, version, d.Milliseconds())
 	switch {
 	case hasNumber(err, interrupted):
 		return true, nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -24,7 +24,7 @@ func TestContract(t *testing.T) {
 		return openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: channels.dialer(dial)})
 	})
 	h.Listens = func(_ *testing.T, key string) bool {
-		return channels.open((&Store{Table: &cas.Table[*conn]{Prefix: prefix}}).channel(callKind, key))
+		return channels.open((&Store{Table: &keep.Table[*conn]{Prefix: prefix}}).channel(callKind, key))
 	}
 	h.Wipe = func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") }
 	h.Damage = damages(b)
@@ -34,7 +34,7 @@ func TestContract(t *testing.T) {
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	b := trustingBackend(t)
-	leasetest.Histories(t, leasetest.Harness{Settles: true, Before: true, Open: func(t *testing.T) lease.Store {
+	leasetest.Histories(t, leasetest.Harness{Settles: true, Open: func(t *testing.T) lease.Store {
 		return openWith(t, Options{URL: b.URL + "?sslmode=disable"})
 	}})
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -25,7 +25,6 @@ var (
 // The errors (SQLSTATE) after which the store does more than report them.
 const (
 	undefinedTable       = "42P01"
-	undefinedColumn      = "42703"
 	noRight              = "42501"
 	serializationFailure = "40001"
 	tooManyConnections   = "53300"
@@ -67,7 +66,6 @@ var states = []struct {
 const (
 	hintRights    = "GRANT " + rights + " ON leaderrun_leases TO this user"
 	hintTable     = "have somebody who may create tables run scripts/postgres.sql there, once; packages have it in /usr/share/doc/leaderrun"
-	hintFormer    = "have the owner of that table run scripts/postgres.sql there, once more; packages have it in /usr/share/doc/leaderrun"
 	hintShape     = "another program uses that name, or another version: choose another database, or drop the table once no command runs"
 	hintReplica   = "name the server that takes writes, or both: postgres://HOST:PORT,HOST:PORT/DATABASE"
 	hintOneCopy   = "see why the replica does not answer, and leave sessions alone that wait for it"
@@ -77,17 +75,12 @@ const (
 	hintOther     = "check that the store's URL names a Postgres server, and look at its log"
 )
 
-var hints = cas.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
+var hints = keep.Hints{Table: hintTable, Shape: hintShape, NotSaved: hintRefused}
 
 // words are those of Postgres.
 var words = network.Words{
 	Server: "Postgres", CA: "sslrootcert=FILE", Client: "sslcert=FILE&sslkey=FILE", NoTLS: hintTLS, Other: hintOther,
 }
-
-// noRuns says that the table has the former layout and cannot be changed.
-type noRuns struct{ error }
-
-func (e *noRuns) Unwrap() error { return e.error }
 
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
 	return words.StoreError(ctx, op, "postgres at "+p.addr, err, known(ctx, err), p.accepted.Load(), p.config.Load().Password)
@@ -113,9 +106,6 @@ func serverProblem(err error, answer *pgconn.PgError) *network.Known {
 		}
 	}
 	hints.Complete(k, err)
-	if errors.As(err, new(*noRuns)) && answer.Code == noRight {
-		k.Text, k.Hint = "its table leaderrun_leases lacks the column runs, and "+k.Text, hintFormer
-	}
 	return k
 }
 

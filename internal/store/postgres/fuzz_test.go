@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
 // namesFiles matches the parameters that name a file: the fuzzer must not make leaderrun
@@ -44,7 +44,7 @@ func FuzzRow(f *testing.F) {
 	f.Add("-1", "x", "", `{}`)
 	f.Add("1", "", "0", `{"version":1,"key":"k","runs":[{"token":-1}],"missed":{"boot":"postgres"},"starts":9223372036854775807}`)
 	f.Fuzz(func(t *testing.T, version, leaderID, term, state string) {
-		var r cas.Record
+		var r keep.Record
 		if parse(&r, "k", [][]byte{[]byte(version), []byte(leaderID), []byte(term), []byte(state), nil}) != nil {
 			if r.Version != 0 {
 				t.Error("what was refused has left something")
@@ -56,7 +56,7 @@ func FuzzRow(f *testing.F) {
 		}
 		before := r.State.Token
 		request := lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}
-		l, err := r.State.Acquire(request, leasestate.Instant{Boot: boot, Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
+		l, err := r.State.Acquire(request, rules.Instant{Boot: boot, Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
 		if err == nil && l.Token <= before {
 			t.Errorf("token %d was granted after %d", l.Token, before)
 		}

@@ -1,11 +1,11 @@
 // Package postgres keeps leases in one table of one PostgreSQL database.
 //
-// Promise: that of [cas.Table]. A transaction lasts for one request, so a client that dies
+// Promise: that of package keep, by the clock of the database alone. A transaction lasts for one request, so a client that dies
 // leaves none open. A denial writes nothing; but once an hour the host of a candidate with
 // ticks is recorded, after the answer.
 //
 // Not promised: a failover to a replica that lags can grant a key twice if the holder cannot
-// be called then (see settling in package leasestate), unless synchronous_commit makes the
+// be called then (see settling in package rules), unless synchronous_commit makes the
 // server wait for that replica. Deleting a row takes the lease away.
 //
 // Cost, in round trips from dial to grant: one to log in, two more for a password (SCRAM),
@@ -15,12 +15,7 @@
 // The table leaderrun_leases is the one in the connection's search_path. The first change
 // creates it. For users who must not create tables scripts/postgres.sql does; they need
 // SELECT, INSERT and UPDATE on it. With DELETE, adding a row also removes rows that have
-// been idle for as long as leasestate.Idle says.
-//
-// A table of the former layout has no column for the runs: they are in the state. It can be
-// read as it is. The first change adds the column, for which the user must own the table,
-// and moves the runs of its row. Older leaderruns can go on using the table: they keep
-// their runs in the state, and the next change by a newer one moves them.
+// been idle for as long as rules.Idle says.
 //
 // Wake-ups: a release notifies a channel of the key, and all standbys that listen there
 // ask at once. Behind a pooler standbys poll.
@@ -36,7 +31,8 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
@@ -49,8 +45,9 @@ type Options = network.Options
 // Store is a [lease.Store] in one database. The context is the only bound of a
 // call: one without a deadline may take as long as the network lets it.
 type Store struct {
-	*cas.Table[*conn]
-	conns *conns
+	*keep.Store
+	prefix string // the first column of every row
+	conns  *conns
 	// listeners has a holder's second connection, so that listening takes none from
 	// renewals.
 	listeners *conns
@@ -65,6 +62,10 @@ var (
 	_ lease.Examiner = (*Store)(nil)
 )
 
+// waitEndsEarly is how long before its end a wait gives its connection back: the attempt
+// at that end, with --wait the last one, has no time to open another.
+const waitEndsEarly = 100 * time.Millisecond
+
 // New makes a store and opens no connection: the first call does. An error is a
 // *lease.StoreError that names what is wrong in the URL and never repeats any
 // part of it that may be a password.
@@ -73,94 +74,67 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{conns: newConns(o.URL, config, o.Dialer), listeners: newConns(o.URL, config, o.Dialer)}
+	s := &Store{prefix: o.Prefix, conns: newConns(o.URL, config, o.Dialer), listeners: newConns(o.URL, config, o.Dialer)}
 	s.listeners.accepted = s.conns.accepted
-	s.Table = cas.NewTable(cas.Table[*conn]{
-		Prefix: o.Prefix, Do: s.conns.do, Yield: s.conns.Yield, Look: s.look, Create: create, Save: s.save, Names: s.names,
-		Missing:     func(err error) bool { return hasState(err, undefinedTable) },
-		Interrupted: func(error) bool { return false },
+	s.Store = keep.New(keep.Config{
+		Do: s.do, Hear: s.hear, Slots: &s.conns.Slots, Yield: s.conns.Yield,
+		Instant: rules.Instant{Boot: "postgres", Settle: keep.Settle},
 	})
 	return s, nil
 }
 
-// waitEndsEarly is how long before its end a wait gives its connection back: the attempt
-// at that end, with --wait the last one, has no time to open another.
-const waitEndsEarly = 100 * time.Millisecond
-
-// Wait implements [lease.Store]. A release wakes all standbys. A holder that dies wakes
-// nobody: callers use their own timer for the end of the lease.
-func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) error {
-	if s.conns.Slots.Scarce() {
-		return lease.ErrNoWakeups // it polls
-	}
-	over := time.NewTimer(atMost)
-	defer over.Stop()
-	hearing, cancel := context.WithTimeout(context.Background(), atMost-min(waitEndsEarly, atMost/20))
-	defer cancel()
-	woken := false
-	err := s.listen(ctx, s.conns, "wait", wakeKind, key, func(c *conn) error {
-		// The row shows what happened before the connection listened.
-		r, err := s.Read(ctx, c, key)
-		if err != nil || r.State.Free(r.Now) {
-			woken = true
-			return err
-		}
-		err = c.hear(hearing)
-		woken = c.notified
-		return err
-	})
-	if err != nil && s.conns.Slots.Scarce() {
-		return lease.ErrNoWakeups
-	}
-	if woken || err != nil {
-		return err
-	}
-	select { // a notification that comes now is found by the next acquire
-	case <-over.C:
-	case <-ctx.Done():
-	}
-	return nil
+// do runs a call on a connection, and returns its error as a *lease.StoreError.
+func (s *Store) do(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
+	return s.conns.do(ctx, op, func(c *conn) error { return call(ctx, keeper{s, c}) })
 }
 
-// Listen implements [lease.Pinger].
-func (s *Store) Listen(ctx context.Context, key string) error {
-	ctx, cancel := s.conns.Slots.UntilRefused(network.Holder(ctx))
-	defer cancel()
-	return s.listen(ctx, s.listeners, "listen", callKind, key, func(c *conn) error {
-		// The row shows whether a candidate called before LISTEN: then the key settles. (A
-		// request to hand over stays in the row until the release: the next renewal reports it.)
-		r, err := s.Read(ctx, c, key)
-		if err != nil || r.State.Settling != nil {
-			return err
-		}
-		return c.hear(context.Background())
-	})
-}
-
-// listen runs then on a connection that listens to a channel of key.
-func (s *Store) listen(ctx context.Context, conns *conns, op, kind, key string, then func(*conn) error) error {
+// hear listens to a channel of key until shortly before ctx ends, and then waits for that end: a
+// notification that comes then is found by the next acquire. All standbys are woken. Behind a
+// pooler nothing can be heard: it would listen on a connection that it then uses for others.
+func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, until func(keep.Row) bool) error {
 	if s.pooled.Load() {
 		return lease.ErrNoWakeups
 	}
-	var pooled bool
-	err := conns.do(ctx, op, func(c *conn) error {
-		if !c.direct {
-			if _, err := s.Read(ctx, c, key); err != nil {
+	conns := s.conns
+	if bell == keep.Call {
+		conns = s.listeners
+	}
+	hearing := context.Background() // the end of ctx cuts the connection
+	if left, bounded := remaining(ctx); bounded {
+		var cancel context.CancelFunc
+		hearing, cancel = context.WithTimeout(hearing, left-min(waitEndsEarly, left/20))
+		defer cancel()
+	}
+	pooled, heard := false, false
+	err := conns.do(ctx, bell.Op(), func(c *conn) error {
+		k := keeper{s, c}
+		if !c.direct { // unknown yet
+			if _, err := k.Read(ctx, key); err != nil {
 				return err
 			}
 		}
-		// A pooler would listen on a connection that it then uses for other clients.
 		if pooled = !c.direct; pooled {
 			return nil
 		}
-		if err := c.listen(s.channel(kind, key)); err != nil {
+		if err := c.listen(s.channelOf(bell, key)); err != nil {
 			return err
 		}
 		c.notified = false
-		return then(c)
+		r, err := k.Read(ctx, key) // it shows what happened before the connection listened
+		if err != nil || until(r) {
+			heard = true
+			return err
+		}
+		err = c.hear(hearing)
+		heard = c.notified
+		return err
 	})
-	if pooled || cas.IsPermanent(err) { // the next acquire reports what is wrong
+	switch {
+	case pooled:
 		return lease.ErrNoWakeups
+	case err == nil && !heard:
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	return err
 }
@@ -172,14 +146,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// The kinds of channels: standbys listen to the first, the holder to the second.
-const (
-	wakeKind = "leaderrun_"
-	callKind = "leaderrun_ctl_"
-)
-
-// channel returns the name of a key's channel. Neither a prefix nor a key has a space.
-func (s *Store) channel(kind, key string) string {
-	sum := md5.Sum([]byte(s.Prefix + " " + key))
-	return kind + hex.EncodeToString(sum[:])
+// channelOf returns the name of the channel for a key's bell. Neither a prefix nor a key has a
+// space.
+func (s *Store) channelOf(bell keep.Bell, key string) string {
+	sum := md5.Sum([]byte(s.prefix + " " + key))
+	return "leaderrun_" + string(bell) + "_" + hex.EncodeToString(sum[:])
 }

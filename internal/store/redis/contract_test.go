@@ -2,13 +2,13 @@ package redis
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
-	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestContractOnMiniredis(t *testing.T) {
@@ -16,7 +16,13 @@ func TestContractOnMiniredis(t *testing.T) {
 	b := miniBackend(t)
 	h := harness(b)
 	h.Unit = 10 * time.Second
-	h.Advance = b.advance
+	var passed atomic.Int64
+	h.Advance = func(d time.Duration) { b.advance(d); passed.Add(int64(d)) }
+	h.Open = func(t *testing.T) lease.Store {
+		s := open(t, b.addr)
+		s.Now = func() time.Duration { return time.Duration(passed.Load()) }
+		return s
+	}
 	leasetest.Run(t, h)
 }
 
@@ -59,23 +65,11 @@ func harness(b backend) leasetest.Harness {
 				b.do(t, "RPUSH", leaseKey(key), "x")
 			}},
 			{Name: "the state is a string", Do: func(t *testing.T, key string) { b.do(t, "SET", stateKey(key), "x") }},
-			{Name: "another form", Do: func(t *testing.T, key string) { b.do(t, "HSET", stateKey(key), "version", "2") }},
+			{Name: "another form", Do: func(t *testing.T, key string) { b.do(t, "HSET", stateKey(key), "state", `{"version":2}`) }},
+			{Name: "no state", Do: func(t *testing.T, key string) { b.do(t, "HSET", stateKey(key), "version", "1", "state", "") }},
 			{Name: "the token is out of range", Do: func(t *testing.T, key string) {
-				b.do(t, "HSET", stateKey(key), "token", "9999999999999999")
+				b.do(t, "HSET", stateKey(key), "version", "1", "state", `{"version":1,"key":"`+key+`","token":9999999999999999}`)
 			}},
 		},
-	}
-}
-
-func BenchmarkInvocation(b *testing.B) {
-	s := script.StartRedis(b)
-	certs := script.NewCertificates(b, b.TempDir())
-	for name, url := range map[string]string{
-		"plain": "redis://" + s.Addr,
-		"TLS":   "rediss://" + certs.ServeTLS(b, rawClient(b, s.Addr), "server") + "?ca=" + certs.File("ca.pem"),
-	} {
-		b.Run(name, func(b *testing.B) {
-			leasetest.Invocation(b, func() (lease.Store, error) { return New(Options{URL: url, Prefix: prefix}) })
-		})
 	}
 }

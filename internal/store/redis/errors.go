@@ -19,7 +19,7 @@ import (
 
 // rights are all rights that an ACL user needs, besides "~PREFIX:*" and, for a database other
 // than 0, "+select".
-const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +lpush +ltrim +lrange +blpop +info +hello"
+const rights = "+eval +get +set +del +pexpire +pttl +hset +hmget +time +rpush +blpop +brpoplpush +info +hello"
 
 // listing are the rights that only Keys needs; the second one is for clusters.
 const listing = "+scan +cluster|slots"
@@ -43,8 +43,6 @@ var replies = []reply{
 	{"NOPERM", true, hintRights},
 	{"ERR The user executing the script can't", true, hintRights},
 	{"WRONGTYPE", true, hintType},
-	{"LEADERRUN TIME", false, "set the clock of the server's host"},
-	{"LEADERRUN VERSION", true, "update leaderrun on this host"},
 	{"LEADERRUN", true, hintType},
 	{"ERR unknown command", true, "name a Redis of version 6 or later that may run scripts; for sentinels write redis-sentinel://"},
 	{"ERR DB index is out of range", true, "choose a smaller database number in the store's URL"},

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -98,7 +99,7 @@ func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Clien
 			return nil, failure
 		}
 		conns := s.conns
-		if op == listen {
+		if op == keep.Call.Op() {
 			conns = s.listeners
 		}
 		v, err := conns.do(ctx, addr, call)
@@ -109,7 +110,7 @@ func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Clien
 			s.remember(key, to)
 			continue
 		}
-		if op != listen && !errors.Is(ctx.Err(), context.Canceled) { // neither says anything about the server of renewals
+		if op != keep.Call.Op() && !errors.Is(ctx.Err(), context.Canceled) { // neither says anything about the server of renewals
 			s.forget(key, addr)
 		}
 		failure = s.failureThere(ctx, addr, err)

@@ -40,7 +40,7 @@ func TestSimulations(t *testing.T) {
 	checkSchedules(t, *simulations, newWorld)
 }
 
-// The same with a store of rows, by the rules of leasestate.
+// The same with a store of rows, by the rules of rules.
 func TestSimulationsOfRows(t *testing.T) {
 	checkSchedules(t, max(1, *simulations/2), func(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newTable) })
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasestate"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -38,7 +38,7 @@ const second = 1000 // ms: Dates have whole seconds
 
 type row struct {
 	Version   int64 // 0: there is no row
-	Value     cas.Value
+	Value     keep.Value
 	RenewedAt time.Duration // when the last renewal was written
 }
 
@@ -60,12 +60,12 @@ type inquiry struct {
 
 type reply struct {
 	Row   row
-	Now   leasestate.Instant
+	Now   rules.Instant
 	Saved bool
 	heard bool // Row is after a change
 }
 
-func noRow() row { return row{Value: cas.New(key)} }
+func noRow() row { return row{Value: keep.New(key)} }
 
 func newTable(w *world) backend { return &table{w: w, row: noRow()} }
 
@@ -76,9 +76,9 @@ func newMembers(w *world) backend {
 	return &table{w: w, apart: apart, row: noRow()}
 }
 
-func (t *table) now() leasestate.Instant {
+func (t *table) now() rules.Instant {
 	ms := t.w.stored(t.w.at())
-	now := leasestate.Instant{Boot: "table", Up: ms, Wall: ms, Settle: 300, Server: fmt.Sprint(t.w.server.Load()), Apart: t.apart}
+	now := rules.Instant{Boot: "table", Up: ms, Wall: ms, Settle: 300, Server: fmt.Sprint(t.w.server.Load()), Apart: t.apart}
 	if t.w.server.Load() == 1 { // a server that was killed does not say how long it has lost nothing
 		now.Serving = t.w.at().Milliseconds()
 	}
@@ -194,7 +194,7 @@ func (t *table) look() seen {
 
 // left returns how long, in ms, g takes the key. If the clocks differ, it ends one TTL after
 // its renewal for a candidate that has watched it, whose clock may be one percent too fast.
-func (t *table) left(g *leasestate.Grant) int64 {
+func (t *table) left(g *rules.Grant) int64 {
 	now := t.now().Up
 	if t.apart == 0 {
 		return g.Expires - now
@@ -236,16 +236,16 @@ func (r row) clone() (c row) {
 func (t *table) client(p *process) (client, error) {
 	c := &conns{p: p, dial: network.Dialer(p.dial)}
 	if t.apart == 0 {
-		return &rowStore{cas.NewTable(cas.Table[say]{
+		return &rowStore{keep.NewTable(keep.Table[say]{
 			Do: c.ask, Look: look, Save: save, Yield: func() {},
 			Missing: func(error) bool { return false }, Interrupted: func(error) bool { return false },
 		}), c}, nil
 	}
-	return &memberStore{cas.NewStore(cas.Config{
-		Do: func(ctx context.Context, op string, call func(context.Context, cas.Keeper) error) error {
+	return &memberStore{keep.NewStore(keep.Config{
+		Do: func(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
 			return c.ask(ctx, op, func(s say) error { return call(ctx, s) })
 		},
-		Follow: func(ctx context.Context, op, _ string, enough func(cas.Row) bool) error {
+		Follow: func(ctx context.Context, op, _ string, enough func(keep.Row) bool) error {
 			return c.follow(ctx, op, "any", func(r reply) bool { return enough(r.value()) })
 		},
 		Boot: "table", Settle: 300, Apart: t.apart,
@@ -254,7 +254,7 @@ func (t *table) client(p *process) (client, error) {
 }
 
 type rowStore struct {
-	*cas.Table[say]
+	*keep.Table[say]
 	*conns
 }
 
@@ -273,24 +273,24 @@ func (s *rowStore) Listen(ctx context.Context, _ string) error {
 }
 
 type memberStore struct {
-	*cas.Store
+	*keep.Store
 	*conns
 }
 
 // say sends a request on a connection.
 type say func(inquiry) (reply, error)
 
-func (r reply) value() cas.Row {
-	return cas.Row{Value: r.Row.Value, Kept: r.Row.Version, Server: r.Now.Server, Date: time.UnixMilli(r.Now.Wall)}
+func (r reply) value() keep.Row {
+	return keep.Row{Value: r.Row.Value, Kept: r.Row.Version, Server: r.Now.Server, Date: time.UnixMilli(r.Now.Wall)}
 }
 
-func look(_ context.Context, s say, _ string) (cas.Record, error) {
+func look(_ context.Context, s say, _ string) (keep.Record, error) {
 	r, err := s(inquiry{Op: "read"})
-	return cas.Record{State: r.Row.Value.State, Version: r.Row.Version, Now: r.Now}, err
+	return keep.Record{State: r.Row.Value.State, Version: r.Row.Version, Now: r.Now}, err
 }
 
-func save(_ context.Context, s say, r cas.Record, e cas.Effect) (saved bool, refused, err error) {
-	q := inquiry{Op: "write", Before: r.Version, Row: row{Version: max(r.Version+1, r.Now.Wall), Value: cas.Value{State: r.State}}, Kind: "any"}
+func save(_ context.Context, s say, r keep.Record, e keep.Effect) (saved bool, refused, err error) {
+	q := inquiry{Op: "write", Before: r.Version, Row: row{Version: max(r.Version+1, r.Now.Wall), Value: keep.Value{State: r.State}}, Kind: "any"}
 	if e.Calls {
 		q.Kind += " calls"
 	}
@@ -301,13 +301,13 @@ func save(_ context.Context, s say, r cas.Record, e cas.Effect) (saved bool, ref
 	return answer.Saved, nil, err
 }
 
-// Read and Swap are those of a [cas.Keeper].
-func (s say) Read(context.Context, string) (cas.Row, error) {
+// Read and Swap are those of a [keep.Keeper].
+func (s say) Read(context.Context, string) (keep.Row, error) {
 	r, err := s(inquiry{Op: "read"})
 	return r.value(), err
 }
 
-func (s say) Swap(_ context.Context, r cas.Row) (now cas.Row, saved bool, err error) {
+func (s say) Swap(_ context.Context, r keep.Row) (now keep.Row, saved bool, err error) {
 	before, _ := r.Kept.(int64)
 	answer, err := s(inquiry{Op: "write", Before: before, Row: row{Version: max(before+1, r.Date.UnixMilli()), Value: r.Value}, Kind: "any"})
 	return answer.value(), answer.Saved, err

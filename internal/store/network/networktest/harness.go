@@ -7,7 +7,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
-	"github.com/leaderrun/leaderrun/internal/store/cas"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -29,7 +29,7 @@ func Harness(open func(*testing.T, network.Dial) lease.Store) leasetest.Harness 
 // Shifted is the Harness of a store whose servers' clocks may differ by apart. A lease that
 // nobody watched is held for that much longer: the test advances the clocks instead of
 // waiting.
-func Shifted(apart time.Duration, open func(*testing.T, network.Dial) (lease.Store, *cas.Store)) leasetest.Harness {
+func Shifted(apart time.Duration, open func(*testing.T, network.Dial) (lease.Store, *keep.Store)) leasetest.Harness {
 	var clock Clock
 	h := Harness(func(t *testing.T, dial network.Dial) lease.Store {
 		s, config := open(t, dial)

@@ -164,11 +164,11 @@ type Clock struct{ ahead atomic.Int64 }
 // Advance advances it.
 func (c *Clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// Set gives a store the clock: now and wall are those of its cas.Config.
-func (c *Clock) Set(now *func() time.Duration, wall *func(date time.Time) int64) {
+// Set gives a store the clock: now and wall are those of its keep.Config.
+func (c *Clock) Set(now *func() time.Duration, wall *func(ms int64) int64) {
 	began := time.Now()
 	*now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
-	*wall = func(date time.Time) int64 {
-		return date.Add(time.Duration(c.ahead.Load())).Truncate(time.Second).UnixMilli()
+	*wall = func(ms int64) int64 {
+		return time.UnixMilli(ms).Add(time.Duration(c.ahead.Load())).Truncate(time.Second).UnixMilli()
 	}
 }

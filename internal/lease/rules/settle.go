@@ -1,0 +1,68 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
+
+// doubt returns how long the key has to settle before it is granted to r, and why: there
+// may be a living holder that this store does not know, or whose lease is over only by the
+// store's clock.
+func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.SettleReason) {
+	wait := func(ms int64, reason lease.SettleReason) {
+		if ms > need {
+			need, why = ms, reason
+		}
+	}
+	if r.Seen.Token > st.Token {
+		wait(max(now.Settle, r.Seen.TTL.Milliseconds()), lease.SettleRollback)
+		return need, why
+	}
+	if now.Settle == 0 {
+		return 0, ""
+	}
+	if st.Token == 0 && now.Serving <= max(2*r.TTL.Milliseconds(), serving) {
+		wait(now.Settle, lease.SettleFresh)
+	}
+	if st.remembered(now) {
+		wait(now.Settle, lease.SettleRestarted)
+	}
+	g := st.Grant
+	if g != nil && g.Foreign && g.Vanished {
+		wait(now.Settle, lease.SettleVanished)
+	}
+	if !g.isLease() {
+		return need, why
+	}
+	if g.Vanished {
+		wait(g.Expires-now.Up, lease.SettleVanished)
+	}
+	wait(now.Settle, lease.SettleExpired)
+	if r.Seen.Token == st.Token && r.Seen.Expires == g.Expires { // its own clock may ask for longer
+		wait(min((r.Seen.Left+time.Millisecond-1).Milliseconds(), g.TTL), lease.SettleExpired)
+	}
+	return need, why
+}
+
+// serving is how long, in ms, a server must have lost no acknowledged writes before a key
+// that it does not know counts as new: longer than any lease that could have been lost. With
+// a TTL above 45 s it is two TTLs.
+const serving = 90_000
+
+// settle starts a settling or continues the current one, and returns how long it still
+// lasts.
+func (st *State) settle(need int64, now Instant) (left int64) {
+	const (
+		asked   = 60_000     // by then every candidate that waited has asked again
+		longest = 86_400_000 // no settling lasts longer
+	)
+	s := st.Settling
+	if s == nil || s.Boot != now.Boot || s.Server != now.Server || s.Since > now.Up+now.Apart || s.Due-now.Up > longest || now.Up-s.Due > asked+now.Apart {
+		s = &Settling{Boot: now.Boot, Since: now.Up, Due: now.Up, Server: now.Server}
+		st.Settling, now.Settled = s, 0
+		st.call(now)
+	}
+	s.Due = max(s.Due, s.Since+need)
+	return s.Due - s.Since - now.Settled
+}

@@ -1,0 +1,1 @@
+return row(0)
