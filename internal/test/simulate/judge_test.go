@@ -35,7 +35,7 @@ func TestJudgeOfALeaseThatIsOverAtOnce(t *testing.T) {
 				r := lease.Request{Key: key, Holder: w.newHolder(), TTL: p.set.TTL}
 				w.stepClock(c.step, 1)
 				before := w.look()
-				l, err := rows.row.Value.Acquire(r, now)
+				l, err := rows.row.State.Acquire(r, now)
 				must.Succeed(t, err)
 				w.judge(p, fmt.Appendf(nil, `"Holder":"%s","Row"`, r.Holder), before, w.look())
 				tree := &tree{p: p, lease: l}

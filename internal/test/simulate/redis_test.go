@@ -2,14 +2,15 @@ package simulate
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/redis"
 )
 
@@ -54,11 +55,21 @@ func (r *redisServer) client(p *process) (client, error) {
 
 func (r *redisServer) dial() (net.Conn, error) { return r.Dial() }
 
-func (r *redisServer) waits(request []byte) bool  { return bytes.Contains(request, []byte("BLPOP")) }
-func (r *redisServer) writes(request []byte) bool { return bytes.Contains(request, []byte("EVAL")) }
+func (r *redisServer) waits(request []byte) bool { return bytes.Contains(request, []byte("POP")) }
+func (r *redisServer) writes(request []byte) bool {
+	return bytes.Contains(request, []byte("swap: replace"))
+}
 
+// names: a request sets a lease to its holder, or removes the one that it has read.
 func (r *redisServer) names(request []byte, holder string) bool {
-	return bytes.Contains(request, []byte(holder))
+	removes := bytes.Contains(request, []byte("$0\r\n\r\n$1\r\n0\r\n"))
+	for _, mark := range []string{"", cooling, takenFrom} {
+		sets := bytes.Contains(request, []byte("\r\n"+mark+holder+"\r\n"))
+		if sets || removes && bytes.Contains(request, []byte("\r\n="+mark+holder+"\r\n")) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *redisServer) showTime(now time.Time) { r.SetTime(now) }
@@ -72,15 +83,13 @@ func (r *redisServer) stepped(by time.Duration) {
 }
 
 func (r *redisServer) look() seen {
-	var s seen
+	var st rules.State
+	_ = json.Unmarshal([]byte(r.HGet(stateKey, "state")), &st) // a new state if there is none
+	s := seen{token: st.Token, ticks: fmt.Sprint(st.ServedTick, st.SeriesTick, st.Starts), anchor: st.SeriesTick}
 	s.value, _ = r.Get(leaseKey)
 	s.left = r.TTL(leaseKey)
-	s.id = r.HGet(stateKey, "holder")
-	s.token, _ = strconv.ParseInt(r.HGet(stateKey, "token"), 10, 64)
-	s.tick, _ = strconv.ParseInt(r.HGet(stateKey, "tick"), 10, 64)
-	s.acquired, _ = strconv.ParseInt(r.HGet(stateKey, "acquired"), 10, 64)
-	for _, field := range []string{"served_tick", "series_tick", "starts"} {
-		s.ticks += r.HGet(stateKey, field) + " "
+	if g := st.Grant; g != nil && !g.Cooldown && !g.Revoked {
+		s.id, s.tick, s.acquired = string(g.Holder), g.Tick, g.Acquired
 	}
 	return s
 }

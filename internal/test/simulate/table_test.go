@@ -38,7 +38,7 @@ const second = 1000 // ms: Dates have whole seconds
 
 type row struct {
 	Version   int64 // 0: there is no row
-	Value     keep.Value
+	State     rules.State
 	RenewedAt time.Duration // when the last renewal was written
 }
 
@@ -54,7 +54,7 @@ type inquiry struct {
 	Holder string // who asks
 	Row    row    // to write
 	Before int64  // the version that was read
-	// Kind has the kinds of this change, or those to wait for: words of "calls wakes any".
+	// Kind has the kinds of this change, or those to wait for: words of "call wake any".
 	Kind string
 }
 
@@ -65,7 +65,7 @@ type reply struct {
 	heard bool // Row is after a change
 }
 
-func noRow() row { return row{Value: keep.New(key)} }
+func noRow() row { return row{State: rules.New(key)} }
 
 func newTable(w *world) backend { return &table{w: w, row: noRow()} }
 
@@ -136,7 +136,7 @@ func (t *table) answer(q inquiry, inquiries <-chan inquiry) (r reply, ok bool) {
 			return reply{}, false
 		}
 	case q.Op == "write" && t.row.Version == q.Before:
-		if q.Row.RenewedAt = t.row.RenewedAt; q.Row.Value.Renewed != t.row.Value.Renewed {
+		if q.Row.RenewedAt = t.row.RenewedAt; q.Row.State.Renewed != t.row.State.Renewed {
 			q.Row.RenewedAt = t.w.at()
 		}
 		t.row, r.Saved = q.Row, true
@@ -173,7 +173,7 @@ func (t *table) stepped(time.Duration) {}
 func (t *table) look() seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	st := &t.row.Value.State
+	st := &t.row.State
 	s := seen{token: st.Token, ticks: fmt.Sprint(st.ServedTick, st.SeriesTick, st.Starts), anchor: st.SeriesTick}
 	if g := st.Grant; g != nil {
 		if left := t.left(g); left > 0 {
@@ -232,47 +232,25 @@ func (r row) clone() (c row) {
 	return c
 }
 
-// client returns a store like store/postgres, or like store/etcd if the clocks differ.
+// client returns a store.
 func (t *table) client(p *process) (client, error) {
 	c := &conns{p: p, dial: network.Dialer(p.dial)}
-	if t.apart == 0 {
-		return &rowStore{keep.NewTable(keep.Table[say]{
-			Do: c.ask, Look: look, Save: save, Yield: func() {},
-			Missing: func(error) bool { return false }, Interrupted: func(error) bool { return false },
-		}), c}, nil
-	}
-	return &memberStore{keep.NewStore(keep.Config{
+	return &rowStore{keep.New(keep.Config{
 		Do: func(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
 			return c.ask(ctx, op, func(s say) error { return call(ctx, s) })
 		},
-		Follow: func(ctx context.Context, op, _ string, enough func(keep.Row) bool) error {
-			return c.follow(ctx, op, "any", func(r reply) bool { return enough(r.value()) })
+		Hear: func(ctx context.Context, bell keep.Bell, _ string, until func(keep.Row) bool) error {
+			kind := string(bell)
+			if t.apart > 0 { // a watch of the key
+				kind = "any"
+			}
+			return c.follow(ctx, bell.Op(), kind, func(r reply) bool { return t.apart == 0 && r.heard || until(r.value()) })
 		},
-		Boot: "table", Settle: 300, Apart: t.apart,
 		Now: func() time.Duration { return p.host.w.at() + p.offset },
 	}), c}, nil
 }
 
 type rowStore struct {
-	*keep.Table[say]
-	*conns
-}
-
-func (s *rowStore) Wait(ctx context.Context, _ string, atMost time.Duration) error {
-	waiting, cancel := context.WithTimeout(ctx, atMost)
-	defer cancel()
-	err := s.follow(waiting, "wait", "wakes", func(r reply) bool { return r.heard || r.Row.Value.Free(r.Now) })
-	if waiting.Err() != nil && ctx.Err() == nil {
-		return nil
-	}
-	return err
-}
-
-func (s *rowStore) Listen(ctx context.Context, _ string) error {
-	return s.follow(network.Holder(ctx), "listen", "calls", func(r reply) bool { return r.heard || r.Row.Value.Settling != nil })
-}
-
-type memberStore struct {
 	*keep.Store
 	*conns
 }
@@ -281,37 +259,33 @@ type memberStore struct {
 type say func(inquiry) (reply, error)
 
 func (r reply) value() keep.Row {
-	return keep.Row{Value: r.Row.Value, Kept: r.Row.Version, Server: r.Now.Server, Date: time.UnixMilli(r.Now.Wall)}
-}
-
-func look(_ context.Context, s say, _ string) (keep.Record, error) {
-	r, err := s(inquiry{Op: "read"})
-	return keep.Record{State: r.Row.Value.State, Version: r.Row.Version, Now: r.Now}, err
-}
-
-func save(_ context.Context, s say, r keep.Record, e keep.Effect) (saved bool, refused, err error) {
-	q := inquiry{Op: "write", Before: r.Version, Row: row{Version: max(r.Version+1, r.Now.Wall), Value: keep.Value{State: r.State}}, Kind: "any"}
-	if e.Calls {
-		q.Kind += " calls"
+	row := keep.Row{State: r.Row.State, Now: r.Now}
+	if r.Row.Version > 0 {
+		row.Version = r.Row.Version
 	}
-	if e.Wakes {
-		q.Kind += " wakes"
-	}
-	answer, err := s(q)
-	return answer.Saved, nil, err
+	return row
 }
 
-// Read and Swap are those of a [keep.Keeper].
+// Read, Swap and Names are those of a [keep.Keeper].
 func (s say) Read(context.Context, string) (keep.Row, error) {
 	r, err := s(inquiry{Op: "read"})
 	return r.value(), err
 }
 
-func (s say) Swap(_ context.Context, r keep.Row) (now keep.Row, saved bool, err error) {
-	before, _ := r.Kept.(int64)
-	answer, err := s(inquiry{Op: "write", Before: before, Row: row{Version: max(before+1, r.Date.UnixMilli()), Value: r.Value}, Kind: "any"})
+func (s say) Swap(_ context.Context, r keep.Row, e keep.Effect) (now keep.Row, saved bool, err error) {
+	before, _ := r.Version.(int64)
+	q := inquiry{Op: "write", Before: before, Row: row{Version: max(before+1, r.Now.Wall), State: r.State}, Kind: "any"}
+	if e.Calls {
+		q.Kind += " " + string(keep.Call)
+	}
+	if e.Wakes {
+		q.Kind += " " + string(keep.Wake)
+	}
+	answer, err := s(q)
 	return answer.value(), answer.Saved, err
 }
+
+func (s say) Names(context.Context) ([]string, error) { return []string{key}, nil }
 
 // conns keeps one connection for requests. Each wait has its own.
 type conns struct {
