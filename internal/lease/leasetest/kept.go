@@ -104,7 +104,7 @@ func lasting(s lease.Status) lease.Status {
 func form(text string) string {
 	text = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`).ReplaceAllString(text, `"TIME"`)
 	text = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32,}`).ReplaceAllString(text, "HEX")
-	text = regexp.MustCompile(`"[A-Z2-7]{26}"`).ReplaceAllString(text, `"NAME"`)
+	text = regexp.MustCompile(`[A-Z2-7]{26}`).ReplaceAllString(text, "NAME")
 	return regexp.MustCompile(`\d+`).ReplaceAllString(text, "0")
 }
 

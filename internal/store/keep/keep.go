@@ -229,7 +229,10 @@ func (s *Store) change(ctx context.Context, c change) (l lease.Lease, answer err
 			sent, known = s.Now(), false
 			is, saved, err := k.Swap(ctx, next, did)
 			if saved {
-				s.observe(is, sent)
+				slow := s.observe(is, sent)
+				if settling, ok := errors.AsType[*lease.SettlingError](answer); ok && did.Calls {
+					settling.Remaining += slow
+				}
 				if did.Renewed {
 					s.observeOwn(is)
 				}

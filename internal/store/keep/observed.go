@@ -49,18 +49,21 @@ func (s *Store) update(key string, change func(o *observation, known bool)) {
 
 // observe records since when a row has had its present grant and its present call. sent is when
 // the request was sent that the row is an answer to. A called holder needs two requests, which
-// take as long as this one if the server is slow: before that, the key does not begin to settle.
-func (s *Store) observe(r Row, sent time.Duration) {
+// take as long as this one if the server is slow: before that, which observe returns, the key does
+// not begin to settle.
+func (s *Store) observe(r Row, sent time.Duration) (slow time.Duration) {
 	now := s.Now()
+	slow = (2 * (now - sent)).Round(time.Millisecond)
 	s.update(r.Key, func(o *observation, known bool) {
 		if !known || o.grant != r.identity() {
 			o.grant, o.grantSince = r.identity(), now
 		}
 		if !known || o.called != r.Called {
-			o.called, o.callSince = r.Called, now+2*(now-sent)
+			o.called, o.callSince = r.Called, now+slow
 		}
 		o.foreign = r.Grant != nil && r.Grant.Foreign
 	})
+	return slow
 }
 
 // observeOwn records a row that has just granted this process the lease, or renewed it.

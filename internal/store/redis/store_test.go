@@ -1,0 +1,37 @@
+package redis
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
+)
+
+// A cancelled wait must not go on in the server and take the next wake-up.
+func TestCancelledWaitTakesNoWakeUp(t *testing.T) {
+	b := realBackend(t)
+	s := open(t, b.addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_ = s.Wait(ctx, "k", time.Minute)
+	for strings.Contains(b.do(t, "CLIENT", "LIST").(string), "cmd=blpop") {
+		time.Sleep(time.Millisecond)
+	}
+	must.Succeed(t, s.Pass(bounded(t), "k"))
+	began := time.Now()
+	if err := s.Wait(bounded(t), "k", 8*time.Second); err != nil || time.Since(began) > 4*time.Second {
+		t.Errorf("wait: %v after %s", err, time.Since(began))
+	}
+}
+
+func TestWaitForNoTime(t *testing.T) {
+	for _, b := range []backend{miniBackend(t), realBackend(t)} {
+		for _, atMost := range []time.Duration{0, -time.Second, time.Nanosecond} {
+			if err := open(t, b.addr).Wait(bounded(t), "k", atMost); err != nil {
+				t.Errorf("wait for %s: %v", atMost, err)
+			}
+		}
+	}
+}
