@@ -114,6 +114,8 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 	switch {
 	case errors.As(err, &unknown):
 		return "its certificate was not signed by a CA that this host trusts", true, "name the file of its CA's certificate with " + w.CA + w.in()
+	case errors.As(err, &name) && len(name.Certificate.DNSNames) == 0 && len(name.Certificate.IPAddresses) == 0:
+		return "its certificate has no name of a host: its CN is not looked at", true, "give it a certificate with a subjectAltName for the host" + w.in()
 	case errors.As(err, &name):
 		hint = "name the server as its certificate does"
 		if w.Name != "" {
@@ -121,12 +123,20 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 		}
 		return "its certificate is not for this name: " + withoutPackage(name), true, hint
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("a certificate that it shows is valid from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter)), true,
-			"renew that certificate, or set the clock of this host"
+		text = fmt.Sprintf("a certificate that it shows is valid from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter))
+		if time.Now().Before(invalid.Cert.NotBefore) { //nolint:forbidigo // of a certificate, whose times are wall times
+			return text, false, "set the clock of this host: by that it is not valid yet" // as of a host that has just booted and has no battery
+		}
+		return text, true, "renew that certificate, or set the clock of this host"
+	case errors.As(err, &invalid):
+		return "its certificate cannot be used: " + withoutPackage(invalid), true, "give it one for servers (extendedKeyUsage serverAuth), signed by a CA that may sign it"
 	case errors.As(err, &noTLS):
 		return "it speaks no TLS at this port", false, w.NoTLS
 	case errors.As(err, &alert) && alert.Op == "remote error":
 		text = "it refuses this side of TLS: " + withoutPackage(alert.Err)
+		if strings.Contains(text, "expired certificate") {
+			return text, true, "renew the client certificate, or set the clock of the server's host"
+		}
 		if strings.Contains(text, "certificate") {
 			return text, true, "give a client certificate that it trusts with " + w.Client + w.in()
 		}
