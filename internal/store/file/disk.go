@@ -37,8 +37,21 @@ const (
 // makes the result durable before it returns. A holder learns of a call by its next renewal,
 // and standbys see that the file is replaced.
 func (s *Store) change(ctx context.Context, c cas.Change) (lease.Lease, error) {
-	return bounded(ctx, s.dir, c.Op, func() (lease.Lease, error) { return s.apply(ctx, c) })
+	l, err := bounded(ctx, s.dir, c.Op, func() (lease.Lease, error) { return s.apply(ctx, c) })
+	failed, ok := errors.AsType[*lease.StoreError](err)
+	switch {
+	case !ok:
+		s.answered.Store(true)
+	case errors.As(failed, new(unfit)) && s.answered.Load(): // somebody is changing it
+		failed.Permanent = false
+	}
+	return l, err
 }
+
+// unfit says that this user may not use the directory as it is now.
+type unfit struct{ error }
+
+func (u unfit) Unwrap() error { return u.error }
 
 // bounded runs work in its own goroutine: work on a disk that hangs cannot be interrupted,
 // and a call must end with its context.
@@ -248,9 +261,9 @@ func failure(err error) *lease.StoreError {
 	e := &lease.StoreError{Err: err}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		e.Permanent, e.Hint = true, "run as the user who owns the directory, or use another one"
+		e.Err, e.Permanent, e.Hint = unfit{err}, true, "run as the user who owns the directory, or use another one"
 	case errors.Is(err, unix.EROFS):
-		e.Permanent, e.Hint = true, "make that file system writable, or use another: the kernel's log says whether its disk has failed"
+		e.Err, e.Permanent, e.Hint = unfit{err}, true, "make that file system writable, or use another: the kernel's log says whether its disk has failed"
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
 		e.Permanent, e.Hint = true, "something else stands in the place of a file: remove it"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

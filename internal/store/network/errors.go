@@ -41,16 +41,16 @@ const (
 type Known struct {
 	Text string
 	// Permanent: it stays until a person acts. Login: it concerns a user, a password, a
-	// certificate or the database.
-	Permanent, Login bool
-	Hint             string
+	// certificate or the database. Rights: it concerns what this user may do there.
+	Permanent, Login, Rights bool
+	Hint                     string
 }
 
 // StoreError returns err, any error of a store's client, the network or the server at an
-// address, as one line for people. known is nil if the store knows nothing about it. If the
-// server has accepted the address's login before, errors about logins are not permanent.
-// Secrets are removed from the text.
-func (w Words) StoreError(ctx context.Context, op, at string, err error, known *Known, accepted bool, secrets ...string) *lease.StoreError {
+// address, as one line for people. known is nil if the store knows nothing about it. An error
+// about logins or rights is not permanent if the server has accepted this login, or carried
+// out a call of this name, before. Secrets are removed from the text.
+func (w Words) StoreError(ctx context.Context, op, at string, err error, known *Known, accepted *Accepted, secrets ...string) *lease.StoreError {
 	if errors.Is(err, ErrClosed) {
 		return &lease.StoreError{Op: op, Err: err}
 	}
@@ -59,7 +59,7 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 	unreadable, isFile := errors.AsType[*lease.StoreError](err)
 	switch {
 	case isFile: // a file of the address cannot be read
-		k = Known{unreadable.Err.Error(), unreadable.Permanent, true, unreadable.Hint}
+		k = Known{Text: unreadable.Err.Error(), Permanent: unreadable.Permanent, Login: true, Hint: unreadable.Hint}
 	case known != nil:
 		k = *known
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -71,7 +71,7 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 			k.Text, refused, k.Hint = w.Problem(ctx, err)
 		}
 	}
-	if k.Login && accepted { // somebody is changing it, at the server or here
+	if k.Login && accepted.HasLogin() || k.Rights && accepted.Has(op) { // somebody is changing it, at the server or here
 		k.Permanent = false
 	}
 	return &lease.StoreError{Op: op, Err: fmt.Errorf("%s: %s", at, lease.Readable(k.Text, secrets...)), Refused: refused, Permanent: k.Permanent, Hint: k.Hint}
