@@ -41,7 +41,7 @@ var rules = []rule{
 		why: "cmd words questions and answers; what a run is made of is the business of run"},
 	{path: "internal/report", only: []string{std, "internal/elect", "internal/lease", "internal/observe", "internal/settings"},
 		why: "it says what a store knows, and asks nobody"},
-	{path: "internal/run", only: []string{std, "github.com/google/renameio/v2", "internal/campaign", "internal/elect", "internal/lease", "internal/leasefile", "internal/observe",
+	{path: "internal/run", only: []string{std, "internal/campaign", "internal/elect", "internal/lease", "internal/leasefile", "internal/observe",
 		"internal/runner", "internal/sender", "internal/settings", "internal/store", "internal/store/location"},
 		why: "it puts the parts of a run together; a store's client stays inside the store"},
 	{path: "internal/settings", only: []string{std, "github.com/spf13/pflag", "github.com/spf13/viper", "go.yaml.in/yaml/v3",
