@@ -146,7 +146,7 @@ func (a Action) String() string {
 	return name
 }
 
-// Line formats a step like docs/state-machine.md and the tests: from | event | to |
+// Line formats a step like docs/design/state-machine.md and the tests: from | event | to |
 // actions.
 func Line(from State, e Event, to State, actions []Action) string {
 	words := make([]string, len(actions))

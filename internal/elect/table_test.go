@@ -81,7 +81,7 @@ var (
 func maxRuntime(s *Settings) { s.MaxRuntime = at(3) }
 
 // table is the state machine row by row: after these events, the next event has the
-// effect that the line says. docs/state-machine.md shows the lines.
+// effect that the line says. docs/design/state-machine.md shows the lines.
 var table = []struct {
 	set   func(*Settings)
 	given []Event
@@ -279,11 +279,11 @@ func TestTable(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the table of docs/state-machine.md anew")
+var update = flag.Bool("update", false, "write the table of docs/design/state-machine.md anew")
 
-// docs/state-machine.md has each row of the table exactly once.
+// docs/design/state-machine.md has each row of the table exactly once.
 func TestDocumentedTable(t *testing.T) {
-	const name, fence = "../../docs/state-machine.md", "```"
+	const name, fence = "../../docs/design/state-machine.md", "```"
 	page := must.Read(t, name)
 	before, rest, _ := strings.Cut(page, fence+"text\n")
 	_, after, found := strings.Cut(rest, fence+"\n")

@@ -161,12 +161,12 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// docs/architecture.md names the job of every package.
+// docs/design/architecture.md names the job of every package.
 func TestPackagesAreDocumented(t *testing.T) {
-	page := documents(t)["docs/architecture.md"]
+	page := documents(t)["docs/design/architecture.md"]
 	for _, r := range rules[1:] { // the first is main
 		if !strings.Contains(page, "`"+r.path+"`") {
-			t.Errorf("docs/architecture.md does not name %s", r.path)
+			t.Errorf("docs/design/architecture.md does not name %s", r.path)
 		}
 	}
 }
