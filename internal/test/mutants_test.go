@@ -13,7 +13,7 @@ import (
 // The patches of scripts/mutants apply and each names an existing test. The script checks that the tests fail, which takes minutes.
 func TestMutantsApply(t *testing.T) {
 	patches, err := filepath.Glob("scripts/mutants.d/*.patch")
-	if err != nil || len(patches) < 20 {
+	if err != nil || len(patches) == 0 || len(patches) > 60 {
 		t.Fatalf("%d patches (%v)", len(patches), err)
 	}
 	header := regexp.MustCompile(`^wrong: .+\npackage: (\S+)\ntest: \^(Test\w+)\$`)
