@@ -6,7 +6,6 @@
 package cmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -72,9 +71,6 @@ func lead(flags *pflag.FlagSet, command []string) int {
 		}
 	}
 	explainOutcome(log, c, result)
-	if err := run.WriteOutcomeFile(c, result); err != nil {
-		log.Warn(fmt.Sprintf("the outcome file was not written: %v", err), observe.EventOutcomeFile)
-	}
 	return runStatus(result, c)
 }
 
@@ -92,5 +88,5 @@ func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Confi
 	if err := sources.Check(&c); err != nil {
 		return c, err
 	}
-	return c, sources.Locate(cmp.Or(run.CheckOutcomeFile(&c), run.CheckEligible(&c)))
+	return c, sources.Locate(run.CheckEligible(&c))
 }

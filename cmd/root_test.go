@@ -3,7 +3,6 @@ package cmd
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -107,10 +106,7 @@ func TestBadInput(t *testing.T) {
 		{args: "--key k -s NOPE JOB", want: "--signal"},
 		{args: "--key k -s STOP JOB", want: "--signal"},
 		{args: "--key k --verbose=loud JOB", want: "--verbose: is a switch"},
-		{args: "--key k --outcome-file /nonexistent/dir/f JOB", want: "--outcome-file"},
-		{env: "LEADERRUN_OUTCOME_FILE=/nonexistent/dir/f", args: "--key k JOB", want: "LEADERRUN_OUTCOME_FILE"},
-		{args: "--key k --outcome-file / JOB", want: "is a directory"},
-		{args: "--key k --outcome-file= JOB", want: "--outcome-file: is empty"},
+		{args: "--key k --metrics-textfile= JOB", want: "--metrics-textfile: is empty"},
 		{args: "--key k --store= JOB", want: "--store: is empty"},
 		{env: "LEADERRUN_SKIP_EXIT_CODE=skip", args: "--key k JOB", want: `LEADERRUN_SKIP_EXIT_CODE "skip"`},
 		{env: "LEADERRUN_VERBOSE=loud", args: "--key k JOB", want: `LEADERRUN_VERBOSE "loud"`},
@@ -225,7 +221,6 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 		{args: "--key k -s " + address + " true"},
 		{args: "--key k --verbose=" + address + " true"},
 		{args: "--key k --config " + address + " true"},
-		{args: "--key k --outcome-file " + address + "/f true"},
 		{args: "--key k --sotre=" + address + " true"},
 		{args: "--key k --" + address + " true"},
 		{args: "--key k --=" + address + " true"},
@@ -299,27 +294,6 @@ func TestQuietKeepsErrors(t *testing.T) {
 	settingstest.NoSettings(t)
 	if status, _, stderr := ran(t, "-q", "--key", "k", "--ttl", "1s", "nonexistent-command"); status != 127 || !strings.HasPrefix(stderr, "leaderrun: ") {
 		t.Errorf("status %d, stderr %q", status, stderr)
-	}
-}
-
-// A run with a valid configuration writes the outcome file even if the command could
-// not be started.
-func TestOutcomeFileOfACommandThatIsNotThere(t *testing.T) {
-	settingstest.NoSettings(t)
-	file := filepath.Join(t.TempDir(), "outcome")
-	if status, _, _ := ran(t, "--key", "k", "--outcome-file", file, "/nonexistent/job"); status != 127 {
-		t.Errorf("status %d", status)
-	}
-	if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), `{"outcome":"not-started","child_exit":null`) {
-		t.Errorf("%s, %v", text, err)
-	}
-
-	file = filepath.Join(t.TempDir(), "outcome")
-	if status, _, _ := ran(t, "--key", "k", "--ttl", "5", "--outcome-file", file, "true"); status != 125 {
-		t.Errorf("status %d", status)
-	}
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("written although the configuration was wrong: %v", err)
 	}
 }
 

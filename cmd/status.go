@@ -11,7 +11,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/report"
-	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/run"
 )
 
 func statusCommand() *cobra.Command {
@@ -20,43 +20,25 @@ func statusCommand() *cobra.Command {
 		Short: "Show who leads, since when, and how the last runs ended",
 		Long: `Show who leads, since when, and how the last runs ended: of one key, or of all keys of the prefix.
 
-With -o openmetrics it prints metrics for a collector. With --watch it asks again every two seconds, or every D with
---watch=D, until it is interrupted. A terminal shows only the last answer; any other output gets all of them.
+With -o openmetrics it prints metrics for a collector.
 
 Exit status: 0 the key is taken (without --key: at least one is), 1 it is free, 69 the store is away or a key is unreadable.
-With -o openmetrics 0 or 69. With --watch 69 if the first answer fails; after that only a signal ends it.`,
-		Example: "  leaderrun status --key nightly\n  leaderrun status --watch=5s\n  leaderrun status -o openmetrics > leaderrun.prom\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
-		Args:    statusArguments,
+With -o openmetrics 0 or 69.`,
+		Example: "  leaderrun status --key nightly\n  leaderrun status -o openmetrics > leaderrun.prom\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
+		Args:    noArguments,
 	}
 	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command, asMetrics)
-	interval := watchFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
-		every, err := watchInterval(*interval, *output)
-		if err != nil {
-			return err
-		}
 		c, _, err := flags.readStore()
 		if err != nil {
 			return err
 		}
-		return withStore(c, func(ctx context.Context, store lease.Admin) error {
-			look := func() (string, error) { return statusText(ctx, store, c.Key, *output) }
-			if every > 0 {
-				return newWatcher(c).watch(ctx, every, look)
-			}
-			text, err := look()
+		return withStore(c, func(store lease.Admin) error {
+			text, err := statusText(context.Background(), store, c.Key, *output)
 			return cmp.Or(writeAnswer(text), err)
 		})
 	}
 	return command
-}
-
-// statusArguments refuses arguments. One may be meant as the interval of --watch.
-func statusArguments(command *cobra.Command, args []string) error {
-	if len(args) == 1 && command.Flags().Changed("watch") {
-		return &settings.Error{Problem: "status takes no arguments", Hint: "is it the interval? write --watch=" + settings.Redact(args[0])}
-	}
-	return noArguments(command, args)
 }
 
 // statusText returns the status of one key or of all, "" if the store does not answer. The
@@ -72,13 +54,13 @@ func statusText(ctx context.Context, store lease.Admin, key string, output forma
 }
 
 func metricsText(ctx context.Context, store lease.Admin, key string) (string, error) {
-	inspect := inspectKnown
+	list := inspectKnown
 	if key != "" {
-		inspect = func(ctx context.Context, store lease.Admin) ([]lease.Status, error, error) {
+		list = func(ctx context.Context, store lease.Admin) ([]lease.Status, error, error) {
 			return inspectAll(ctx, store, []string{key})
 		}
 	}
-	all, damage, err := inspect(ctx, store)
+	all, damage, err := list(ctx, store)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +70,7 @@ func metricsText(ctx context.Context, store lease.Admin, key string) (string, er
 }
 
 func keyText(ctx context.Context, store lease.Admin, key string, output format) (string, error) {
-	s, err := store.Inspect(ctx, key)
+	s, err := inspect(ctx, store, key)
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +92,9 @@ func listText(ctx context.Context, store lease.Admin, output format) (string, er
 // inspectKnown inspects all keys of the prefix except those that were forgotten with
 // their token.
 func inspectKnown(ctx context.Context, store lease.Admin) (all []lease.Status, damage, err error) {
-	keys, err := store.Keys(ctx)
+	listing, cancel := context.WithTimeout(ctx, run.StoreTimeout)
+	defer cancel()
+	keys, err := store.Keys(listing)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,7 +106,7 @@ func inspectKnown(ctx context.Context, store lease.Admin) (all []lease.Status, d
 // as unreadable. damage is the error of the first damaged key.
 func inspectAll(ctx context.Context, store lease.Admin, keys []string) (all []lease.Status, damage, err error) {
 	for _, key := range keys {
-		s, err := store.Inspect(ctx, key)
+		s, err := inspect(ctx, store, key)
 		var failure *lease.StoreError
 		switch {
 		case errors.As(err, &failure) && failure.Permanent:
@@ -136,6 +120,13 @@ func inspectAll(ctx context.Context, store lease.Admin, keys []string) (all []le
 		return nil, nil, damage
 	}
 	return all, damage, nil
+}
+
+// inspect asks about one key. Each of many keys has its own limit.
+func inspect(ctx context.Context, store lease.Admin, key string) (lease.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, run.StoreTimeout)
+	defer cancel()
+	return store.Inspect(ctx, key)
 }
 
 func taken(s lease.Status) bool { return s.Why != "" }

@@ -1,11 +1,15 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/run"
 )
 
 func TestStatusOfAKey(t *testing.T) {
@@ -82,4 +86,41 @@ func TestForgottenKeysAreNotListed(t *testing.T) {
 	if strings.Contains(text, "old") || !strings.Contains(text, "paused") || !strings.Contains(text, "token") || !errors.Is(err, errNo) {
 		t.Errorf("%s%v", text, err)
 	}
+}
+
+// slowStore takes a while for each answer.
+type slowStore struct {
+	lease.Admin
+	takes time.Duration
+}
+
+func (s slowStore) Keys(ctx context.Context) ([]string, error) {
+	return []string{"a", "b", "c"}, s.wait(ctx)
+}
+
+func (s slowStore) Inspect(ctx context.Context, key string) (lease.Status, error) {
+	return lease.Status{Key: key, Token: 1}, s.wait(ctx)
+}
+
+func (s slowStore) wait(ctx context.Context) error {
+	select {
+	case <-time.After(s.takes):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Each question of a list has its own limit: a list of many keys may take longer.
+func TestListOfASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if text, err := listText(t.Context(), slowStore{takes: run.StoreTimeout - time.Millisecond}, asTable); !errors.Is(err, errNo) {
+			t.Error(text, err)
+		}
+		began := time.Now()
+		_, err := listText(t.Context(), slowStore{takes: time.Hour}, asTable)
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != run.StoreTimeout {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
 }

@@ -49,7 +49,8 @@ func (v verbFlags) readStore() (settings.Config, *settings.Sources, error) {
 	return c, s, err
 }
 
-// ask calls question with the store and the key of --key, which is required.
+// ask calls question with the store and the key of --key, which is required. The store has
+// run.StoreTimeout for all of it.
 func (v verbFlags) ask(question func(ctx context.Context, store lease.Admin, key string) error) error {
 	c, _, err := v.readStore()
 	if err == nil && c.Key == "" {
@@ -58,11 +59,15 @@ func (v verbFlags) ask(question func(ctx context.Context, store lease.Admin, key
 	if err != nil {
 		return err
 	}
-	return withStore(c, func(ctx context.Context, store lease.Admin) error { return question(ctx, store, c.Key) })
+	return withStore(c, func(store lease.Admin) error {
+		ctx, cancel := context.WithTimeout(context.Background(), run.StoreTimeout)
+		defer cancel()
+		return question(ctx, store, c.Key)
+	})
 }
 
 // withStore opens the store, calls question with it, and closes it.
-func withStore(c settings.Config, question func(ctx context.Context, store lease.Admin) error) error {
+func withStore(c settings.Config, question func(store lease.Admin) error) error {
 	log := newLogger(os.Stderr, c)
 	if c.StoreSource == "" {
 		log.Warn("no store named: asking Redis on THIS host", observe.EventAdvice, observe.HintAttr, nameStore())
@@ -72,7 +77,7 @@ func withStore(c settings.Config, question func(ctx context.Context, store lease
 		return openError(c, err)
 	}
 	defer func() { _ = store.Close() }()
-	return question(context.Background(), run.WithTimeout(store))
+	return question(store)
 }
 
 func noArguments(command *cobra.Command, args []string) error {

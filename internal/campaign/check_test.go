@@ -98,25 +98,6 @@ func TestCheckIsCutShort(t *testing.T) {
 	})
 }
 
-// A candidate that yields asks only once others could, and passes a wake-up on at once.
-func TestYieldingCandidate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-			if time.Since(w.start) < 8*time.Second {
-				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 20 * time.Second}
-			}
-			return lease.Lease{Token: 1}, nil
-		}
-		w.wait = func(context.Context) error { time.Sleep(3 * time.Second); return nil }
-		w.command = lasts(time.Second, 0)
-		set := w.settings()
-		set.Yield, set.Wait = 2*time.Second, time.Minute
-		Run(t.Context(), set, w, w, w)
-		w.expect("2.0 acquire", "5.0 pass", "7.0 acquire", "10.0 pass", "12.0 acquire", "12.0 start", "13.0 gone", "13.0 release")
-	})
-}
-
 // A leader's host is checked concurrently with renewals, so a slow check does not delay
 // them. Once checks have failed for a TTL, the lease is offered, and the run ends as with
 // an operator's hand-over.

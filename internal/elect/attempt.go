@@ -1,34 +1,12 @@
 package elect
 
-// attempt asks the store, but only after --yield is over and if this host may lead.
+// attempt asks the store, but only if this host may lead.
 func (m *machine) attempt() {
-	switch {
-	case m.set.Yield > 0 && !m.Yielded:
-		m.yield()
-	case m.set.Checked:
+	if m.set.Checked {
 		m.check()
-	default:
-		m.acquire()
+		return
 	}
-}
-
-// yield leaves the key to others for a while and takes no wake-ups meanwhile. If the
-// candidate could not ask any more after that, it ends.
-func (m *machine) yield() {
-	m.passOn()
-	m.Phase, m.Yielded, m.WakeAt = Yielding, true, after(m.now, m.set.Yield)
-	if m.WaitUntil > m.Began && m.WakeAt > m.WaitUntil {
-		m.finish(m.Outcome)
-	}
-}
-
-func (m *machine) yielding(e Event) {
-	switch {
-	case (e.Kind == Order || e.Kind == PassOn) && m.ordered(e):
-		m.finish(Ordered)
-	case e.Kind == Timer && m.now >= m.WakeAt:
-		m.attempt()
-	}
+	m.acquire()
 }
 
 // check finds out whether this host may ask. A candidate that stands by has at most its
@@ -48,7 +26,7 @@ func (m *machine) checking(e Event) {
 		m.acquire()
 	case MayNotLead:
 		m.passOn()
-		m.Err, m.Yielded = e.Err, false
+		m.Err = e.Err
 		m.standBy(Ineligible, m.WaitUntil, m.set.varied(m.set.Retry))
 	case Order, PassOn:
 		if m.ordered(e) {

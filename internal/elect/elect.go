@@ -48,8 +48,6 @@ type Settings struct {
 	Rejoin bool
 	// Checked says that this host asks only while its check succeeds.
 	Checked bool
-	// Yield is how long a candidate leaves a key that may be free to others.
-	Yield time.Duration
 	// OncePer says that the run has a tick. A release that records its success is
 	// retried for as long as the lease is valid.
 	OncePer bool
@@ -137,7 +135,6 @@ type Phase int
 const (
 	Campaigning Phase = iota // a request for the lease is on its way
 	Standby                  // somebody else holds the key, or the store does not answer: waiting
-	Yielding                 // the key may be free, but others come first
 	Checking                 // checking whether this host may ask
 	Starting                 // granted, the command is being started
 	Leading                  // the command runs and the last renewal was answered
@@ -148,7 +145,7 @@ const (
 	Done                     // over
 )
 
-// Outcome is why a run ended, as written to the outcome file.
+// Outcome is why a run ended, as hooks and log records name it.
 type Outcome string
 
 const (

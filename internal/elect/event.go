@@ -100,7 +100,7 @@ type Action struct {
 }
 
 var (
-	phaseNames = [...]string{"Campaigning", "Standby", "Yielding", "Checking", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
+	phaseNames = [...]string{"Campaigning", "Standby", "Checking", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
 	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "clock differs", "tick done", "paused", "may lead", "may not lead", "no answer", "woke", "cannot wake",
 		"started", "start failed", "renewed", "lost", "pinged", "broken", "clock set", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
 	actionNames = [...]string{"acquire", "check", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
@@ -146,7 +146,7 @@ func (a Action) String() string {
 	return name
 }
 
-// Line formats a step like docs/state-machine.md and the tests: from | event | to |
+// Line formats a step like docs/design/state-machine.md and the tests: from | event | to |
 // actions.
 func Line(from State, e Event, to State, actions []Action) string {
 	words := make([]string, len(actions))

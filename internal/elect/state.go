@@ -28,9 +28,8 @@ type State struct {
 	// Began is when the candidacy began. WaitUntil is when standing by ends. WakeAt
 	// is when a standby asks again without a wake-up.
 	Began, WaitUntil, WakeAt time.Duration
-	// Yielded: the time of --yield is over. Woken: the store woke this candidate,
-	// which has not asked since.
-	Yielded, Woken bool
+	// Woken: the store woke this candidate, which has not asked since.
+	Woken bool
 	// SettleUntil is when the candidate stops waiting for a key to settle.
 	SettleUntil time.Duration
 	// Tick is the candidate's tick, known from the store's first answer on. It stays
@@ -100,7 +99,7 @@ func (s State) Wake() (at time.Duration, ok bool) {
 	switch s.Phase {
 	case Campaigning:
 		consider(s.QuitAt)
-	case Standby, Yielding:
+	case Standby:
 		consider(s.WakeAt)
 	case Starting, Leading, Doubtful, Stopping, Killing:
 		consider(s.MaxAt, s.LeftoversAt, s.KillAt)
@@ -130,7 +129,7 @@ func (s State) Wake() (at time.Duration, ok bool) {
 
 // Waiting reports whether the candidate may still be granted the key.
 func (s State) Waiting() bool {
-	return s.Phase == Campaigning || s.Phase == Standby || s.Phase == Yielding || s.Phase == Checking
+	return s.Phase == Campaigning || s.Phase == Standby || s.Phase == Checking
 }
 
 // keeping reports whether the lease must be renewed: there is a tree, and the store has

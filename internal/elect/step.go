@@ -22,8 +22,6 @@ func Step(s State, e Event) (State, []Action) {
 		m.campaigning(e)
 	case m.Phase == Standby:
 		m.standby(e)
-	case m.Phase == Yielding:
-		m.yielding(e)
 	case m.Phase == Checking:
 		m.checking(e)
 	case m.Phase == Releasing:
@@ -171,9 +169,9 @@ func (m *machine) clockDiffers(e Event) {
 
 // untilNext returns the pause of a standby that knows how long the lease still lasts: to
 // callAhead before its end, when the holder is called, and then to its end. The store
-// rounds down. A standby with --yield does not ask before the end.
+// rounds down.
 func (m *machine) untilNext(remaining time.Duration) time.Duration {
-	if remaining > callAhead && m.set.Yield == 0 {
+	if remaining > callAhead {
 		return remaining - callAhead
 	}
 	return after(remaining, time.Millisecond)
@@ -256,7 +254,6 @@ func (m *machine) standBy(why Outcome, until, pause time.Duration) {
 }
 
 func (m *machine) awaitWakeup() {
-	m.Yielded = false
 	if m.Phase == Standby {
 		m.do(Action{Kind: Wait, Timeout: m.WakeAt - m.now})
 	}
@@ -268,9 +265,7 @@ func (m *machine) standby(e Event) {
 		m.Woken = m.now < m.WakeAt // otherwise the pause was over anyway
 		m.attempt()
 	case ClockSet:
-		if m.set.Yield == 0 { // a yielding candidate goes on waiting: it takes no wake-ups
-			m.attempt()
-		}
+		m.attempt()
 	case CannotWake, NoAnswer:
 		m.WakeAt = min(m.WakeAt, after(m.now, m.set.varied(m.set.Retry)))
 	case Order, PassOn:

@@ -72,20 +72,16 @@ func checked(s *Settings) { s.Checked = true }
 func checkedFor(d time.Duration) func(*Settings) {
 	return func(s *Settings) { s.Checked, s.Wait = true, d }
 }
-func yields(wait time.Duration) func(*Settings) {
-	return func(s *Settings) { s.Yield, s.Wait = at(2), wait }
-}
 
 var (
-	checkedStandby  = []Event{event(Begin, 0), event(MayLead, 0), event(Held, 0.01).remaining(20)}
-	checkedLeader   = []Event{event(Begin, 0), event(MayLead, 0), granted, event(Started, 0.02), event(Timer, 0.11), event(Timer, 10), event(Renewed, 10).sent(10)}
-	yieldingStandby = []Event{event(Begin, 0), event(Timer, 2), event(Held, 2.01).remaining(20)}
+	checkedStandby = []Event{event(Begin, 0), event(MayLead, 0), event(Held, 0.01).remaining(20)}
+	checkedLeader  = []Event{event(Begin, 0), event(MayLead, 0), granted, event(Started, 0.02), event(Timer, 0.11), event(Timer, 10), event(Renewed, 10).sent(10)}
 )
 
 func maxRuntime(s *Settings) { s.MaxRuntime = at(3) }
 
 // table is the state machine row by row: after these events, the next event has the
-// effect that the line says. docs/state-machine.md shows the lines.
+// effect that the line says. docs/design/state-machine.md shows the lines.
 var table = []struct {
 	set   func(*Settings)
 	given []Event
@@ -130,20 +126,6 @@ var table = []struct {
 	{checkedFor(at(60)), append(slices.Clip(checkedStandby), event(Timer, 19.66)), event(MayNotLead, 20), "Checking(denied) | may not lead | Standby(ineligible) | "},
 	{checked, leading[:1], event(Order, 0.1).signal(15), "Checking | order 15 | Done(ordered) | "},
 	{checked, leading[:1], event(PassOn, 0.1).signal(10), "Checking | pass on 10 | Checking | "},
-
-	{yields(0), nil, event(Begin, 0), "Campaigning | begin | Yielding | "},
-	{yields(0), leading[:1], event(Timer, 2), "Yielding | timer | Campaigning | acquire"},
-	{yields(0), leading[:1], event(Timer, 1.9), "Yielding | timer | Yielding | "},
-	{yields(at(60)), leading[:1], event(Order, 1).signal(15), "Yielding | order 15 | Done(ordered) | "},
-	{yields(at(60)), yieldingStandby, event(Woke, 3), "Standby(denied) | woke | Yielding(denied) | pass"},
-	{yields(at(60)), append(slices.Clip(yieldingStandby), event(Woke, 3)), event(NoAnswer, 3.1), "Yielding(denied) | no answer | Yielding(denied) | "},
-	{yields(at(60)), append(slices.Clip(yieldingStandby), event(Woke, 3)), event(Timer, 5), "Yielding(denied) | timer | Campaigning(denied) | acquire"},
-	{yields(at(60)), yieldingStandby, event(Timer, 22.011), "Standby(denied) | timer | Yielding(denied) | "},
-	{yields(at(60)), yieldingStandby, event(Woke, 22.011), "Standby(denied) | woke | Yielding(denied) | "},
-	{yields(at(4)), yieldingStandby, event(Woke, 3), "Standby(denied) | woke | Done(denied) | pass"},
-	{yields(at(60)), []Event{event(Begin, 0), event(Timer, 2), event(Settling, 2.01).remaining(0.3)}, event(Timer, 2.31), "Standby(denied) | timer | Campaigning(denied) | acquire"},
-	{func(s *Settings) { checked(s); yields(at(60))(s) }, leading[:1], event(Timer, 2), "Yielding | timer | Checking | check"},
-	{func(s *Settings) { checked(s); yields(at(60))(s) }, []Event{event(Begin, 0), event(Timer, 2), event(MayNotLead, 2.1)}, event(Timer, 7.1), "Standby(ineligible) | timer | Yielding(ineligible) | "},
 
 	{nil, leading[:1], event(NoAnswer, 0.01).because(refused), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Done(unavailable) | "},
@@ -297,11 +279,11 @@ func TestTable(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the table of docs/state-machine.md anew")
+var update = flag.Bool("update", false, "write the table of docs/design/state-machine.md anew")
 
-// docs/state-machine.md has each row of the table exactly once.
+// docs/design/state-machine.md has each row of the table exactly once.
 func TestDocumentedTable(t *testing.T) {
-	const name, fence = "../../docs/state-machine.md", "```"
+	const name, fence = "../../docs/design/state-machine.md", "```"
 	page := must.Read(t, name)
 	before, rest, _ := strings.Cut(page, fence+"text\n")
 	_, after, found := strings.Cut(rest, fence+"\n")

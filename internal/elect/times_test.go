@@ -97,7 +97,6 @@ var courses = []struct {
 	{"a wake-up is passed on once", checkedFor(at(60)), []Event{
 		event(Begin, 0), event(MayLead, 0.1), event(Held, 0.2).remaining(20), event(Woke, 1), event(MayNotLead, 1.1), event(Timer, 6.1), event(MayNotLead, 6.2),
 	}},
-	{"who comes after others until the wait ends asks then", func(s *Settings) { s.Wait, s.Yield = at(5), at(5) }, []Event{event(Begin, 0), event(Timer, 5), event(Held, 5.1).remaining(20)}},
 	{"a tree that is killed by kill-by", killAfter(at(0)), append(slices.Clip(leading), event(Timer, 28.695), event(TreeGone, 28.7))},
 }
 
@@ -220,7 +219,7 @@ func TestTickOfASkip(t *testing.T) {
 // A candidate is waiting until it is granted the key or ends.
 func TestWaiting(t *testing.T) {
 	for phase := Campaigning; phase <= Done; phase++ {
-		want := slices.Contains([]Phase{Campaigning, Standby, Yielding, Checking}, phase)
+		want := slices.Contains([]Phase{Campaigning, Standby, Checking}, phase)
 		if got := (State{Phase: phase}).Waiting(); got != want {
 			t.Errorf("%s: %t", phase, got)
 		}

@@ -37,14 +37,13 @@ var (
 	EventGuardDied   = event("guard-died")
 	EventMaxRuntime  = event("max-runtime")
 
-	EventRefused     = event("refused")
-	EventAdvice      = event("advice")
-	EventOutcomeFile = event("outcome-file-failed")
-	EventLeaseFile   = event("lease-file-failed")
-	EventHookFailed  = event("hook-failed")
-	EventMetrics     = event("metrics-failed")
-	EventServing     = event("metrics-served")
-	EventManager     = event("notify-failed")
+	EventRefused    = event("refused")
+	EventAdvice     = event("advice")
+	EventLeaseFile  = event("lease-file-failed")
+	EventHookFailed = event("hook-failed")
+	EventMetrics    = event("metrics-failed")
+	EventServing    = event("metrics-served")
+	EventManager    = event("notify-failed")
 )
 
 // events are all names of events.

@@ -200,7 +200,7 @@ func (m *Metrics) live() values {
 }
 
 // format writes the values in Prometheus' text format. The libraries for it would cost too
-// much at every start: docs/performance.md has the figures.
+// much at every start: docs/costs.md has the figures.
 func format(v values, labels string) []byte {
 	var b bytes.Buffer
 	for i, m := range metrics {

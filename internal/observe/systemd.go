@@ -110,7 +110,7 @@ func (s *Service) ends(to elect.State) bool {
 // status returns the status line; empty if it does not change.
 func (s *Service) status(t campaign.Transition) string {
 	switch t.To.Phase {
-	case elect.Standby, elect.Campaigning, elect.Yielding, elect.Checking:
+	case elect.Standby, elect.Campaigning, elect.Checking:
 		return s.waiting(t.To)
 	case elect.Leading:
 		if t.From.Phase == elect.Leading {

@@ -59,3 +59,10 @@ func TestLookup(t *testing.T) {
 		t.Errorf("without a PATH: %q, %v", file, err)
 	}
 }
+
+func fifo(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "fifo")
+	must.Succeed(t, syscall.Mkfifo(file, 0o600))
+	return file
+}

@@ -71,7 +71,6 @@ func electSettings(c settings.Config) elect.Settings {
 		MaxRuntime:       c.MaxRuntime,
 		Rejoin:           c.Rejoin,
 		Checked:          len(c.Eligible) > 0,
-		Yield:            c.Yield,
 		OncePer:          c.HasTicks(),
 	}
 }

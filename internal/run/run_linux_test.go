@@ -119,7 +119,7 @@ func TestIgnoredSignal(t *testing.T) {
 func TestEligible(t *testing.T) {
 	r := newTrial(t, "exit 0")
 	r.Eligible = []string{"sh", "-c", "echo $LEADERRUN_KEY >$DIR/asked; exit 1"}
-	if o := r.run(); o.Outcome == string(elect.Exited) || r.file("asked") != "k\n" {
+	if o := r.run(); o.Outcome == elect.Exited || r.file("asked") != "k\n" {
 		t.Errorf("%+v, asked for %q", o, r.file("asked"))
 	}
 	r = newTrial(t, "exit 0")
@@ -127,7 +127,7 @@ func TestEligible(t *testing.T) {
 	r.want(r.run(), elect.Exited, 0, -1)
 	r = newTrial(t, "exit 0")
 	r.Eligible = []string{"/no/such/program"}
-	if o := r.run(); o.Outcome == string(elect.Exited) || !strings.Contains(CheckEligible(&r.Config).Error(), "cannot be run") {
+	if o := r.run(); o.Outcome == elect.Exited || !strings.Contains(CheckEligible(&r.Config).Error(), "cannot be run") {
 		t.Errorf("%+v", o)
 	}
 	for _, well := range [][]string{nil, {"sh"}} {

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		result, err = Run(c, observe.NewLogger(line, slog.LevelWarn, observe.Form{}), line, status)
 	}
 	if err == nil {
-		err = WriteOutcomeFile(c, result)
+		err = writeOutcome(filepath.Join(os.Getenv("DIR"), "outcome"), result)
 	}
 	if err != nil {
 		_, _ = io.WriteString(os.Stderr, err.Error())
@@ -73,7 +73,6 @@ func newTrial(t *testing.T, script string) *trial {
 	r := &trial{T: t, Config: settings.Default(), dir: t.TempDir()}
 	r.Key, r.Store = "k", "file:"+filepath.Join(r.dir, "store")
 	r.Command, r.Path = []string{"sh", "-c", script}, "/bin/sh"
-	r.OutcomeFile = filepath.Join(r.dir, "outcome")
 	return r
 }
 
@@ -108,7 +107,25 @@ func (r *trial) start() {
 	r.Cleanup(func() { _ = r.cmd.Process.Kill() })
 }
 
-// end waits for the end and returns what the outcome file says.
+// outcome is the result of a trial. The command's end is nil if it did not run.
+type outcome struct {
+	Outcome elect.Outcome
+	Exit    *elect.Exit
+}
+
+func writeOutcome(file string, r campaign.Result) error {
+	o := outcome{Outcome: r.Outcome}
+	if r.Ran {
+		o.Exit = &r.Exit
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}
+
+// end waits for the end and returns the result.
 func (r *trial) end() outcome {
 	r.Helper()
 	limit := time.AfterFunc(20*time.Second, func() { _ = r.cmd.Process.Kill() })
@@ -153,13 +170,15 @@ func (r *trial) signal(s syscall.Signal) {
 
 func (r *trial) want(o outcome, why elect.Outcome, exit, signal int) {
 	r.Helper()
-	one := func(p *int) int {
-		if p == nil {
-			return -1
-		}
-		return *p
+	gotExit, gotSignal := -1, -1
+	switch {
+	case o.Exit == nil:
+	case o.Exit.Signal != 0:
+		gotSignal = o.Exit.Signal
+	default:
+		gotExit = o.Exit.Code
 	}
-	if o.Outcome != string(why) || one(o.ChildExit) != exit || one(o.ChildSignal) != signal {
-		r.Errorf("%s, exit %d, signal %d; want %s, %d, %d; it said:\n%s", o.Outcome, one(o.ChildExit), one(o.ChildSignal), why, exit, signal, r.stderr)
+	if o.Outcome != why || gotExit != exit || gotSignal != signal {
+		r.Errorf("%s, exit %d, signal %d; want %s, %d, %d; it said:\n%s", o.Outcome, gotExit, gotSignal, why, exit, signal, r.stderr)
 	}
 }

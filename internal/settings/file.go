@@ -25,7 +25,7 @@ func (d strict) Decoder(string) (viper.Decoder, error) { return d, nil }
 func (d strict) Decode(text []byte, values map[string]any) error {
 	found, err := parseFile(*d.file, text, Names())
 	for name, value := range found {
-		values[name] = value
+		values[name] = given{value, inFile, *d.file + ": " + name}
 	}
 	return err
 }

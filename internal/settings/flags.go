@@ -21,7 +21,7 @@ func NewFlags() *pflag.FlagSet {
 		if s.Value == "" {
 			f.BoolP(s.Name, s.Short, false, s.Usage)
 		} else {
-			f.VarP(&Text{s.Default, s.Value}, s.Name, s.Short, s.Usage)
+			f.VarP(&Text{s.shownDefault(), s.Value}, s.Name, s.Short, s.Usage)
 		}
 	}
 	f.BoolP(NowFlag, "n", false, "do not stand by")
@@ -66,8 +66,8 @@ func (s Setting) writeHelp(b *strings.Builder) {
 	line += strings.Repeat(" ", max(0, column-1-len(line)))
 	text := cmp.Or(s.Help, s.Usage)
 	words := strings.Fields(text)
-	if s.Default != "" && !strings.Contains(text, "(default ") {
-		words = append(words, "(default "+s.Default+")")
+	if byDefault := s.shownDefault(); byDefault != "" && !strings.Contains(text, "(default ") {
+		words = append(words, "(default "+byDefault+")")
 	}
 	for _, word := range words {
 		if len(line)+1+len(word) > width {

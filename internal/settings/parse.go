@@ -32,8 +32,8 @@ func parseName(value string) (string, *Error) {
 	return value, nil
 }
 
-// parseText accepts any text but a flag: in `--outcome-file $FILE -- job` with FILE
-// unset the file would be "--".
+// parseText accepts any text but a flag: in `--metrics-textfile $DIR -- job` with DIR
+// unset the directory would be "--".
 func parseText(value string) (string, *Error) {
 	if strings.HasPrefix(value, "-") {
 		return "", &Error{Problem: "begins like a flag", Hint: "is the value itself missing? a variable in front of it may be empty"}

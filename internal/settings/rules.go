@@ -44,12 +44,6 @@ func (c *Config) ValidateSettings() error {
 		}
 	case c.Verbose && c.Quiet:
 		return &Error{Problem: "--verbose and --quiet contradict each other", Hint: "use one of them"}
-	case c.Wait > 0 && c.Wait <= c.Yield:
-		return &Error{
-			Setting: "yield", Value: FormatDuration(c.Yield),
-			Problem: "is not shorter than --wait " + FormatDuration(c.Wait) + ": this host would never ask",
-			Hint:    "use a longer --wait, or none: then this host asks once, after that time",
-		}
 	}
 	return c.validateTicks()
 }
@@ -91,8 +85,6 @@ func (c *Config) validateTicks() error {
 		return refuse("and --min-hold exclude each other: a served tick already keeps late hosts from running", "leave --min-hold out")
 	case c.Rejoin:
 		return refuse("and --rejoin exclude each other: a service has no ticks", "use --once-per for jobs and --rejoin for services")
-	case shortest > 0 && c.Yield >= shortest/2:
-		return refuse("is not longer than twice --yield "+FormatDuration(c.Yield)+": a candidate that yields could come for the next tick", "use a shorter --yield")
 	case shortest > 0 && c.Wait >= shortest && c.Schedule != nil:
 		return refuse("has ticks that are no further apart than --wait "+FormatDuration(c.Wait)+": a candidate could stand by into the next tick", "use a shorter --wait")
 	case shortest > 0 && c.Wait >= shortest:

@@ -41,9 +41,8 @@ type Config struct {
 	Wait time.Duration
 
 	// Eligible is a program and its arguments: this host asks only while it succeeds,
-	// always if empty. Yield is how long a candidate leaves a free key to others.
+	// always if empty.
 	Eligible []string
-	Yield    time.Duration
 
 	// SkipExitCode is the status if somebody else leads. SkipExitCodeNamed reports
 	// that it was given: then it is also the status of a wait that ran out.
@@ -75,8 +74,6 @@ type Config struct {
 	Tick     int64
 	Tries    int
 
-	// OutcomeFile is written at the end of the run, if not empty.
-	OutcomeFile string
 	// MetricsTextfile is the directory for the file of metrics, if not empty.
 	MetricsTextfile string
 	// MetricsListen is the address where metrics are served, if not empty.

@@ -22,19 +22,19 @@ func (s *Sources) Views(c Config) []View {
 	views := make([]View, 0, len(all()))
 	for _, setting := range all() {
 		name := setting.Name
-		v := View{Name: name, Value: setting.Default, From: "default"}
+		v := View{Name: name, Value: setting.shownDefault(), From: "default"}
 		if setting.Value == "" {
 			v.Value = "false"
 		}
 		switch {
 		case name == fileSetting:
-			v.Value, v.From = s.File, cmp.Or(s.source(name), "default")
+			v.Value, v.From = s.File, cmp.Or(s.get(name).source, "default")
 		case s.given(name) && !s.overruled(name):
-			v.Value, v.From = s.values.GetString(name), s.source(name)
+			v.Value, v.From = s.get(name).value, s.get(name).source
 		case derived[name] != "":
 			v.Value = derived[name]
 			if name == "ttl" {
-				v.From = cmp.Or(s.source("profile"), v.From)
+				v.From = cmp.Or(s.get("profile").source, v.From)
 			}
 		}
 		if name == "store" {

@@ -35,8 +35,7 @@ type Sources struct {
 	File string
 
 	flags  *pflag.FlagSet
-	values *viper.Viper
-	found  location.Found // settings from variables of other programs
+	values *viper.Viper // of variables the text, of all others a given
 }
 
 // Read reads all settings. After an error the Config has the settings that could be
@@ -49,12 +48,12 @@ func Read(flags *pflag.FlagSet, files []string) (Config, *Sources, error) {
 		if name == fileSetting || !s.given(name) || s.overruled(name) {
 			continue
 		}
-		problem := c.Set(name, s.values.GetString(name))
+		problem := c.Set(name, s.get(name).value)
 		if err == nil { // the first error is returned
 			err = s.Locate(problem)
 		}
 	}
-	c.StoreSource = s.source("store")
+	c.StoreSource = s.get("store").source
 	if err == nil {
 		err = s.readNow(&c)
 	}
@@ -83,9 +82,11 @@ func (s *Sources) read(files []string) error {
 	s.values.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
 	s.values.AllowEmptyEnv(true) // an empty variable is an error, not an absent one
 	s.values.AutomaticEnv()
-	if err := s.values.BindPFlags(s.flags); err != nil {
-		return err
-	}
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			s.values.Set(f.Name, given{f.Value.String(), onCommandLine, "--" + f.Name})
+		}
+	})
 	if err := checkVariables(os.Environ()); err != nil {
 		return err
 	}
@@ -112,9 +113,8 @@ func (s *Sources) readFound() error {
 		}
 		return e
 	}
-	s.found = found
 	for name, value := range found.Values {
-		s.values.SetDefault(name, value)
+		s.values.SetDefault(name, given{value, inFound, found.Variables[name]})
 	}
 	return err
 }
@@ -122,7 +122,7 @@ func (s *Sources) readFound() error {
 func (s *Sources) openFile(files []string) ([]byte, error) {
 	named := s.given(fileSetting)
 	if named {
-		files = []string{s.values.GetString(fileSetting)}
+		files = []string{s.get(fileSetting).value}
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -131,7 +131,7 @@ func (s *Sources) openFile(files []string) ([]byte, error) {
 			s.File = file
 			return text, nil
 		case named:
-			return nil, &Error{Setting: fileSetting, Source: s.source(fileSetting), Value: file, Problem: "cannot be read: " + Cause(err), Hint: "name a file of settings that exists and that this user may read"}
+			return nil, &Error{Setting: fileSetting, Source: s.get(fileSetting).source, Value: file, Problem: "cannot be read: " + Cause(err), Hint: "name a file of settings that exists and that this user may read"}
 		case !absent(file):
 			return nil, &Error{Problem: file + ": cannot be read: " + Cause(err), Hint: "let this user read it (chgrp, or chmod if no password is in it), or name another file with --config"}
 		}
@@ -147,48 +147,18 @@ func absent(file string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// A place is where a setting is given. A smaller one wins.
-type place int
-
-const (
-	onCommandLine place = iota
-	inEnvironment
-	inFile
-	inFound // in variables of other programs
-	nowhere
-)
-
-// origin returns the place of the value that viper uses, which viper cannot report.
-func (s *Sources) origin(setting string) place {
-	_, isVariable := os.LookupEnv(variableOf(setting))
-	_, isFound := s.found.Values[setting]
-	switch {
-	case s.flags.Changed(setting):
-		return onCommandLine
-	case isVariable:
-		return inEnvironment
-	case s.values.InConfig(setting):
-		return inFile
-	case isFound:
-		return inFound
+// get returns the value that has precedence.
+func (s *Sources) get(setting string) given {
+	switch value := s.values.Get(setting).(type) {
+	case given:
+		return value
+	case string:
+		return given{value, inEnvironment, variableOf(setting)}
 	}
-	return nowhere
+	return given{place: nowhere}
 }
 
-func (s *Sources) given(setting string) bool { return s.origin(setting) != nowhere }
-
-// source says in words where a setting was given; empty if it was not.
-func (s *Sources) source(setting string) string {
-	switch s.origin(setting) {
-	case onCommandLine:
-		return "--" + setting
-	case inEnvironment:
-		return variableOf(setting)
-	case inFile:
-		return s.File + ": " + setting
-	}
-	return s.found.Variables[setting]
-}
+func (s *Sources) given(setting string) bool { return s.get(setting).place != nowhere }
 
 // overruled reports whether a place with precedence gives a setting that contradicts
 // this one, as --quiet contradicts LEADERRUN_VERBOSE.
@@ -197,15 +167,15 @@ func (s *Sources) overruled(setting string) bool {
 	if !ok {
 		return false
 	}
-	on, err := strconv.ParseBool(s.values.GetString(other))
+	on, err := strconv.ParseBool(s.get(other).value)
 	off := err == nil && !on // a switch that is off contradicts nothing; a profile is no switch
-	return s.origin(other) < s.origin(setting) && !off
+	return s.get(other).place < s.get(setting).place && !off
 }
 
 // Locate adds the source of the setting to an error.
 func (s *Sources) Locate(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok && e.Setting != "" {
-		e.Source = s.source(e.Setting)
+		e.Source = s.get(e.Setting).source
 	}
 	return err
 }

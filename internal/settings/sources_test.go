@@ -22,7 +22,6 @@ var values = map[string][3]string{
 	"renew":            {"1s", "2s", "3s"},
 	"retry":            {"1s", "2s", "3s"},
 	"eligible":         {"flag a", "variable", "file"},
-	"yield":            {"1s", "0", "3s"},
 	"profile":          {"fast", "unreliable", "normal"},
 	"wait":             {"forever", "2s", "3s"},
 	"skip-exit-code":   {"1", "2", "0"},
@@ -37,7 +36,6 @@ var values = map[string][3]string{
 	"once-per":         {"@daily", "1h", "0 3 * * *"},
 	"tick":             {"@1772330400", "1772330400000000", "2026-03-01T02:00:00.5Z"},
 	"tries":            {"1", "2", "3"},
-	"outcome-file":     {"flag", "variable", "file"},
 	"metrics-listen":   {":1", "h:2", "0.0.0.0:3"},
 	"on-acquire":       {"flag a", "variable", "file"},
 	"on-lost":          {"flag a", "variable", "file"},
@@ -90,11 +88,8 @@ func TestPrecedence(t *testing.T) {
 			if name == "prefix" && places&8 != 0 && c.StoreSource != "REDIS_HOST" {
 				t.Errorf("the set is not used: store from %q", c.StoreSource)
 			}
-			if got := s.origin(name); got != origin {
-				t.Errorf("%s in %04b: origin %d, want %d", name, places, got, origin)
-			}
-			if got := s.values.GetString(name); want != "" && got != want {
-				t.Errorf("%s in %04b: viper has %q, want %q", name, places, got, want)
+			if got := s.get(name); got.place != origin || got.value != want {
+				t.Errorf("%s in %04b: %+v, want %q from %d", name, places, got, want, origin)
 			}
 			expected := Default()
 			if places&8 != 0 && name != "store" {
@@ -347,9 +342,9 @@ func TestEveryUnknownVariableIsAnError(t *testing.T) {
 }
 
 func TestSuggest(t *testing.T) {
-	names := []string{"key", "ttl", "renew", "retry", "outcome-file"}
-	tests := map[string]string{"kye": "key", "keys": "key", "tlt": "ttl", "renwe": "renew", "retries": "", "outcomefile": "outcome-file", "x": "", "": "", "abc": "",
-		"outcome": "outcome-file", "key-name": "key", "ren": "renew", "re": "", "retry-it": "retry"}
+	names := []string{"key", "ttl", "renew", "retry", "on-renew-error"}
+	tests := map[string]string{"kye": "key", "keys": "key", "tlt": "ttl", "renwe": "renew", "retries": "", "onrenewerror": "on-renew-error", "x": "", "": "", "abc": "",
+		"on-renew": "on-renew-error", "key-name": "key", "ren": "renew", "re": "", "retry-it": "retry"}
 	names = append(names, "metrics-listen", "metrics-textfile")
 	tests["metrics"] = "" // both
 	for word, want := range tests {

@@ -1,8 +1,9 @@
 package settings
 
 import (
+	"cmp"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
@@ -17,8 +18,9 @@ type Setting struct {
 	Name, Short string
 	// Value stands for the value in the help; "" for a switch.
 	Value string
-	// Default is the default as shown; the function Default has the values.
-	Default string
+	// Default is the default; Derived replaces it in the help if the default depends on
+	// other settings, and then [Config.Validate] sets it.
+	Default, Derived string
 	// Usage describes the setting. Help, if not "", replaces it in leaderrun --help.
 	Usage, Help string
 	// Choices are possible values, for completion.
@@ -51,11 +53,11 @@ var Groups = []Group{
 			set:  into(func(c *Config) *string { return &c.Prefix }, parseName),
 		},
 		{
-			Name: "ttl", Value: "D", Default: "30s", Usage: "life of a lease that is not renewed",
+			Name: "ttl", Value: "D", Derived: FormatDuration(Normal.ttl()), Usage: "life of a lease that is not renewed",
 			set: into(func(c *Config) *time.Duration { return &c.TTL }, parsePositive),
 		},
 		{
-			Name: "renew", Value: "D", Default: "ttl/3", Usage: "renewal interval",
+			Name: "renew", Value: "D", Derived: "ttl/3", Usage: "renewal interval",
 			set: into(func(c *Config) *time.Duration { return &c.Renew }, parsePositive),
 		},
 		{
@@ -75,16 +77,12 @@ var Groups = []Group{
 			set: into(func(c *Config) *[]string { return &c.Eligible }, parseWords),
 		},
 		{
-			Name: "yield", Value: "D", Default: "0s", Usage: "ask only once the key has been free for D",
-			set: into(func(c *Config) *time.Duration { return &c.Yield }, parseDuration),
-		},
-		{
 			Name: "wait", Short: "w", Value: "D", Default: "0s", Usage: "stand by for D, or forever; -n is --wait 0",
 			Choices: []string{"forever"},
 			set:     into(func(c *Config) *time.Duration { return &c.Wait }, parseWait),
 		},
 		{
-			Name: "retry", Value: "D", Default: "ttl/6", Usage: "pause between attempts without a wake-up",
+			Name: "retry", Value: "D", Derived: "ttl/6", Usage: "pause between attempts without a wake-up",
 			set: into(func(c *Config) *time.Duration { return &c.Retry }, parsePositive),
 		},
 		{
@@ -114,7 +112,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *int64 { return &c.Tick }, parseTick),
 		},
 		{
-			Name: "tries", Value: "N", Default: "2", Usage: "at most N starts per tick, on all hosts together",
+			Name: "tries", Value: "N", Derived: strconv.Itoa(defaultTries), Usage: "at most N starts per tick, on all hosts together",
 			set: into(func(c *Config) *int { return &c.Tries }, parseTries),
 		},
 		{
@@ -152,10 +150,6 @@ var Groups = []Group{
 		},
 	}},
 	{"Reporting", []Setting{
-		{
-			Name: "outcome-file", Value: "FILE", Usage: "write how the run ended, as JSON",
-			set: into(func(c *Config) *string { return &c.OutcomeFile }, parseText),
-		},
 		{
 			Name: "metrics-textfile", Value: "DIR", Usage: "write metrics for Prometheus' node exporter",
 			set: into(func(c *Config) *string { return &c.MetricsTextfile }, parseText),
@@ -240,15 +234,18 @@ func Names() []string {
 
 // Default returns a Config with all defaults.
 func Default() Config {
-	return Config{
-		Store:     store.Default,
-		Prefix:    "leaderrun",
-		Profile:   Normal,
-		Signal:    syscall.SIGTERM,
-		KillAfter: 10 * time.Second,
-		LostGrace: time.Second,
+	var c Config
+	for _, s := range all() {
+		if s.Default != "" {
+			_ = s.set(&c, s.Default) // tests read all defaults
+		}
 	}
+	c.SignalNamed, c.SkipExitCodeNamed = false, false
+	return c
 }
+
+// shownDefault returns the default as the help shows it.
+func (s Setting) shownDefault() string { return cmp.Or(s.Default, s.Derived) }
 
 // Set parses one setting; name is the name of its flag without dashes. The error is
 // an *Error. An empty value is an error for every setting: an empty variable must not

@@ -1,7 +1,7 @@
 /* The protocol of leaderrun, for spin. Leases of the store run out. Requests and
  * replies of candidates are lost, late or both. Electors stop or die at any time,
  * and guards kill at kill-by. scripts/model checks the protocol and its wrong
- * variants; docs/proof.md says what that proves and what it cannot.
+ * variants; docs/design/proof.md says what that proves and what it cannot.
  *
  * Time is counted in ticks; a lease lasts TTL ticks. The store's clock may be
  * faster than the candidates' by DRIFT ticks in one TTL, so a lease may run out

@@ -72,6 +72,21 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+func TestRightsComeBack(t *testing.T) {
+	t.Parallel()
+	b := secured(t)
+	root := openWith(t, Options{URL: "etcd://root:sesame@" + b.Addr})
+	change := func(path string) func() {
+		return func() {
+			if _, err := root.client.post(bounded(t), b.Addr, "/v3/auth/user/"+path, map[string]string{"name": "worker", "user": "worker", "role": "worker"}, &map[string]any{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	open := func() networktest.Store { return openWith(t, Options{URL: "etcd://worker:sesame@" + b.Addr}) }
+	networktest.RightsComeBack(t, open, root, change("revoke"), change("grant"), "permission denied")
+}
+
 // A user in the address of an etcd without users does no harm, as for etcdctl.
 func TestNoUsers(t *testing.T) {
 	t.Parallel()

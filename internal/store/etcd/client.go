@@ -27,8 +27,8 @@ type client struct {
 	// latest is what the URL and its files said when they were last read: passwords and
 	// certificates may change while a command runs.
 	latest atomic.Pointer[target]
-	// accepted: the URL's login has been accepted before.
-	accepted atomic.Bool
+	// accepted is what the members have accepted before.
+	accepted network.Accepted
 
 	mu    sync.Mutex
 	token string
@@ -101,6 +101,7 @@ func (c *client) inTurn(ctx context.Context, op string, call func(ctx context.Co
 	if err != nil {
 		return c.storeError(ctx, op, err)
 	}
+	c.accepted.Call(op)
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (c *client) ask(ctx context.Context, host, path string, question any) (*htt
 		}
 	}
 	if err == nil {
-		c.accepted.Store(true)
+		c.accepted.Login()
 	}
 	return resp, err
 }

@@ -107,7 +107,7 @@ func elsewhere(err error) bool {
 }
 
 func (c *client) storeError(ctx context.Context, op string, err error) *lease.StoreError {
-	return words.StoreError(ctx, op, "etcd at "+strings.Join(c.hosts, ","), err, known(ctx, err), c.accepted.Load(), c.latest.Load().password)
+	return words.StoreError(ctx, op, "etcd at "+strings.Join(c.hosts, ","), err, known(ctx, err), &c.accepted, c.latest.Load().password)
 }
 
 // known returns what is known about an error that a member sent or this package found.
@@ -133,6 +133,7 @@ func known(ctx context.Context, err error) *network.Known {
 // problem returns the error's text and hint for people.
 func (e *serverError) problem() *network.Known {
 	k := &network.Known{Text: strings.TrimPrefix(e.text, "etcdserver: "), Hint: hintOther}
+	k.Rights = strings.Contains(k.Text, "permission denied")
 	k.Login = strings.Contains(k.Text, "authentication") || strings.Contains(k.Text, "user name") || strings.Contains(k.Text, "CommonName")
 	for _, a := range serverErrors {
 		if strings.Contains(e.text, a.part) {

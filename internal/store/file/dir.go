@@ -37,7 +37,7 @@ func checkDir(dir string) *lease.StoreError {
 		return &lease.StoreError{Err: err, Hint: "create the directory, for its user only (mode 0700)"}
 	}
 	refuse := func(hint, why string, args ...any) *lease.StoreError {
-		return &lease.StoreError{Err: fmt.Errorf("%s %s", dir, fmt.Sprintf(why, args...)), Permanent: true, Hint: hint}
+		return &lease.StoreError{Err: unfit{fmt.Errorf("%s %s", dir, fmt.Sprintf(why, args...))}, Permanent: true, Hint: hint}
 	}
 	switch owner, me := info.Sys().(*syscall.Stat_t).Uid, os.Geteuid(); {
 	case info.Mode()&fs.ModeSymlink != 0:

@@ -39,10 +39,19 @@ type keeper struct{ *Store }
 // do runs a call, and returns its error as a *lease.StoreError. A holder has no bell: a call
 // reaches it by its next renewal.
 func (s *Store) do(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
-	return storeError(op, call(ctx, keeper{s}))
+	err := call(ctx, keeper{s})
+	if err == nil {
+		s.answered.Store(true)
+	}
+	return s.storeError(op, err)
 }
 
-func storeError(op string, err error) error {
+// unfit says that this user may not use the directory as it is now.
+type unfit struct{ error }
+
+func (u unfit) Unwrap() error { return u.error }
+
+func (s *Store) storeError(op string, err error) error {
 	if err == nil || errors.Is(err, lease.ErrNoWakeups) {
 		return err
 	}
@@ -50,8 +59,11 @@ func storeError(op string, err error) error {
 	if !ok {
 		e = failure(err)
 	}
-	if errors.As(err, new(*keep.Untrusted)) {
+	switch {
+	case errors.As(err, new(*keep.Untrusted)):
 		e.Permanent, e.Hint = true, rules.Hint(err, "delete that file once no command of this key runs")
+	case errors.As(e, new(unfit)) && s.answered.Load(): // somebody is changing it
+		e.Permanent = false
 	}
 	e.Op = op
 	return e
@@ -268,9 +280,9 @@ func failure(err error) *lease.StoreError {
 	e := &lease.StoreError{Err: err}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		e.Permanent, e.Hint = true, "run as the user who owns the directory, or use another one"
+		e.Err, e.Permanent, e.Hint = unfit{err}, true, "run as the user who owns the directory, or use another one"
 	case errors.Is(err, unix.EROFS):
-		e.Permanent, e.Hint = true, "make that file system writable, or use another: the kernel's log says whether its disk has failed"
+		e.Err, e.Permanent, e.Hint = unfit{err}, true, "make that file system writable, or use another: the kernel's log says whether its disk has failed"
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
 		e.Permanent, e.Hint = true, "something else stands in the place of a file: remove it"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

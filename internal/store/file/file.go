@@ -30,6 +30,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
@@ -42,6 +43,8 @@ import (
 type Store struct {
 	*keep.Store
 	dir string
+	// answered: a call was carried out in the directory before.
+	answered atomic.Bool
 }
 
 var (

@@ -17,7 +17,7 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, until func
 		return lease.ErrNoWakeups
 	}
 	_, err := bounded(ctx, s.dir, func() (struct{}, error) { return struct{}{}, s.watch(ctx, key, until) })
-	return storeError(bell.Op(), err)
+	return s.storeError(bell.Op(), err)
 }
 
 // watch returns once until is true of the key's row.

@@ -66,11 +66,11 @@ func (s *Store) judge(a *answer, kind string) error {
 	}
 	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status >= 500 {
 		e := a.serverError()
-		_, e.allowed = s.allowed.Load(kind)
+		e.allowed = s.accepted.Has(kind)
 		return e
 	}
-	s.accepted.Store(true)
-	s.allowed.Store(kind, true)
+	s.accepted.Login()
+	s.accepted.Call(kind)
 	if a.status >= 200 && a.status <= 299 {
 		return nil
 	}

@@ -81,7 +81,7 @@ func (s *Store) storeError(ctx context.Context, op string, err error) *lease.Sto
 	if op == listing && k != nil && k.Hint == hintRights {
 		k.Hint = hintList
 	}
-	return words.StoreError(ctx, op, "Kubernetes"+s.at(), err, k, s.accepted.Load())
+	return words.StoreError(ctx, op, "Kubernetes"+s.at(), err, k, &s.accepted)
 }
 
 // known returns what is known about an error that the API server sent or this package found.

@@ -26,7 +26,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,10 +48,8 @@ type Store struct {
 	// latest is the content of the files when they were last readable.
 	latest atomic.Pointer[access]
 	http   *http.Client
-	// accepted: the API server has accepted the login before.
-	accepted atomic.Bool
-	// allowed has the kinds of requests that were allowed once.
-	allowed     sync.Map
+	// accepted is what the API server has accepted before, by the kinds of requests.
+	accepted    network.Accepted
 	credentials credentials
 }
 

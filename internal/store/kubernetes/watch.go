@@ -110,7 +110,7 @@ func (s *Store) beginWatch(ctx context.Context, key, version string) (*http.Resp
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		s.allowed.Store(watchKind, true)
+		s.accepted.Call(watchKind)
 		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }()

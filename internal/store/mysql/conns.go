@@ -23,13 +23,13 @@ type conns struct {
 	// latest is what the URL and its files said at the last dial: passwords and certificates
 	// may change while a command runs.
 	latest atomic.Pointer[target]
-	// accepted: the URL's login has been accepted before.
-	accepted *atomic.Bool
+	// accepted is what the server has accepted before.
+	accepted *network.Accepted
 	*network.Pool[*conn]
 }
 
 func newConns(url string, t *target, dial network.Dial) *conns {
-	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}}
+	p := &conns{url: url, dial: network.Dialer(dial), accepted: &network.Accepted{}}
 	p.Pool = network.NewPool(func(c *conn) { _ = c.Close() }, func(c *conn) bool { return network.IsCut(c.raw) })
 	p.latest.Store(t)
 	return p
@@ -48,7 +48,9 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 	if err != nil {
 		return p.storeError(ctx, op, err)
 	}
-	err = network.CatchPanic(func() error { return call(c) })
+	if err = network.CatchPanic(func() error { return call(c) }); err == nil {
+		p.accepted.Call(op)
+	}
 	// If the call's time ends just as its answer arrives, the driver closes the connection.
 	if err == nil && c.IsValid() {
 		p.Put(c)
@@ -121,7 +123,7 @@ func (p *conns) connect(ctx context.Context) (*conn, error) {
 		_ = c.Close()
 		return nil, c.cause.of(err)
 	}
-	p.accepted.Store(true) // not before: a session whose password has expired may only change it
+	p.accepted.Login() // not before: a session whose password has expired may only change it
 	return c, nil
 }
 

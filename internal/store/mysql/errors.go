@@ -35,6 +35,8 @@ var (
 	statementTimeouts = []uint16{3024, 1969}
 	// logins are the errors about a user, a password, a certificate or the database.
 	logins = []uint16{1045, 1044, 1049, 1130, 1698, 1820, 1862, 3118, 4151}
+	// denials are the errors about what a user may do.
+	denials = []uint16{1044, 1142, 1143, 1227}
 )
 
 // numbers are the errors of a server. A permanent one stays until a person acts.
@@ -48,7 +50,7 @@ var numbers = []struct {
 	{[]uint16{1820, 1862}, true, "give this user a new password: ALTER USER"},
 	{[]uint16{3118, 4151}, true, "unlock this user: ALTER USER … ACCOUNT UNLOCK"},
 	{[]uint16{1044}, true, "correct the name of the database in the store's URL, or " + hintRights},
-	{[]uint16{1142, 1143, 1227}, true, hintRights},
+	{denials, true, hintRights},
 	{[]uint16{1049}, true, "create that database, or correct its name in the store's URL"},
 	{[]uint16{1129}, false, "end the block there: mysqladmin flush-hosts"},
 	{[]uint16{1054, 1364, 1366, 1406, 3140, 4025}, true, hintShape},
@@ -93,7 +95,7 @@ func hasNumber(err error, numbers ...uint16) bool {
 
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
 	now := p.latest.Load()
-	return words.StoreError(ctx, op, "mysql at "+now.addr, err, known(ctx, err), p.accepted.Load(), now.password)
+	return words.StoreError(ctx, op, "mysql at "+now.addr, err, known(ctx, err), p.accepted, now.password)
 }
 
 // known returns what the server has said, or what this package or the driver has found.
@@ -108,7 +110,7 @@ func known(ctx context.Context, err error) *network.Known {
 }
 
 func serverProblem(err error, answer *mysql.MySQLError) *network.Known {
-	k := &network.Known{Text: fmt.Sprintf("%s (%d)", answer.Message, answer.Number), Login: hasNumber(err, logins...), Hint: hintOther}
+	k := &network.Known{Text: fmt.Sprintf("%s (%d)", answer.Message, answer.Number), Login: hasNumber(err, logins...), Rights: hasNumber(err, denials...), Hint: hintOther}
 	for _, n := range numbers {
 		if slices.Contains(n.numbers, answer.Number) {
 			k.Permanent, k.Hint = n.permanent, n.hint
@@ -130,5 +132,9 @@ func ownProblem(err error) *network.Known {
 	case errors.Is(err, errNoAnswer), errors.Is(err, mysql.ErrMalformPkt), errors.Is(err, mysql.ErrPktSync), errors.Is(err, mysql.ErrPktSyncMul), errors.Is(err, mysql.ErrOldProtocol):
 		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
 	}
-	return hints.Known(err)
+	k := hints.Known(err)
+	if errors.Is(err, keep.ErrNotSaved) {
+		k.Rights = true
+	}
+	return k
 }

@@ -221,6 +221,16 @@ func TestDatabaseIsMadeAnew(t *testing.T) {
 }
 
 // Whatever the server's defaults are, each statement is its own transaction.
+func TestRightsComeBack(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, createTable+"; CREATE USER cron IDENTIFIED BY 'sesame'; GRANT USAGE ON jobs.* TO cron")
+	give := func() { b.do(t, "GRANT SELECT, INSERT, UPDATE ON jobs.leaderrun_leases TO cron") }
+	give()
+	open := func() networktest.Store { return openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}) }
+	networktest.RightsComeBack(t, open, b.open(t), func() { b.do(t, "REVOKE UPDATE, SELECT ON jobs.leaderrun_leases FROM cron") }, give, "denied")
+}
+
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, "--autocommit=0", "--transaction-isolation=READ-UNCOMMITTED", "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES", "--character-set-server=latin1", "--skip-character-set-client-handshake")

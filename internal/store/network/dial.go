@@ -31,12 +31,15 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: t
 // Dialer returns the dial of a store, which uses dial if it is not nil. A holder's dial is
 // hedged: as long as none is answered it starts further attempts, and closes all but the
 // first that is answered. Candidates dial once: they are many, and have time. Without dial,
-// every attempt tries all addresses of a name.
+// every attempt tries all addresses of a name, and a lookup outlives its attempt.
 func Dialer(dial Dial) Dial {
 	holders := dial
 	if dial == nil {
-		dial = race((&net.Dialer{}).DialContext, lookup)
-		holders = race((&net.Dialer{KeepAliveConfig: keepAlive}).DialContext, lookup)
+		names := newResolver(func(ctx context.Context, host string) ([]net.IPAddr, error) {
+			return net.DefaultResolver.LookupIPAddr(ctx, host)
+		})
+		dial = race((&net.Dialer{}).DialContext, names.addresses)
+		holders = race((&net.Dialer{KeepAliveConfig: keepAlive}).DialContext, names.addresses)
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if !IsHolder(ctx) || network == "unix" {
@@ -104,15 +107,11 @@ func hedged(ctx context.Context, dial Dial, network, addr string) (net.Conn, err
 	}
 }
 
-func lookup(ctx context.Context, host string) ([]net.IPAddr, error) {
-	return net.DefaultResolver.LookupIPAddr(ctx, host)
-}
-
 // race returns a dial that tries all addresses of a name in the resolver's order, in the manner
 // of RFC 8305: each as soon as the one before it has failed, or has not answered for a while.
 // It closes all but the first that answers. net.Dialer waits at least 2 s for each address of
 // a family, which is all the time of an attempt for a TTL of 30 s.
-func race(dial Dial, lookup func(ctx context.Context, host string) ([]net.IPAddr, error)) Dial {
+func race(dial Dial, lookup lookupFunc) Dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if network == "unix" {
 			return dial(ctx, network, addr)

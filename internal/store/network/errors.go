@@ -41,16 +41,16 @@ const (
 type Known struct {
 	Text string
 	// Permanent: it stays until a person acts. Login: it concerns a user, a password, a
-	// certificate or the database.
-	Permanent, Login bool
-	Hint             string
+	// certificate or the database. Rights: it concerns what this user may do there.
+	Permanent, Login, Rights bool
+	Hint                     string
 }
 
 // StoreError returns err, any error of a store's client, the network or the server at an
-// address, as one line for people. known is nil if the store knows nothing about it. If the
-// server has accepted the address's login before, errors about logins are not permanent.
-// Secrets are removed from the text.
-func (w Words) StoreError(ctx context.Context, op, at string, err error, known *Known, accepted bool, secrets ...string) *lease.StoreError {
+// address, as one line for people. known is nil if the store knows nothing about it. An error
+// about logins or rights is not permanent if the server has accepted this login, or carried
+// out a call of this name, before. Secrets are removed from the text.
+func (w Words) StoreError(ctx context.Context, op, at string, err error, known *Known, accepted *Accepted, secrets ...string) *lease.StoreError {
 	if errors.Is(err, ErrClosed) {
 		return &lease.StoreError{Op: op, Err: err}
 	}
@@ -59,7 +59,7 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 	unreadable, isFile := errors.AsType[*lease.StoreError](err)
 	switch {
 	case isFile: // a file of the address cannot be read
-		k = Known{unreadable.Err.Error(), unreadable.Permanent, true, unreadable.Hint}
+		k = Known{Text: unreadable.Err.Error(), Permanent: unreadable.Permanent, Login: true, Hint: unreadable.Hint}
 	case known != nil:
 		k = *known
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -71,7 +71,7 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 			k.Text, refused, k.Hint = w.Problem(ctx, err)
 		}
 	}
-	if k.Login && accepted { // somebody is changing it, at the server or here
+	if k.Login && accepted.HasLogin() || k.Rights && accepted.Has(op) { // somebody is changing it, at the server or here
 		k.Permanent = false
 	}
 	return &lease.StoreError{Op: op, Err: fmt.Errorf("%s: %s", at, lease.Readable(k.Text, secrets...)), Refused: refused, Permanent: k.Permanent, Hint: k.Hint}
@@ -114,6 +114,8 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 	switch {
 	case errors.As(err, &unknown):
 		return "its certificate was not signed by a CA that this host trusts", true, "name the file of its CA's certificate with " + w.CA + w.in()
+	case errors.As(err, &name) && len(name.Certificate.DNSNames) == 0 && len(name.Certificate.IPAddresses) == 0:
+		return "its certificate has no name of a host: its CN is not looked at", true, "give it a certificate with a subjectAltName for the host" + w.in()
 	case errors.As(err, &name):
 		hint = "name the server as its certificate does"
 		if w.Name != "" {
@@ -121,12 +123,20 @@ func (w Words) TLSProblem(err error) (text string, permanent bool, hint string) 
 		}
 		return "its certificate is not for this name: " + withoutPackage(name), true, hint
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("a certificate that it shows is valid from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter)), true,
-			"renew that certificate, or set the clock of this host"
+		text = fmt.Sprintf("a certificate that it shows is valid from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter))
+		if time.Now().Before(invalid.Cert.NotBefore) { //nolint:forbidigo // of a certificate, whose times are wall times
+			return text, false, "set the clock of this host: by that it is not valid yet" // as of a host that has just booted and has no battery
+		}
+		return text, true, "renew that certificate, or set the clock of this host"
+	case errors.As(err, &invalid):
+		return "its certificate cannot be used: " + withoutPackage(invalid), true, "give it one for servers (extendedKeyUsage serverAuth), signed by a CA that may sign it"
 	case errors.As(err, &noTLS):
 		return "it speaks no TLS at this port", false, w.NoTLS
 	case errors.As(err, &alert) && alert.Op == "remote error":
 		text = "it refuses this side of TLS: " + withoutPackage(alert.Err)
+		if strings.Contains(text, "expired certificate") {
+			return text, true, "renew the client certificate, or set the clock of the server's host"
+		}
 		if strings.Contains(text, "certificate") {
 			return text, true, "give a client certificate that it trusts with " + w.Client + w.in()
 		}

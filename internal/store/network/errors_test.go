@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-var words = Words{Server: "Store", CA: "ca=FILE", Client: "cert=FILE", Other: "other"}
+var words = Words{Server: "Store", CA: "ca=FILE", Client: "cert=FILE", Name: "server_name=NAME", Other: "other"}
 
 func TestProblem(t *testing.T) {
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestProblem(t *testing.T) {
 }
 
 func TestTLSProblem(t *testing.T) {
-	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	day := time.Date(2025, 1, 2, 0, 0, 0, 0, time.UTC)
 	remote := func(text string) error { return &net.OpError{Op: "remote error", Err: errors.New("tls: " + text)} }
 	for _, c := range []struct {
 		err       error
@@ -65,9 +65,14 @@ func TestTLSProblem(t *testing.T) {
 		hint      string
 	}{
 		{x509.UnknownAuthorityError{}, "not signed by a CA that this host trusts", true, "with ca=FILE in the store's URL"},
-		{x509.HostnameError{Host: "h", Certificate: &x509.Certificate{}}, "not for this name", true, "name the server as its certificate does"},
+		{x509.HostnameError{Host: "h", Certificate: &x509.Certificate{DNSNames: []string{"g"}}}, "not for this name", true, "give that name with server_name=NAME in the store's URL"},
+		{x509.HostnameError{Host: "h", Certificate: &x509.Certificate{}}, "has no name", true, "subjectAltName"},
 		{x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotBefore: day, NotAfter: day.AddDate(1, 0, 0)}},
-			"valid from 2026-01-02T00:00:00Z to 2027-01-02T00:00:00Z", true, "renew that certificate"},
+			"valid from 2025-01-02T00:00:00Z to 2026-01-02T00:00:00Z", true, "renew that certificate"},
+		{x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotBefore: day.AddDate(500, 0, 0), NotAfter: day.AddDate(501, 0, 0)}},
+			"valid from 2525-01-02T00:00:00Z", false, "set the clock of this host"},
+		{x509.CertificateInvalidError{Reason: x509.IncompatibleUsage, Cert: &x509.Certificate{}}, "incompatible key usage", true, "serverAuth"},
+		{remote("expired certificate"), "expired certificate", true, "renew the client certificate"},
 		{remote("certificate required"), "it refuses this side of TLS: certificate required", true, "with cert=FILE in the store's URL"},
 		{remote("protocol version not supported"), "it refuses this side of TLS: protocol version", false, "TLS 1.2"},
 	} {

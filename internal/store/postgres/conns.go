@@ -24,13 +24,13 @@ type conns struct {
 	config atomic.Pointer[pgconn.Config]
 	addr   string // as messages show it
 	hosts  int
-	// accepted: the URL's login has been accepted before.
-	accepted *atomic.Bool
+	// accepted is what the server has accepted before.
+	accepted *network.Accepted
 	*network.Pool[*conn]
 }
 
 func newConns(url string, config *pgconn.Config, dial network.Dial) *conns {
-	p := &conns{url: url, dial: network.Dialer(dial), accepted: &atomic.Bool{}, Pool: network.NewPool((*conn).quit, (*conn).isCut)}
+	p := &conns{url: url, dial: network.Dialer(dial), accepted: &network.Accepted{}, Pool: network.NewPool((*conn).quit, (*conn).isCut)}
 	p.config.Store(config)
 	p.name(config)
 	return p
@@ -70,6 +70,9 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 	uncut := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
 	err = network.CatchPanic(func() error { return call(c) })
 	const noTransaction = 'I'
+	if err == nil {
+		p.accepted.Call(op)
+	}
 	if uncut() && err == nil && !c.IsClosed() && c.TxStatus() == noTransaction {
 		p.Put(c)
 		return nil
@@ -127,7 +130,7 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 	}
 	c.PgConn, err = pgconn.ConnectConfig(context.WithValue(ctx, callKey{}, true), config)
 	if err == nil {
-		p.accepted.Store(true)
+		p.accepted.Login()
 	}
 	return err
 }

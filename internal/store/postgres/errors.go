@@ -26,6 +26,8 @@ var (
 const (
 	undefinedTable       = "42P01"
 	noRight              = "42501"
+	noObject             = "42" // the class of what is missing, is another kind, or is not allowed
+	noSchema             = "3F"
 	serializationFailure = "40001"
 	tooManyConnections   = "53300"
 	invalidAuthorization = "28" // its class
@@ -83,7 +85,7 @@ var words = network.Words{
 }
 
 func (p *conns) storeError(ctx context.Context, op string, err error) error {
-	return words.StoreError(ctx, op, "postgres at "+p.addr, err, known(ctx, err), p.accepted.Load(), p.config.Load().Password)
+	return words.StoreError(ctx, op, "postgres at "+p.addr, err, known(ctx, err), p.accepted, p.config.Load().Password)
 }
 
 // known returns what the server has said, or this package has found.
@@ -98,9 +100,10 @@ func known(ctx context.Context, err error) *network.Known {
 }
 
 func serverProblem(err error, answer *pgconn.PgError) *network.Known {
-	k := &network.Known{Text: fmt.Sprintf("%s (%s)", answer.Message, answer.Code), Login: strings.HasPrefix(answer.Code, invalidAuthorization) || answer.Code == noDatabase, Hint: hintOther}
+	hasClass := func(class string) bool { return strings.HasPrefix(answer.Code, class) }
+	k := &network.Known{Text: fmt.Sprintf("%s (%s)", answer.Message, answer.Code), Login: hasClass(invalidAuthorization) || answer.Code == noDatabase, Rights: hasClass(noObject) || hasClass(noSchema), Hint: hintOther}
 	for _, s := range states {
-		if strings.HasPrefix(answer.Code, s.state) {
+		if hasClass(s.state) {
 			k.Permanent, k.Hint = s.permanent, s.hint
 			break
 		}
@@ -122,5 +125,9 @@ func ownProblem(err error) *network.Known {
 	case network.Cause(err).Error() == "server refused TLS connection":
 		return &network.Known{Text: "it speaks no TLS", Permanent: true, Login: true, Hint: hintTLS}
 	}
-	return hints.Known(err)
+	k := hints.Known(err)
+	if errors.Is(err, keep.ErrNotSaved) || errors.Is(err, keep.ErrShape) { // as of a row security policy, or in another search_path
+		k.Rights = true
+	}
+	return k
 }

@@ -103,6 +103,31 @@ func TestDatabaseIsMadeAnew(t *testing.T) {
 	networktest.LoginIsReadAgain(t, open, drop, restore, "(3D000)", "create that database")
 }
 
+func TestRightsComeBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ take, give, says string }{
+		"the table":  {"REVOKE SELECT ON leaderrun_leases FROM cron", "GRANT SELECT ON leaderrun_leases TO cron", "permission denied"},
+		"the schema": {"REVOKE USAGE ON SCHEMA public FROM PUBLIC", "GRANT USAGE ON SCHEMA public TO PUBLIC", "is missing, and "},
+		"the rows":   {"ALTER TABLE leaderrun_leases ENABLE ROW LEVEL SECURITY", "ALTER TABLE leaderrun_leases DISABLE ROW LEVEL SECURITY", "row-level security"},
+		"the path":   {"ALTER ROLE cron SET search_path = nowhere, pg_catalog", "ALTER ROLE cron SET search_path = public, aged, pg_catalog", "is missing, and "},
+		"the log-in": {"ALTER ROLE cron NOLOGIN", "ALTER ROLE cron LOGIN", "not permitted to log in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBackend(t)
+			b.do(t, createTable+"; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT SELECT, INSERT, UPDATE ON leaderrun_leases TO cron")
+			change := func(sql string) func() {
+				return func() {
+					b.do(t, sql)
+					b.do(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'cron'")
+				}
+			}
+			open := func() networktest.Store { return openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}) }
+			networktest.RightsComeBack(t, open, b.open(t), change(c.take), change(c.give), c.says)
+		})
+	}
+}
+
 // in returns the same server with another database.
 func (b backend) in(database string) backend {
 	other := *b.PostgresServer

@@ -142,6 +142,6 @@ func TestTableThatTakesNothing(t *testing.T) {
 	b.do(t, `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 		CREATE TRIGGER nothing BEFORE INSERT OR UPDATE ON leaderrun_leases FOR EACH ROW EXECUTE FUNCTION nothing()`)
 	networktest.WantError(t, networktest.NotRenewed(t, s, l), true, "does not take what is written", "trigger")
-	_, err := s.Acquire(bounded(t), request("fresh"))
+	_, err := b.open(t).Acquire(bounded(t), request("fresh"))
 	networktest.WantError(t, err, true, "does not take what is written", "trigger")
 }

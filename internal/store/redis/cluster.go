@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -16,7 +17,7 @@ import (
 func (s *servers) askNode(ctx context.Context, addr, key string) (string, *lease.StoreError) {
 	said, err := s.greet(ctx, addr)
 	if err != nil {
-		return "", s.failure(ctx, "redis", addr, err)
+		return "", s.failure(ctx, locating, "redis", addr, err)
 	}
 	if said["mode"] != "cluster" {
 		return "", &lease.StoreError{
@@ -25,13 +26,12 @@ func (s *servers) askNode(ctx context.Context, addr, key string) (string, *lease
 		}
 	}
 	_, err = s.conns.do(ctx, addr, func(c *redis.Client) (any, error) { return c.Do(ctx, "PTTL", key).Result() })
-	if to, moved := movedTo(err, addr); moved {
-		return to, nil
+	to, moved := movedTo(err, addr)
+	if err != nil && !moved {
+		return "", s.failure(ctx, locating, "redis", addr, err)
 	}
-	if err != nil {
-		return "", s.failure(ctx, "redis", addr, err)
-	}
-	return addr, nil
+	s.conns.accepted.Call(locating)
+	return cmp.Or(to, addr), nil
 }
 
 // movedTo returns the address that a node of a cluster named instead of executing a call.
@@ -68,9 +68,7 @@ func (s *servers) eachPrimary(ctx context.Context, op, key string, call func(*re
 	}
 	for _, addr := range addrs {
 		if _, err := s.conns.do(ctx, addr, call); err != nil {
-			failure := s.failureThere(ctx, addr, err)
-			failure.Op = op
-			return failure
+			return s.failureThere(ctx, op, addr, err)
 		}
 	}
 	return nil

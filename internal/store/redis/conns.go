@@ -31,8 +31,8 @@ type conns struct {
 	who  func(*target) (user, password string)
 
 	slots network.Slots
-	// accepted: the address's login has been accepted before.
-	accepted *atomic.Bool
+	// accepted is what the servers have accepted before.
+	accepted *network.Accepted
 
 	mu     sync.Mutex
 	idle   []*conn // the last one used is taken first
@@ -53,7 +53,7 @@ type conn struct {
 // newConns returns no connection yet. dial opens one, and returns the address's target as it
 // is then; who returns the login of a target.
 func newConns(db int, who func(*target) (user, password string), dial func(context.Context, string) (net.Conn, *target, error)) *conns {
-	return &conns{dial: dial, who: who, accepted: &atomic.Bool{}, opt: redis.Options{
+	return &conns{dial: dial, who: who, accepted: &network.Accepted{}, opt: redis.Options{
 		// The greeting has user and password; a new connection sends nothing else.
 		DB:              db,
 		Protocol:        2,
@@ -91,7 +91,7 @@ func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (a
 	}
 	if err == nil && !c.warm {
 		c.warm = true
-		p.accepted.Store(true)
+		p.accepted.Login()
 		p.slots.Admitted()
 	}
 	if uncut() && err == nil {

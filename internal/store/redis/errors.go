@@ -131,7 +131,7 @@ var words = network.Words{
 
 // failure returns an error of the server at addr, for people. what is "redis" or
 // "sentinel".
-func (s *servers) failure(ctx context.Context, what, addr string, err error) *lease.StoreError {
+func (s *servers) failure(ctx context.Context, op, what, addr string, err error) *lease.StoreError {
 	var known *network.Known
 	switch {
 	case errors.Is(err, errTooManyClients):
@@ -146,7 +146,7 @@ func (s *servers) failure(ctx context.Context, what, addr string, err error) *le
 		accepted = s.guides.accepted
 	}
 	now := s.latest.Load()
-	e := words.StoreError(ctx, "", what+" at "+addr, err, known, accepted.Load(), now.password, now.sentinelPassword)
+	e := words.StoreError(ctx, op, what+" at "+addr, err, known, accepted, now.password, now.sentinelPassword)
 	if s.tls != nil && e.Hint == network.HintNetwork {
 		e.Hint += ", and that this port speaks TLS"
 	}
@@ -179,6 +179,7 @@ func (s *servers) replyProblem(what string, err error) *network.Known {
 	}
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "LEADERRUN "), "ERR "), ".")
 	k := &network.Known{Text: text, Login: slices.ContainsFunc(loginReplies, func(begin string) bool { return strings.HasPrefix(text, begin) })}
+	k.Rights = strings.HasPrefix(class, "NOPERM") || strings.HasPrefix(class, "ERR The user executing the script can't")
 	for _, r := range s.replies(what) {
 		if strings.HasPrefix(class, r.prefix) {
 			k.Permanent, k.Hint = r.permanent, r.hint

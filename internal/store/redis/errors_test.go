@@ -74,6 +74,22 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
+func TestRightsComeBack(t *testing.T) {
+	t.Parallel()
+	b := realBackend(t)
+	set := func(rule string) func() { return func() { b.do(t, "ACL", "SETUSER", "cron", rule) } }
+	b.do(t, "ACL", "SETUSER", "cron", "on", ">sesame", "~*", "+@all")
+	open := func() networktest.Store {
+		return openWith(t, Options{URL: networktest.As(t, "redis://"+b.addr, "cron"), Prefix: prefix})
+	}
+	for name, rules := range map[string][2]string{"scripts": {"-eval", "+eval"}, "in a script": {"-time", "+time"}, "keys": {"resetkeys", "~*"}} {
+		t.Run(name, func(t *testing.T) {
+			b.do(t, "FLUSHALL")
+			networktest.RightsComeBack(t, open, openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix}), set(rules[0]), set(rules[1]), "")
+		})
+	}
+}
+
 // user is an ACL user as an argument of redis-server.
 func user(rules string) []string { return append([]string{"--user"}, strings.Fields(rules)...) }
 

@@ -110,7 +110,7 @@ func (s *Store) examineClocks(ctx context.Context, replicas []string, margin tim
 	for _, addr := range replicas {
 		apart, err := s.clocksApart(ctx, primary, addr)
 		if err != nil {
-			failure := s.servers.failure(ctx, "redis", addr, err)
+			failure := s.servers.failure(ctx, "status", "redis", addr, err)
 			f.Verdict, f.Text = lease.Doubtful, "one cannot be read: "+failure.Err.Error()
 			f.Hint = "let this host and this user reach every replica: one of them may take the primary's place"
 			return f
@@ -188,7 +188,7 @@ func (s *Store) examineSentinels(ctx context.Context, outage time.Duration) leas
 		if err == nil {
 			return judgeSentinels(v.(*redis.MapStringStringCmd).Val(), s.servers.name, outage)
 		}
-		err = s.servers.failure(ctx, "sentinel", addr, err)
+		err = s.servers.failure(ctx, "status", "sentinel", addr, err)
 	}
 	return notExamined(subject, err, "grant this user of the sentinels +sentinel|master")
 }

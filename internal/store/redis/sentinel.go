@@ -24,7 +24,7 @@ func (s *servers) askSentinel(ctx context.Context, addr string) (string, *lease.
 	}
 	said, err := s.greet(ctx, named)
 	if err != nil {
-		return "", s.failureThere(ctx, named, err)
+		return "", s.failureThere(ctx, locating, named, err)
 	}
 	if said["role"] == "replica" {
 		return "", &lease.StoreError{Hint: hintFailover, Err: fmt.Errorf("redis at %s: a sentinel named it, but it is a replica", named)}
@@ -37,15 +37,16 @@ func (s *servers) askName(ctx context.Context, addr string) (string, *lease.Stor
 		return c.Do(ctx, "SENTINEL", "get-master-addr-by-name", s.name).Result()
 	})
 	if err != nil {
-		return "", s.failure(ctx, "sentinel", addr, err)
+		return "", s.failure(ctx, locating, "sentinel", addr, err)
 	}
+	s.guides.accepted.Call(locating)
 	if v == nil {
 		e := &lease.StoreError{
 			Permanent: true,
 			Hint:      "correct the name in the store's URL: SENTINEL MASTERS lists those there are",
 			Err:       fmt.Errorf("sentinel at %s: it knows no server named %q", addr, s.name),
 		}
-		if s.conns.accepted.Load() { // it knew one that accepted this login
+		if s.conns.accepted.HasLogin() { // it knew one that accepted this login
 			e.Permanent, e.Hint = false, "give the sentinels their settings again: SENTINEL MONITOR"
 		}
 		return "", e

@@ -44,6 +44,8 @@ const (
 	// guideLimit is how long one guide may take: enough for two TLS connections to the
 	// other side of the world.
 	guideLimit = 2 * time.Second
+	// locating is the name of the calls that ask which server has a key.
+	locating = "locate"
 	// maxMoves is how often one call follows a cluster's MOVED.
 	maxMoves = 3
 )
@@ -104,6 +106,7 @@ func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Clien
 		}
 		v, err := conns.do(ctx, addr, call)
 		if err == nil {
+			conns.accepted.Call(op)
 			return v, nil
 		}
 		if to, moved := movedTo(err, addr); moved && s.kind == cluster && moves < maxMoves {
@@ -113,9 +116,7 @@ func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Clien
 		if op != keep.Call.Op() && !errors.Is(ctx.Err(), context.Canceled) { // neither says anything about the server of renewals
 			s.forget(key, addr)
 		}
-		failure = s.failureThere(ctx, addr, err)
-		failure.Op = op
-		return nil, failure
+		return nil, s.failureThere(ctx, op, addr, err)
 	}
 }
 
@@ -177,8 +178,8 @@ func (s *servers) guided() bool { return s.kind == sentinel || s.kind == cluster
 
 // failureThere returns the failure of a server. If guides named it, another server may take
 // its place.
-func (s *servers) failureThere(ctx context.Context, addr string, err error) *lease.StoreError {
-	e := s.failure(ctx, "redis", addr, err)
+func (s *servers) failureThere(ctx context.Context, op, addr string, err error) *lease.StoreError {
+	e := s.failure(ctx, op, "redis", addr, err)
 	if e.Refused && s.guided() {
 		e.Refused, e.Hint = false, "start it, or wait until another takes its place"
 	}

@@ -77,6 +77,9 @@ func TestDocuments(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("docs/*.md")
 	must.Succeed(t, err)
+	design, err := filepath.Glob("docs/design/*.md")
+	must.Succeed(t, err)
+	pages = append(pages, design...)
 	d := &documents{T: t}
 	for _, name := range append(pages, "README.md", "CONTRIBUTING.md", "SECURITY.md") {
 		text := must.Read(t, name)

@@ -246,13 +246,6 @@ func TestTerminal(t *testing.T) {
 			s.enter("leaderrun touch ran 2>err; cmp err /dev/null\n")
 			s.status(0)
 		},
-		"a status that is watched is redrawn until ctrl-c": func(s *terminal) {
-			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
-			s.enter("TERM=xterm leaderrun status --watch=100ms\n")
-			s.expect(`\x1b\[H\x1b\[2Jkey +k\r\nstate +held(?s:.*)\x1b\[H\x1b\[2Jkey +k\r\nstate +held`)
-			s.enter(ctrlC)
-			s.status(130)
-		},
 		"a standby shows for whom it waits": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
 			s.enter("TERM=xterm leaderrun --wait forever echo my turn\n")

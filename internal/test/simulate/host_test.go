@@ -111,9 +111,6 @@ func (h *host) start() *process {
 	}
 	if h.w.choosy {
 		p.set.Checked, p.set.Check = p.rng.IntN(2) == 0, p.check
-		if p.rng.IntN(2) == 0 && p.set.Wait != 0 {
-			p.set.Yield = h.w.upTo(p.rng, h.ttl/4)
-		}
 	}
 	if h.w.jobs != nil {
 		h.w.jobs.begin(p)

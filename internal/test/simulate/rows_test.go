@@ -13,7 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 )
 
-var showRows = flag.Bool("rows", false, "at the end, show which rows of docs/state-machine.md no schedule took, and which steps are not in it")
+var showRows = flag.Bool("rows", false, "at the end, show which rows of docs/design/state-machine.md no schedule took, and which steps are not in it")
 
 // rows counts how often schedules took each step of the state machine.
 type rows map[string]int
@@ -40,16 +40,16 @@ func rowOf(step string) string {
 
 func (r rows) add(t campaign.Transition) { r[rowOf(elect.Line(t.From, t.Event, t.To, t.Actions))]++ }
 
-// documented returns the rows of docs/state-machine.md, in the form of rowOf.
+// documented returns the rows of docs/design/state-machine.md, in the form of rowOf.
 func documented() ([]string, error) {
-	page, err := os.ReadFile("../../../docs/state-machine.md")
+	page, err := os.ReadFile("../../../docs/design/state-machine.md")
 	if err != nil {
 		return nil, err
 	}
 	_, rest, _ := strings.Cut(string(page), "```text\n")
 	table, _, found := strings.Cut(rest, "```")
 	if !found {
-		return nil, fmt.Errorf("docs/state-machine.md has no table")
+		return nil, fmt.Errorf("docs/design/state-machine.md has no table")
 	}
 	var all []string
 	for line := range strings.Lines(table) {
@@ -84,7 +84,7 @@ func (r rows) show() error {
 			never = append(never, row)
 		}
 	}
-	fmt.Printf("%d of %d rows of docs/state-machine.md were taken, with %d of %d pairs of a state and an event\n",
+	fmt.Printf("%d of %d rows of docs/design/state-machine.md were taken, with %d of %d pairs of a state and an event\n",
 		len(took), len(all), len(pairsOf(took)), len(pairsOf(all)))
 	if !*showRows {
 		return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // failed are seeds that each run plays, too, by test, and what each found: a wrong program
-// (docs/figures-2026-11.md), or a mistake of the judge. A seed brings the same only as long
+// (docs/design/figures.md), or a mistake of the judge. A seed brings the same only as long
 // as the world throws its dice in the same order: when that changes, look for another one.
 var failed = map[string]map[uint64]string{
 	"TestSimulations": {

@@ -175,7 +175,7 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	if w.pausedUntil > 0 { // who misses its end asks again after a TTL and its jitter
 		limit += ttl / 4
 	}
-	if w.choosy { // a check, --yield and --retry come on top
+	if w.choosy { // a check and --retry come on top
 		limit += ttl
 	}
 	if w.forgetful { // the key settles again for a candidate that knows of a later grant

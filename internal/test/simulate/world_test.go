@@ -58,7 +58,7 @@ type world struct {
 	operator *operator
 	// grantTrap happens to the next process that is granted the key, while the answer is on its way.
 	grantTrap func(*process)
-	// choosy: hosts may be ineligible, or yield. fit: none is ineligible any more.
+	// choosy: hosts may be ineligible. fit: none is ineligible any more.
 	choosy bool
 	fit    atomic.Bool
 	// hooked: the exec of hooks may hang, and every process rejoins.

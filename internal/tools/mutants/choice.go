@@ -13,9 +13,8 @@ import (
 // again, such as a guard, keeps only the name.
 
 // turnsOn returns the source of the function that says whether a mistake is made. It imports
-// only syscall, so that nothing else is initialised with the package. The mistakes of scripts
-// are made before anything reads the scripts.
-func (p *source) turnsOn(scripts string) []byte {
+// only syscall, so that nothing else is initialised with the package.
+func (p *source) turnsOn() []byte {
 	return fmt.Appendf(nil, `package %s
 
 import "syscall"
@@ -32,13 +31,7 @@ var theMistake = func() (n int) {
 }()
 
 func makes(mistake int) bool { return theMistake == mistake }
-
-var _ = func() bool {
-	switch theMistake {
-%s	}
-	return true
-}()
-`, p.Name, scripts)
+`, p.Name)
 }
 
 // insertion is text before an offset of a file.
@@ -92,14 +85,10 @@ func insert(text []byte, all []insertion) []byte {
 // returns the files of the program that has all others, in which the i-th variant has the
 // number i+1.
 func (p *source) choose(variants []variant) map[string][]byte {
-	together, scripts := map[string][]insertion{}, ""
+	together := map[string][]insertion{}
 	for i := range variants {
 		v := &variants[i]
 		text := p.texts[v.path]
-		if name := p.scripts[v.path]; name != "" {
-			scripts += fmt.Sprintf("\tcase %d:\n\t\t%s = %s[:%d] + %q + %s[%d:]\n", i+1, name, name, v.mistake.from, v.mistake.with, name, v.mistake.to)
-			continue
-		}
 		v.broken = !p.compiles(v.path, v.text)
 		v.apart = v.mistake.chosen[0] == v.mistake.chosen[1]
 		if v.broken || v.apart {
@@ -110,8 +99,7 @@ func (p *source) choose(variants []variant) map[string][]byte {
 			together[v.path] = append(together[v.path], choice...)
 		}
 	}
-	// Variables are initialised in the order of the files' names.
-	files := map[string][]byte{filepath.Join(p.Dir, "0mistake.go"): p.turnsOn(scripts)}
+	files := map[string][]byte{filepath.Join(p.Dir, "0mistake.go"): p.turnsOn()}
 	for path, all := range together {
 		files[path] = insert(p.texts[path], all)
 	}

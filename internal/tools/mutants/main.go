@@ -12,9 +12,8 @@
 // killed.
 //
 // A mistake is a wrong operator, a negated condition, a number that is one larger, or a
-// missing statement, in Go or in a Lua script that the package embeds (-match '\.lua ').
-// Mutants that do not compile do not count. With -alone each run has its own process
-// namespace, for mutants that may kill other processes.
+// missing statement. Mutants that do not compile do not count. With -alone each run has its
+// own process namespace, for mutants that may kill other processes.
 package main
 
 import (

@@ -43,13 +43,12 @@ type source struct {
 	set      *token.FileSet
 	texts    map[string][]byte // by path
 	files    map[string]*ast.File
-	scripts  map[string]string // the variables that scripts are embedded in, by path
 	info     types.Info
 	importer types.Importer
 }
 
 func readPackage(name string) (*source, error) {
-	p := &source{set: token.NewFileSet(), texts: map[string][]byte{}, files: map[string]*ast.File{}, scripts: map[string]string{}}
+	p := &source{set: token.NewFileSet(), texts: map[string][]byte{}, files: map[string]*ast.File{}}
 	out, err := exec.Command("go", "list", "-json=Dir,GoFiles,ImportPath,Name,Module", name).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list %s: %w", name, err)
@@ -64,13 +63,6 @@ func readPackage(name string) (*source, error) {
 		}
 		if p.files[path], err = parser.ParseFile(p.set, path, p.texts[path], 0); err != nil {
 			return nil, err
-		}
-		for _, embedded := range embedsScript.FindAllSubmatch(p.texts[path], -1) {
-			script := filepath.Join(p.Dir, string(embedded[1]))
-			p.scripts[script] = string(embedded[2])
-			if p.texts[script], err = os.ReadFile(script); err != nil {
-				return nil, err
-			}
 		}
 	}
 	out, err = exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", name).Output()
@@ -104,7 +96,7 @@ func (p *source) check(files map[string]*ast.File, info *types.Info) error {
 func (p *source) compiles(path string, text []byte) bool {
 	files := maps.Clone(p.files)
 	changed, errChanged := parser.ParseFile(p.set, path, text, 0)
-	on, errOn := parser.ParseFile(p.set, "", p.turnsOn(""), 0)
+	on, errOn := parser.ParseFile(p.set, "", p.turnsOn(), 0)
 	files[path], files[""] = changed, on
 	return errChanged == nil && errOn == nil && p.check(files, nil) == nil
 }
@@ -114,11 +106,7 @@ func variantsOf(p *source) (all []variant) {
 	seen := map[string]int{}
 	for _, path := range slices.Sorted(maps.Keys(p.texts)) {
 		text := p.texts[path]
-		mistakesIn := p.mistakesIn
-		if p.files[path] == nil {
-			mistakesIn = p.mistakesInScript
-		}
-		for _, m := range mistakesIn(path) {
+		for _, m := range p.mistakesIn(path) {
 			v := variant{dir: strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), path: path, function: m.function, change: m.describe(text), mistake: m}
 			v.text = slices.Concat(text[:m.from], []byte(m.with), text[m.to:])
 			seen[v.String()]++

@@ -177,6 +177,27 @@ func LoginIsReadAgain(t *testing.T, open func() Store, spoil, mend func(), says,
 	}
 }
 
+// RightsComeBack checks that rights can be changed while a candidate stands by: until it has
+// them back, its attempts fail temporarily if it had been answered before, and permanently if not.
+// take takes the rights, and ends the connections if need be.
+func RightsComeBack(t *testing.T, open func() Store, holder Store, take, give func(), says string) {
+	t.Helper()
+	if _, err := holder.Inspect(Bounded(t), "k"); err != nil {
+		t.Fatal(err)
+	}
+	Grant(t, holder, Request("k"))
+	standby, r := open(), Request("k")
+	Denied(t, standby, r)
+	take()
+	_, _ = standby.Acquire(Bounded(t), r) // fails if the connection has ended
+	_, err := standby.Acquire(Bounded(t), r)
+	WantError(t, err, false, says, "")
+	WantError(t, Refused(t, open()), true, says, "")
+	give()
+	_, _ = standby.Acquire(Bounded(t), r)
+	Denied(t, standby, r)
+}
+
 // EndWithContext checks that each call, which gets no answer, ends with its context and says
 // so.
 func EndWithContext(t *testing.T, calls Calls) {
