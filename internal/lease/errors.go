@@ -75,6 +75,8 @@ func (e *PausedError) Error() string {
 type DoneError struct {
 	// Ago is how long ago the served or given-up tick was.
 	Ago time.Duration
+	// Host succeeded that recently, without ticks; "" with ticks.
+	Host string
 	// GivenUp: the tick was not served, but has had Request.Tries starts, or a newer
 	// tick was started.
 	GivenUp bool
@@ -82,6 +84,9 @@ type DoneError struct {
 
 func (e *DoneError) Error() string {
 	ago := e.Ago.Round(time.Second)
+	if e.Host != "" {
+		return fmt.Sprintf("a run on %s succeeded %s ago", e.Host, ago)
+	}
 	if e.GivenUp {
 		return fmt.Sprintf("the tick of %s ago has had its last try", ago)
 	}

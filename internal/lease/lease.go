@@ -106,6 +106,10 @@ type Request struct {
 	Period time.Duration
 	Exact  bool
 	Tries  int
+	// Recent is for how long a success of another host makes this run superfluous, without
+	// ticks: the first answers of both candidates are no further apart. 0: it never does. Tick
+	// is the store's time of this candidate's first answer, then.
+	Recent time.Duration
 	// Waits: the candidate stands by if it is denied.
 	Waits bool
 	// Seen is the lease with the largest token that this candidate has seen.
@@ -167,10 +171,11 @@ type Lease struct {
 	// AcquiredAt is when the lease was granted, and MinHoldUntil when the minimum hold
 	// ends.
 	AcquiredAt, MinHoldUntil int64
-	// Tick, Period and Exact are as in Request; Tick is 0 without ticks.
+	// Tick, Period, Exact and Recent are as in Request; Tick is 0 without ticks and Recent.
 	Tick   int64
 	Period time.Duration
 	Exact  bool
+	Recent time.Duration
 	Meta   string
 	// Offered: with this renewal the holder offers to hand over to a standby. The next
 	// attempt of a standby then requests the hand-over, unless the key is paused.

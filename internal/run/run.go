@@ -46,7 +46,7 @@ func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status)
 	result := campaign.Run(context.Background(), campaign.Settings{
 		Settings:  electSettings(c),
 		Now:       runner.Now,
-		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Exact: c.ExactTicks(), Tries: c.Tries, Meta: meta(c)},
+		Request:   lease.Request{Key: c.Key, TTL: c.TTL, MinHold: c.MinHold, Period: c.OncePer, Exact: c.ExactTicks(), Tries: c.Tries, Recent: c.Recent(), Meta: meta(c)},
 		TickAt:    TickAt(c),
 		WallNow:   time.Now, //nolint:forbidigo // the store compares it with its own
 		Check:     newCheck(c, commands),
@@ -71,7 +71,7 @@ func electSettings(c settings.Config) elect.Settings {
 		MaxRuntime:       c.MaxRuntime,
 		Rejoin:           c.Rejoin,
 		Checked:          len(c.Eligible) > 0,
-		OncePer:          c.HasTicks(),
+		OncePer:          c.HasTicks() || c.Recent() > 0,
 	}
 }
 

@@ -127,7 +127,7 @@ func parsePositive(value string) (time.Duration, *Error) {
 }
 
 func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
-	const hint = "write a duration like 1h or 24h, or a schedule in quotes, like '0 3 * * *' or 'CRON_TZ=Europe/Berlin @daily'"
+	const hint = "write a duration like 1h or 24h, a schedule in quotes, like '0 3 * * *' or 'CRON_TZ=Europe/Berlin @daily', or off"
 	if strings.ContainsAny(value, " \t*@=") {
 		s, err := schedule.Parse(value)
 		if err != nil {

@@ -69,7 +69,9 @@ type Config struct {
 	// 1970; 0 means the store's time. Each tick gets one successful run and at most
 	// Tries starts; Tries is 0 until it is given or derived by Validate. If OncePer,
 	// Schedule and Tick are all unset there are no ticks.
+	// Repeats: a success on another host a moment ago does not keep this run from starting.
 	OncePer  time.Duration
+	Repeats  bool
 	Schedule *schedule.Schedule
 	Tick     int64
 	Tries    int
@@ -87,6 +89,16 @@ type Config struct {
 	// Command is COMMAND and its arguments as typed; Path is the file to execute.
 	Command []string
 	Path    string
+}
+
+// Recent returns for how long a success on another host makes a run superfluous: the run's line
+// says nothing of its own about when it is to run, and is the same in the crontab of each host.
+func (c *Config) Recent() time.Duration {
+	const spread = 30 * time.Second // of the hosts' clocks; the ticks of cron are a minute apart
+	if c.Repeats || c.HasTicks() || c.Wait != 0 || c.MinHold != 0 || c.Rejoin {
+		return 0
+	}
+	return spread
 }
 
 // HasTicks reports whether runs are for ticks.

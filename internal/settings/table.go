@@ -101,8 +101,11 @@ var Groups = []Group{
 	{"The same crontab line on every host", []Setting{
 		{
 			Name: "once-per", Value: "D", Usage: "one success per D, or per tick of a schedule: '0 3 * * *'",
-			Help: "one success per D, or per tick of a schedule: '0 3 * * *'; with --wait others run it if it fails",
+			Help: "one success per D, or per tick of a schedule: '0 3 * * *'; with --wait others run it if it fails; off: not even half a minute (see docs/cron.md)",
 			set: func(c *Config, value string) (e *Error) {
+				if c.Repeats = value == "off"; c.Repeats {
+					return nil
+				}
 				c.OncePer, c.Schedule, e = parseOncePer(value)
 				return e
 			},

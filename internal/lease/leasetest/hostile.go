@@ -149,7 +149,7 @@ func forgetSettles(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	h.Forget(t, r.Key)
 	settling := settles(t, s, rival(r))
-	if settling.Why != lease.SettleVanished || settling.Remaining > r.TTL {
+	if settling.Why != lease.SettleVanished || settling.Remaining > r.TTL+h.Unit {
 		t.Errorf("settles: %v, the ttl was %s", settling, r.TTL)
 	}
 	reasserted(t, s, l)

@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -31,6 +32,9 @@ var tickTests = []test{
 	{"an exact tick may be ahead of the store's time, by a day", exactAhead},
 	{"a tick is that of the store's time", tickOfStoreTime},
 	{"a wrong clock is answered before anything else", clockSaidFirst},
+	{"a recent success is enough for other hosts", recentSuccess},
+	{"a recent success silences nobody after that", recentSuccessEnds},
+	{"without ticks a failure, or a success long ago, is not enough", notEnough},
 }
 
 // period is long against all that a test takes, so that only the ticks given
@@ -379,4 +383,57 @@ func clockSaidFirst(t *testing.T, h Harness) {
 	denies[*lease.ClockError](t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
 	h.Grant(t, s, at(r, first.Tick+1))
 	denies[*lease.ClockError](t, s, during(r, first.Tick-1000, first.Tick-1000, first.Tick))
+}
+
+// bare is a request of the same line on every host, without ticks.
+func (h Harness) bare(key, host string) lease.Request {
+	return lease.Request{Key: key, Holder: lease.NewHolder(host, 1), TTL: h.long(), Recent: 30 * time.Second}
+}
+
+func recentSuccess(t *testing.T, h Harness) {
+	s, key := h.Open(t), h.request().Key
+	first := h.Grant(t, s, h.bare(key, "web-1"))
+	held(t, s, h.bare(key, "web-2"), lease.HeldLeader)
+	release(t, s, first, succeeded)
+	if done := denies[*lease.DoneError](t, s, h.bare(key, "web-2")); done.Host != "web-1" || done.GivenUp {
+		t.Errorf("%+v", done)
+	}
+	again := h.Grant(t, s, h.bare(key, "web-1")) // the same host may go on at once
+	if _, err := s.Renew(bounded(t), again); err != nil {
+		t.Error(err)
+	}
+	release(t, s, again, failed)
+	denies[*lease.DoneError](t, s, h.bare(key, "web-2")) // the failure takes nothing back
+	plain := h.bare(key, "web-2")
+	plain.Recent = 0 // by hand, or with --wait
+	release(t, s, h.Grant(t, s, plain), succeeded)
+	if status, err := operate(t, h).Inspect(bounded(t), key); err != nil || status.Tick != 0 || status.ServedTick != 0 || status.Runs[0].Tick != 0 {
+		t.Errorf("%+v, %v: nothing here has a tick", status, err)
+	}
+}
+
+// The candidates' first answers are compared, not the end of the run.
+func recentSuccessEnds(t *testing.T, h Harness) {
+	s, key := h.Open(t), h.request().Key
+	first := h.Grant(t, s, h.bare(key, "web-1"))
+	release(t, s, first, succeeded)
+	next := h.bare(key, "web-2")
+	for next.Tick = first.Tick + next.Recent.Milliseconds() - 1; ; next.Tick++ {
+		_, err := s.Acquire(bounded(t), next)
+		if err == nil && next.Tick == first.Tick+next.Recent.Milliseconds() {
+			return
+		}
+		if _, done := errors.AsType[*lease.DoneError](err); !done || next.Tick > first.Tick+next.Recent.Milliseconds() {
+			t.Fatalf("%d ms after the other: %v", next.Tick-first.Tick, err)
+		}
+	}
+}
+
+func notEnough(t *testing.T, h Harness) {
+	s, key := h.Open(t), h.request().Key
+	release(t, s, h.Grant(t, s, h.bare(key, "web-1")), failed)
+	second := h.Grant(t, s, h.bare(key, "web-2"))
+	second.Tick -= time.Minute.Milliseconds() // it asked a minute ago
+	release(t, s, second, succeeded)
+	h.Grant(t, s, h.bare(key, "web-1"))
 }

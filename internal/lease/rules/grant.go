@@ -62,7 +62,7 @@ func (st *State) lease(period time.Duration, exact bool) lease.Lease {
 	return lease.Lease{
 		Key: st.Key, Holder: g.Holder, Token: st.Token, TTL: milliseconds(g.TTL),
 		AcquiredAt: g.Acquired, MinHoldUntil: g.MinHoldUntil,
-		Tick: g.Tick, Period: period, Exact: exact, Meta: g.Meta, HandOver: g.HandOver,
+		Tick: g.Tick, Period: period, Exact: exact, Recent: milliseconds(g.Recent), Meta: g.Meta, HandOver: g.HandOver,
 	}
 }
 

@@ -88,6 +88,9 @@ func (st *State) Status(now Instant) lease.Status {
 		return s
 	}
 	s.TTL, s.Since, s.MinHoldUntil, s.Tick = milliseconds(g.TTL), g.AcquiredWall, g.AcquiredWall+g.MinHoldUntil-g.Acquired, g.Tick
+	if g.Recent > 0 {
+		s.Tick = 0
+	}
 	s.HandOver, s.Meta = g.HandOver && g.leads(now), lease.Cut(g.Meta, lease.MaxMeta)
 	if !g.Cooldown && !g.Foreign {
 		s.Holder = g.Holder

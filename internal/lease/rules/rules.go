@@ -39,6 +39,8 @@ type State struct {
 	ServedTick int64 `json:"served_tick,omitempty"`
 	SeriesTick int64 `json:"series_tick,omitempty"`
 	Starts     int   `json:"starts,omitempty"`
+	// Success is the last success of a run that was recent for others, see Request.Recent.
+	Success *Success `json:"success,omitempty"`
 	// Period is the period of the newest grant with ticks, in ms, and Tries its limit of
 	// starts per tick; 0 means no limit.
 	Period int64 `json:"period_ms,omitempty"`
@@ -69,6 +71,7 @@ type Grant struct {
 	Expires      int64        `json:"expires"`             // never before MinHoldUntil
 	AcquiredWall int64        `json:"acquired_wall"`       // the same as Acquired, in wall time, ms
 	Tick         int64        `json:"tick"`                // wall time, ms
+	Recent       int64        `json:"recent_ms,omitempty"` // see Request.Recent: the tick is none of a schedule
 	Cooldown     bool         `json:"cooldown"`            // released, its minimum hold goes on
 	Revoked      bool         `json:"revoked,omitempty"`   // taken from its holder, which has yet to release it
 	HandOver     bool         `json:"hand_over,omitempty"` // its holder is asked to release it
@@ -79,6 +82,12 @@ type Grant struct {
 	// read from there (see follow.go) and never kept in a state.
 	Foreign  bool `json:"-"`
 	Vanished bool `json:"-"`
+}
+
+// Success is a run that succeeded.
+type Success struct {
+	Host string `json:"host"`
+	Tick int64  `json:"tick"` // the store's time of its candidate's first answer, in ms
 }
 
 // Settling is a time in which nobody is granted the key. A candidate counts it on its own

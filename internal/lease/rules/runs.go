@@ -12,7 +12,11 @@ const remembered = 20
 // vanish records the run of the newest grant as vanished, if its end was not reported.
 func (st *State) vanish() {
 	if g := st.Grant; g.isLease() {
-		st.note(lease.Run{Token: st.Token, Tick: g.Tick, Start: g.AcquiredWall, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
+		tick := g.Tick
+		if g.Recent > 0 {
+			tick = 0
+		}
+		st.note(lease.Run{Token: st.Token, Tick: tick, Start: g.AcquiredWall, Host: g.Holder.Host(), Holder: g.Holder, Vanished: true})
 	}
 }
 

@@ -29,11 +29,15 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		return lease.Lease{}, &lease.ClockError{Tick: now.Wall}
 	}
 	tick, round, reach := r.Tick, lease.Round(r.Period, r.Exact), lease.Reach(r.Period, r.Exact)
-	if round > 0 {
+	recent := r.Recent.Milliseconds()
+	if round > 0 || recent > 0 {
 		tick = cmp.Or(tick, now.Wall)
 	}
 	if covers(st.ServedTick, tick, round, now.Wall+reach) {
 		return lease.Lease{}, &lease.DoneError{Ago: since(st.ServedTick, now)}
+	}
+	if s := st.Success; s != nil && s.Host != r.Holder.Host() && covers(s.Tick, tick, recent, now.Wall+recent) {
+		return lease.Lease{}, &lease.DoneError{Ago: since(s.Tick, now), Host: s.Host}
 	}
 	if g.lives(now) {
 		denial := st.denial(now)
@@ -66,7 +70,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 	st.grant(max(st.Token+1, r.Seen.Token+1, now.Wall), &Grant{
 		Holder: r.Holder, TTL: r.TTL.Milliseconds(), Boot: now.Boot,
 		Acquired: now.Up, MinHoldUntil: now.Up + r.MinHold.Milliseconds(),
-		AcquiredWall: now.Wall, Tick: tick, Meta: r.Meta,
+		AcquiredWall: now.Wall, Tick: tick, Recent: recent, Meta: r.Meta,
 	}, r.Period, r.Exact, now)
 	if round > 0 {
 		st.Tries = r.Tries
@@ -96,7 +100,7 @@ func (st *State) Renew(l lease.Lease, now Instant) (lease.Lease, error) {
 		st.grant(l.Token, &Grant{
 			Holder: l.Holder, TTL: l.TTL.Milliseconds(), Boot: now.Boot,
 			Acquired: l.AcquiredAt, MinHoldUntil: l.MinHoldUntil,
-			AcquiredWall: now.Wall - (now.Up - l.AcquiredAt), Tick: l.Tick, Offered: l.Offered, Meta: l.Meta,
+			AcquiredWall: now.Wall - (now.Up - l.AcquiredAt), Tick: l.Tick, Recent: l.Recent.Milliseconds(), Offered: l.Offered, Meta: l.Meta,
 		}, l.Period, l.Exact, now)
 		l.Reasserted = true
 	}
@@ -125,7 +129,13 @@ func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 		st.ServedTick = l.Tick
 		st.remember(l.TTL.Milliseconds(), l.Period.Milliseconds(), 0)
 	}
+	if s := st.Success; r.Success && l.Recent > 0 && (s == nil || l.Tick > s.Tick || s.Tick > now.Wall+l.Recent.Milliseconds()) {
+		st.Success = &Success{Host: l.Holder.Host(), Tick: l.Tick}
+	}
 	if r.Ran {
+		if l.Recent > 0 {
+			l.Tick = 0 // it is none of a schedule
+		}
 		st.note(lease.Run{Token: l.Token, Tick: l.Tick, Start: now.Wall - (now.Up - l.AcquiredAt), End: now.Wall,
 			Exit: r.Exit, Host: l.Holder.Host(), Holder: l.Holder})
 	}

@@ -28,6 +28,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -268,13 +269,14 @@ func (s *Store) change(ctx context.Context, c change) (l lease.Lease, answer err
 // applyTo applies a change to a row, and reports whether the row is another one then.
 func (c change) applyTo(r Row, now rules.Instant, l *lease.Lease, answer *error) (next Row, did Effect, changed bool, err error) {
 	was, errWas := json.Marshal(r.State)
-	next = r
-	if g := r.Grant; g != nil { // the rules may change it
+	next = r // the rules may change what it points to
+	if g := r.Grant; g != nil {
 		next.Grant = new(*g)
 	}
 	if settling := r.Settling; settling != nil {
 		next.Settling = new(*settling)
 	}
+	next.Released, next.Candidates, next.Runs = slices.Clone(r.Released), slices.Clone(r.Candidates), slices.Clone(r.Runs)
 	*l, *answer = c.apply(&next.State, now)
 	is, errIs := json.Marshal(next.State)
 	did = Effect{Renewed: next.Renewed != r.Renewed, Calls: next.Called != r.Called, Wakes: c.wakes}
