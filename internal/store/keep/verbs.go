@@ -78,14 +78,16 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 	if s.scarce() || s.Overwritten && s.seen(key).foreign {
 		return lease.ErrNoWakeups // it polls
 	}
-	waiting, cancel := context.WithTimeout(ctx, atMost)
+	end := time.Now().Add(atMost) //nolint:forbidigo // a context's deadline is on that clock
+	waiting, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	err := s.Hear(waiting, Wake, key, func(r Row) bool {
 		s.observe(r, s.Now())
 		return r.Free(s.instant(r))
 	})
 	switch {
-	case waiting.Err() != nil && ctx.Err() == nil:
+	// A connection has the same deadline, and may notice its end before the context does.
+	case time.Until(end) <= 0 && ctx.Err() == nil: //nolint:forbidigo // as above
 		return nil
 	case isPermanent(err), err != nil && s.scarce(): // the next acquire reports what is wrong
 		return lease.ErrNoWakeups
