@@ -38,6 +38,8 @@ type keeper struct {
 	*conn
 }
 
+var _ keep.Pruner = keeper{}
+
 // Read implements [keep.Keeper].
 func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
 	r.State = rules.New(key)
@@ -45,7 +47,8 @@ func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
 	for hasNumber(err, interrupted) { // a wake-up that came too late for a wait
 		found, err = k.query(ctx, readRow, int64(maxState+1), k.prefix, key)
 	}
-	if hasNumber(err, noSuchTable) {
+	missing := hasNumber(err, noSuchTable)
+	if missing {
 		found, err = k.query(ctx, readClock+", NULL, NULL")
 	}
 	switch {
@@ -61,7 +64,7 @@ func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
 	if err != nil {
 		return r, errNoAnswer
 	}
-	r.Now = k.At(wall, k.server)
+	r.Now, r.Kept = k.At(wall, k.server), missing
 	switch {
 	case answer[1] != "0" && answer[1] != "OFF":
 		return r, errReplica
@@ -102,13 +105,12 @@ func (k keeper) Swap(ctx context.Context, r keep.Row, e keep.Effect) (now keep.R
 	if before > 0 {
 		write, args = updateRow, append(args, before)
 	}
-	changed, err := k.exec(ctx, write, args...)
-	if hasNumber(err, noSuchTable) {
+	if missing, _ := r.Kept.(bool); missing { // without the right to write, the server does not say so
 		if _, err := k.exec(ctx, createTable); err != nil {
 			return r, false, &keep.NoTable{Err: err}
 		}
-		changed, err = k.exec(ctx, write, args...)
 	}
+	changed, err := k.exec(ctx, write, args...)
 	switch {
 	case hasNumber(err, contention...): // the server has undone the change
 		return r, false, &keep.Refused{Err: err}
@@ -142,8 +144,8 @@ func (k keeper) Names(ctx context.Context) (names []string, err error) {
 }
 
 // Oldest implements [keep.Pruner]. A row's version is the time of its last change, or later.
-func (k keeper) Oldest(ctx context.Context, before int64) (rows []keep.Row, err error) {
-	found, err := k.query(ctx, readIdle, int64(maxState+1), k.prefix, before)
+func (k keeper) Oldest(ctx context.Context, now rules.Instant) (rows []keep.Row, err error) {
+	found, err := k.query(ctx, readIdle, int64(maxState+1), k.prefix, now.Wall-rules.MinKeep.Milliseconds())
 	for _, columns := range found {
 		if r, err := k.parsed(keep.Row{State: rules.New(columns[0])}, columns[1], columns[2]); err == nil {
 			rows = append(rows, r)
