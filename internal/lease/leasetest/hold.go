@@ -91,7 +91,7 @@ func repeatedAfterHold(t *testing.T, h Harness) {
 	settles(t, s, knowing)
 	h.pass(5 * h.Unit)
 	release(t, s, l, succeeded)
-	if settling := settles(t, s, knowing); settling.Remaining > 16*h.Unit {
+	if settling := settles(t, s, knowing); settling.Remaining > 19*h.Unit {
 		t.Errorf("after 5 of 20 it settles for %s more, in units of %s", settling.Remaining, h.Unit)
 	}
 }

@@ -204,10 +204,12 @@ func refused(t *testing.T, s lease.Store, r lease.Request, want error) {
 func (h Harness) refusedLater(t *testing.T, s lease.Store, r lease.Request, want error) {
 	t.Helper()
 	_, err := s.Acquire(bounded(t), r)
-	if settling, ok := errors.AsType[*lease.SettlingError](err); ok {
+	for settling := new(lease.SettlingError); errors.As(err, &settling); _, err = s.Acquire(bounded(t), r) {
 		h.pass(settling.Remaining + time.Millisecond)
 	}
-	refused(t, s, r, want)
+	if !errors.Is(err, want) {
+		t.Fatalf("acquire: error %v, want error %v", err, want)
+	}
 }
 
 // denies checks that the acquire fails with an error of type E, and returns it.

@@ -145,6 +145,7 @@ type memory struct {
 	ready bool  // it has settled by now
 	// seen is when each client has seen the newest grant as it is, at the latest.
 	seen  [crowd]int64
+	until [crowd]int64 // when the key has settled for each client, at the latest; 0 if it has not asked since
 	phase phase
 	who   int // of the newest grant
 	tok   int64
@@ -217,7 +218,7 @@ func (m memory) views(c call) (found []memory) {
 func (m memory) instant(c call) span { return span{max(m.now, c.at.from), c.at.to} }
 
 // settled returns m before and after the key has settled.
-func (m memory) settled(c call) (found []memory) {
+func (m memory) settled(c call) []memory {
 	ready := m
 	ready.ready = true
 	switch at := m.instant(c); {
@@ -227,14 +228,18 @@ func (m memory) settled(c call) (found []memory) {
 		return []memory{ready}
 	case m.due == span{}:
 		return []memory{m}
-	default:
-		if at.from < m.due.to+grain {
-			found = append(found, m)
+	case at.to < m.due.from-grain:
+		return []memory{m}
+	default: // a candidate counts from when it has seen the call, and for longer if that was slow
+		until := &m.until[c.client]
+		if *until == 0 {
+			*until = max(m.due.to, c.at.to+2*(c.at.to-c.at.from)+settlingTime)
 		}
-		if at.to >= m.due.from-grain {
-			found = append(found, ready)
+		ready.until = m.until
+		if at.from < *until+grain {
+			return []memory{m, ready}
 		}
-		return found
+		return []memory{ready}
 	}
 }
 
@@ -287,6 +292,7 @@ func (m memory) extend(c call) memory {
 // call calls the holder, unless it has been called.
 func (m memory) call(c call) memory {
 	if m.settles && m.due == (span{}) {
+		m.until = [crowd]int64{}
 		m.due = m.instant(c).later(settlingTime)
 		if m.phase == gone { // it settles until the lease that was lost is over
 			m.due = span{min(m.due.from, m.ends.from-punctual), max(m.due.to, m.ends.to)}

@@ -219,8 +219,8 @@ func settlesBeforeGivingUp(t *testing.T, h Harness) {
 	release(t, s, l, failed)
 	knowing := at(r, l.Tick)
 	knowing.Seen.Token, knowing.Seen.TTL = l.Token+1_000_000, 2*h.Unit
-	h.pass(settles(t, s, knowing).Remaining + time.Millisecond)
-	refused(t, s, knowing, lease.ErrDone)
+	settles(t, s, knowing)
+	h.refusedLater(t, s, knowing, lease.ErrDone)
 }
 
 func newerTickIsLast(t *testing.T, h Harness) {

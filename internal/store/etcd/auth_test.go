@@ -178,14 +178,14 @@ func TestNoEtcd(t *testing.T) {
 		"another version":    {serve(404, `{"error":"Not Found","code":5}`), "Not Found", "3.4 or later", true},
 		"somewhere else":     {serve(302, "", "Location", "http://example.org"), "HTTP status 302", "names an etcd", false},
 		"no date":            {serve(200, nothing, "Date", ""), "no Date", "between this host and etcd", true},
-		"a change not taken": {serve(200, nothing), "something else than an etcd", "names an etcd", false},
+		"a change not taken": {serve(200, nothing), "it does not take what is written to it", "names an etcd", false},
 		"full":               {serve(429, `{"error":"etcdserver: mvcc: database space exceeded","code":8}`), "database space exceeded", "defragment", false},
 		"hangs up":           {networktest.Answering(t, ""), "closed the connection", "names an etcd", false},
 		"another protocol":   {networktest.Answering(t, "-ERR no\r\n"), "no etcd", "names an etcd", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openWith(t, Options{URL: "etcd://" + c.addr})
-			s.Settle = 0
+			s.Instant.Settle = 0
 			networktest.WantError(t, networktest.Refused(t, s), c.permanent, c.says, c.hint)
 		})
 	}

@@ -31,12 +31,12 @@ func TestHistories(t *testing.T) {
 	b := newBackend(t)
 	leasetest.Histories(t, leasetest.Harness{Apart: apart * time.Millisecond, Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
-		s.Settle = 0 // otherwise the first grant of each key would wait
+		s.Instant.Settle = 0 // otherwise the first grant of each key would wait
 		return s
 	}})
 }
 
-// damages are values that leaderrun does not write; leasestate tests what else no state may be.
+// damages are values that leaderrun does not write; package rules tests what else no state may be.
 func damages(b backend) []leasetest.Damage {
 	holder := string(lease.NewHolder("h", 1))
 	state := func(name, text string) leasetest.Damage {

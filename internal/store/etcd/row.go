@@ -36,6 +36,8 @@ type keeper struct {
 	host string
 }
 
+var _ keep.Pruner = keeper{}
+
 // Read implements [keep.Keeper].
 func (k keeper) Read(ctx context.Context, key string) (keep.Row, error) {
 	r, _, err := k.read(ctx, key)
@@ -114,7 +116,7 @@ func (k keeper) Swap(ctx context.Context, r keep.Row, _ keep.Effect) (now keep.R
 }
 
 // Oldest implements [keep.Pruner].
-func (k keeper) Oldest(ctx context.Context, _ int64) (rows []keep.Row, err error) {
+func (k keeper) Oldest(ctx context.Context, _ rules.Instant) (rows []keep.Row, err error) {
 	const some = 10
 	var a rangeAnswer
 	q := rangeRequest{Key: []byte(k.leases()), RangeEnd: end(k.leases()), Limit: some, SortTarget: "MOD", SortOrder: "ASCEND"}

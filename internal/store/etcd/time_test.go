@@ -21,7 +21,7 @@ func shifted(t *testing.T, b backend, c *networktest.Clock, ahead time.Duration)
 	s := b.open(t)
 	c.Set(&s.Now, &s.Wall)
 	wall := s.Wall
-	s.Wall = func(date time.Time) int64 { return wall(date) + ahead.Milliseconds() }
+	s.Wall = func(ms int64) int64 { return wall(ms) + ahead.Milliseconds() }
 	return s
 }
 
@@ -68,9 +68,9 @@ func TestStandbyWatchesRenewals(t *testing.T) {
 	denied(t, standby, r)
 	now.Advance(10 * time.Second)
 	var seen atomic.Int64
-	follow := standby.Follow
-	standby.Follow = func(ctx context.Context, op, key string, enough func(keep.Row) bool) error {
-		return follow(ctx, op, key, func(r keep.Row) bool { defer seen.Store(r.Renewed); return enough(r) })
+	hear := standby.Hear
+	standby.Hear = func(ctx context.Context, bell keep.Bell, key string, until func(keep.Row) bool) error {
+		return hear(ctx, bell, key, func(r keep.Row) bool { defer seen.Store(r.Renewed); return until(r) })
 	}
 	watching, enough := context.WithCancel(bounded(t))
 	over := networktest.Start(func() error { return standby.Wait(watching, "k", time.Minute) })
@@ -102,7 +102,7 @@ func TestRenewalsWithinASecond(t *testing.T) {
 	b := newBackend(t)
 	var c networktest.Clock
 	holder, standby := shifted(t, b, &c, 0), shifted(t, b, &c, 0)
-	holder.Wall = func(time.Time) int64 { return 1_800_000_000_000 }
+	holder.Wall = func(int64) int64 { return 1_800_000_000_000 }
 	l := grant(t, holder, request("k"))
 	r := request("k")
 	for range 3 {
@@ -128,18 +128,18 @@ func TestLateTransaction(t *testing.T) {
 		return r
 	}
 	late := read()
-	if _, err := late.Renew(l, s.Instant(late)); err != nil {
+	if _, err := late.Renew(l, late.Now); err != nil {
 		t.Fatal(err)
 	}
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	if now, saved, err := m.Swap(bounded(t), late); saved || err != nil || now.Grant != nil {
+	if now, saved, err := m.Swap(bounded(t), late, keep.Effect{}); saved || err != nil || now.Grant != nil {
 		t.Errorf("the renewal of a released lease is saved: %t, %v, %+v", saved, err, now.Grant)
 	}
 	again := read()
-	if _, saved, err := m.Swap(bounded(t), again); !saved || err != nil {
+	if _, saved, err := m.Swap(bounded(t), again, keep.Effect{}); !saved || err != nil {
 		t.Fatal(err)
 	}
-	if _, saved, err := m.Swap(bounded(t), again); saved || err != nil {
+	if _, saved, err := m.Swap(bounded(t), again, keep.Effect{}); saved || err != nil {
 		t.Errorf("its duplicate is saved: %t, %v", saved, err)
 	}
 }

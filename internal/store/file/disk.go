@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -36,8 +37,9 @@ const (
 // cannot be interrupted.
 type keeper struct{ *Store }
 
-// do runs a call, and returns its error as a *lease.StoreError. A holder has no bell: a call
-// reaches it by its next renewal.
+var _ keep.Pruner = keeper{}
+
+// do runs a call, and returns its error as a *lease.StoreError.
 func (s *Store) do(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
 	err := call(ctx, keeper{s})
 	if err == nil {
@@ -171,7 +173,7 @@ func (k keeper) try(ctx context.Context, r keep.Row) (is swapped, err error) {
 func (s *Store) now() (rules.Instant, error) {
 	up, err := upTime()
 	now := s.At(time.Now().UnixMilli(), "")
-	now.Up = up.Milliseconds()
+	now.Boot, now.Up = s.boot, up.Milliseconds() // a key's grant may be of an earlier boot
 	return now, err
 }
 
@@ -263,7 +265,7 @@ func (t *turn) temporary(data []byte) (name string, err error) {
 // outlive the boot, leases do not.
 func lasting(before, after rules.State) bool {
 	return after.Token != before.Token || after.ServedTick != before.ServedTick || after.SeriesTick != before.SeriesTick || after.Starts != before.Starts ||
-		after.Paused != before.Paused
+		!reflect.DeepEqual(after.Paused, before.Paused)
 }
 
 // syncDir syncs the names in dir.

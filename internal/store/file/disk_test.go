@@ -135,39 +135,24 @@ func TestNewStateIsNeverWrittenThroughALink(t *testing.T) {
 func TestLockFileRemovedDuringAnUpdate(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	fifo := filepath.Join(dir, "k.json")
-	must.Succeed(t, unix.Mkfifo(fifo, 0o600))
-	slow := make(chan error, 1)
-	go func() {
-		_, err := s.Acquire(t.Context(), request("k"))
-		slow <- err
-	}()
-	state := awaitReader(t, fifo)
-	must.Succeed(t, os.Remove(filepath.Join(dir, "k.lock")))
-	must.Succeed(t, os.Remove(fifo))
+	acquire(t, s, request("k"))
+	path := filepath.Join(dir, "k")
+	slow, err := tryTurn(path)
+	must.Succeed(t, err)
+	must.Succeed(t, os.Remove(path+".lock"))
+	if _, err := s.Revoke(t.Context(), "k", true); err != nil {
+		t.Fatal(err)
+	}
 	l := acquire(t, s, request("k"))
-	_, err := state.WriteString(`{"version":1,"key":"k","token":0}`)
-	must.Succeed(t, errors.Join(err, state.Close()))
-	var held *lease.HeldError
-	if err := <-slow; !errors.As(err, &held) || held.Token != l.Token {
-		t.Errorf("acquire: %v, want a denial: another one was granted meanwhile", err)
+	before := must.Read(t, path+".json")
+	if err := slow.replace([]byte("{}"), false); !errors.Is(err, errTurnTaken) {
+		t.Errorf("replaced after another turn: %v", err)
+	}
+	if after := must.Read(t, path+".json"); after != before {
+		t.Errorf("%s became %s", before, after)
 	}
 	if _, err := s.Renew(t.Context(), l); err != nil {
 		t.Errorf("renew: %v", err)
-	}
-}
-
-// awaitReader returns the write end of a fifo once somebody reads from it.
-func awaitReader(t *testing.T, fifo string) *os.File {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		f, err := os.OpenFile(fifo, os.O_WRONLY|unix.O_NONBLOCK, 0)
-		if err == nil {
-			return f
-		}
-		if !errors.Is(err, unix.ENXIO) || time.Now().After(end) {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -224,31 +209,22 @@ func TestBusyKeyNamesTheFileAndLeavesOtherKeysAlone(t *testing.T) {
 	must.Succeed(t, <-granted)
 }
 
-// A fifo stands for a disk that hangs: opening it blocks for ever.
-func TestCallsOnAHangingDiskEndWithTheContext(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	fifo := filepath.Join(dir, "k.json")
-	must.Succeed(t, unix.Mkfifo(fifo, 0o600))
-	for op, call := range map[string]func(context.Context) error{
-		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, request("k")); return err },
-		"wait":    func(ctx context.Context) error { return s.Wait(ctx, "k", time.Hour) },
+// What stands in the place of a lock file is refused before anything is written.
+func TestLockFileIsNone(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a symbolic link": func(path string) error { return os.Symlink(path+".elsewhere", path) },
+		"a directory":     func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		err := call(ctx)
-		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent || failure.Op != op || strings.Contains(err.Error(), "context") {
-			t.Errorf("%s: %v", op, err)
-		}
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("%s took %s", op, took)
+		dir := t.TempDir()
+		s := open(t, dir)
+		l := acquire(t, s, request("k"))
+		must.Succeed(t, os.Remove(file(t, dir, "k", ".lock")))
+		must.Succeed(t, put(file(t, dir, "k", ".lock")))
+		err := s.Release(t.Context(), l, lease.Result{})
+		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !failure.Permanent || !strings.Contains(failure.Hint, "remove it") {
+			t.Errorf("%s: release: %v", name, err)
 		}
 	}
-	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the calls that were given up go on
-	must.Succeed(t, err)
-	must.Succeed(t, os.Remove(fifo)) // and later calls
-	must.Succeed(t, end.Close())
 }
 
 // A call that goes on after its context has ended writes nothing.

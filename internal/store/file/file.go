@@ -11,8 +11,8 @@
 // leases away.
 //
 // A key is one JSON file, which rename(2) replaces atomically, and a lock file beside it, for
-// flock(2) while it is replaced. A standby watches the directory and reads the key's file when
-// it is replaced. The directory keeps what was granted, so a first grant need not settle.
+// flock(2) while it is replaced. Standbys and the holder watch the directory and read the key's
+// file when it is replaced. The directory keeps what was granted, so a first grant need not settle.
 //
 // Clocks: a lease runs on the time since the boot, including sleep, and is valid only for
 // that boot; AcquiredAt, MinHoldUntil and Until are milliseconds of it. So a step of the wall
@@ -33,7 +33,6 @@ import (
 	"sync/atomic"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
@@ -42,14 +41,15 @@ import (
 // use it at a time.
 type Store struct {
 	*keep.Store
-	dir string
+	dir, boot string
 	// answered: a call was carried out in the directory before.
 	answered atomic.Bool
 }
 
 var (
-	_ lease.Store = (*Store)(nil)
-	_ lease.Admin = (*Store)(nil)
+	_ lease.Store  = (*Store)(nil)
+	_ lease.Pinger = (*Store)(nil)
+	_ lease.Admin  = (*Store)(nil)
 )
 
 // Factory opens this store by its address, file:/DIR, which has no password.
@@ -90,8 +90,8 @@ func Open(dir string) (*Store, error) {
 	if bad := checkDir(dir); bad != nil {
 		return nil, refusal(bad.Err, bad.Hint)
 	}
-	s := &Store{dir: dir}
-	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Instant: rules.Instant{Boot: boot}})
+	s := &Store{dir: dir, boot: boot}
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear})
 	return s, nil
 }
 

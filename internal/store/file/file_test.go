@@ -19,11 +19,11 @@ func TestContract(t *testing.T) {
 	dir := t.TempDir()
 	leasetest.Run(t, leasetest.Harness{
 		Open:     func(t *testing.T) lease.Store { return open(t, dir) },
-		Unit:     200 * time.Millisecond,
+		Unit:     400 * time.Millisecond,
 		Wakes:    true,
 		WakesAll: true,
 		Wipe:     func(t *testing.T) { wipe(t, dir) },
-		Stall:    func(t *testing.T, key string) func() { return keepBusy(t, dir, key) },
+		Stall:    func(t *testing.T, key string) func() { return hang(t, file(t, dir, key, ".json")) },
 		Damage:   damages(dir),
 	})
 }
@@ -34,7 +34,7 @@ func TestHistories(t *testing.T) {
 	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store { return open(t, dir) }})
 }
 
-func open(t *testing.T, dir string) *Store {
+func open(t testing.TB, dir string) *Store {
 	t.Helper()
 	s, err := Open(private(t, dir))
 	must.Succeed(t, err)
@@ -42,12 +42,24 @@ func open(t *testing.T, dir string) *Store {
 }
 
 // private sets the mode of a directory of t.TempDir, which depends on the umask.
-func private(t *testing.T, dir string) string {
+func private(t testing.TB, dir string) string {
 	t.Helper()
 	if err := os.Chmod(dir, 0o700); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// hang makes a file one of a disk that hangs: to open a fifo blocks for ever.
+func hang(t *testing.T, path string) (resume func()) {
+	must.Succeed(t, os.Rename(path, path+".kept"))
+	must.Succeed(t, unix.Mkfifo(path, 0o600))
+	return func() {
+		end, err := os.OpenFile(path, os.O_RDWR, 0) // lets the calls that were given up go on
+		must.Succeed(t, err)
+		must.Succeed(t, os.Rename(path+".kept", path))
+		must.Succeed(t, end.Close())
+	}
 }
 
 func wipe(t *testing.T, dir string) {
@@ -73,7 +85,7 @@ func file(t *testing.T, dir, key, extension string) string {
 	return filepath.Join(dir, name+extension)
 }
 
-// damages are files that leaderrun does not write; leasestate tests what else no state may be.
+// damages are files that leaderrun does not write; package rules tests what else no state may be.
 func damages(dir string) []leasetest.Damage {
 	contents := func(name, content string) leasetest.Damage {
 		return leasetest.Damage{Name: name, Do: func(t *testing.T, key string) {
@@ -98,9 +110,7 @@ func damages(dir string) []leasetest.Damage {
 		contents("another key", `{"version":1,"key":"KEYX","token":0}`),
 		contents("too large", `{"version":1,"key":"KEY","token":5,"x":"`+strings.Repeat("x", maxSize)+`"}`),
 		instead("a symbolic link for the state", ".json", link),
-		instead("a symbolic link for the turns", ".lock", link),
 		instead("a directory for the state", ".json", mkdir),
-		instead("a directory for the turns", ".lock", mkdir),
 	}
 }
 

@@ -24,19 +24,20 @@ func FuzzState(f *testing.F) {
 	f.Add([]byte(`{"version":2,"key":"k"}`))
 	f.Add([]byte(``))
 	f.Add([]byte(`{"version":1,"key":"k","token":"7"}`))
-	path := filepath.Join(f.TempDir(), "k.json")
+	s := open(f, f.TempDir())
+	path := filepath.Join(s.dir, "k.json")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		must.Succeed(t, os.WriteFile(path, text, 0o600))
-		st, _, err := load(path, "k")
+		r, err := keeper{s}.Read(t.Context(), "k")
 		var refused *lease.StoreError
-		if err != nil {
+		if err = storeError("read", err); err != nil {
 			if !errors.As(err, &refused) || !refused.Permanent || refused.Hint == "" || strings.Contains(err.Error(), "Go struct") {
 				t.Errorf("%q: %#v", text, err)
 			}
 			return
 		}
-		before, now := st.Token, rules.Instant{Boot: "b", Up: 4000, Wall: 1_700_000_000_000}
-		l, err := st.Acquire(lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}, now)
+		before, now := r.Token, rules.Instant{Boot: "b", Up: 4000, Wall: 1_700_000_000_000}
+		l, err := r.Acquire(lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}, now)
 		if err == nil && l.Token <= before {
 			t.Errorf("token %d was granted after %d", l.Token, before)
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
@@ -25,17 +27,18 @@ func (k keeper) Names(ctx context.Context) ([]string, error) {
 }
 
 // Oldest implements [keep.Pruner].
-func (k keeper) Oldest(ctx context.Context, before int64) ([]keep.Row, error) {
+func (k keeper) Oldest(ctx context.Context, now rules.Instant) ([]keep.Row, error) {
 	const most = 10
+	before := time.UnixMilli(now.Wall).Add(-rules.MinKeep)
 	return bounded(ctx, k.dir, func() (rows []keep.Row, err error) {
 		entries, err := os.ReadDir(k.dir)
 		for _, e := range entries {
 			name, ok := strings.CutSuffix(e.Name(), ".json")
 			info, errInfo := e.Info()
-			if !ok || errInfo != nil || info.ModTime().UnixMilli() >= before {
+			if !ok || errInfo != nil || !info.ModTime().Before(before) {
 				continue
 			}
-			if r, err := k.row(k.dir+"/"+name, strings.ReplaceAll(name, "+", "/")); err == nil && r.Version != nil {
+			if r, err := k.row(k.dir+"/"+name, strings.ReplaceAll(name, "+", "/")); err == nil && r.Version != nil && r.Idle(now) {
 				rows = append(rows, r)
 			}
 			if len(rows) == most {

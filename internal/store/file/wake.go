@@ -9,13 +9,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
-// hear watches the file of a key, for standbys: a release replaces it, and the kernel notifies all
-// of this host. By default Linux allows a user 128 watches at a time. A standby without one polls.
-// Holders need not be called, since no key settles here.
+// hear watches the file of a key: a change replaces it, and the kernel notifies all of this host.
+// By default Linux allows a user 128 watches at a time. A standby without one polls.
 func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, until func(keep.Row) bool) error {
-	if bell == keep.Call {
-		return lease.ErrNoWakeups
-	}
 	_, err := bounded(ctx, s.dir, func() (struct{}, error) { return struct{}{}, s.watch(ctx, key, until) })
 	return s.storeError(bell.Op(), err)
 }

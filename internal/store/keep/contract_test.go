@@ -31,6 +31,13 @@ func newMemory() *memory {
 	}
 }
 
+// newSettled returns a memory in which no key settles.
+func newSettled() *memory {
+	m := newMemory()
+	m.now.Settle = 0
+	return m
+}
+
 func (m *memory) open() memoryStore {
 	s := New(Config{
 		Do: func(ctx context.Context, _ string, call func(context.Context, Keeper) error) error {
@@ -122,11 +129,13 @@ func TestContract(t *testing.T) {
 // prunable is a memory whose rows can be removed.
 type prunable struct{ *memory }
 
-func (p prunable) Oldest(_ context.Context, before int64) (rows []Row, err error) {
+var _ Pruner = prunable{}
+
+func (p prunable) Oldest(_ context.Context, now rules.Instant) (rows []Row, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range p.rows {
-		if r, err := p.read(key); err == nil && r.Changed < before {
+		if r, err := p.read(key); err == nil && r.Changed < now.Wall-rules.MinKeep.Milliseconds() {
 			rows = append(rows, r)
 		}
 	}

@@ -53,9 +53,9 @@ type Keeper interface {
 
 // Pruner is an optional interface of a keeper whose rows do not go by themselves.
 type Pruner interface {
-	// Oldest returns some of the rows that were not changed for the longest time, as far as
-	// they were changed before a time in ms and can be removed by this user.
-	Oldest(ctx context.Context, before int64) ([]Row, error)
+	// Oldest returns some of the rows that were not changed for [rules.MinKeep], as far as they can
+	// be removed by this user: those that may be idle before all others.
+	Oldest(ctx context.Context, now rules.Instant) ([]Row, error)
 	// Remove removes a row, unless it has been changed since it was read.
 	Remove(ctx context.Context, r Row) error
 }
@@ -320,7 +320,7 @@ func prune(ctx context.Context, k Keeper, now rules.Instant) {
 	if !ok {
 		return
 	}
-	rows, err := p.Oldest(ctx, now.Wall-rules.MinKeep.Milliseconds())
+	rows, err := p.Oldest(ctx, now)
 	if err != nil {
 		return
 	}

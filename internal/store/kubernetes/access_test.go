@@ -261,7 +261,7 @@ func TestRights(t *testing.T) {
 		"unknown": {"does not know who asks", "kubectl auth whoami"},
 	} {
 		s := openAs(t, b.Kubeconfig(user), Options{})
-		s.Settle = 0
+		s.Instant.Settle = 0
 		networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
 	}
 	s := b.open(t)

@@ -236,20 +236,20 @@ func TestConflict(t *testing.T) {
 	}
 	nothing := read()
 	l := grant(t, s, request("k"))
-	if now, saved, err := k.Swap(bounded(t), nothing); saved || err != nil || now.Token != l.Token {
+	if now, saved, err := k.Swap(bounded(t), nothing, keep.Effect{}); saved || err != nil || now.Token != l.Token {
 		t.Errorf("a second one is made: %t, %v", saved, err)
 	}
 	late := read()
-	if _, err := late.Renew(l, s.Instant(late)); err != nil {
+	if _, err := late.Renew(l, late.Now); err != nil {
 		t.Fatal(err)
 	}
 	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	if now, saved, err := k.Swap(bounded(t), late); saved || err != nil || now.Grant != nil {
+	if now, saved, err := k.Swap(bounded(t), late, keep.Effect{}); saved || err != nil || now.Grant != nil {
 		t.Errorf("the renewal of a released lease is saved: %t, %v", saved, err)
 	}
 	gone := read()
 	b.wipe(t)
-	if now, saved, err := k.Swap(bounded(t), gone); saved || err != nil || now.Token != 0 {
+	if now, saved, err := k.Swap(bounded(t), gone, keep.Effect{}); saved || err != nil || now.Token != 0 {
 		t.Errorf("what was deleted is changed: %t, %v", saved, err)
 	}
 }

@@ -52,9 +52,9 @@ func TestHolderIsCalled(t *testing.T) {
 
 // watched sends to seen for every row that a call follows.
 func watched(s *Store, seen chan<- struct{}) {
-	follow := s.Follow
-	s.Follow = func(ctx context.Context, op, key string, enough func(keep.Row) bool) error {
-		return follow(ctx, op, key, func(r keep.Row) bool { defer func() { seen <- struct{}{} }(); return enough(r) })
+	hear := s.Hear
+	s.Hear = func(ctx context.Context, bell keep.Bell, key string, until func(keep.Row) bool) error {
+		return hear(ctx, bell, key, func(r keep.Row) bool { defer func() { seen <- struct{}{} }(); return until(r) })
 	}
 }
 

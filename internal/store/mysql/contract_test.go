@@ -9,6 +9,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -21,7 +22,7 @@ func TestContract(t *testing.T) {
 	h := networktest.Harness(func(t *testing.T, dial network.Dial) lease.Store {
 		return openWith(t, Options{URL: b.URL, Dialer: dial})
 	})
-	h.Listens = func(t *testing.T, key string) bool { return b.waits(t, b.channel(t, callKind, key)) }
+	h.Listens = func(t *testing.T, key string) bool { return b.waits(t, b.channel(t, keep.Call, key)) }
 	h.Wipe = func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") }
 	h.Damage = damages(b)
 	leasetest.Run(t, h)
@@ -33,15 +34,17 @@ func TestHistories(t *testing.T) {
 	b.do(t, createTable)
 	leasetest.Histories(t, leasetest.Harness{Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
-		s.settle = 0 // otherwise each new key settles, and no history has a grant
+		s.Instant.Settle = 0 // otherwise each new key settles, and no history has a grant
 		return s
 	}})
 }
 
 // channel is one of a key.
-func (b backend) channel(t *testing.T, kind, key string) string { return b.open(t).channel(kind, key) }
+func (b backend) channel(t *testing.T, bell keep.Bell, key string) string {
+	return b.open(t).channelOf(bell, key)
+}
 
-// damages are rows that leaderrun does not write; leasestate tests what else no state may be.
+// damages are rows that leaderrun does not write; package rules tests what else no state may be.
 func damages(b backend) []leasetest.Damage {
 	holder := string(lease.NewHolder("h", 1))
 	row := func(name, version, state string) leasetest.Damage {

@@ -119,7 +119,7 @@ func TestClose(t *testing.T) {
 func TestRowMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	networktest.RowMadeAnew(t, b.open(t).Table, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
+	networktest.RowMadeAnew(t, b.open(t).Store, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
 }
 
 // If another transaction locks the row, a renewal fails after a second, and its error names

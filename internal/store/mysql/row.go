@@ -38,6 +38,8 @@ type keeper struct {
 	*conn
 }
 
+var _ keep.Pruner = keeper{}
+
 // Read implements [keep.Keeper].
 func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
 	r.State = rules.New(key)
@@ -142,8 +144,8 @@ func (k keeper) Names(ctx context.Context) (names []string, err error) {
 }
 
 // Oldest implements [keep.Pruner]. A row's version is the time of its last change, or later.
-func (k keeper) Oldest(ctx context.Context, before int64) (rows []keep.Row, err error) {
-	found, err := k.query(ctx, readIdle, int64(maxState+1), k.prefix, before)
+func (k keeper) Oldest(ctx context.Context, now rules.Instant) (rows []keep.Row, err error) {
+	found, err := k.query(ctx, readIdle, int64(maxState+1), k.prefix, now.Wall-rules.MinKeep.Milliseconds())
 	for _, columns := range found {
 		if r, err := k.parsed(keep.Row{State: rules.New(columns[0])}, columns[1], columns[2]); err == nil {
 			rows = append(rows, r)

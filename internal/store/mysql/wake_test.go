@@ -9,21 +9,22 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // asleep starts a call that waits, and returns a channel for its result once it sleeps.
-func asleep(t *testing.T, b backend, s *Store, kind string, call func() error) <-chan error {
+func asleep(t *testing.T, b backend, s *Store, bell keep.Bell, call func() error) <-chan error {
 	t.Helper()
 	over := networktest.Start(call)
 	awaits(t, "session that sleeps", func() bool {
 		select {
 		case err := <-over:
-			t.Fatalf("%s: it ended: %v", kind, err)
+			t.Fatalf("%s: it ended: %v", bell, err)
 		default:
 		}
-		return b.waits(t, s.channel(kind, "k"))
+		return b.waits(t, s.channelOf(bell, "k"))
 	})
 	return over
 }
@@ -36,7 +37,7 @@ func TestStandbyHasOneConnection(t *testing.T) {
 	var w networktest.Wire
 	standby := openWith(t, Options{URL: b.URL, Dialer: w.Dial})
 	networktest.StandbyHasOneConnection(t, b.open(t), standby, &w, lookEvery*9/10, func(call func() error) <-chan error {
-		return asleep(t, b, standby, wakeKind, call)
+		return asleep(t, b, standby, keep.Wake, call)
 	})
 }
 
@@ -47,7 +48,7 @@ func TestStandbyOfAnotherUser(t *testing.T) {
 	b.do(t, "CREATE USER cron IDENTIFIED BY 'sesame'; GRANT ALL ON jobs.* TO cron")
 	holder, standby := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}), b.open(t)
 	l := grant(t, holder, request("k"))
-	over := asleep(t, b, standby, wakeKind, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
+	over := asleep(t, b, standby, keep.Wake, func() error { return standby.Wait(bounded(t), "k", time.Minute) })
 	must.Succeed(t, holder.Release(bounded(t), l, lease.Result{}))
 	began := time.Now()
 	if err := endOf(t, over); err != nil || time.Since(began) > 2*lookEvery {
@@ -64,7 +65,7 @@ func TestTooManyStandbys(t *testing.T) {
 		s := b.open(t)
 		go func() { _ = s.Wait(t.Context(), "k", time.Minute) }()
 	}
-	name := b.channel(t, wakeKind, "k")
+	name := b.channel(t, keep.Wake, "k")
 	awaits(t, "waiting standbys", func() bool {
 		return b.do(t, fmt.Sprintf("SELECT IS_USED_LOCK('%s%d') IS NOT NULL", name, waiters-1)) == "1"
 	})
@@ -78,18 +79,18 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 	b := newBackend(t)
 	grant(t, b.open(t), request("k"))
 	for _, c := range []struct {
-		kind string
+		bell keep.Bell
 		call func(s *Store) error
 	}{ // in this order: the last case may keep the first lock of the standbys
-		{wakeKind, func(s *Store) error { return s.Wait(bounded(t), "k", time.Minute) }},
-		{callKind, func(s *Store) error { return s.Listen(bounded(t), "k") }},
+		{keep.Wake, func(s *Store) error { return s.Wait(bounded(t), "k", time.Minute) }},
+		{keep.Call, func(s *Store) error { return s.Listen(bounded(t), "k") }},
 	} {
 		s := b.open(t)
-		over := asleep(t, b, s, c.kind, func() error { return c.call(s) })
-		b.do(t, "KILL IS_USED_LOCK('"+s.channel(c.kind, "k")+"0')")
+		over := asleep(t, b, s, c.bell, func() error { return c.call(s) })
+		b.do(t, "KILL IS_USED_LOCK('"+s.channelOf(c.bell, "k")+"0')")
 		var failure *lease.StoreError
 		if err := endOf(t, over); !errors.As(err, &failure) || failure.Permanent {
-			t.Errorf("%s: %v", c.kind, err)
+			t.Errorf("%s: %v", c.bell, err)
 		}
 		must.Succeed(t, s.Wait(bounded(t), "k", 10*time.Millisecond)) // the next wait
 	}
@@ -101,7 +102,7 @@ func TestInterruptedVerbs(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	l := grant(t, s, request("k"))
-	lock := "IS_USED_LOCK('" + s.channel(wakeKind, "k") + "0')"
+	lock := "IS_USED_LOCK('" + s.channelOf(keep.Wake, "k") + "0')"
 	awaits(t, "session that has waited", func() bool {
 		must.Succeed(t, s.Wait(bounded(t), "k", 100*time.Millisecond))
 		return b.do(t, "SELECT "+lock+" IS NOT NULL") == "1"

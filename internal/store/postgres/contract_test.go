@@ -24,7 +24,7 @@ func TestContract(t *testing.T) {
 		return openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: channels.dialer(dial)})
 	})
 	h.Listens = func(_ *testing.T, key string) bool {
-		return channels.open((&Store{Table: &keep.Table[*conn]{Prefix: prefix}}).channel(callKind, key))
+		return channels.open((&Store{prefix: prefix}).channelOf(keep.Call, key))
 	}
 	h.Wipe = func(t *testing.T) { b.do(t, "DELETE FROM leaderrun_leases") }
 	h.Damage = damages(b)
@@ -47,7 +47,7 @@ func trustingBackend(t *testing.T) backend {
 	return b
 }
 
-// damages are rows that leaderrun does not write; leasestate tests what else no state may be.
+// damages are rows that leaderrun does not write; package rules tests what else no state may be.
 func damages(b backend) []leasetest.Damage {
 	holder := string(lease.NewHolder("h", 1))
 	row := func(name, leader, term, version, state string) leasetest.Damage {

@@ -13,6 +13,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // namesFiles matches the parameters that name a file: the fuzzer must not make leaderrun
@@ -43,20 +44,23 @@ func FuzzRow(f *testing.F) {
 	f.Add("9", "", "9007199254740992", `{"version":1,"key":"k","token":9007199254740992,"grant":{"holder":"`+id+`","ttl_ms":1,"boot":"postgres","cooldown":true}}`)
 	f.Add("-1", "x", "", `{}`)
 	f.Add("1", "", "0", `{"version":1,"key":"k","runs":[{"token":-1}],"missed":{"boot":"postgres"},"starts":9223372036854775807}`)
+	s, err := New(Options{URL: "postgres://cron@h/jobs", Prefix: "leaderrun"})
+	must.Succeed(f, err)
+	k := keeper{Store: s}
 	f.Fuzz(func(t *testing.T, version, leaderID, term, state string) {
-		var r keep.Record
-		if parse(&r, "k", [][]byte{[]byte(version), []byte(leaderID), []byte(term), []byte(state), nil}) != nil {
-			if r.Version != 0 {
+		r, err := k.parsed(keep.Row{State: rules.New("k")}, [][]byte{[]byte(version), []byte(leaderID), []byte(term), []byte(state), nil})
+		if err != nil {
+			if r.Version != nil {
 				t.Error("what was refused has left something")
 			}
 			return
 		}
-		if r.Version <= 0 || r.State.Check("k") != nil || leader(r.State) != leaderID {
+		if r.Version.(int64) <= 0 || r.State.Check("k") != nil || leader(r.State) != leaderID {
 			t.Errorf("%q %q %q %q was taken as %+v", version, leaderID, term, state, r)
 		}
 		before := r.State.Token
 		request := lease.Request{Key: "k", Holder: lease.NewHolder("other", 1), TTL: time.Second}
-		l, err := r.State.Acquire(request, rules.Instant{Boot: boot, Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
+		l, err := r.State.Acquire(request, rules.Instant{Boot: "postgres", Up: 1_700_000_000_000, Wall: 1_700_000_000_000})
 		if err == nil && l.Token <= before {
 			t.Errorf("token %d was granted after %d", l.Token, before)
 		}

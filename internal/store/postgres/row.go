@@ -45,11 +45,12 @@ const (
 	// wake notifies the listeners at the end of the transaction, if it changed the row.
 	wake = `SELECT (SELECT count(pg_notify(channel, '')) FROM unnest(string_to_array($10, ' ')) channel) FROM saved`
 
-	// Rows that this user may remove. A row's version is the time of its last change, or later. One
-	// that was not released stays: if the clock was set forward by months, its holder may live
-	// although the lease seems to be long over.
+	// Rows that this user may remove, idle as in rules.Idle. A row's version is the time of its last
+	// change, or later. One that was not released stays: if the clock was set forward by months, its
+	// holder may live although the lease seems to be long over.
 	readIdle = `SELECT service_name, version, leader_id, term, state, runs FROM leaderrun_leases
-	WHERE prefix = $1 AND version < $2 AND leader_id = '' AND has_table_privilege('leaderrun_leases', 'DELETE') LIMIT 10`
+	WHERE prefix = $1 AND leader_id = '' AND jsonb_typeof(state -> 'keep_ms') = 'number' AND version + (state -> 'keep_ms')::numeric < $2::bigint
+		AND has_table_privilege('leaderrun_leases', 'DELETE') LIMIT 10`
 	deleteRow = `DELETE FROM leaderrun_leases WHERE prefix = $1 AND service_name = $2 AND version = $3`
 
 	// Two sessions that create the table at once would fail, even with IF NOT EXISTS.
@@ -67,6 +68,8 @@ type keeper struct {
 	*Store
 	*conn
 }
+
+var _ keep.Pruner = keeper{}
 
 // Read implements [keep.Keeper]. It reads the clock no earlier than the row.
 func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
@@ -232,8 +235,8 @@ func (k keeper) Names(ctx context.Context) (names []string, err error) {
 }
 
 // Oldest implements [keep.Pruner].
-func (k keeper) Oldest(ctx context.Context, before int64) (rows []keep.Row, err error) {
-	found, err := k.run(ctx, statement{readIdle, []string{k.prefix, strconv.FormatInt(before, 10)}})
+func (k keeper) Oldest(ctx context.Context, now rules.Instant) (rows []keep.Row, err error) {
+	found, err := k.run(ctx, statement{readIdle, []string{k.prefix, strconv.FormatInt(now.Wall, 10)}})
 	for _, columns := range found {
 		if r, err := k.parsed(keep.Row{State: rules.New(string(columns[0]))}, columns[1:]); err == nil {
 			rows = append(rows, r)

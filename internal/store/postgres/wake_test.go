@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -105,9 +106,9 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 		} {
 			t.Run(name+"/"+op, func(t *testing.T) {
 				b := newBackend(t)
-				grant(t, b.open(t), request("k"))
 				var w networktest.Wire
 				s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
+				grant(t, s, request("k"))
 				over := waiting(t, &w, func() error { return call(s) })
 				lose(t, b)
 				var failure *lease.StoreError
@@ -133,7 +134,7 @@ func TestHolderIsCalled(t *testing.T) {
 	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
 	grant(t, s, request("k"))
 	over := waiting(t, &w, func() error { return s.Listen(bounded(t), "k") })
-	for _, other := range []string{s.channel(callKind, "other"), s.channel(wakeKind, "k")} {
+	for _, other := range []string{s.channelOf(keep.Call, "other"), s.channelOf(keep.Wake, "k")} {
 		b.do(t, "NOTIFY "+other)
 	}
 	select {
@@ -143,7 +144,7 @@ func TestHolderIsCalled(t *testing.T) {
 	}
 	// The test cannot see when LISTEN is committed, so it calls again and again.
 	for called := false; !called; {
-		b.do(t, "SELECT pg_notify('leaderrun_ctl_' || md5('leaderrun k'), '')")
+		b.do(t, "SELECT pg_notify('leaderrun_call_' || md5('leaderrun k'), '')")
 		select {
 		case err := <-over:
 			called = true
@@ -246,7 +247,7 @@ func serverIsAnother(t *testing.T, early bool) {
 	listen := func() { called <- holder.Listen(bounded(t), "k") }
 	if early {
 		go listen()
-		awaits(t, "LISTEN", func() bool { return channels.open(holder.channel(callKind, "k")) })
+		awaits(t, "LISTEN", func() bool { return channels.open(holder.channelOf(keep.Call, "k")) })
 	}
 	// The data of a snapshot from before the grant, with the run before it.
 	b.do(t, `UPDATE leaderrun_leases SET leader_id = '', term = term - 1, version = version + 1,
