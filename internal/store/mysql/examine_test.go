@@ -56,7 +56,7 @@ func TestIdleRowsAreForgotten(t *testing.T) {
 		must.Succeed(t, s.Release(bounded(t), grant(t, s, request(key)), lease.Result{Ran: true}))
 	}
 	age := func(key, days string) {
-		b.do(t, "UPDATE leaderrun_leases SET version = version - "+days+" * 86400000 WHERE service_name = '"+key+"'")
+		b.do(t, "UPDATE leaderrun_leases SET version = version - "+days+" * 86400000, state = JSON_SET(state, '$.changed', JSON_VALUE(state, '$.changed') - "+days+" * 86400000) WHERE service_name = '"+key+"'")
 	}
 	run("old")
 	run("young")

@@ -47,7 +47,8 @@ func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
 	for hasNumber(err, interrupted) { // a wake-up that came too late for a wait
 		found, err = k.query(ctx, readRow, int64(maxState+1), k.prefix, key)
 	}
-	if hasNumber(err, noSuchTable) {
+	missing := hasNumber(err, noSuchTable)
+	if missing {
 		found, err = k.query(ctx, readClock+", NULL, NULL")
 	}
 	switch {
@@ -63,7 +64,7 @@ func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
 	if err != nil {
 		return r, errNoAnswer
 	}
-	r.Now = k.At(wall, k.server)
+	r.Now, r.Kept = k.At(wall, k.server), missing
 	switch {
 	case answer[1] != "0" && answer[1] != "OFF":
 		return r, errReplica
@@ -104,13 +105,12 @@ func (k keeper) Swap(ctx context.Context, r keep.Row, e keep.Effect) (now keep.R
 	if before > 0 {
 		write, args = updateRow, append(args, before)
 	}
-	changed, err := k.exec(ctx, write, args...)
-	if hasNumber(err, noSuchTable) {
+	if missing, _ := r.Kept.(bool); missing { // without the right to write, the server does not say so
 		if _, err := k.exec(ctx, createTable); err != nil {
 			return r, false, &keep.NoTable{Err: err}
 		}
-		changed, err = k.exec(ctx, write, args...)
 	}
+	changed, err := k.exec(ctx, write, args...)
 	switch {
 	case hasNumber(err, contention...): // the server has undone the change
 		return r, false, &keep.Refused{Err: err}

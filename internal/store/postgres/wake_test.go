@@ -121,7 +121,7 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 					}
 					b.Restart()
 				}
-				must.Succeed(t, s.Wait(bounded(t), "k", 10*time.Millisecond)) // the next wait
+				awaits(t, "next wait", func() bool { return s.Wait(bounded(t), "k", 10*time.Millisecond) == nil })
 			})
 		}
 	}
