@@ -30,7 +30,7 @@ func FuzzState(f *testing.F) {
 		must.Succeed(t, os.WriteFile(path, text, 0o600))
 		r, err := keeper{s}.Read(t.Context(), "k")
 		var refused *lease.StoreError
-		if err = storeError("read", err); err != nil {
+		if err = s.storeError("read", err); err != nil {
 			if !errors.As(err, &refused) || !refused.Permanent || refused.Hint == "" || strings.Contains(err.Error(), "Go struct") {
 				t.Errorf("%q: %#v", text, err)
 			}
