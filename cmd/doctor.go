@@ -66,7 +66,11 @@ func diagnose(flags verbFlags) []lease.Finding {
 	if err != nil {
 		return append([]lease.Finding{broken("settings", err)}, examineHost(c)...)
 	}
-	return slices.Concat(examineSettings(c, s), examineStore(c), examineEligible(c), examineHost(c))
+	findings := slices.Concat(examineSettings(c, s), examineStore(c), examineEligible(c), examineHost(c))
+	for i := range findings {
+		findings[i].Hint = c.Told.Hint(findings[i].Hint)
+	}
+	return findings
 }
 
 func examineStore(c settings.Config) []lease.Finding {

@@ -38,7 +38,7 @@ func newLogger(w io.Writer, c settings.Config) *slog.Logger {
 	case c.Verbose:
 		level = slog.LevelDebug
 	}
-	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal()})
+	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal(), Hint: c.Told.Hint})
 }
 
 func fail(log *slog.Logger, err error) {
@@ -58,7 +58,10 @@ func hintOf(err error) string {
 	var setting *settings.Error
 	var address *location.Error
 	var store *lease.StoreError
+	var reworded *verbError
 	switch {
+	case errors.As(err, &reworded):
+		return reworded.told.Hint(hintOf(reworded.err))
 	case errors.As(err, &setting) && setting.Hint != "":
 		return setting.Hint
 	case errors.As(err, &address):

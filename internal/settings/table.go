@@ -8,6 +8,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/store"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 // Setting is one row of the table, [Groups]. It defines the flag, the variable and the
@@ -256,6 +257,9 @@ func (c *Config) Set(name, value string) error {
 		return nil
 	}
 	problem.Setting = name
+	if !strings.Contains(problem.Problem, "line break") { // said already
+		problem.Problem += location.Oddity(value)
+	}
 	if name != "store" { // it may hold a password
 		problem.Value = value
 	}
