@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -134,6 +135,9 @@ func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
 	const hint = "write a duration like 1h or 24h, or a schedule in quotes, like '0 3 * * *' or 'CRON_TZ=Europe/Berlin @daily'"
 	if strings.ContainsAny(value, " \t*@=") {
 		s, err := schedule.Parse(value)
+		if ambiguous, ok := errors.AsType[*schedule.AmbiguousError](err); ok {
+			return 0, nil, &Error{Problem: ambiguous.Error(), Hint: ambiguous.Hint()}
+		}
 		if err != nil {
 			return 0, nil, &Error{Problem: "is no schedule: " + err.Error(), Hint: hint}
 		}
