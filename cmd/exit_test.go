@@ -148,7 +148,7 @@ func TestHelpListsTheStatuses(t *testing.T) {
 	own := constants(t, "exit.go", func(spec *ast.ValueSpec) bool {
 		return strings.HasPrefix(spec.Names[0].Name, "exit")
 	})
-	_, section, _ := strings.Cut(help(), "Exit status")
+	_, section, _ := strings.Cut(fullHelp(), "Exit status")
 	section, _, _ = strings.Cut(section, "Environment")
 	var listed []string
 	for _, row := range regexp.MustCompile(`(?m)^  (\d+)  `).FindAllStringSubmatch(section, -1) {

@@ -258,7 +258,7 @@ func isTerminal(f *os.File) bool {
 // flagError words pflag's errors. It shows no values: one of them may be an address
 // with a password.
 func flagError(flags *pflag.FlagSet, err error, verbs []string) error {
-	hint := "leaderrun --help lists the flags; those of the command belong after it"
+	hint := "leaderrun --help --all lists the flags; those of the command belong after it"
 	if slices.Contains(verbs, flags.Name()) {
 		hint = "leaderrun " + flags.Name() + " --help lists its flags"
 	}

@@ -19,6 +19,11 @@ import (
 
 func TestHelpGoesToStdout(t *testing.T) {
 	settingstest.NoSettings(t)
+	for _, args := range [][]string{{"--help", "--all"}, {"help", "--all"}, {"--key", "k", "-h", "--all"}} {
+		if status, stdout, stderr := ran(t, args...); status != 0 || stdout != fullHelp() || stderr != "" {
+			t.Errorf("%q: status %d, stdout %q, stderr %q", args, status, stdout, stderr)
+		}
+	}
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"--key", "k", "--help", "x"}} {
 		if status, stdout, stderr := ran(t, args...); status != 0 || stdout != help() || stderr != "" {
 			t.Errorf("%q: status %d, %d bytes on stdout, stderr %q", args, status, len(stdout), stderr)
@@ -118,7 +123,6 @@ func TestBadInput(t *testing.T) {
 		{args: "handover --key k", want: "--key is missing\n  \"handover\" is no verb, so it is the command: leaderrun's flags come before it"},
 		{args: "manage.sh --x", want: "--key is missing\n  name the lease, the same on every host: leaderrun --key NAME -- COMMAND"},
 		{args: "JOB --ttl 3s --key=k", want: "--key is missing\n"},
-		{args: "--version", want: "unknown flag --version\n  did you mean leaderrun version?"},
 		{args: "--key k --max-hold 1h JOB", want: "unknown flag --max-hold"},
 		{args: "--key k -nx JOB", want: "unknown flag -x"},
 		{args: "--key k --n JOB", want: "unknown flag --n"},

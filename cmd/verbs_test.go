@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -67,7 +68,7 @@ func TestVerbsListTheirFlags(t *testing.T) {
 				t.Errorf("%s --help: %d columns: %s", name, len(line), line)
 			}
 		}
-		if !strings.Contains(usage, " "+name) {
+		if !regexp.MustCompile(`[ |]` + name + `\b`).MatchString(usage) {
 			t.Errorf("the usage lacks %s", name)
 		}
 	}
