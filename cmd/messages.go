@@ -126,6 +126,8 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 		log.Error("lease expired"+void+": "+why, about(observe.EventVoid, r.Err)...)
 	case r.Outcome == elect.Unavailable:
 		log.Error("nothing ran: "+why, about(observe.EventUnavailable, r.Err)...)
+	case r.Outcome == elect.Unchecked:
+		log.Error("nothing ran: "+why, observe.EventUnchecked, observe.HintAttr, observe.UncheckedHint)
 	case r.Outcome == elect.NotStarted:
 		explainStart(log, c.Command[0], r.Err)
 	case r.Outcome == elect.GuardDied:

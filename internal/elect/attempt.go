@@ -1,5 +1,7 @@
 package elect
 
+import "errors"
+
 // attempt asks the store, but only after --yield is over and if this host may lead.
 func (m *machine) attempt() {
 	switch {
@@ -49,7 +51,11 @@ func (m *machine) checking(e Event) {
 	case MayNotLead:
 		m.passOn()
 		m.Err, m.Yielded = e.Err, false
-		m.standBy(Ineligible, m.WaitUntil, m.set.varied(m.set.Retry))
+		why := Ineligible
+		if errors.Is(e.Err, ErrUnchecked) {
+			why = Unchecked
+		}
+		m.standBy(why, m.WaitUntil, m.set.varied(m.set.Retry))
 	case Order, PassOn:
 		if m.ordered(e) {
 			m.passOn()
