@@ -237,10 +237,11 @@ func whyHeld(held *lease.HeldError) string {
 	return fmt.Sprintf("%q leads", held.Value)
 }
 
-// watched reports whether a standby shows its state in one line that it rewrites: no
-// other output was asked for, and stderr is a terminal that can do it.
-func watched(c settings.Config) bool {
-	return !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
+// watched returns a function that reports whether a standby shows its state in one line that it
+// rewrites: no other output was asked for, and somebody looks at stderr.
+func watched(c settings.Config) func() bool {
+	wanted := !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
+	return func() bool { return wanted && observe.InForeground(os.Stderr) }
 }
 
 // rewrites reports whether a line on f can be overwritten.
