@@ -74,6 +74,8 @@ var exitTable = []struct {
 	{result(elect.Ineligible), "wait=2s", 75},
 	{result(elect.Ineligible), "wait=2s skip-exit-code=9", 9},
 	{result(elect.Ineligible), "once-per=1h wait=2s", 0},
+	{result(elect.Unchecked), "skip-exit-code=9", 125},
+	{result(elect.Unchecked), "once-per=1h wait=2s", 125},
 	{result(elect.Skipped), "", 0},
 	{result(elect.Skipped), "skip-exit-code=9", 9},
 	{result(elect.Skipped), "wait=1h", 0},

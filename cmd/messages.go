@@ -129,6 +129,8 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 		log.Error("lease expired"+void+": "+why, about(observe.EventVoid, r.Err)...)
 	case r.Outcome == elect.Unavailable:
 		log.Error("nothing ran: "+why, about(observe.EventUnavailable, r.Err)...)
+	case r.Outcome == elect.Unchecked:
+		log.Error("nothing ran: "+why, observe.EventUnchecked, observe.HintAttr, observe.UncheckedHint)
 	case r.Outcome == elect.NotStarted:
 		explainStart(log, c.Command[0], r.Err)
 	case r.Outcome == elect.GuardDied:
@@ -238,10 +240,11 @@ func whyHeld(held *lease.HeldError) string {
 	return fmt.Sprintf("%q leads", held.Value)
 }
 
-// watched reports whether a standby shows its state in one line that it rewrites: no
-// other output was asked for, and stderr is a terminal that can do it.
-func watched(c settings.Config) bool {
-	return !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
+// watched returns a function that reports whether a standby shows its state in one line that it
+// rewrites: no other output was asked for, and somebody looks at stderr.
+func watched(c settings.Config) func() bool {
+	wanted := !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
+	return func() bool { return wanted && observe.InForeground(os.Stderr) }
 }
 
 // rewrites reports whether a line on f can be overwritten.

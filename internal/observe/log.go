@@ -167,6 +167,7 @@ func (q *Writer) handle(next queued) {
 		close(next.done)
 		return
 	}
+	defer unstoppable()()
 	_, _ = q.w.Write(next.b)
 }
 
