@@ -34,7 +34,7 @@ func TestConfigMasksHooks(t *testing.T) {
 	settingstest.NoSettings(t)
 	t.Setenv("LEADERRUN_ON_LOST", "/bin/curl -d lost --url=https://u:s3cret@hooks/x?a=b")
 	_, stdout, _ := ran(t, "config")
-	if !strings.Contains(stdout, "/bin/curl -d lost --url=https://u:***@hooks/x?a=b ") {
+	if !strings.Contains(stdout, "/bin/curl -d lost --url=https://u:***@hooks/x?a=*** ") {
 		t.Error(stdout)
 	}
 }

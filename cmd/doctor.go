@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/doctor"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/run"
 	"github.com/leaderrun/leaderrun/internal/runner"
@@ -66,7 +68,11 @@ func diagnose(flags verbFlags) []lease.Finding {
 	if err != nil {
 		return append([]lease.Finding{broken("settings", err)}, examineHost(c)...)
 	}
-	return slices.Concat(examineSettings(c, s), examineStore(c), examineEligible(c), examineHost(c))
+	findings := slices.Concat(examineSettings(c, s), examineStore(c), examineEligible(c), examineHost(c))
+	for i := range findings {
+		findings[i].Hint = c.Told.Hint(findings[i].Hint)
+	}
+	return findings
 }
 
 func examineStore(c settings.Config) []lease.Finding {
@@ -110,6 +116,9 @@ func examineEligible(c settings.Config) []lease.Finding {
 		f = broken("eligible", err)
 	} else if err := run.Eligible(context.Background(), c); err != nil {
 		f.Verdict, f.Text, f.Hint = lease.Doubtful, err.Error(), "it asks for no lease until that succeeds"
+		if errors.Is(err, elect.ErrUnchecked) {
+			f.Verdict, f.Hint = lease.Bad, observe.UncheckedHint
+		}
 	}
 	return []lease.Finding{f}
 }

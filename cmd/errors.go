@@ -19,6 +19,15 @@ func yesOrNo(yes bool, err error) error {
 	return err
 }
 
+// verbError is an error of a verb.
+type verbError struct {
+	told settings.Told
+	err  error
+}
+
+func (e *verbError) Error() string { return e.err.Error() }
+func (e *verbError) Unwrap() error { return e.err }
+
 // addressError is an error about a store's address. source says where it was given.
 type addressError struct {
 	source string

@@ -49,6 +49,8 @@ func runStatus(result campaign.Result, c settings.Config) int {
 		return exitMaxRuntime
 	case elect.NotStarted:
 		return notStarted(result.Err)
+	case elect.Unchecked:
+		return exitUsage
 	case elect.GuardDied: // nobody knows how the command ended
 		return exitUsage
 	}

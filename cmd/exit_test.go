@@ -74,6 +74,8 @@ var exitTable = []struct {
 	{result(elect.Ineligible), "wait=2s", 75},
 	{result(elect.Ineligible), "wait=2s skip-exit-code=9", 9},
 	{result(elect.Ineligible), "once-per=1h wait=2s", 0},
+	{result(elect.Unchecked), "skip-exit-code=9", 125},
+	{result(elect.Unchecked), "once-per=1h wait=2s", 125},
 	{result(elect.Skipped), "", 0},
 	{result(elect.Skipped), "skip-exit-code=9", 9},
 	{result(elect.Skipped), "wait=1h", 0},
@@ -148,7 +150,7 @@ func TestHelpListsTheStatuses(t *testing.T) {
 	own := constants(t, "exit.go", func(spec *ast.ValueSpec) bool {
 		return strings.HasPrefix(spec.Names[0].Name, "exit")
 	})
-	_, section, _ := strings.Cut(help(), "Exit status")
+	_, section, _ := strings.Cut(fullHelp(), "Exit status")
 	section, _, _ = strings.Cut(section, "Environment")
 	var listed []string
 	for _, row := range regexp.MustCompile(`(?m)^  (\d+)  `).FindAllStringSubmatch(section, -1) {

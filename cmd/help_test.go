@@ -25,8 +25,9 @@ func TestHelpListsTheFlags(t *testing.T) {
 			flags = append(flags, "-"+f.Shorthand)
 		}
 	})
+	flags = append(flags, "--all")
 	var listed []string
-	for _, m := range regexp.MustCompile(`(?:^|[\s,])(--?[a-zA-Z][a-z-]*)`).FindAllStringSubmatch(help(), -1) {
+	for _, m := range regexp.MustCompile(`(?:^|[\s,])(--?[a-zA-Z][a-z-]*)`).FindAllStringSubmatch(fullHelp()+help(), -1) {
 		listed = append(listed, m[1])
 	}
 	for _, list := range []*[]string{&flags, &listed} {
@@ -39,20 +40,29 @@ func TestHelpListsTheFlags(t *testing.T) {
 }
 
 func TestHelpFitsATerminal(t *testing.T) {
-	lines := strings.Split(help(), "\n")
-	if len(lines) > 78 {
-		t.Errorf("%d lines", len(lines))
-	}
-	for _, line := range lines {
-		if len(line) > 90 || strings.Contains(line, "\t") {
-			t.Errorf("%d columns: %s", len(line), line)
+	for text, most := range map[string]struct{ lines, columns int }{help(): {24, 80}, fullHelp(): {84, 90}} {
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		if len(lines) > most.lines {
+			t.Errorf("%d lines", len(lines))
 		}
+		for _, line := range lines {
+			if len(line) > most.columns || strings.Contains(line, "\t") {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+		}
+	}
+	if n := len(regexp.MustCompile(`(?m)^ +(-\w, )?--`).FindAllString(help(), -1)); n != 10 {
+		t.Errorf("%d flags", n)
 	}
 }
 
 func TestVersion(t *testing.T) {
 	settingstest.NoSettings(t)
+	_, same, _ := ran(t, "--version")
 	status, stdout, stderr := ran(t, "version")
+	if same != stdout {
+		t.Errorf("--version says %q", same)
+	}
 	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "leaderrun ") || !strings.Contains(stdout, runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH) {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}

@@ -38,7 +38,7 @@ func newLogger(w io.Writer, c settings.Config) *slog.Logger {
 	case c.Verbose:
 		level = slog.LevelDebug
 	}
-	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal()})
+	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal(), Hint: c.Told.Hint})
 }
 
 func fail(log *slog.Logger, err error) {
@@ -58,7 +58,10 @@ func hintOf(err error) string {
 	var setting *settings.Error
 	var address *location.Error
 	var store *lease.StoreError
+	var reworded *verbError
 	switch {
+	case errors.As(err, &reworded):
+		return reworded.told.Hint(hintOf(reworded.err))
 	case errors.As(err, &setting) && setting.Hint != "":
 		return setting.Hint
 	case errors.As(err, &address):
@@ -126,6 +129,8 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 		log.Error("lease expired"+void+": "+why, about(observe.EventVoid, r.Err)...)
 	case r.Outcome == elect.Unavailable:
 		log.Error("nothing ran: "+why, about(observe.EventUnavailable, r.Err)...)
+	case r.Outcome == elect.Unchecked:
+		log.Error("nothing ran: "+why, observe.EventUnchecked, observe.HintAttr, observe.UncheckedHint)
 	case r.Outcome == elect.NotStarted:
 		explainStart(log, c.Command[0], r.Err)
 	case r.Outcome == elect.GuardDied:
@@ -235,10 +240,11 @@ func whyHeld(held *lease.HeldError) string {
 	return fmt.Sprintf("%q leads", held.Value)
 }
 
-// watched reports whether a standby shows its state in one line that it rewrites: no
-// other output was asked for, and stderr is a terminal that can do it.
-func watched(c settings.Config) bool {
-	return !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
+// watched returns a function that reports whether a standby shows its state in one line that it
+// rewrites: no other output was asked for, and somebody looks at stderr.
+func watched(c settings.Config) func() bool {
+	wanted := !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
+	return func() bool { return wanted && observe.InForeground(os.Stderr) }
 }
 
 // rewrites reports whether a line on f can be overwritten.
@@ -255,7 +261,7 @@ func isTerminal(f *os.File) bool {
 // flagError words pflag's errors. It shows no values: one of them may be an address
 // with a password.
 func flagError(flags *pflag.FlagSet, err error, verbs []string) error {
-	hint := "leaderrun --help lists the flags; those of the command belong after it"
+	hint := "leaderrun --help --all lists the flags; those of the command belong after it"
 	if slices.Contains(verbs, flags.Name()) {
 		hint = "leaderrun " + flags.Name() + " --help lists its flags"
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -33,18 +34,29 @@ func Main(args []string) int {
 		}
 		return exitUsage
 	}
+	if args[0] == "--version" {
+		args = append([]string{"version"}, args[1:]...)
+	}
 	if root := rootOf(args[0]); root != nil {
 		return runVerb(root, args)
 	}
 	flags := settings.NewFlags()
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
-		return runVerb(rootOf("help"), []string{"help"})
+		return runVerb(rootOf("help"), helpArgs(args))
 	case err != nil:
 		fail(newLogger(os.Stderr, settings.Default()), flagError(flags, err, verbNames()))
 		return exitUsage
 	}
 	return lead(flags, flags.Args())
+}
+
+// helpArgs returns the arguments of the verb help for those of a run with --help.
+func helpArgs(args []string) []string {
+	if slices.Contains(args, "--all") {
+		return []string{"help", "--all"}
+	}
+	return []string{"help"}
 }
 
 // lead runs the command while leader. Errors that can be found without the store are

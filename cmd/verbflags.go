@@ -74,10 +74,13 @@ func withStore(c settings.Config, question func(store lease.Admin) error) error 
 	}
 	store, err := run.OpenExisting(c, log)
 	if err != nil {
-		return openError(c, err)
+		return &verbError{c.Told, openError(c, err)}
 	}
 	defer func() { _ = store.Close() }()
-	return question(store)
+	if err := question(store); err != nil {
+		return &verbError{c.Told, err}
+	}
+	return nil
 }
 
 func noArguments(command *cobra.Command, args []string) error {

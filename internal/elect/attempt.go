@@ -1,5 +1,7 @@
 package elect
 
+import "errors"
+
 // attempt asks the store, but only if this host may lead.
 func (m *machine) attempt() {
 	if m.set.Checked {
@@ -27,7 +29,11 @@ func (m *machine) checking(e Event) {
 	case MayNotLead:
 		m.passOn()
 		m.Err = e.Err
-		m.standBy(Ineligible, m.WaitUntil, m.set.varied(m.set.Retry))
+		why := Ineligible
+		if errors.Is(e.Err, ErrUnchecked) {
+			why = Unchecked
+		}
+		m.standBy(why, m.WaitUntil, m.set.varied(m.set.Retry))
 	case Order, PassOn:
 		if m.ordered(e) {
 			m.passOn()

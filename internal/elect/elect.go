@@ -14,6 +14,7 @@
 package elect
 
 import (
+	"errors"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -162,8 +163,13 @@ const (
 	Skipped     Outcome = "skipped"     // the tick is served
 	Paused      Outcome = "paused"      // an operator paused the key
 	Ineligible  Outcome = "ineligible"  // the check of this host failed
+	Unchecked   Outcome = "unchecked"   // the check of this host gave no answer
 	Unavailable Outcome = "unavailable" // the store gave no answer that counts
 )
+
+// ErrUnchecked in the error of a MayNotLead says that the check gave no answer: it could not be
+// executed, or did not end by itself.
+var ErrUnchecked = errors.New("the check of this host gave no answer")
 
 // Voids reports whether the outcome makes the command's result void.
 func (o Outcome) Voids() bool { return o == Lost || o == Expired }

@@ -15,7 +15,7 @@ type State struct {
 	// Outcome is why a standby would end now, why a tree is being stopped, or why
 	// the run ended.
 	Outcome Outcome
-	// Err is the last cause of Unavailable, Skipped, Paused, Ineligible, NotStarted, Lost, Expired or
+	// Err is the last cause of Unavailable, Skipped, Paused, Ineligible, Unchecked, NotStarted, Lost, Expired or
 	// GuardDied.
 	Err error
 

@@ -117,6 +117,8 @@ var table = []struct {
 	{checked, leading[:1], event(MayLead, 0.01), "Checking | may lead | Campaigning | acquire"},
 	{checked, leading[:1], event(MayNotLead, 0.01).because(unheard), "Checking | may not lead | Done(ineligible) | "},
 	{checkedFor(at(60)), leading[:1], event(MayNotLead, 0.01).because(unheard), "Checking | may not lead | Standby(ineligible) | "},
+	{checked, leading[:1], event(MayNotLead, 0.01).because(ErrUnchecked), "Checking | may not lead | Done(unchecked) | "},
+	{checkedFor(at(60)), leading[:1], event(MayNotLead, 0.01).because(ErrUnchecked), "Checking | may not lead | Standby(unchecked) | "},
 	{checkedFor(at(60)), []Event{event(Begin, 0), event(MayNotLead, 0.01)}, event(Timer, 5.01), "Standby(ineligible) | timer | Checking(ineligible) | check"},
 	{checkedFor(at(4)), []Event{event(Begin, 0), event(MayNotLead, 0.01), event(Timer, 4)}, event(MayNotLead, 4.01), "Checking(ineligible) | may not lead | Done(ineligible) | "},
 	{checkedFor(at(60)), checkedStandby, event(Woke, 3), "Standby(denied) | woke | Checking(denied) | check"},

@@ -209,7 +209,7 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	defer g.startEnd.Clear()
 	// The signals that are ignored here get their default actions in the child, by the Go
 	// runtime.
-	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
+	pid, err := proc.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
 	if err != nil {
 		return g.failed(err)
 	}

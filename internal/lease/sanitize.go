@@ -2,9 +2,12 @@ package lease
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
 // How much a [Status] contains at most, whatever stands in the store.
@@ -50,12 +53,12 @@ func Cut(text string, most int) string {
 
 // Readable makes what a server said fit for a terminal and a log: one short line,
 // and no password, which servers repeat when they do not know the command that it
-// was sent with.
+// was sent with. Only a whole word is a password: a masked part of a word would tell it.
 func Readable(text string, passwords ...string) string {
 	const longest = 200
 	for _, password := range passwords {
 		if password != "" {
-			text = strings.ReplaceAll(text, password, "***")
+			text = maskWord(text, password)
 		}
 	}
 	text = strings.Map(func(r rune) rune {
@@ -69,3 +72,40 @@ func Readable(text string, passwords ...string) string {
 	}
 	return text
 }
+
+// innocent are what real servers say about logins. A masked word of it, or of what follows it, the
+// name of a user or a database, would tell the password.
+var innocent = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)invalid username-password pair or user is disabled|AUTH <password> called without any password configured|` +
+		`Client sent AUTH, but no password is set|authentication failed, invalid user ID or password|invalid password|` +
+		`(password authentication failed for|access denied for|no such) user ['"][^'"]*['"](@'[^']*')?( \(using password: \w+\))?|(user|role|database) ['"][^'"]*['"]`)
+})
+
+// maskWord replaces a word where it is neither a part of a longer one nor innocent.
+func maskWord(text, word string) string {
+	if !strings.Contains(text, word) {
+		return text
+	}
+	var b strings.Builder
+	kept := innocent().FindAllStringIndex(text, -1)
+	rest := 0 // where what is not written yet begins
+	for at := 0; ; {
+		i := strings.Index(text[at:], word)
+		if i < 0 {
+			return b.String() + text[rest:]
+		}
+		begin, end := at+i, at+i+len(word)
+		before, _ := utf8.DecodeLastRuneInString(text[:begin])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		isKept := slices.ContainsFunc(kept, func(k []int) bool { return k[0] <= begin && end <= k[1] })
+		if isKept || inWord(before) || inWord(after) {
+			_, size := utf8.DecodeRuneInString(text[begin:])
+			at = begin + size
+			continue
+		}
+		b.WriteString(text[rest:begin] + "***")
+		at, rest = end, end
+	}
+}
+
+func inWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }

@@ -40,9 +40,30 @@ func TestFiled(t *testing.T) {
 	}
 }
 
+// A mask must not tell the password: in a word, in what every server says, at the name of a user.
+func TestMaskTellsNothing(t *testing.T) {
+	for text, passwords := range map[string][]string{
+		"WRONGPASS invalid username-password pair or user is disabled.":               {"A", "PASS", "invalid", "password", "user", "pair"},
+		`password authentication failed for user "postgres" (28P01)`:                  {"postgres", "password", "user"},
+		`database "app" does not exist (3D000)`:                                       {"app"},
+		"Access denied for user 'root'@'localhost' (using password: YES) (1045)":      {"root", "localhost", "YES"},
+		"AUTH <password> called without any password configured for the default user": {"called", "password"},
+		"authentication failed, invalid user ID or password":                          {"failed"},
+	} {
+		for _, password := range passwords {
+			if got := Readable(text, password); got != text {
+				t.Errorf("%s: %s", password, got)
+			}
+		}
+	}
+}
+
 func TestReadable(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"no such command AUTH s3cret", "no such command AUTH ***"},
+		{"unknown command 's3cret'", "unknown command '***'"},
+		{"s3cret", "***"},
+		{"WRONGs3cretPASS as3cret s3cret1 s3cret", "WRONGs3cretPASS as3cret s3cret1 ***"},
 		{"a\r\nb\x1b[31m\u202ec", "a  b [31m c"},
 		{strings.Repeat("ä", 201), strings.Repeat("ä", 200) + "..."},
 	} {

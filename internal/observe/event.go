@@ -31,6 +31,7 @@ var (
 	EventSkipped     = event("skipped")
 	EventPaused      = event("paused")
 	EventIneligible  = event("ineligible")
+	EventUnchecked   = event("unchecked")
 	EventWaitRanOut  = event("wait-ran-out")
 	EventUnavailable = event("unavailable")
 	EventNotStarted  = event("not-started")

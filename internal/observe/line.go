@@ -14,11 +14,11 @@ import (
 )
 
 // Line is a campaign.Observer that shows on a terminal what a standby waits for, in one
-// line that is rewritten every second and erased when the wait ends. It is also a writer:
-// what is written to it, such as log records, appears above the line.
+// line that is rewritten every second and erased when the wait ends, or nothing while nobody
+// looks. It is also a writer: what is written to it, such as log records, appears above the line.
 type Line struct {
 	key string
-	on  bool
+	on  func() bool
 
 	mu    sync.Mutex
 	w     io.Writer
@@ -30,9 +30,9 @@ type Line struct {
 	shown bool
 }
 
-// NewLine shows the standby's line for the key on the terminal w. If on is false it only
-// writes.
-func NewLine(w io.Writer, key string, on bool) *Line { return &Line{w: w, key: key, on: on} }
+// NewLine shows the standby's line for the key on the terminal w while on, which is asked before
+// each change of the screen, reports true.
+func NewLine(w io.Writer, key string, on func() bool) *Line { return &Line{w: w, key: key, on: on} }
 
 const (
 	erase = "\r\x1b[K"
@@ -49,13 +49,13 @@ func (l *Line) Observe(t campaign.Transition) {
 	switch {
 	case !t.To.Waiting():
 		l.hide()
-	case l.on && errors.As(t.Event.Err, &held):
+	case errors.As(t.Event.Err, &held):
 		l.held, l.pause, l.unfit, l.since = held, nil, nil, time.Now()
 		l.show()
-	case l.on && errors.As(t.Event.Err, &pause):
+	case errors.As(t.Event.Err, &pause):
 		l.pause, l.unfit, l.since = pause, nil, time.Now()
 		l.show()
-	case l.on && t.Event.Kind == elect.MayNotLead:
+	case t.Event.Kind == elect.MayNotLead:
 		l.unfit = t.Event.Err
 		l.show()
 	}
@@ -91,9 +91,15 @@ func (l *Line) redraw(stop chan struct{}) {
 }
 
 func (l *Line) draw() {
-	l.shown = true
+	if l.shown = l.on(); !l.shown {
+		return
+	}
 	_, _ = io.WriteString(l.w, erase+noWrap+l.text()+wrap)
 }
+
+// onScreen reports whether the last line of the screen is still this one: a job that was moved to
+// the background has left it to the shell.
+func (l *Line) onScreen() bool { return l.shown && l.on() }
 
 func (l *Line) text() string {
 	elapsed := time.Since(l.since)
@@ -110,13 +116,10 @@ func (l *Line) text() string {
 		return b.String()
 	}
 	switch holder := lease.Holder(l.held.Value); {
+	case l.held.Why == lease.HeldLeader && holder.Valid() && l.held.Since > 0:
+		fmt.Fprintf(&b, "%s has led for %s", holder.Host(), seconds(l.held.Since+elapsed))
 	case l.held.Why == lease.HeldLeader && holder.Valid():
-		if l.held.Since > 0 {
-			fmt.Fprintf(&b, "%s has led for %s", holder.Host(), seconds(l.held.Since+elapsed))
-		} else {
-			fmt.Fprintf(&b, "%s leads", holder.Host())
-		}
-		fmt.Fprintf(&b, ", its lease lasts %s unless renewed", seconds(l.held.Remaining-elapsed))
+		fmt.Fprintf(&b, "%s leads", holder.Host())
 	case l.held.Why == lease.HeldCooldown:
 		fmt.Fprintf(&b, "the minimum hold of the last run lasts for another %s", seconds(l.held.Remaining-elapsed))
 	case l.held.Why == lease.HeldRevoked:
@@ -134,7 +137,7 @@ func (l *Line) hide() {
 		close(l.stop)
 		l.stop = nil
 	}
-	if l.shown {
+	if l.onScreen() {
 		l.shown = false
 		_, _ = io.WriteString(l.w, erase)
 		if w, ok := l.w.(*Writer); ok {
@@ -147,7 +150,7 @@ func (l *Line) hide() {
 func (l *Line) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.shown {
+	if !l.onScreen() {
 		return l.w.Write(b)
 	}
 	n, err := l.w.Write(append([]byte(erase), b...))

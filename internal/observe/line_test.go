@@ -49,7 +49,8 @@ func (s *screen) text() string {
 func TestLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var term screen
-		line := NewLine(&term, "nightly", true)
+		watched := true
+		line := NewLine(&term, "nightly", func() bool { return watched })
 		log := NewLogger(line, slog.LevelWarn, Form{})
 		step := func(phase elect.Phase, err error) {
 			line.Observe(campaign.Transition{Event: elect.Event{Err: err}, To: elect.State{Phase: phase}})
@@ -66,11 +67,11 @@ func TestLine(t *testing.T) {
 		expect("")
 		held := &lease.HeldError{Value: "web-1/812/" + strings.Repeat("0a", 16), Why: lease.HeldLeader, Since: 5 * time.Second, Remaining: 20 * time.Second}
 		step(elect.Standby, held)
-		expect("leaderrun: nightly: standing by: web-1 has led for 5s, its lease lasts 20s unless renewed")
+		expect("leaderrun: nightly: standing by: web-1 has led for 5s")
 		time.Sleep(2500 * time.Millisecond)
-		expect("leaderrun: nightly: standing by: web-1 has led for 7s, its lease lasts 18s unless renewed")
+		expect("leaderrun: nightly: standing by: web-1 has led for 7s")
 		log.Warn("trouble")
-		expect("leaderrun: trouble\nleaderrun: nightly: standing by: web-1 has led for 8s, its lease lasts 18s unless renewed")
+		expect("leaderrun: trouble\nleaderrun: nightly: standing by: web-1 has led for 8s")
 		step(elect.Campaigning, nil)
 		step(elect.Standby, &lease.HeldError{Value: "a\x1b[2J\nb", Why: lease.HeldForeign})
 		expect("leaderrun: trouble\nleaderrun: nightly: standing by: the key holds \"a?[2J?b\", which leaderrun did not write")
@@ -79,6 +80,18 @@ func TestLine(t *testing.T) {
 		log.Warn("more")
 		time.Sleep(5 * time.Second) // the line is no longer redrawn, else the bubble would not end
 		expect("leaderrun: trouble\nleaderrun: more\n")
+
+		step(elect.Standby, held)
+		watched = false // the shell has taken the terminal, and begun a new line
+		log.Warn("unwatched")
+		time.Sleep(5 * time.Second)
+		lines := "leaderrun: trouble\nleaderrun: more\nleaderrun: nightly: standing by: web-1 has led for 5sleaderrun: unwatched\n"
+		expect(lines)
+		watched = true
+		time.Sleep(time.Second)
+		expect(lines + "leaderrun: nightly: standing by: web-1 has led for 11s")
+		step(elect.Starting, nil)
+		expect(lines)
 	})
 }
 
@@ -93,7 +106,7 @@ func TestLineIsErasedBeforeTheStart(t *testing.T) {
 		return term.Write(b)
 	}))
 	defer slow.Close()
-	line := NewLine(slow, "nightly", true)
+	line := NewLine(slow, "nightly", func() bool { return true })
 	line.Observe(standby)
 	line.Observe(starts)
 	if got := term.text(); got != "" || term.lines == nil {
@@ -101,7 +114,7 @@ func TestLineIsErasedBeforeTheStart(t *testing.T) {
 	}
 	never := make(chan struct{})
 	stuck := NewWriter(writerFunc(func(b []byte) (int, error) { <-never; return len(b), nil }))
-	line = NewLine(stuck, "nightly", true)
+	line = NewLine(stuck, "nightly", func() bool { return true })
 	line.Observe(standby)
 	begun := time.Now()
 	line.Observe(starts)

@@ -117,6 +117,8 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 		answer(w, true, "standing by")
 	case state.Waiting() && state.Outcome == elect.Unavailable:
 		answer(w, false, "the store cannot be used")
+	case state.Waiting() && state.Outcome == elect.Unchecked:
+		answer(w, false, "the check of this host gives no answer")
 	default:
 		answer(w, false, "neither leading nor standing by")
 	}

@@ -29,16 +29,27 @@ type Form struct {
 	// Journal starts each line of text with the priority, in the form that systemd's
 	// journal reads.
 	Journal bool
+	// Hint returns a hint in the words of this user; nil leaves hints as they are.
+	Hint func(string) string
 }
 
 // NewLogger writes records of at least the level to w: as text, "leaderrun: key: message"
 // with the hint on a second line, or as JSON. In text, records below warnings have the
 // time of day, since they are used to look for delays.
 func NewLogger(w io.Writer, level slog.Level, form Form) *slog.Logger {
-	if form.JSON {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	hint := form.Hint
+	if hint == nil {
+		hint = func(text string) string { return text }
 	}
-	return slog.New(&textHandler{w: w, level: level, journal: form.Journal})
+	if form.JSON {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == HintAttr {
+				a.Value = slog.StringValue(hint(a.Value.String()))
+			}
+			return a
+		}}))
+	}
+	return slog.New(&textHandler{w: w, level: level, journal: form.Journal, hint: hint})
 }
 
 // priority returns the prefix of a line for the journal, see sd-daemon(3).
@@ -61,6 +72,7 @@ type textHandler struct {
 	level   slog.Level
 	key     string
 	journal bool
+	hint    func(string) string
 }
 
 func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
@@ -91,7 +103,7 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	b.WriteByte('\n')
 	r.Attrs(func(a slog.Attr) bool {
 		if hint := a.Value.String(); a.Key == HintAttr && hint != "" {
-			fmt.Fprintf(&b, "%s  %s\n", priority, Printable(hint))
+			fmt.Fprintf(&b, "%s  %s\n", priority, Printable(h.hint(hint)))
 		}
 		return true
 	})
@@ -155,6 +167,7 @@ func (q *Writer) handle(next queued) {
 		close(next.done)
 		return
 	}
+	defer unstoppable()()
 	_, _ = q.w.Write(next.b)
 }
 

@@ -97,6 +97,9 @@ func (r *Run) released(t campaign.Transition) {
 // LostHint names the possible causes of a lost lease.
 const LostHint = "find out what took it: leaderrun release --force --now, the clock of the store's host that was set, a restart of the store without its data, a person, or a clean-up"
 
+// UncheckedHint says what to do about a check that gave no answer.
+const UncheckedHint = "run it by hand as this user: 0 is yes, 1 to 125 is no; 126, 127, a signal and more than 10s are no answer"
+
 func (r *Run) unanswered(t campaign.Transition) {
 	switch {
 	case t.From.Phase == elect.Leading && t.To.Phase == elect.Doubtful:
@@ -123,6 +126,9 @@ func (r *Run) entered(t campaign.Transition) {
 	ineligible := t.To.Phase == elect.Standby && t.To.Outcome == elect.Ineligible
 	if (denied(t.To) || ineligible) && t.From.Outcome != t.To.Outcome {
 		r.log.Info(because("standing by", t.Event.Err), EventStandingBy)
+	}
+	if t.To.Phase == elect.Standby && t.To.Outcome == elect.Unchecked && t.From.Outcome != elect.Unchecked {
+		r.log.Warn(because("standing by", t.Event.Err), EventUnchecked, HintAttr, UncheckedHint)
 	}
 	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {
 		r.log.Warn("the command did not end within its grace, killing it", EventKilling)

@@ -137,6 +137,8 @@ func (s *Service) waiting(to elect.State) string {
 		return "standing by: the key is paused"
 	case to.Outcome == elect.Ineligible:
 		return "standing by: this host is not eligible"
+	case to.Outcome == elect.Unchecked:
+		return "standing by: the check of this host gives no answer"
 	case to.Outcome != elect.Denied || s.held == nil:
 		return ""
 	case s.held.Why == lease.HeldLeader && lease.Holder(s.held.Value).Valid():

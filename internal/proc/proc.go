@@ -16,6 +16,20 @@ package proc
 
 import "syscall"
 
+// ForkExec starts a program as execvp(3) does: a file that the kernel cannot execute, since it is
+// a script without #!, is run by /bin/sh.
+func ForkExec(path string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
+	pid, err = syscall.ForkExec(path, args, attr)
+	if err != syscall.ENOEXEC {
+		return pid, err
+	}
+	const shell = "/bin/sh"
+	if pid, failed := syscall.ForkExec(shell, append([]string{shell, path}, args[1:]...), attr); failed == nil {
+		return pid, nil
+	}
+	return pid, err
+}
+
 // Reap takes the statuses of children that have ended, or been stopped or continued, as many
 // as most, without waiting, calls changed with each, and reports how many have ended and
 // whether no child is left. Without a limit it might not come back: processes may die

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -45,9 +46,22 @@ func newCheck(c settings.Config, r *runner.Runner) func(context.Context, time.Du
 		if err == nil {
 			err = r.RunHook(path, c.Eligible, env, limit, ctx.Done())
 		}
-		if err != nil {
-			return fmt.Errorf("this host is not eligible: %s: %w", settings.Redact(c.Eligible[0]), err)
+		problem := errNotEligible
+		switch {
+		case err == nil:
+			return nil
+		case !saysNo(err):
+			problem = elect.ErrUnchecked
 		}
-		return nil
+		return fmt.Errorf("%w: %s: %w", problem, settings.Redact(c.Eligible[0]), err)
 	}
+}
+
+var errNotEligible = errors.New("this host is not eligible")
+
+// saysNo reports whether the check itself said no. With 126 and 127 shells and env(1) say that
+// they cannot execute it.
+func saysNo(err error) bool {
+	status, ended := errors.AsType[runner.ExitStatus](err)
+	return ended && status < 126
 }

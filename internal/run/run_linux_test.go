@@ -168,7 +168,7 @@ func TestRunClosesTheStore(t *testing.T) {
 	}
 	must.Succeed(t, errors.Join(err, s.Close()))
 	defer signal.Reset() // which the run has caught
-	result, err := Run(c, log, observe.NewLine(io.Discard, c.Key, false), nil)
+	result, err := Run(c, log, observe.NewLine(io.Discard, c.Key, func() bool { return false }), nil)
 	if err != nil || result.Outcome != elect.Denied {
 		t.Errorf("%s, %v", result.Outcome, err)
 	}

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	_ = os.Unsetenv(asLeaderrun)
 	var result campaign.Result
 	if err == nil {
-		line := observe.NewLine(os.Stderr, c.Key, true)
+		line := observe.NewLine(os.Stderr, c.Key, func() bool { return true })
 		status := func(r campaign.Result, _ settings.Config) int { return 40 + r.Exit.Code }
 		result, err = Run(c, observe.NewLogger(line, slog.LevelWarn, observe.Form{}), line, status)
 	}

@@ -53,7 +53,8 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 	}
 	defer null.Close()
 	stderr := uintptr(syscall.Stderr)
-	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), stderr, stderr}, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	// In a session of its own no terminal stops it, though stty tostop may be set.
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), stderr, stderr}, Sys: &syscall.SysProcAttr{Setsid: true}}
 	pid, err := r.helpers.start(path, args, attr)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 func (h *helpers) start(path string, args []string, attr *syscall.ProcAttr) (int, error) {
 	h.starts.RLock()
 	defer h.starts.RUnlock()
-	pid, err := syscall.ForkExec(path, args, attr)
+	pid, err := proc.ForkExec(path, args, attr)
 	if err == nil {
 		h.Lock()
 		h.pids = append(h.pids, pid)
@@ -126,10 +127,15 @@ func failure(status syscall.WaitStatus) error {
 	case status.Signaled():
 		return errors.New("it died of a signal: " + status.Signal().String())
 	case status.ExitStatus() != 0:
-		return fmt.Errorf("exit status %d", status.ExitStatus())
+		return ExitStatus(status.ExitStatus())
 	}
 	return nil
 }
+
+// ExitStatus is the error of a program that ended by itself, but with another status than 0.
+type ExitStatus int
+
+func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // kill kills the helper's process group. Until the helper is reaped, its id cannot belong to
 // another process.

@@ -84,29 +84,6 @@ func TestBesideIsLimited(t *testing.T) {
 	}
 }
 
-// A hook that does not end when its group is killed is not waited for.
-func TestUnkillableHookIsNotAwaited(t *testing.T) {
-	if _, err := exec.LookPath("perl"); err != nil {
-		t.Skip("no shell changes its own process group, and there is no perl")
-	}
-	file := filepath.Join(t.TempDir(), "pid")
-	cut := make(chan struct{})
-	script := `exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; symlink($$, "` + file + `"); sleep 60'`
-	ended := startHook(New("/bin/true", []string{"true"}), time.Minute, cut, script)
-	await(t, func() bool { _, err := os.Lstat(file); return err == nil })
-	close(cut)
-	if got := endOf(t, ended); got != "killed, because leaderrun ends" {
-		t.Errorf("%q", got)
-	}
-	text, err := os.Readlink(file)
-	must.Succeed(t, err)
-	pid, err := strconv.Atoi(text)
-	must.Succeed(t, err)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Error(err)
-	}
-}
-
 // The tree of a dead guard is killed. A hook is not killed with it, and its status is not
 // lost.
 func TestBesideOutlivesTheGuard(t *testing.T) {

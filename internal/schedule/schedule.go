@@ -63,13 +63,12 @@ func Parse(text string) (*Schedule, error) {
 			return nil, fmt.Errorf("has an empty entry in %q", field)
 		}
 	}
-	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
-	parsed, err := parser.Parse(strings.Join(words, " "))
-	if err != nil && len(words) == 5 && strings.Contains(words[4], "7") {
-		if _, other := parser.Parse(strings.Join(words[:4], " ") + " *"); other == nil {
-			err = fmt.Errorf("%q is no weekday: Sunday is 0", words[4])
-		}
+	read := slices.Clone(words)
+	if len(read) == 5 {
+		read[4] = withoutSeven(read[4])
 	}
+	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+	parsed, err := parser.Parse(strings.Join(read, " "))
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +78,11 @@ func Parse(text string) (*Schedule, error) {
 	}
 	s.spec, s.times = spec, times(spec)
 	s.wild = words[0] == "@hourly" || len(words) == 5 && (words[0][0] == '*' || words[1][0] == '*')
-	if len(s.days()) == 0 {
+	if len(s.days(s.includes)) == 0 {
 		return nil, errors.New("there is no such day")
+	}
+	if len(words) == 5 {
+		return s, s.checkDays(words[2], words[4])
 	}
 	return s, nil
 }
@@ -131,7 +133,7 @@ func (s *Schedule) Shortest() time.Duration {
 	for i := range s.times[1:] {
 		shortest = min(shortest, s.times[i+1]-s.times[i])
 	}
-	days, night := s.days(), s.times[0]-s.times[len(s.times)-1]
+	days, night := s.days(s.includes), s.times[0]-s.times[len(s.times)-1]
 	for i := range days[1:] {
 		shortest = min(shortest, (days[i+1]-days[i])*secondsPerDay+night)
 	}
@@ -140,12 +142,12 @@ func (s *Schedule) Shortest() time.Duration {
 
 const secondsPerDay = 86_400
 
-// days returns the schedule's days in six years, two of which have a 29th of February.
-func (s *Schedule) days() []int64 {
+// days returns the included days in six years, two of which have a 29th of February.
+func (s *Schedule) days(included func(day int64) bool) []int64 {
 	const first = 19358 // the first of January 2023
 	var days []int64
 	for day := int64(first); day < first+6*366; day++ {
-		if s.includes(day) {
+		if included(day) {
 			days = append(days, day)
 		}
 	}

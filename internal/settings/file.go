@@ -98,7 +98,7 @@ func parseDocument(path string, text []byte) (*yaml.Node, error) {
 const oneSettingPerLine = "write one setting per line, like ttl: 30s"
 
 func unknownSetting(path, name string, names []string) error {
-	e := &Error{Problem: path + ": " + Redact(name) + ": no such setting", Hint: "settings are named like the flags; leaderrun --help lists them"}
+	e := &Error{Problem: path + ": " + Redact(name) + ": no such setting", Hint: "settings are named like the flags; leaderrun --help --all lists them"}
 	if other := Suggest(strings.ToLower(name), names); other != "" {
 		e.Hint = "did you mean " + other + "?"
 	}

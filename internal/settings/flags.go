@@ -40,36 +40,60 @@ func (t *Text) Set(value string) error { t.Value = value; return nil }
 // Type implements pflag.Value.
 func (t *Text) Type() string { return t.Kind }
 
-// FlagHelp lists the flags under their headings, as --help shows them.
+// FlagHelp lists the flags under their headings, as --help --all shows them.
 func FlagHelp() string {
 	var b strings.Builder
 	for _, g := range Groups {
 		b.WriteString(g.Heading + "\n")
 		for _, s := range g.Settings {
-			s.writeHelp(&b)
+			writeHelp(&b, 29, s.Synopsis(), s.Text())
 		}
 	}
 	return b.String()
 }
 
-// writeHelp writes the flag, and in the next column its description, in as many lines as it
-// needs.
-func (s Setting) writeHelp(b *strings.Builder) {
-	const column, width = 29, 90
-	line := "      --" + s.Name
+// CommonFlagHelp lists the common flags, each on one line.
+func CommonFlagHelp() string {
+	var b strings.Builder
+	for _, s := range all() {
+		if s.Common {
+			writeHelp(&b, 23, s.Synopsis(), s.Usage)
+		}
+	}
+	return b.String()
+}
+
+// Synopsis returns the flag as it is typed: -w, --wait D.
+func (s Setting) Synopsis() string {
+	text := "--" + s.Name
 	if s.Short != "" {
-		line = "  -" + s.Short + ", --" + s.Name
+		text = "-" + s.Short + ", " + text
 	}
 	if s.Value != "" {
-		line += " " + s.Value
+		text += " " + s.Value
+	}
+	return text
+}
+
+// Text describes the flag with its default.
+func (s Setting) Text() string {
+	text := cmp.Or(s.Help, s.Usage)
+	if byDefault := s.shownDefault(); byDefault != "" && !strings.Contains(text, "(default ") {
+		text += " (default " + byDefault + ")"
+	}
+	return text
+}
+
+// writeHelp writes the flag, and in a column its description, in as many lines as it
+// needs.
+func writeHelp(b *strings.Builder, column int, synopsis, text string) {
+	const width = 90
+	line := "  " + synopsis
+	if strings.HasPrefix(synopsis, "--") {
+		line = "      " + synopsis
 	}
 	line += strings.Repeat(" ", max(0, column-1-len(line)))
-	text := cmp.Or(s.Help, s.Usage)
-	words := strings.Fields(text)
-	if byDefault := s.shownDefault(); byDefault != "" && !strings.Contains(text, "(default ") {
-		words = append(words, "(default "+byDefault+")")
-	}
-	for _, word := range words {
+	for _, word := range strings.Fields(text) {
 		if len(line)+1+len(word) > width {
 			b.WriteString(line + "\n")
 			line = strings.Repeat(" ", column-1)

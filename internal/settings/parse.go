@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/schedule"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 // longest is the longest duration that makes sense. Sums of several never overflow.
@@ -41,11 +43,14 @@ func parseText(value string) (string, *Error) {
 	return value, nil
 }
 
-// parseAddress accepts a store's address. An editor or echo may have added a line
-// break to a secret: a store could not report it without showing the secret.
+// parseAddress accepts a store's address. What an editor, echo or a file of variables has added to
+// its ends no store could report without showing a secret.
 func parseAddress(value string) (string, *Error) {
-	if strings.ContainsAny(value, "\r\n") {
-		return "", &Error{Problem: "has a line break in it", Hint: "remove it, probably at its end: printf makes a secret without one, echo does not"}
+	if e := location.CheckSecret(value); e != nil {
+		return "", &Error{Problem: e.Problem, Hint: e.Hint}
+	}
+	if location.Oddity(value) != "" {
+		return "", &Error{Problem: "is not an address", Hint: "take that away"}
 	}
 	return parseText(value)
 }
@@ -130,6 +135,9 @@ func parseOncePer(value string) (time.Duration, *schedule.Schedule, *Error) {
 	const hint = "write a duration like 1h or 24h, a schedule in quotes, like '0 3 * * *' or 'CRON_TZ=Europe/Berlin @daily', or off"
 	if strings.ContainsAny(value, " \t*@=") {
 		s, err := schedule.Parse(value)
+		if ambiguous, ok := errors.AsType[*schedule.AmbiguousError](err); ok {
+			return 0, nil, &Error{Problem: ambiguous.Error(), Hint: ambiguous.Hint()}
+		}
 		if err != nil {
 			return 0, nil, &Error{Problem: "is no schedule: " + err.Error(), Hint: hint}
 		}

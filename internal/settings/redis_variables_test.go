@@ -9,7 +9,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// One set is used, never a mix of several.
+// Each variable MUTEX_REDIS_X is read before REDIS_X, as the program does that they come from: a host
+// that is moved to leaderrun must not lead beside the old ones.
 func TestRedisSets(t *testing.T) {
 	const none = "redis://127.0.0.1:6379/0"
 	tests := []struct{ env, store, prefix, source string }{
@@ -27,14 +28,19 @@ func TestRedisSets(t *testing.T) {
 		// with sentinels, host and port of the server do not count
 		{"REDIS_HOST=r REDIS_PORT=7 REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis-sentinel://s:26379/n/0", "leaderrun", "REDIS_SENTINEL_HOST"},
 		{"REDIS_HOST=r REDIS_SENTINEL_HOST= REDIS_SENTINEL_NAME= REDIS_SENTINEL_PORT=26379", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
-		{"MUTEX_REDIS_HOST=m REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
-		{"MUTEX_REDIS_SENTINEL_HOST=s MUTEX_REDIS_SENTINEL_NAME=n REDIS_SENTINEL_PORT=9 REDIS_PASSWORD=p REDIS_URL=redis://u", "redis-sentinel://s:26379/n/0", "leaderrun", "MUTEX_REDIS_SENTINEL_HOST"},
-		{"REDIS_URL=redis://u REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis://u", "leaderrun", "REDIS_URL"},
+		{"MUTEX_REDIS_HOST=m REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis-sentinel://s:26379/n/0", "leaderrun", "REDIS_SENTINEL_HOST"},
+		{"MUTEX_REDIS_SENTINEL_HOST=s MUTEX_REDIS_SENTINEL_NAME=n REDIS_SENTINEL_PORT=9 REDIS_PASSWORD=p REDIS_URL=redis://u", "redis-sentinel://:p@s:9/n/0", "leaderrun", "MUTEX_REDIS_SENTINEL_HOST"},
+		{"REDIS_URL=redis://u REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n", "redis-sentinel://s:26379/n/0", "leaderrun", "REDIS_SENTINEL_HOST"},
 
-		{"REDIS_URL=redis://u REDIS_HOST=r REDIS_PASSWORD=p REDIS_PREFIX=x", "redis://u", "leaderrun", "REDIS_URL"},
-		{"REDIS_URL=redis://u REDIS_SENTINEL_HOST=s", "redis://u", "leaderrun", "REDIS_URL"},
-		{"MUTEX_REDIS_HOST=m REDIS_URL=redis://u REDIS_HOST=r REDIS_PORT=7 REDIS_PASSWORD=p REDIS_DB=3 REDIS_PREFIX=x", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
-		{"MUTEX_REDIS_HOST=m MUTEX_REDIS_PORT=8 MUTEX_REDIS_PREFIX=y REDIS_PASSWORD=p REDIS_SENTINEL_HOST=s", "redis://m:8/0", "y", "MUTEX_REDIS_HOST"},
+		{"REDIS_URL=redis://u REDIS_HOST=r REDIS_PASSWORD=p REDIS_PREFIX=x", "redis://:p@r:6379/0", "x", "REDIS_HOST"},
+		{"REDIS_URL=redis://u REDIS_PORT=7 REDIS_PASSWORD=p REDIS_PREFIX=x", "redis://u", "x", "REDIS_URL"},
+		{"REDIS_URL=redis://u MUTEX_REDIS_PREFIX=y REDIS_PREFIX=x", "redis://u", "y", "REDIS_URL"},
+		{"MUTEX_REDIS_HOST=m REDIS_PREFIX=app", "redis://m:6379/0", "app", "MUTEX_REDIS_HOST"},
+		{"MUTEX_REDIS_PREFIX=y REDIS_HOST=r REDIS_PREFIX=x", "redis://r:6379/0", "y", "REDIS_HOST"},
+		{"MUTEX_REDIS_PASSWORD=q REDIS_HOST=r REDIS_PASSWORD=p", "redis://:q@r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"MUTEX_REDIS_HOST= REDIS_HOST=r", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
+		{"MUTEX_REDIS_HOST=m REDIS_URL=redis://u REDIS_HOST=r REDIS_PORT=7 REDIS_USERNAME=u REDIS_PASSWORD=p REDIS_DB=3 REDIS_PREFIX=x", "redis://u:p@m:7/3", "x", "MUTEX_REDIS_HOST"},
+		{"MUTEX_REDIS_HOST=m MUTEX_REDIS_PORT=8 MUTEX_REDIS_PREFIX=y REDIS_PASSWORD=p REDIS_PORT=9 REDIS_PREFIX=x", "redis://:p@m:8/0", "y", "MUTEX_REDIS_HOST"},
 
 		// without a host they are the application's: no set
 		{"REDIS_PASSWORD=p REDIS_PORT=7 REDIS_DB=3 REDIS_PREFIX=x REDIS_TIMEOUT=5", none, "leaderrun", ""},
@@ -45,6 +51,7 @@ func TestRedisSets(t *testing.T) {
 		{"REDIS_SENTINEL_HOST=s REDIS_SENTINEL_NAME=n REDIS_SENTINEL_PORT=tcp://10.0.0.1:26379", "redis-sentinel://s:26379/n/0", "leaderrun", "REDIS_SENTINEL_HOST"},
 		{"REDIS_HOST=r REDIS_PORT=tcp://10.0.0.1:6379", "redis://r:6379/0", "leaderrun", "REDIS_HOST"},
 		{"MUTEX_REDIS_HOST=m MUTEX_REDIS_PORT=tcp://10.0.0.1:6379", "redis://m:6379/0", "leaderrun", "MUTEX_REDIS_HOST"},
+		{"MUTEX_REDIS_HOST=m MUTEX_REDIS_PORT=tcp://10.0.0.1:6379 REDIS_PORT=7", "redis://m:7/0", "leaderrun", "MUTEX_REDIS_HOST"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.env, func(t *testing.T) {
@@ -58,7 +65,7 @@ func TestRedisSets(t *testing.T) {
 	}
 }
 
-// If a store is named, the sets are ignored, even invalid ones.
+// If a store is named, these variables are ignored, even invalid ones.
 func TestNamedStoreIgnoresSets(t *testing.T) {
 	settingstest.NoSettings(t)
 	settingstest.SetVariables(t, "MUTEX_REDIS_SENTINEL_HOST=s", "REDIS_URL=", "REDIS_PORT=http")

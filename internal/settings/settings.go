@@ -29,6 +29,8 @@ type Config struct {
 	// StoreSource says where it was named, such as "LEADERRUN_STORE"; it is empty
 	// if the address is the default.
 	Store, StoreSource string
+	// Told is how this user named the store, for hints.
+	Told Told
 	// Prefix is put before all keys in the store.
 	Prefix string
 

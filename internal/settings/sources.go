@@ -36,6 +36,7 @@ type Sources struct {
 
 	flags  *pflag.FlagSet
 	values *viper.Viper // of variables the text, of all others a given
+	found  location.Found
 }
 
 // Read reads all settings. After an error the Config has the settings that could be
@@ -54,10 +55,29 @@ func Read(flags *pflag.FlagSet, files []string) (Config, *Sources, error) {
 		}
 	}
 	c.StoreSource = s.get("store").source
+	c.Told = s.told()
 	if err == nil {
 		err = s.readNow(&c)
 	}
 	return c, s, err
+}
+
+// told collects how the store was named.
+func (s *Sources) told() Told {
+	t := Told{Source: s.get("store").source}
+	for _, name := range []string{"store", "prefix", fileSetting} {
+		if g := s.get(name); g.place == onCommandLine {
+			value := g.value
+			if name == "store" {
+				value = store.Redact(value)
+			}
+			t.Flags += " --" + name + " " + quoted(value)
+		}
+	}
+	if s.get("store").place == inFound && s.found.Variables["host"] != "" {
+		t.Variables = s.found.Variables
+	}
+	return t
 }
 
 // readNow reads -n.
@@ -113,6 +133,7 @@ func (s *Sources) readFound() error {
 		}
 		return e
 	}
+	s.found = found
 	for name, value := range found.Values {
 		s.values.SetDefault(name, given{value, inFound, found.Variables[name]})
 	}

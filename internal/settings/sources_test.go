@@ -101,7 +101,7 @@ func TestPrecedence(t *testing.T) {
 			if want != "" {
 				must.Succeed(t, expected.Set(name, want))
 			}
-			expected.StoreSource = c.StoreSource
+			expected.StoreSource, expected.Told = c.StoreSource, c.Told
 			if !reflect.DeepEqual(c, expected) {
 				t.Errorf("%s given in places %04b:\n got %+v\nwant %+v", name, places, c, expected)
 			}

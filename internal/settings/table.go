@@ -8,6 +8,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/store"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 // Setting is one row of the table, [Groups]. It defines the flag, the variable and the
@@ -21,8 +22,10 @@ type Setting struct {
 	// Default is the default; Derived replaces it in the help if the default depends on
 	// other settings, and then [Config.Validate] sets it.
 	Default, Derived string
-	// Usage describes the setting. Help, if not "", replaces it in leaderrun --help.
+	// Usage describes the setting. Help, if not "", replaces it in leaderrun --help --all.
 	Usage, Help string
+	// Common: it is one of the few flags that leaderrun --help shows.
+	Common bool
 	// Choices are possible values, for completion.
 	Choices []string
 
@@ -39,11 +42,11 @@ type Group struct {
 var Groups = []Group{
 	{"The lease (D is a duration with a unit: 500ms, 30s, 24h)", []Setting{
 		{
-			Name: "key", Value: "NAME", Usage: "name of the lease: [A-Za-z0-9._:/-]{1,200}",
+			Name: "key", Common: true, Value: "NAME", Usage: "name of the lease: [A-Za-z0-9._:/-]{1,200}",
 			set: into(func(c *Config) *string { return &c.Key }, parseName),
 		},
 		{
-			Name: "store", Value: "URL", Default: store.Default, Usage: "address of the store that all hosts share",
+			Name: "store", Common: true, Value: "URL", Default: store.Default, Usage: "address of the store that all hosts share",
 			Help: store.Usage() + "; PASSWORD may be file:PATH",
 			set:  into(func(c *Config) *string { return &c.Store }, parseAddress),
 		},
@@ -53,7 +56,7 @@ var Groups = []Group{
 			set:  into(func(c *Config) *string { return &c.Prefix }, parseName),
 		},
 		{
-			Name: "ttl", Value: "D", Derived: FormatDuration(Normal.ttl()), Usage: "life of a lease that is not renewed",
+			Name: "ttl", Common: true, Value: "D", Derived: FormatDuration(Normal.ttl()), Usage: "life of a lease that is not renewed",
 			set: into(func(c *Config) *time.Duration { return &c.TTL }, parsePositive),
 		},
 		{
@@ -77,7 +80,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *[]string { return &c.Eligible }, parseWords),
 		},
 		{
-			Name: "wait", Short: "w", Value: "D", Default: "0s", Usage: "stand by for D, or forever; -n is --wait 0",
+			Name: "wait", Common: true, Short: "w", Value: "D", Default: "0s", Usage: "stand by for D, or forever; -n is --wait 0",
 			Choices: []string{"forever"},
 			set:     into(func(c *Config) *time.Duration { return &c.Wait }, parseWait),
 		},
@@ -94,14 +97,14 @@ var Groups = []Group{
 			},
 		},
 		{
-			Name: "rejoin", Usage: "stand by again, for ever, after a lease was lost or expired",
+			Name: "rejoin", Common: true, Usage: "stand by again after a lease was lost or expired",
 			set: into(func(c *Config) *bool { return &c.Rejoin }, parseBool),
 		},
 	}},
 	{"The same crontab line on every host", []Setting{
 		{
-			Name: "once-per", Value: "D", Usage: "one success per D, or per tick of a schedule: '0 3 * * *'",
-			Help: "one success per D, or per tick of a schedule: '0 3 * * *'; with --wait others run it if it fails; off: not even half a minute (see docs/cron.md)",
+			Name: "once-per", Common: true, Value: "D", Usage: "one success per D, or per tick of '0 3 * * *'",
+			Help: "one success per D, or per tick of a schedule: '0 3 * * *'; with --wait others run it if it fails; off: not even for half a minute",
 			set: func(c *Config, value string) (e *Error) {
 				if c.Repeats = value == "off"; c.Repeats {
 					return nil
@@ -134,7 +137,7 @@ var Groups = []Group{
 			},
 		},
 		{
-			Name: "kill-after", Short: "k", Value: "D", Default: "10s", Usage: "time from first signal to SIGKILL; 0: at once",
+			Name: "kill-after", Common: true, Short: "k", Value: "D", Default: "10s", Usage: "time from first signal to SIGKILL; 0: at once",
 			set: into(func(c *Config) *time.Duration { return &c.KillAfter }, parseDuration),
 		},
 		{
@@ -142,7 +145,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *time.Duration { return &c.LostGrace }, parseDuration),
 		},
 		{
-			Name: "max-runtime", Value: "D", Usage: "stop the command after D, with status 124",
+			Name: "max-runtime", Common: true, Value: "D", Usage: "stop the command after D, with status 124",
 			set: into(func(c *Config) *time.Duration { return &c.MaxRuntime }, parsePositive),
 		},
 		{
@@ -178,7 +181,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *[]string { return &c.OnSkip }, parseWords),
 		},
 		{
-			Name: "verbose", Short: "v", Usage: "write every step to stderr",
+			Name: "verbose", Common: true, Short: "v", Usage: "write every step to stderr",
 			set: into(func(c *Config) *bool { return &c.Verbose }, parseBool),
 		},
 		{
@@ -190,7 +193,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *bool { return &c.JSONLog }, either("text", "json")),
 		},
 		{
-			Name: fileSetting, Value: "FILE", Usage: "YAML file of settings",
+			Name: fileSetting, Common: true, Value: "FILE", Usage: "YAML file of settings",
 			Help: "YAML file (default /etc/leaderrun/leaderrun.yaml, then yours)",
 		},
 	}},
@@ -259,6 +262,9 @@ func (c *Config) Set(name, value string) error {
 		return nil
 	}
 	problem.Setting = name
+	if !strings.Contains(problem.Problem, "line break") { // said already
+		problem.Problem += location.Oddity(value)
+	}
 	if name != "store" { // it may hold a password
 		problem.Value = value
 	}
@@ -277,7 +283,7 @@ func (c *Config) set(name, value string) *Error {
 	}
 	setting := Find(name)
 	if setting == nil || setting.set == nil {
-		return &Error{Problem: "no such setting", Hint: "leaderrun --help lists all of them"}
+		return &Error{Problem: "no such setting", Hint: "leaderrun --help --all lists all of them"}
 	}
 	return setting.set(c, value)
 }

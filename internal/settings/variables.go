@@ -51,7 +51,7 @@ func checkVariables(environ []string) error {
 		if !strings.HasPrefix(name, "LEADERRUN_") || slices.Contains(known, name) || location.IsKubernetes(name, value) {
 			continue
 		}
-		e := &Error{Problem: name + " is set, but is no setting", Hint: "unset it; leaderrun --help lists the settings"}
+		e := &Error{Problem: name + " is set, but is no setting", Hint: "unset it; leaderrun --help --all lists the settings"}
 		word := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "LEADERRUN_"), "_", "-"))
 		if other := Suggest(word, Names()); other != "" {
 			e.Hint = "did you mean " + variableOf(other) + "? if not, unset it"

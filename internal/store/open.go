@@ -36,11 +36,24 @@ func Open(url string, o location.Options) (location.Store, error) {
 		s, err := f.Open(url, o)
 		return s, location.HintPasswordFile(url, err)
 	}
-	var schemes []string
+	return nil, unknownScheme(url)
+}
+
+// unknownScheme is one short line. What is no URL may be a password: it is not shown.
+func unknownScheme(url string) error {
+	var begin []string
 	for _, f := range factories {
-		schemes = append(schemes, f.Schemes...)
+		before := f.Schemes[0] + ":"
+		if strings.HasPrefix(f.Form, before+"//") {
+			before += "//"
+		}
+		begin = append(begin, before)
 	}
-	return nil, &location.Error{Problem: "the store's address must begin with " + list(schemes, ":"), Hint: "write " + forms()}
+	e := &location.Error{Problem: "the store's address must begin with " + list(begin, "")}
+	if scheme, _, ok := strings.Cut(url, "://"); ok {
+		e.Problem += ", not with " + scheme + "://"
+	}
+	return e
 }
 
 // Usage shows people how addresses are written.

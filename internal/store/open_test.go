@@ -84,7 +84,7 @@ func TestStoreIsOneFactory(t *testing.T) {
 	if got := Redact("toy:secret"); got != "toy:***" {
 		t.Error(got)
 	}
-	if _, err := Open("lost://h", location.Options{}); err == nil || !strings.HasSuffix(err.Error(), ", file: or toy:") {
+	if _, err := Open("lost://h", location.Options{}); err == nil || !strings.Contains(err.Error(), `, file: or toy:, not with lost://`) {
 		t.Errorf("an address of no store: %v", err)
 	}
 	if usage := Usage(); !strings.Contains(usage, " or toy:BOX; also ") {
@@ -95,7 +95,7 @@ func TestStoreIsOneFactory(t *testing.T) {
 	}
 }
 
-func TestUnknownAddressListsTheForms(t *testing.T) {
+func TestUnknownAddressIsOneShortLine(t *testing.T) {
 	for _, address := range []string{"", "s3cret", "http://u:s3cret@h", "Redis://h", "127.0.0.1:6379"} {
 		_, err := Open(address, location.Options{})
 		var bad *location.Error
@@ -104,7 +104,7 @@ func TestUnknownAddressListsTheForms(t *testing.T) {
 			continue
 		}
 		for _, f := range factories {
-			if !strings.Contains(bad.Hint, f.Form) || !strings.Contains(bad.Problem, f.Schemes[0]+":") {
+			if !strings.Contains(bad.Problem, f.Schemes[0]+":") || len(bad.Problem) > 140 || bad.Hint != "" {
 				t.Errorf("%q: %s; %s", address, bad.Problem, bad.Hint)
 			}
 		}
@@ -126,6 +126,20 @@ func TestRedact(t *testing.T) {
 		"s3cret":                                                      "…",
 		"u:s3cret@h":                                                  "…",
 		"redis:s3cret@h:6379":                                         "…",
+		"redis://s3cret@127.0.0.1:1":                                  "redis://***@127.0.0.1:1",
+		"redis://s3cret:@h":                                           "redis://***@h",
+		"redis://h?auth=s3cret&pass=s3cret&db=1":                      "redis://h?auth=***&pass=***&db=1",
+		"redis://h?s3cret":                                            "redis://h?***",
+		"redis://h#s3cret":                                            "redis://h#***",
+		"redis://u:s3?cr=et@h":                                        "redis://…",
+		"redis://u:s3#cret@h":                                         "redis://…",
+		"redis://user:s3cret":                                         "redis://…",
+		"redis-sentinel://[::1]:7,h:8/n":                              "redis-sentinel://[::1]:7,h:8/n",
+		"etcd://s3cret@h":                                             "etcd://***@h",
+		"mysql://u@h/d?password=s3cret":                               "mysql://u@h/d?password=***",
+		"postgres://u@h/d?sslpassword=s3cret&sslmode=require":         "postgres://u@h/d?sslpassword=***&sslmode=require",
+		"postgres://h/d?user=u&passwd=s3cret":                         "postgres://h/d?user=***&passwd=***",
+		"https://s3cret@h/ping?token=s3cret":                          "https://***@h/ping?token=***",
 	} {
 		if got := Redact(address); got != want {
 			t.Errorf("%s: %s, want %s", address, got, want)

@@ -3,9 +3,12 @@
 package etcd
 
 import (
+	"bytes"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -87,6 +90,31 @@ func TestRightsComeBack(t *testing.T) {
 	networktest.RightsComeBack(t, open, root, change("revoke"), change("grant"), "permission denied")
 }
 
+// A gateway may hang up instead of saying that a token is unknown, as after a restart.
+func TestGatewayHangsUp(t *testing.T) {
+	t.Parallel()
+	b := secured(t)
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: b.Addr})
+	to.ModifyResponse = func(r *http.Response) error {
+		if r.StatusCode != http.StatusOK {
+			panic(http.ErrAbortHandler) // the connection is closed
+		}
+		return nil
+	}
+	proxy := httptest.NewServer(to)
+	t.Cleanup(proxy.Close)
+	s := openWith(t, Options{URL: "etcd://worker:sesame@" + proxy.Listener.Addr().String()})
+	l := grant(t, s, request("k"))
+	b.Restart()
+	renew(t, s, l)
+}
+
+func TestNoGateway(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, "--enable-grpc-gateway=false")
+	networktest.WantError(t, networktest.Refused(t, b.open(t)), true, "it has no gateway", "enable-grpc-gateway: true in the file of its --config-file")
+}
+
 // A user in the address of an etcd without users does no harm, as for etcdctl.
 func TestNoUsers(t *testing.T) {
 	t.Parallel()
@@ -100,6 +128,7 @@ func TestTLS(t *testing.T) {
 	tls := []string{"--cert-file=" + certs.File("server.pem"), "--key-file=" + certs.File("server.key")}
 	plain, server := newBackend(t), script.StartEtcd(t, tls...)
 	mutual := script.StartEtcd(t, append(tls, "--client-cert-auth", "--trusted-ca-file="+certs.File("ca.pem"))...)
+	serving := script.StartEtcd(t, "--cert-file="+certs.File("serving.pem"), "--key-file="+certs.File("serving.key"), "--client-cert-auth", "--trusted-ca-file="+certs.File("ca.pem"))
 	_, port, _ := net.SplitHostPort(server.Addr)
 	ca, client := "?ca="+certs.File("ca.pem"), "&cert="+certs.File("client.pem")+"&key="+certs.File("client.key")
 	for _, c := range []struct{ name, url, says, hint string }{
@@ -110,6 +139,7 @@ func TestTLS(t *testing.T) {
 		{name: "no CA", url: "etcds://" + server.Addr, says: "not signed by a CA", hint: "ca=FILE"},
 		{name: "wrong name", url: "etcds://" + server.Addr + ca + "&server_name=etcd.example", says: "not for this name", hint: "server_name=NAME"},
 		{name: "no client certificate", url: "etcds://" + mutual.Addr + ca, says: "certificate", hint: "cert=FILE&key=FILE"},
+		{name: "a server's certificate only", url: "etcds://" + serving.Addr + ca + client, says: "connection closed", hint: "clientAuth"},
 		{name: "TLS where there is none", url: "etcds://" + plain.Addr + ca, says: "closed the connection", hint: "etcd:// where it does not"},
 		{name: "no TLS where there is", url: "etcd://" + server.Addr, says: "closed the connection", hint: "etcds:// where it speaks TLS"},
 	} {
@@ -168,17 +198,34 @@ func TestNoEtcd(t *testing.T) {
 		return strings.TrimPrefix(s.URL, "http://")
 	}
 	nothing := `{"header":{"cluster_id":"1","revision":"1","raft_term":"2"},"responses":[{"response_range":{}},{"response_range":{}}]}`
+	// writes answers reads like an empty etcd, and writes with a text.
+	writes := func(text string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			q, _ := io.ReadAll(r.Body)
+			answer := nothing
+			if bytes.Contains(q, []byte("request_put")) {
+				answer = text
+			}
+			_, _ = io.WriteString(w, answer)
+		}))
+		t.Cleanup(s.Close)
+		return strings.TrimPrefix(s.URL, "http://")
+	}
 	for name, c := range map[string]struct {
 		addr, says, hint string
 		permanent        bool
 	}{
 		"a page":             {serve(200, "<html>"), "something else than an etcd", "names an etcd", false},
 		"nothing":            {serve(200, "{}"), "something else than an etcd", "names an etcd", false},
-		"no gateway":         {serve(404, "404 page not found"), "HTTP status 404", "names an etcd", false},
+		"not found":          {serve(404, "<html>not found"), "HTTP status 404", "names an etcd", false},
 		"another version":    {serve(404, `{"error":"Not Found","code":5}`), "Not Found", "3.4 or later", true},
 		"somewhere else":     {serve(302, "", "Location", "http://example.org"), "HTTP status 302", "names an etcd", false},
 		"no date":            {serve(200, nothing, "Date", ""), "no Date", "between this host and etcd", true},
 		"a change not taken": {serve(200, nothing), "it does not take what is written to it", "names an etcd", false},
+		"a write by nobody":  {writes(`{"header":{"revision":"2"},"succeeded":true}`), "something else than an etcd", "names an etcd", false},
+		"an old write":       {writes(`{"header":{"revision":"0"},"succeeded":true,"responses":[{"response_put":{"header":{"revision":"0"}}}]}`), "something else than an etcd", "names an etcd", false},
+		"a read for a write": {writes(`{"header":{"revision":"2"},"succeeded":true,"responses":[{"response_range":{}}]}`), "something else than an etcd", "names an etcd", false},
+		"a page for a write": {writes("<html>"), "something else than an etcd", "names an etcd", false},
 		"full":               {serve(429, `{"error":"etcdserver: mvcc: database space exceeded","code":8}`), "database space exceeded", "defragment", false},
 		"hangs up":           {networktest.Answering(t, ""), "closed the connection", "names an etcd", false},
 		"another protocol":   {networktest.Answering(t, "-ERR no\r\n"), "no etcd", "names an etcd", false},

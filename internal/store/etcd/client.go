@@ -30,6 +30,9 @@ type client struct {
 	// accepted is what the members have accepted before.
 	accepted network.Accepted
 
+	// serverOnly: the certificate that a member showed is none for clients.
+	serverOnly atomic.Bool
+
 	mu    sync.Mutex
 	token string
 	first int           // of hosts
@@ -48,6 +51,10 @@ func newClient(url string, t *target, dial network.Dial) *client {
 				return nil, err
 			}
 			c.latest.Store(now)
+			now.tls.VerifyConnection = func(s tls.ConnectionState) error {
+				c.serverOnly.Store(serverOnly(s.PeerCertificates))
+				return nil
+			}
 			return now.tls, nil
 		}
 	}
@@ -134,18 +141,21 @@ func (c *client) post(ctx context.Context, host, path string, question, answer a
 	if json.Unmarshal(text, answer) != nil {
 		return date, errNoAnswer
 	}
+	if q, is := question.(txn); is && !answer.(*txnAnswer).answers(q) {
+		return date, errNoAnswer
+	}
 	return date, nil
 }
 
 // ask sends a request, again if the token is no longer valid, and returns the response, whose
-// body is still to be read.
+// body is still to be read. Some gateways only close the connection then.
 func (c *client) ask(ctx context.Context, host, path string, question any) (*http.Response, error) {
 	token, err := c.login(ctx, host)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := c.send(ctx, host, path, token, question)
-	if c.latest.Load().user != "" && needsToken(err) {
+	if c.latest.Load().user != "" && (needsToken(err) || token != "" && network.Closed(err)) {
 		c.forget(token)
 		if token, err = c.login(ctx, host); err == nil {
 			resp, err = c.send(ctx, host, path, token, question)

@@ -2,10 +2,12 @@ package etcd
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -54,12 +56,18 @@ var serverErrors = []struct {
 	{part: "not capable", elsewhere: true, hint: hintVersion},
 	{part: "corrupt", permanent: true, hint: "look at its log"},
 	{part: "Not Found", permanent: true, hint: hintVersion},
+	{part: noGateway, permanent: true, elsewhere: true, hint: hintVersion},
 }
+
+// noGateway is what an etcd without a gateway answers, and every server in Go that does not
+// know the path.
+const noGateway = "404 page not found"
 
 const (
 	hintRights  = "give a role of the user in the store's URL that right: etcdctl role grant-permission ROLE --prefix readwrite PREFIX/"
 	hintQuorum  = "see that most of its members run and reach each other: etcdctl endpoint status --cluster"
-	hintVersion = "name an etcd of version 3.4 or later, started with its gateway (--enable-grpc-gateway)"
+	hintVersion = "name an etcd of version 3.4 or later, with its gateway: --enable-grpc-gateway, or enable-grpc-gateway: true in the file of its --config-file"
+	hintUsage   = "give its certificate (--cert-file) the extended key usage clientAuth, too: with --client-cert-auth its gateway uses it as a client"
 	hintTLS     = "write etcd:// instead of etcds://, or let it speak TLS (--cert-file, --key-file)"
 	hintKey     = "delete it with etcdctl del once no command of this key runs"
 	hintOther   = "check that the store's URL names an etcd (etcds:// where it speaks TLS, etcd:// where it does not), and look at its log"
@@ -93,7 +101,7 @@ func elsewhere(err error) bool {
 	var answer *serverError
 	var own *lease.StoreError
 	switch {
-	case err == nil, errors.As(err, &own), errors.As(err, new(*keep.Untrusted)), errors.Is(err, errNoAnswer), errors.Is(err, errNoDate), errors.Is(err, keep.ErrNotSaved):
+	case err == nil, errors.As(err, &own), errors.As(err, new(*keep.Untrusted)), errors.Is(err, errNoDate), errors.Is(err, keep.ErrNotSaved):
 		return false
 	case !errors.As(err, &answer):
 		return true
@@ -107,7 +115,21 @@ func elsewhere(err error) bool {
 }
 
 func (c *client) storeError(ctx context.Context, op string, err error) *lease.StoreError {
-	return words.StoreError(ctx, op, "etcd at "+strings.Join(c.hosts, ","), err, known(ctx, err), &c.accepted, c.latest.Load().password)
+	k, now := known(ctx, err), c.latest.Load()
+	if k != nil && k.Hint == hintQuorum && strings.Contains(k.Text, "connection") && c.serverOnly.Load() && now.tls != nil && len(now.tls.Certificates) > 0 {
+		k.Hint = hintUsage
+	}
+	return words.StoreError(ctx, op, "etcd at "+strings.Join(c.hosts, ","), err, k, &c.accepted, now.password)
+}
+
+// serverOnly reports whether a certificate may be used by servers, but not by clients.
+func serverOnly(chain []*x509.Certificate) bool {
+	if len(chain) == 0 || len(chain[0].ExtKeyUsage) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(chain[0].ExtKeyUsage, func(u x509.ExtKeyUsage) bool {
+		return u == x509.ExtKeyUsageClientAuth || u == x509.ExtKeyUsageAny
+	})
 }
 
 // known returns what is known about an error that a member sent or this package found.
@@ -133,7 +155,10 @@ func known(ctx context.Context, err error) *network.Known {
 // problem returns the error's text and hint for people.
 func (e *serverError) problem() *network.Known {
 	k := &network.Known{Text: strings.TrimPrefix(e.text, "etcdserver: "), Hint: hintOther}
-	k.Rights = strings.Contains(k.Text, "permission denied")
+	if e.text == noGateway {
+		k.Text = "it has no gateway: " + noGateway
+	}
+	k.Rights = strings.Contains(k.Text, "permission denied") || e.text == noGateway // or a proxy does not know it now
 	k.Login = strings.Contains(k.Text, "authentication") || strings.Contains(k.Text, "user name") || strings.Contains(k.Text, "CommonName")
 	for _, a := range serverErrors {
 		if strings.Contains(e.text, a.part) {

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -111,8 +112,34 @@ type txnAnswer struct {
 	Header    header `json:"header"`
 	Succeeded bool   `json:"succeeded"`
 	Responses []struct {
-		Range rangeAnswer `json:"response_range"`
+		Range  rangeAnswer `json:"response_range"`
+		Put    *written    `json:"response_put"`
+		Delete *written    `json:"response_delete_range"`
 	} `json:"responses"`
+}
+
+type written struct {
+	Header header `json:"header"`
+}
+
+// answers reports whether it is etcd's answer to a transaction: it has a result for each
+// operation, and what was written is newer than what it was compared with. Something between
+// this host and etcd may answer a write, too.
+func (a *txnAnswer) answers(q txn) bool {
+	done := q.Failure
+	if a.Succeeded || len(q.Compare) == 0 {
+		done = q.Success
+	}
+	if a.Header.Revision <= 0 || len(a.Responses) != len(done) {
+		return false
+	}
+	for i, op := range done {
+		r := a.Responses[i]
+		if op.Put != nil && (r.Put == nil || r.Put.Header.Revision != a.Header.Revision) || op.Delete != nil && r.Delete == nil {
+			return false
+		}
+	}
+	return !a.Succeeded || !slices.ContainsFunc(q.Compare, func(c compare) bool { return a.Header.Revision <= c.ModRevision })
 }
 
 type watchRequest struct {

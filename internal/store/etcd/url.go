@@ -25,7 +25,7 @@ var Factory = location.Factory{
 		}
 		return s, err
 	},
-	Redact: location.Redact,
+	Redact: location.Redaction{Parameters: location.TLSParameters}.Redact,
 }
 
 // target is the content of a URL.
@@ -79,10 +79,10 @@ func (t *target) readUser(u *url.Userinfo) error {
 
 // readParameters reads the parameters of TLS.
 func (t *target) readParameters(scheme, form string, u *url.URL) error {
+	if scheme == "etcd" && (u.RawQuery != "" || u.ForceQuery) {
+		return urls.Refusal("the URL has parameters, which etcd:// has not", form+", or etcds:// for TLS; a ? in a password is %3F")
+	}
 	if scheme == "etcd" {
-		if u.RawQuery != "" || u.ForceQuery {
-			return urls.Refusal("the URL takes no parameters", form+", or etcds:// for TLS; a ? in a password is %3F")
-		}
 		return nil
 	}
 	values, err := urls.Parameters(u, location.TLSParameters)

@@ -29,7 +29,7 @@ func TestURLIsRefused(t *testing.T) {
 		"etcd://", "etcd:///", "etcd://u:s3cret@", "etcd://,h", "etcd://h,", "etcd://h:0", "etcd://h:s3cret", "etcd://h:70000", "etcd://[h", "etcd://h]",
 		"etcd://u@h", "etcd://u:@h", "etcd://:s3cret@h", "etcd://u:s3cret#@h", "etcd://u:s3cret/@h", "etcd://u:%zz@h",
 		"etcd://h/s3cret", "etcd://h#s3cret", "etcd://h?ca=x", "etcd://h?",
-		"etcds://h?s3cret=1", "etcds://h?ca=", "etcds://h?ca=a&ca=b", "etcds://h?ca=/does/not/exist", "etcds://h?cert=a", "etcds://h?insecure=s3cret", "etcds://h?ca=%zz",
+		"etcds://h?x=s3cret", "etcds://h?ca=", "etcds://h?ca=a&ca=b", "etcds://h?ca=/does/not/exist", "etcds://h?cert=a", "etcds://h?insecure=s3cret", "etcds://h?ca=%zz",
 		"etcd://u:file%3A%2Fdoes%2Fnot%2Fexist@h",
 	)
 }

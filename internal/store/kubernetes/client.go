@@ -2,11 +2,13 @@ package kubernetes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,7 +41,8 @@ func (a answer) missing() bool {
 // conflict reports whether another client has changed or created the object.
 func (a answer) conflict() bool { return a.status == http.StatusConflict }
 
-// ask sends a request and reads the whole answer. Any status but 2xx is an error, too.
+// ask sends a request and reads the whole answer. Any status but 2xx is an error, too, and so
+// is the answer to a write unless it is what was written.
 func (s *Store) ask(ctx context.Context, method, path string, body map[string]any) (a answer, err error) {
 	resp, err := s.send(ctx, method, path, body)
 	if err != nil {
@@ -56,7 +59,33 @@ func (s *Store) ask(ctx context.Context, method, path string, body map[string]an
 	}
 	resource, _, _ := strings.Cut(path, "?")
 	err = s.judge(&a, method+" "+resource)
+	if err == nil && body != nil && !a.confirms(body) {
+		err = errNoAnswer
+	}
 	return a, err
+}
+
+// confirms reports whether the answer is the Lease that was sent, with a newer
+// resourceVersion. A proxy, a login page or a cache may answer a write, too.
+func (a answer) confirms(sent map[string]any) bool {
+	var was, now record
+	text, err := json.Marshal(sent)
+	if err != nil || json.Unmarshal(text, &was) != nil || json.Unmarshal(a.text, &now) != nil {
+		return false
+	}
+	return now.Kind == was.Kind && now.Metadata.Name == was.Metadata.Name && newer(now.Metadata.Version, was.Metadata.Version) &&
+		now.Metadata.Annotations[stateAnnotation] == was.Metadata.Annotations[stateAnnotation] && now.Spec.Holder == was.Spec.Holder
+}
+
+// newer reports whether a resourceVersion may follow another; "" is that of no object. They are
+// numbers in every cluster that passes Kubernetes' tests for conformance.
+func newer(version, than string) bool {
+	now, errNow := strconv.ParseUint(version, 10, 64)
+	was, errWas := strconv.ParseUint(cmp.Or(than, "0"), 10, 64)
+	if errNow != nil || errWas != nil {
+		return version != "" && version != than
+	}
+	return now > was
 }
 
 // judge returns an error unless the answer is a success. kind is that of the request.
@@ -132,10 +161,11 @@ func (k keeper) Names(ctx context.Context) (names []string, err error) {
 		q := url.Values{"labelSelector": {managedLabel + "=" + managedBy}, "limit": {"500"}, "continue": {next}}
 		a, err := k.ask(ctx, "GET", leases+"?"+q.Encode(), nil)
 		var page struct {
+			Kind     string
 			Metadata struct{ Continue string }
 			Items    []record
 		}
-		if err == nil && json.Unmarshal(a.text, &page) != nil {
+		if err == nil && (json.Unmarshal(a.text, &page) != nil || page.Kind != "LeaseList") {
 			err = errNoAnswer
 		}
 		if err != nil {

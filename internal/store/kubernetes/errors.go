@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
@@ -31,14 +32,15 @@ type serverError struct {
 func (e *serverError) Error() string { return e.text }
 
 const (
-	hintRights  = "it needs the verbs get, create, update and watch on leases of coordination.k8s.io: deploy/kubernetes/lease has a role"
-	hintList    = "to list the keys it needs the verb list on leases of coordination.k8s.io, too; status --key KEY does without"
-	hintLogin   = "see whether the token or the certificate is still valid, and whose it is: kubectl auth whoami"
-	hintOther   = "check what the address names, and what stands before it: kubectl get --raw /version"
-	hintDate    = "check what stands between this host and the API server, which sends one"
-	hintBusy    = "see how the API server and its etcd are: kubectl get --raw /readyz"
-	hintMissing = "see whether the namespace is there (kubectl get namespace), and the API (kubectl api-versions has coordination.k8s.io/v1)"
-	hintObject  = "delete it with kubectl delete lease once no command of this key runs"
+	hintRights    = "it needs the verbs get, create, update and watch on leases of coordination.k8s.io: deploy/kubernetes/lease has a role"
+	hintAdmission = "a rule of the cluster does not admit it: look at the namespace and its quotas (kubectl describe namespace), and at the cluster's policies"
+	hintList      = "to list the keys it needs the verb list on leases of coordination.k8s.io, too; status --key KEY does without"
+	hintLogin     = "see whether the token or the certificate is still valid, and whose it is: kubectl auth whoami"
+	hintOther     = "check what the address names, and what stands before it: kubectl get --raw /version"
+	hintDate      = "check what stands between this host and the API server, which sends one"
+	hintBusy      = "see how the API server and its etcd are: kubectl get --raw /readyz"
+	hintMissing   = "see whether the namespace is there (kubectl get namespace), and the API (kubectl api-versions has coordination.k8s.io/v1)"
+	hintObject    = "delete it with kubectl delete lease once no command of this key runs"
 )
 
 // words are those of a kubeconfig.
@@ -67,7 +69,12 @@ func (e *serverError) problem() (text string, permanent bool, hint string) {
 	case http.StatusUnauthorized:
 		return "it does not know who asks: " + e.text, true, hintLogin
 	case http.StatusForbidden:
-		return e.text, !e.allowed, hintRights
+		text, hint := strings.ToLower(e.text), hintRights
+		passing := strings.Contains(text, "quota") || strings.Contains(text, "not yet ready")
+		if passing || strings.Contains(text, "is forbidden: ") && !strings.Contains(text, " cannot ") { // by a rule of admission, and not for want of a role
+			hint = hintAdmission
+		}
+		return e.text, !e.allowed && !passing, hint
 	case http.StatusNotFound:
 		return e.text, true, hintMissing
 	case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge:

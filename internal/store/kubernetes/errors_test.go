@@ -5,6 +5,7 @@ package kubernetes
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
@@ -35,6 +36,9 @@ func TestAnswersOfOthers(t *testing.T) {
 		must.Succeed(t, err)
 		return string(text)
 	}
+	refused := func(why string) string {
+		return strings.Replace(said(403, "Forbidden"), `Forbidden"`, `leases.coordination.k8s.io \"k\" is forbidden: `+why+`"`, 1)
+	}
 	for name, c := range map[string]struct {
 		status     int
 		text       string
@@ -51,6 +55,10 @@ func TestAnswersOfOthers(t *testing.T) {
 		"its etcd hangs":       {504, "Timeout: request did not complete", false, "HTTP status 504", "readyz"},
 		"a token of nobody":    {401, said(401, "Unauthorized"), true, "who asks", "whoami"},
 		"not allowed":          {403, said(403, "Forbidden"), true, "Forbidden", "get, create, update and watch"},
+		"no role":              {403, refused(`User \"jobs\" cannot get resource \"leases\"`), true, "cannot get", "get, create, update and watch"},
+		"a quota is contended": {403, refused("too many concurrent requests to increment quota"), false, "increment quota", "kubectl describe namespace"},
+		"a quota is used up":   {403, refused("exceeded quota: leases"), false, "exceeded quota", "kubectl describe namespace"},
+		"a policy":             {403, refused("the namespace jobs is being terminated"), true, "terminated", "policies"},
 		"a redirect elsewhere": {302, "", false, "HTTP status 302", "what the address names"},
 	} {
 		t.Run(name, func(t *testing.T) {

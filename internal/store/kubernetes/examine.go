@@ -14,7 +14,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	sent := s.Now()
 	a, err := s.ask(ctx, "GET", versionPath, nil)
 	var version struct{ GitVersion string }
-	if err == nil && json.Unmarshal(a.text, &version) != nil {
+	if err == nil && (json.Unmarshal(a.text, &version) != nil || version.GitVersion == "") {
 		err = errNoAnswer
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -193,6 +194,73 @@ func (p *lateWrites) send(t *testing.T) (status int) {
 		t.Fatal("no write")
 		return 0
 	}
+}
+
+// A proxy or a login page answers writes, and what it says is no answer: nothing is granted or
+// renewed. Reads are real.
+func TestWriteIsAnsweredBySomethingElse(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	var answer atomic.Pointer[http.HandlerFunc]
+	to := b.proxy()
+	addr := serve(t, b.Certs, func(w http.ResponseWriter, r *http.Request) {
+		if other := answer.Load(); other != nil && r.Method != http.MethodGet {
+			(*other)(w, r)
+			return
+		}
+		to.ServeHTTP(w, r)
+	})
+	s := openAs(t, script.WriteKubeconfig(t, addr, b.Certs, "leaderrun"), Options{})
+	l := grant(t, s, request("k"))
+	says := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+		}
+	}
+	// with answers what was sent, after a change.
+	with := func(change func(o, metadata map[string]any)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			var o map[string]any
+			_ = json.NewDecoder(r.Body).Decode(&o)
+			metadata := o["metadata"].(map[string]any)
+			if metadata["resourceVersion"] == nil {
+				metadata["resourceVersion"] = "0"
+			}
+			metadata["resourceVersion"] = metadata["resourceVersion"].(string) + "1"
+			change(o, metadata)
+			_ = json.NewEncoder(w).Encode(o)
+		}
+	}
+	for name, other := range map[string]http.HandlerFunc{
+		"a page":     says(http.StatusOK, "<html><title>Log in</title></html>"),
+		"an object":  says(http.StatusOK, "{}"),
+		"nothing":    says(http.StatusNoContent, ""),
+		"a status":   says(http.StatusAccepted, `{"kind":"Status","apiVersion":"v1","status":"Success"}`),
+		"no version": with(func(_, metadata map[string]any) { delete(metadata, "resourceVersion") }),
+		"the old version": with(func(_, metadata map[string]any) {
+			version := metadata["resourceVersion"].(string)
+			metadata["resourceVersion"] = version[:len(version)-1]
+		}),
+		"another name":  with(func(_, metadata map[string]any) { metadata["name"] = "other" }),
+		"another kind":  with(func(o, _ map[string]any) { o["kind"] = "ConfigMap" }),
+		"another state": with(func(_, metadata map[string]any) { metadata["annotations"] = map[string]any{stateAnnotation: "{}"} }),
+		"another leader": with(func(o, _ map[string]any) {
+			o["spec"].(map[string]any)["holderIdentity"] = "other"
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer.Store(&other)
+			defer answer.Store(nil)
+			networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "something else than a Kubernetes", "stands before it")
+			_, err := s.Acquire(bounded(t), request("fresh"))
+			if !errors.As(err, new(*lease.SettlingError)) {
+				networktest.WantError(t, err, false, "something else than a Kubernetes", "stands before it")
+			}
+			networktest.WantError(t, s.Release(bounded(t), l, lease.Result{}), false, "something else than a Kubernetes", "stands before it")
+		})
+	}
+	renew(t, s, l)
 }
 
 // An API server that has just started may forbid what it allowed before: a standby goes on.

@@ -53,8 +53,9 @@ func (o Options) WarnIfInsecure(c *tls.Config) {
 	}
 }
 
-// Found is a set of variables: Values are settings by their names, and Variables the
-// variables that set them, including those that are not set. The zero value is no set.
+// Found is what variables say: Values are settings by their names. Variables are the variables of
+// these settings, and of the parts of the address (host, port, user, password, database), including
+// those that are not set. The zero value is no store.
 type Found struct {
 	Values, Variables map[string]string
 }
@@ -72,44 +73,6 @@ func (e *Error) Error() string {
 		return e.Problem
 	}
 	return e.Variable + ": " + e.Problem
-}
-
-// Redact replaces the passwords in a URL by ***: the user's, and those among its
-// parameters. It keeps the path of a password file. Of a text that is no URL it shows
-// nothing.
-func Redact(address string) string {
-	scheme, rest, ok := strings.Cut(address, "://")
-	if !ok {
-		return "…" // it may be anything, a password too
-	}
-	end := strings.IndexAny(rest+"/", "/?#")
-	authority, path := rest[:end], rest[end:]
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		if user, password, ok := strings.Cut(authority[:at], ":"); ok {
-			authority = user + ":" + masked(password) + authority[at:]
-		}
-	}
-	path, query, isQuery := strings.Cut(path, "?")
-	parameters := strings.Split(query, "&")
-	for i, p := range parameters {
-		if name, password, ok := strings.Cut(p, "="); ok && strings.HasSuffix(name, "password") {
-			parameters[i] = name + "=" + masked(password)
-		}
-	}
-	if isQuery {
-		path += "?" + strings.Join(parameters, "&")
-	}
-	if strings.Contains(path, "@") { // a password that is not escaped looks like a path
-		return scheme + "://…"
-	}
-	return scheme + "://" + authority + path
-}
-
-func masked(password string) string {
-	if strings.HasPrefix(password, filePrefix) {
-		return password
-	}
-	return "***"
 }
 
 // IsKubernetes reports whether a variable is one that Kubernetes sets for every service of

@@ -17,7 +17,7 @@ const filePrefix = "file:"
 func Password(given string) (string, *Error) {
 	file, ok := strings.CutPrefix(given, filePrefix)
 	if !ok {
-		return given, nil
+		return given, nil // without a line break, see Parse
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {

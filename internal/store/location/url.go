@@ -30,6 +30,10 @@ func (k Kind) Refusal(problem, hint string) error {
 
 // Parse reads an address with the store's own parse, and refuses an empty prefix.
 func Parse[T any](k Kind, address, prefix string, parse func(string) (T, error)) (t T, err error) {
+	escaped := strings.ToUpper(address)
+	if strings.Contains(escaped, "%0A") || strings.Contains(escaped, "%0D") {
+		return t, k.Refusal("the URL has a line break in it, as %0A or %0D", hintLineBreak)
+	}
 	if t, err = parse(address); err == nil && prefix == "" {
 		err = k.Refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
@@ -62,6 +66,9 @@ func (k Kind) Host(host, defaultPort, form string) (addr string, err error) {
 		return "", k.Refusal("a host in the URL cannot be read", form)
 	}
 	name, port := u.Hostname(), cmp.Or(u.Port(), defaultPort)
+	if strings.Contains(name, ":") && !strings.Contains(host, "[") {
+		return "", k.Refusal("a host in the URL has more than one colon", "write HOST:PORT, and an IPv6 address in brackets: [::1]:"+defaultPort)
+	}
 	if name == "" {
 		return "", k.Refusal("the URL names no host", form)
 	}
@@ -71,7 +78,8 @@ func (k Kind) Host(host, defaultPort, form string) (addr string, err error) {
 	return net.JoinHostPort(name, port), nil
 }
 
-// Parameters returns the parameters of a URL. Each must be known and given only once.
+// Parameters returns the parameters of a URL. Each must be known and given only once. An unknown
+// one is named if it cannot be a part of a password.
 func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	// A plus is a plus here, while package url reads it as a space, as in HTML forms.
 	values, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B"))
@@ -80,13 +88,28 @@ func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	}
 	for name, value := range values {
 		switch {
+		case !slices.Contains(known, name) && (strings.Contains(u.RawQuery, "@") || !isName(name)):
+			return nil, k.Refusal("the URL has a parameter that it cannot have", hintKnown(known))
 		case !slices.Contains(known, name):
-			return nil, k.Refusal("the URL has a parameter that it cannot have", "it can have "+strings.Join(known, ", ")+"; a ? in a password is %3F")
+			return nil, k.Refusal("the URL has the parameter "+strconv.Quote(name)+", which this store does not know", hintKnown(known))
 		case len(value) > 1 || value[0] == "":
 			return nil, k.Refusal("the parameter "+name+" of the URL is empty or given twice", "give it one value")
 		}
 	}
 	return values, nil
+}
+
+// isName reports whether a text looks like the name of a parameter.
+func isName(text string) bool {
+	const signs, most = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", 40
+	return strings.Trim(text, signs) == "" && len(text) <= most
+}
+
+func hintKnown(known []string) string {
+	if len(known) == 0 {
+		return "leave it out: this form of the URL has no parameters; a ? in a password is %3F"
+	}
+	return "leave it out; it can have " + strings.Join(known, ", ") + "; a ? in a password is %3F"
 }
 
 // TLSParameters are the parameters that TLS reads.

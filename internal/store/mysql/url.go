@@ -22,7 +22,7 @@ var Factory = location.Factory{
 		}
 		return s, err
 	},
-	Redact: location.Redact,
+	Redact: location.Redaction{LoneUser: true, Parameters: parameters}.Redact,
 }
 
 // parameters are the parameters that an address may have. Each of them turns TLS on.

@@ -26,7 +26,7 @@ func TestURLIsRefused(t *testing.T) {
 		"", "mysql", "mysql:", "mysql:h", "http://s3cret", "MYSQL://u@h/d", "mysql://", "mysql:///d", "mysql://u:s3cret@/d", "mysql://u@a,b/d",
 		"mysql://h/d", "mysql://:s3cret@h/d", "mysql://u:s3cret@h", "mysql://u:s3cret@h/", "mysql://u@h/d/s3cret", "mysql://u@h/d#s3cret",
 		"mysql://u@h:0/d", "mysql://u@h:s3cret/d", "mysql://u@h:70000/d", "mysql://u@[h/d", "mysql://u:s3cret#@h/d", "mysql://u:%zz@h/d", "mysql://u%00:p@h/d",
-		"mysql://u@h/d?s3cret=1", "mysql://u@h/d?tls=", "mysql://u@h/d?tls=s3cret", "mysql://u@h/d?tls=false&ca=/x", "mysql://u@h/d?ca=a&ca=b", "mysql://u@h/d?ca=/does/not/exist",
+		"mysql://u@h/d?x=s3cret", "mysql://u@h/d?tls=", "mysql://u@h/d?tls=s3cret", "mysql://u@h/d?tls=false&ca=/x", "mysql://u@h/d?ca=a&ca=b", "mysql://u@h/d?ca=/does/not/exist",
 		"mysql://u@h/d?cert=a", "mysql://u@h/d?insecure=s3cret", "mysql://u@h/d?ca=%zz", "mysql://u:file%3A%2Fdoes%2Fnot%2Fexist@h/d",
 	)
 }

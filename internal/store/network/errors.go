@@ -89,7 +89,7 @@ func (w Words) Problem(ctx context.Context, err error) (text string, refused boo
 		return "the name of the host cannot be looked up now", false, w.hintName()
 	case ctx.Err() != nil, IsTimeout(err):
 		return "no answer in time", false, HintNetwork
-	case HungUp(err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+	case Closed(err):
 		return "it closed the connection", false, w.Other
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused", true, w.hintStart("host and port")
@@ -159,6 +159,11 @@ func (w Words) in() string { return " in " + cmp.Or(w.Place, "the store's URL") 
 // HungUp reports whether err says that the peer had closed the connection before a write.
 func HungUp(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// Closed reports whether err says that the connection was closed before the answer.
+func Closed(err error) bool {
+	return HungUp(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 // IsTimeout reports whether err says that something took too long.

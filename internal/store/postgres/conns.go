@@ -61,7 +61,7 @@ func (p *conns) do(ctx context.Context, op string, call func(*conn) error) error
 		c := &conn{}
 		return c, network.CatchPanic(func() error { return c.connect(ctx, p) })
 	})
-	if hasState(err, tooManyConnections) {
+	if hasState(err, tooManyConnections) || hasState(err, poolerError) && strings.Contains(err.Error(), maxClients) {
 		p.Slots.Refused()
 	}
 	if err != nil {

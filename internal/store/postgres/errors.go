@@ -65,6 +65,27 @@ var states = []struct {
 	{"53", false, "give it what it lacks: disk or memory"},
 }
 
+// poolerError is the only SQLSTATE of PgBouncer.
+const poolerError = "08P01"
+
+// poolerErrors are the errors of PgBouncer, also of its own log-in at the server, by a part of
+// their text.
+var poolerErrors = []struct {
+	part             string
+	permanent, login bool
+	hint             string
+}{
+	{"authentication failed", true, true, "correct the user or the password in the store's URL, or in the pooler's auth_file and [databases]"},
+	{"no such user", true, true, "correct the user in the store's URL, or add it to the pooler's auth_file"},
+	{"login rejected", true, true, "let this user log in: the pooler's auth_hba_file"},
+	{"no such database", true, true, "add that database to the pooler's [databases], or correct its name in the store's URL"},
+	{"does not exist", true, true, "create it, or correct its name in the store's URL or the pooler's [databases]"},
+	{maxClients, false, false, "raise the pooler's max_client_conn, or end idle clients"},
+	{"", false, false, "see whether the pooler reaches its server and has connections left: its log, and SHOW POOLS"},
+}
+
+const maxClients = "max_client_conn"
+
 const (
 	hintRights    = "GRANT " + rights + " ON leaderrun_leases TO this user"
 	hintTable     = "have somebody who may create tables run scripts/postgres.sql there, once; packages have it in /usr/share/doc/leaderrun"
@@ -105,6 +126,12 @@ func serverProblem(err error, answer *pgconn.PgError) *network.Known {
 	for _, s := range states {
 		if hasClass(s.state) {
 			k.Permanent, k.Hint = s.permanent, s.hint
+			break
+		}
+	}
+	for _, p := range poolerErrors {
+		if answer.Code == poolerError && strings.Contains(answer.Message, p.part) {
+			k.Permanent, k.Login, k.Hint = p.permanent, p.login, p.hint
 			break
 		}
 	}

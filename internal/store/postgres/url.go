@@ -24,12 +24,12 @@ var Factory = location.Factory{
 	Open: func(url string, o location.Options) (location.Store, error) {
 		return New(Options{URL: url, Prefix: o.Prefix})
 	},
-	Redact: location.Redact,
+	Redact: location.Redaction{LoneUser: true, Parameters: slices.DeleteFunc(slices.Clone(parameters), func(p string) bool { return p == "sslpassword" })}.Redact,
 }
 
 // parameters are the parameters of libpq that a URL may have.
 var parameters = []string{
-	"application_name", "channel_binding", "options", "require_auth", "sslcert", "sslkey", "sslmode", "sslnegotiation",
+	"application_name", "channel_binding", "connect_timeout", "options", "require_auth", "sslcert", "sslkey", "sslmode", "sslnegotiation",
 	"sslpassword", "sslrootcert", "sslsni", "target_session_attrs",
 }
 

@@ -53,3 +53,27 @@ func TestPasswordFileOfVariables(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// A secret that was made with echo ends with a line break. Everything that could have one is refused,
+// and names its variable.
+func TestOddVariables(t *testing.T) {
+	for variable, want := range map[string]string{
+		"REDIS_PASSWORD=s3cret\n":         "REDIS_PASSWORD has a line break in it",
+		"MUTEX_REDIS_PASSWORD=s3cret\r\n": "MUTEX_REDIS_PASSWORD has a line break in it",
+		"REDIS_HOST=h\n":                  "REDIS_HOST is not a host name or an IP address: it has a line break in it",
+		"REDIS_HOST=\"h\"":                "REDIS_HOST is not a host name or an IP address: it begins with a quote",
+		"REDIS_HOST= h":                   "REDIS_HOST is not a host name or an IP address: it begins with a blank",
+		"REDIS_PORT=7\n":                  "REDIS_PORT: is not a number from 1 to 65535: it has a line break in it",
+		"MUTEX_REDIS_DB='1'":              "MUTEX_REDIS_DB: is not a number from 0 to 2147483647: it begins with a quote",
+	} {
+		_, err := fromEnvironment([]string{variable, "REDIS_HOST=h"})
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: %v, want %s", variable, err, want)
+		}
+	}
+	found, err := fromEnvironment([]string{"REDIS_USERNAME=u\n", "REDIS_PASSWORD=p", "REDIS_HOST=h"})
+	must.Succeed(t, err)
+	if _, err := New(Options{URL: found.Values["store"], Prefix: "p"}); err == nil || !strings.Contains(err.Error(), "line break") {
+		t.Error(err)
+	}
+}

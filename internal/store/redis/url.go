@@ -28,7 +28,7 @@ var Factory = location.Factory{
 		}
 		return s, err
 	},
-	Redact:          location.Redact,
+	Redact:          location.Redaction{Parameters: append([]string{"db", "sentinel_username"}, location.TLSParameters...)}.Redact,
 	FromEnvironment: fromEnvironment,
 }
 
@@ -89,7 +89,7 @@ func parseURL(text string) (*target, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	f, known := forms[scheme]
 	if !ok || !known {
-		return nil, urls.Refusal("the URL must begin with "+strings.Join(Schemes, "://, ")+"://", "write redis://"+forms["redis"].text)
+		return nil, urls.Refusal("the URL has no // behind its scheme", "write redis://"+forms["redis"].text)
 	}
 	f.text = "write " + scheme + "://" + f.text
 	user, hosts, path := location.Authority(rest)
@@ -145,8 +145,8 @@ func addresses(f form, u *url.URL, hosts []string) ([]string, error) {
 
 // parameters returns the parameters of a URL, all of which the scheme must have.
 func parameters(f form, u *url.URL) (url.Values, error) {
-	if u.Fragment != "" || len(f.parameters) == 0 && (u.RawQuery != "" || u.ForceQuery) {
-		return nil, urls.Refusal("the URL takes no parameters", f.text+"; a ? or # in a password is %3F or %23")
+	if u.Fragment != "" || u.ForceQuery {
+		return nil, urls.Refusal("the URL has a ? or a # that begins nothing", f.text+"; a ? or # in a password is %3F or %23")
 	}
 	return urls.Parameters(u, f.parameters)
 }

@@ -72,8 +72,7 @@ var budgets = []budget{
 }
 
 // Each dependency is paid for by every start, whether it is used or not. Bytes are
-// counted, since they are the same on every machine and under every load; what they take
-// is in docs/costs.md.
+// counted, since they are the same on every machine and under every load.
 func TestEachDependencyHasABudget(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("leaderrun", "version")

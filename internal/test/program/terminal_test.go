@@ -249,10 +249,37 @@ func TestTerminal(t *testing.T) {
 		"a standby shows for whom it waits": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
 			s.enter("TERM=xterm leaderrun --wait forever echo my turn\n")
-			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ (leads|has led for).* unless renewed`)
-			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ has led for [1-9]\d*s, its lease lasts \d+s unless renewed`)
+			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ (leads|has led for)`)
+			s.expect(`\r\x1b\[K\x1b\[\?7lleaderrun: k: standing by: \S+ has led for [1-9]\d*s`)
 			must.Succeed(s.t, os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600))
 			s.expect(`\r\x1b\[K(?:\x1b\[\?7l.*\r\x1b\[K)*my turn`)
+		},
+		"a standby in the background shows nothing": func(s *terminal) {
+			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
+			s.enter("TERM=xterm leaderrun --wait forever echo my turn & echo begun\n")
+			s.expect("begun")
+			s.resume()
+			s.expect(`leaderrun: k: standing by: `)
+			s.suspend()
+			s.enter("bg\n")
+			s.expect("leaderrun.*&\r\nprompt> ")
+			s.enter("sleep 1.5; touch go; wait\n") // the line is rewritten every second
+			if between := s.expect(`wait\r\n((?s:.*?))my turn`); strings.Contains(between, "standing by") {
+				s.t.Errorf("in the background it shows %q", between)
+			}
+		},
+		// A write that the terminal answers with a signal is begun again and again if that is caught.
+		"stty tostop": func(s *terminal) {
+			s.enter("stty tostop\n")
+			s.enter("leaderrun --eligible 'echo checked' --on-end 'echo hooked' true; echo status $?\n")
+			s.expect(`\nchecked\r\n`)
+			s.expect(`hooked\r\n`)
+			s.expect(`status 0\r\n`)
+			s.enter("leaderrun --ttl 2s sh -c 'until [ -e go ]; do sleep 0.05; done' & sleep 0; echo begun\n")
+			s.expect("a TTL of 2s is short")
+			must.Succeed(s.t, os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600))
+			s.enter("wait $!; echo status $?\n")
+			s.expect(`\nstatus 0\r\n`)
 		},
 		"a dumb terminal shows no line": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)

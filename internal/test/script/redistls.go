@@ -23,7 +23,7 @@ import (
 // Certificates is a folder with a private CA and its certificates, in PEM form, each as
 // NAME.pem and NAME.key: ca, server (for 127.0.0.1 and localhost), client, expired (like
 // server, until yesterday), early (from tomorrow on), elsewhere (for another name), unnamed (a server
-// with a common name only), nameless (a client without one), and foreign, another CA.
+// with a common name only), serving (like server, by its usage not for clients), nameless (a client without one), and foreign, another CA.
 type Certificates string
 
 // NewCertificates creates the certificates of one test in dir.
@@ -37,6 +37,9 @@ func NewCertificates(t must.T, dir string) Certificates {
 	c.sign(t, "ca", "server", loopback, now.Add(24*time.Hour))
 	c.sign(t, "ca", "expired", loopback, now.Add(-24*time.Hour))
 	c.sign(t, "ca", "early", loopback, now.Add(72*time.Hour))
+	serving := loopback
+	serving.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	c.sign(t, "ca", "serving", serving, now.Add(24*time.Hour))
 	c.sign(t, "ca", "unnamed", x509.Certificate{Subject: pkix.Name{CommonName: "localhost"}}, now.Add(24*time.Hour))
 	c.sign(t, "ca", "elsewhere", x509.Certificate{DNSNames: []string{"redis.example"}}, now.Add(24*time.Hour))
 	c.sign(t, "ca", "client", x509.Certificate{}, now.Add(24*time.Hour))

@@ -7,8 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
 // child is a process that the benchmark has started.
@@ -16,79 +19,86 @@ type child struct {
 	cmd  *exec.Cmd
 	over chan struct{} // closed when it is reaped
 	err  error         // how it ended
-	// letGo ends a holder's command when it is closed.
-	letGo io.Closer
+
+	letGo io.Closer // ends a holder's command when it is closed
 }
 
-func launch(cmd *exec.Cmd) (*child, error) {
+func launch(cmd *exec.Cmd) *child {
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
+	check(cmd.Start())
 	c := &child{cmd: cmd, over: make(chan struct{})}
 	go func() {
 		c.err = cmd.Wait()
 		close(c.over)
 	}()
-	return c, nil
+	return c
 }
 
 // hold runs args with a command that goes on until letGo, and returns once it runs.
-func hold(args []string) (*child, error) {
+func hold(args []string) *child {
 	cmd := exec.Command(args[0], append(args[1:len(args):len(args)], "cat")...)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	out, echo, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	defer out.Close()
 	defer echo.Close()
 	cmd.Stdout = echo
-	c, err := launch(cmd)
-	if err != nil {
-		return nil, err
-	}
+	c := launch(cmd)
 	c.letGo = in
 	_ = out.SetReadDeadline(time.Now().Add(patience))
 	if _, err = in.Write([]byte("x")); err == nil {
 		_, err = out.Read(make([]byte, 1))
 	}
 	if err != nil {
-		end(c)
-		return nil, fmt.Errorf("%s: %w", args[0], err)
+		c.end()
 	}
-	return c, nil
+	check(err)
+	return c
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// end stops children and returns when they are reaped. It kills a child that does not stop.
-func end(children ...*child) {
-	for _, c := range children {
-		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	}
-	for _, c := range children {
-		select {
-		case <-c.over:
-		case <-time.After(patience):
-			_ = c.cmd.Process.Kill()
-			<-c.over
-		}
+// end stops a child, and returns when it is reaped. It kills a child that does not stop.
+func (c *child) end() {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-c.over:
+	case <-time.After(patience):
+		_ = c.cmd.Process.Kill()
+		<-c.over
 	}
 }
 
 // awaitEnd waits for a child that has to end by itself, without an error.
-func (c *child) awaitEnd() error {
+func (c *child) awaitEnd() {
 	select {
 	case <-c.over:
+		check(c.err)
 	case <-time.After(patience):
-		return fmt.Errorf("%s did not end in %s", c.cmd, patience)
+		check(fmt.Errorf("%s did not end in %s", c.cmd, patience))
 	}
-	if c.err != nil {
-		return fmt.Errorf("%s: %w", c.cmd, c.err)
+}
+
+// guard returns the elector's guard, which is its only child.
+func (c *child) guard() int {
+	children, _ := proc.ChildrenOf(c.pid())
+	if len(children) != 1 {
+		check(fmt.Errorf("the elector has the children %v, not a guard alone", children))
 	}
-	return nil
+	return children[0]
+}
+
+// pss returns the sum of the proportional set sizes of an elector and its guard, in MB.
+func (c *child) pss() (sum float64) {
+	for _, pid := range []int{c.pid(), c.guard()} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		check(err)
+		var kib float64
+		_, rest, _ := strings.Cut(string(text), "\nPss:")
+		_, err = fmt.Sscan(rest, &kib)
+		check(err)
+		sum += kib * 1024 / 1e6
+	}
+	return sum
 }

@@ -3,23 +3,26 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
 // contender is a program that runs its command in one process at a time.
 type contender struct {
-	name string
-	// args come before the command.
-	args func(key string) []string
-	// awaitStandbys waits until so many of its processes stand by.
-	awaitStandbys func(key string, n int) error
+	name          string
+	args          func(key string) []string // before the command
+	awaitStandbys func(key string, n int)   // until so many of its processes stand by
 }
 
 const (
@@ -29,174 +32,134 @@ const (
 	pause = 15 * time.Millisecond
 )
 
-// handOver lets flock and leaderrun take turns in relays.
-func handOver(b *bench) error {
+// handOver lets flock and leaderrun take turns in relays, and prints how long they took.
+func handOver(b *bench) {
 	lockFile := func(key string) string { return filepath.Join(b.dir, key) }
 	contenders := []contender{
 		{
 			"flock",
 			func(key string) []string { return []string{"flock", lockFile(key)} },
-			func(key string, n int) error { return awaitBlocked(lockFile(key), n) },
+			func(key string, n int) { awaitBlocked(lockFile(key), n) },
 		}, {
 			"leaderrun",
 			func(key string) []string { return []string{"leaderrun", "--wait", "forever", "--key", key, "--"} },
-			func(_ string, n int) error { return b.redis.awaitStandbys(n) },
+			func(_ string, n int) { b.redis.awaitListeners(n + 1) },
 		},
 	}
-	if err := b.compareRelays(contenders, 1, 10, 50); err != nil {
-		return err
-	}
-	return constant(b)
-}
-
-// compareRelays lets the contenders take turns in relays, for each number of standbys, and
-// prints how long they took compared with the first one.
-func (b *bench) compareRelays(contenders []contender, standbys ...int) error {
-	for _, n := range standbys {
+	for _, n := range []int{1, 10, 50} {
 		gaps := make([][]float64, len(contenders))
-		var ratios []float64
 		for round := range max(1, b.rounds/handOvers) {
-			var medians []float64
 			for i, c := range contenders {
-				some, err := b.relay(c, fmt.Sprintf("%s-%d-%d", c.name, n, round), n)
-				if err != nil {
-					return fmt.Errorf("%s, %d standbys: %w", c.name, n, err)
-				}
-				gaps[i] = append(gaps[i], some...)
-				medians = append(medians, at(some, 0.5))
+				gaps[i] = append(gaps[i], b.relay(c, fmt.Sprintf("%s-%d-%d", c.name, n, round), n)...)
 			}
-			ratios = append(ratios, medians[1]/medians[0])
 		}
 		fmt.Printf("  %d standbys, ms\n", n)
 		for i, c := range contenders {
-			median, flocks := at(gaps[i], 0.5), at(gaps[0], 0.5)
-			fmt.Printf("    %-12s %s   × flock %.2f, %+.2f ms\n", c.name, summary(gaps[i]), median/flocks, median-flocks)
+			fmt.Printf("    %-12s %s   × flock %.2f\n", c.name, summary(gaps[i]), at(gaps[i], 0.5)/at(gaps[0], 0.5))
 		}
-		fmt.Printf("    %s × flock, relay by relay: %s\n", contenders[1].name, spread(ratios))
 	}
-	return nil
 }
 
 // relay lets a holder and n standbys hand over to each other; newcomers replace those that
 // have run. It returns the times between two commands.
-func (b *bench) relay(c contender, key string, n int) (gaps []float64, err error) {
-	out, err := b.newStamps(key)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) relay(c contender, key string, n int) (gaps []float64) {
+	out := b.newStamps(key)
 	defer out.file.Close()
-	first, err := hold(c.args(key))
-	if err != nil {
-		return nil, err
-	}
+	first := hold(c.args(key))
 	all, ended := []*child{first}, make(chan *child, n+handOvers+1)
-	defer func() { end(all...) }()
-	join := func() error {
-		newcomer, err := out.launch(c.args(key)...)
-		if err != nil {
-			return err
+	defer func() {
+		for _, c := range all {
+			c.end()
 		}
+	}()
+	join := func() {
+		newcomer := out.launch(c.args(key)...)
 		all = append(all, newcomer)
 		go func() {
 			<-newcomer.over
 			ended <- newcomer
 		}()
-		return nil
 	}
 	for range n {
-		if err := join(); err != nil {
-			return nil, err
-		}
+		join()
 	}
-	if err := c.awaitStandbys(key, n); err != nil {
-		return nil, err
-	}
-	if err := first.letGo.Close(); err != nil {
-		return nil, err
-	}
-	if err := first.awaitEnd(); err != nil {
-		return nil, err
-	}
+	c.awaitStandbys(key, n)
+	check(first.letGo.Close())
+	first.awaitEnd()
 	for range handOvers + 1 {
 		time.Sleep(pause)
-		if err := join(); err != nil {
-			return nil, err
-		}
+		join()
 		select {
 		case runner := <-ended:
-			if runner.err != nil {
-				return nil, runner.err
-			}
+			check(runner.err)
 		case <-time.After(patience):
-			return nil, errors.New("nobody took over")
+			check(errors.New("nobody took over"))
 		}
 	}
-	legs, err := out.legs(handOvers + 1)
-	if err != nil {
-		return nil, err
-	}
+	legs := out.legs(handOvers + 1)
 	for i := range handOvers {
 		gap := legs[i+1].start - legs[i].end
 		if gap <= 0 {
-			return nil, fmt.Errorf("two commands at a time, for %s", -gap)
+			check(fmt.Errorf("two commands at a time, for %s", -gap))
 		}
 		gaps = append(gaps, ms(gap))
 	}
-	return gaps, nil
+	return gaps
 }
 
 // awaitBlocked waits until so many processes wait for the file's lock.
-func awaitBlocked(path string, n int) error {
+func awaitBlocked(path string, n int) {
 	var st syscall.Stat_t
-	if err := syscall.Stat(path, &st); err != nil {
-		return err
-	}
+	check(syscall.Stat(path, &st))
 	file := fmt.Sprintf(":%d ", st.Ino)
-	return await(fmt.Sprintf("%d processes in flock", n), func() (bool, error) {
-		table, err := os.ReadFile("/proc/locks")
+	await(fmt.Sprintf("%d processes in flock", n), func() bool {
+		table, _ := os.ReadFile("/proc/locks")
 		blocked := 0
 		for line := range strings.Lines(string(table)) {
 			if strings.Contains(line, "-> FLOCK") && strings.Contains(line, file) {
 				blocked++
 			}
 		}
-		return blocked == n, err
+		return blocked == n
 	})
 }
 
-// constant prints how long it takes to start and end the command that writes stamps, which is
-// a part of every hand-over.
-func constant(b *bench) error {
-	out, err := b.newStamps("constant")
-	if err != nil {
-		return err
-	}
-	defer out.file.Close()
-	var forked, reaped []time.Duration
-	for range b.rounds {
-		forked = append(forked, clock())
-		c, err := out.launch()
-		if err != nil {
-			return err
-		}
-		if err := c.awaitEnd(); err != nil {
-			return err
-		}
-		reaped = append(reaped, clock())
-	}
-	legs, err := out.legs(b.rounds)
-	if err != nil {
-		return err
-	}
-	var before, after []float64
-	for i, l := range legs {
-		before, after = append(before, ms(l.start-forked[i])), append(after, ms(reaped[i]-l.end))
-	}
-	fmt.Printf("  in each of them: %.2f ms from the command's fork to its first stamp, %.2f ms from its last one until it is reaped\n", at(before, 0.5), at(after, 0.5))
-	return nil
+// clock returns the time of the clock of all stamps.
+func clock() time.Duration { return time.Duration(proc.Now()) }
+
+// stamps is a file to which commands write when they started and ended. That wakes nobody
+// during the measurement.
+type stamps struct{ file *os.File }
+
+// leg is one command's time.
+type leg struct{ start, end time.Duration }
+
+func (b *bench) newStamps(name string) stamps {
+	f, err := os.OpenFile(filepath.Join(b.dir, name+".stamps"), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o600)
+	check(err)
+	return stamps{f}
 }
 
-// spread says how far apart the values are.
-func spread(values []float64) string {
-	return fmt.Sprintf("least %.2f, median %.2f, most %.2f", slices.Min(values), at(values, 0.5), slices.Max(values))
+// launch starts a command that writes a stamp, with args before it.
+func (s stamps) launch(args ...string) *child {
+	cmd := exec.Command(args[0], append(args[1:len(args):len(args)], "stamp")...)
+	cmd.Stdout = s.file
+	return launch(cmd)
+}
+
+// legs returns n legs in the order of their starts.
+func (s stamps) legs(n int) (all []leg) {
+	_, err := s.file.Seek(0, 0)
+	check(err)
+	for lines := bufio.NewScanner(s.file); lines.Scan(); {
+		var l leg
+		_, err := fmt.Sscan(lines.Text(), &l.start, &l.end)
+		check(err)
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b leg) int { return cmp.Compare(a.start, b.start) })
+	if len(all) < n {
+		check(fmt.Errorf("%d commands left a stamp, not %d", len(all), n))
+	}
+	return all[:n]
 }

@@ -1,18 +1,17 @@
 //go:build linux
 
-// Benchmark measures what leaderrun costs: a run compared with flock(1) and with the command
-// alone, and standing by with one and with very many candidates. Everything that is compared
-// takes turns in one run, so that changes of the machine's speed affect all alike.
-// scripts/bench builds and starts it.
+// Bench measures what leaderrun costs, from outside and beside flock(1): a run, a skip, a
+// hand-over, a crash, standing by, and many keys on one host. What is compared takes turns, so
+// that changes of the machine's speed affect all alike. scripts/bench builds and starts it.
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // bench has what every section needs.
@@ -20,86 +19,96 @@ type bench struct {
 	dir    string // for files
 	rounds int
 	keys   int
-	stores []string // addresses of other stores
 	redis  *server
 }
 
 // section is one thing to measure. It prints what it found.
 type section struct {
 	name, what string
-	measure    func(*bench) error
+	measure    func(*bench)
 }
 
 var sections = []section{
 	{"start", "a run, beside flock and the command alone", start},
-	{"peers", "a run, beside others that lock in a store", peers},
-	{"stores", "a run and a hand-over with each kind of store", stores},
-	{"handover", "hand-over: from the end of one command to the start of the next, beside flock", handOver},
-	{"many", "hand-over among candidates in one process", many},
-	{"idle", "commands of an idle standby", idle},
+	{"skip", "a run while somebody else leads, and the memory of both", skip},
+	{"handover", "from the end of one command to the start of the next, beside flock", handOver},
 	{"crash", "elector and guard of the holder are killed at once", crash},
-	{"crowd", "candidates that all come at one instant", crowd},
-	{"host", "many leaderruns on one host", host},
-	{"scale", "many keys on one Redis, in this process", scale},
-	{"scale-postgres", "the same on one Postgres", scalePostgres},
+	{"idle", "what a standby asks of the server", idle},
+	{"scale", "many keys on one host and one server, two candidates each", scale},
 }
 
 func main() {
-	rounds := flag.Int("rounds", 200, "runs of each variant, and hand-overs to time")
-	keys := flag.Int("keys", 10_000, "keys of section scale, with three candidates each; 312 at most on Postgres")
-	others := flag.String("stores", "", "addresses of further stores for section stores, separated by blanks")
-	only := flag.String("only", "", "sections to run, separated by commas: "+strings.Join(names(), ", "))
+	b := &bench{}
+	flag.IntVar(&b.rounds, "rounds", 200, "runs of each variant, and hand-overs to time")
+	flag.IntVar(&b.keys, "keys", 100, "keys of section scale")
+	only := flag.String("only", "start,skip,handover,crash,idle,scale", "sections to run")
 	flag.Parse()
-	if err := run(&bench{rounds: *rounds, keys: *keys, stores: strings.Fields(*others)}, *only); err != nil {
+	if err := run(b, strings.Split(*only, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func names() (all []string) {
-	for _, s := range sections {
-		all = append(all, s.name)
+// run runs the sections until one fails.
+func run(b *bench, only []string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			failed, ok := r.(failure)
+			if !ok {
+				panic(r)
+			}
+			err = failed.error
+		}
+	}()
+	b.dir, err = os.MkdirTemp("", "bench")
+	check(err)
+	defer os.RemoveAll(b.dir)
+	b.redis = startRedis(b.dir)
+	defer b.redis.stop()
+	check(os.Setenv("LEADERRUN_STORE", "redis://127.0.0.1:"+b.redis.port))
+	for _, name := range only {
+		i := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
+		if i < 0 {
+			return fmt.Errorf("there is no section %q", name)
+		}
+		fmt.Printf("%s: %s\n", name, sections[i].what)
+		sections[i].measure(b)
 	}
-	return all
+	return nil
 }
 
-// run runs the sections. If one fails it goes on with the next.
-func run(b *bench, only string) error {
-	wanted := names()
-	if only != "" {
-		wanted = strings.Split(only, ",")
-	}
-	for _, name := range wanted {
-		if !slices.Contains(names(), name) {
-			return fmt.Errorf("there is no section %q: -only takes %s", name, strings.Join(names(), ", "))
-		}
-	}
-	if b.rounds < 1 || b.keys < 1 {
-		return fmt.Errorf("-rounds %d -keys %d: at least 1", b.rounds, b.keys)
-	}
-	dir, err := os.MkdirTemp("", "bench")
+// failure is what check panics with.
+type failure struct{ error }
+
+// check ends the benchmark if there is an error.
+func check(err error) {
 	if err != nil {
-		return err
+		panic(failure{err})
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	redis, err := startRedis(dir)
-	if err != nil {
-		return err
-	}
-	defer redis.stop()
-	if err := os.Setenv("LEADERRUN_STORE", redis.url()); err != nil {
-		return err
-	}
-	b.dir, b.redis = dir, redis
-	var failed []error
-	for _, s := range sections {
-		if !slices.Contains(wanted, s.name) {
-			continue
-		}
-		fmt.Printf("%s: %s\n", s.name, s.what)
-		if err := s.measure(b); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
+}
+
+// patience is how long anything may take that should happen soon.
+const patience = 30 * time.Second
+
+// await waits until so returns true.
+func await(what string, so func() bool) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if so() {
+			return
 		}
 	}
-	return errors.Join(failed...)
+	check(fmt.Errorf("waited %s for %s in vain", patience, what))
+}
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1000 }
+
+// at returns the value below which the given part of all values lies.
+func at(values []float64, part float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(part*float64(len(sorted))), len(sorted)-1)]
+}
+
+// summary returns times in milliseconds as text.
+func summary(values []float64) string {
+	return fmt.Sprintf("median %7.2f   p90 %7.2f   max %7.2f", at(values, 0.5), at(values, 0.9), slices.Max(values))
 }

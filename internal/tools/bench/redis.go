@@ -10,107 +10,62 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"time"
-
-	"github.com/leaderrun/leaderrun/internal/store/redis"
+	"syscall"
 )
 
-// server is the benchmark's own redis-server on loopback.
+// server is the benchmark's own redis-server on loopback, which writes its log to the disk.
 type server struct {
-	process    *exec.Cmd
-	host, port string
-	args       []string
+	process *exec.Cmd
+	port    string
+	args    []string
 }
 
-// startRedis starts a server on a free port, without persistence unless settings ask for it.
-func startRedis(dir string, settings ...string) (*server, error) {
+func startRedis(dir string) *server {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &server{}
-	s.host, s.port, _ = net.SplitHostPort(l.Addr().String())
+	check(err)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	s.args = append([]string{"--port", s.port, "--bind", s.host, "--save", "", "--dir", dir, "--logfile", filepath.Join(dir, "redis.log")}, settings...)
-	return s, s.start()
+	s := &server{port: port}
+	s.args = []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir", dir, "--logfile", filepath.Join(dir, "redis.log")}
+	s.start()
+	return s
 }
 
-func (s *server) start() error {
+func (s *server) start() {
 	s.process = exec.Command("redis-server", s.args...)
-	if err := s.process.Start(); err != nil {
-		return err
-	}
-	err := await("an answer of redis-server", func() (bool, error) {
-		c, err := net.DialTimeout("tcp", net.JoinHostPort(s.host, s.port), time.Second)
-		if err != nil {
-			return false, nil
-		}
-		return true, c.Close()
-	})
-	if err != nil {
-		s.stop()
-	}
-	return err
+	check(s.process.Start())
+	await("an answer of redis-server", func() bool { return s.info()("tcp_port") > 0 })
 }
 
-func (s *server) stop() { _ = s.process.Process.Kill(); _ = s.process.Wait() }
-
-func (s *server) url() string { return "redis://" + net.JoinHostPort(s.host, s.port) }
-
-// open returns the same store as the program uses.
-func (s *server) open() (*redis.Store, error) {
-	return redis.New(redis.Options{URL: s.url(), Prefix: "leaderrun"})
+// stop has it write what it must, and end.
+func (s *server) stop() {
+	_ = s.process.Process.Signal(syscall.SIGTERM)
+	_ = s.process.Wait()
 }
 
-// info is the answer to the server's command INFO.
-type info string
-
-func (s *server) info() (info, error) {
+// info asks the server for its counters. They are numbers by name, 0 for a name that it does
+// not tell.
+func (s *server) info() func(name string) float64 {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	text, err := exec.CommandContext(ctx, "redis-cli", "-h", s.host, "-p", s.port, "INFO", "all").Output()
-	if err != nil {
-		return "", fmt.Errorf("redis-cli INFO: %w", err)
-	}
-	return info(text), nil
-}
-
-// number returns the number after the field's name, 0 if there is none.
-func (i info) number(field string) float64 {
-	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(field) + `([0-9.]+)`).FindStringSubmatch(string(i))
-	if found == nil {
-		return 0
-	}
-	n, _ := strconv.ParseFloat(found[1], 64) // digits and dots only
-	return n
-}
-
-// calls returns how often clients and scripts have sent the command.
-func (i info) calls(command string) float64 { return i.number("cmdstat_" + command + ":calls=") }
-
-// cpu returns the processor time that the server has used, in seconds.
-func (i info) cpu() float64 { return i.number("used_cpu_user:") + i.number("used_cpu_sys:") }
-
-// awaitStandbys waits until n standbys, and one holder, are blocked: standbys wait for
-// wake-ups, and holders for calls in the same way.
-func (s *server) awaitStandbys(n int) error {
-	return await(fmt.Sprintf("%d standbys", n), func() (bool, error) {
-		i, err := s.info()
-		return int(i.number("blocked_clients:")) == n+1, err
-	})
-}
-
-// patience is how long anything may take that should happen soon.
-const patience = 30 * time.Second
-
-// await waits until so returns true.
-func await(what string, so func() (bool, error)) error { return awaitFor(patience, what, so) }
-
-func awaitFor(atMost time.Duration, what string, so func() (bool, error)) error {
-	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if ok, err := so(); ok || err != nil {
-			return err
+	text, _ := exec.CommandContext(ctx, "redis-cli", "-p", s.port, "INFO", "all").Output()
+	return func(name string) (n float64) {
+		for _, found := range regexp.MustCompile(`(?m)^(?:`+name+`)[:=]([0-9.]+)`).FindAllStringSubmatch(string(text), -1) {
+			x, _ := strconv.ParseFloat(found[1], 64) // digits and dots only
+			n += x
 		}
+		return n
 	}
-	return fmt.Errorf("waited %s for %s in vain", atMost, what)
+}
+
+// What info knows.
+const (
+	requests  = "cmdstat_(?:eval|evalsha|blpop|hello):calls" // without those that scripts make
+	processor = "used_cpu_(?:user|sys)"
+)
+
+// awaitListeners waits until n candidates listen: standbys for their turn, and holders for
+// calls.
+func (s *server) awaitListeners(n int) {
+	await(fmt.Sprintf("%d candidates that listen", n), func() bool { return int(s.info()("blocked_clients")) == n })
 }

@@ -1,0 +1,20 @@
+package observe
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// InForeground reports whether f is this process's terminal, it has a size, and this process is in
+// its foreground. A terminal without a size is one that nobody looks at, as of a container with
+// tty: true to which nobody is attached.
+func InForeground(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	if err != nil || group != syscall.Getpgrp() {
+		return false
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil && size.Col > 0
+}
