@@ -131,5 +131,5 @@ func keys(names []string, valid func(string) bool) []string {
 			known[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(known))
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(known))))
 }

@@ -74,9 +74,7 @@ func TestPgBouncerRefuses(t *testing.T) {
 	}, "\n"), "query_wait_timeout=2", "server_connect_timeout=1")
 	one := b.pgBouncer(t, "postgres="+at+"postgres", "max_client_conn=1")
 	grant(t, openWith(t, Options{URL: "postgres://postgres:s3cret@" + addr + "/postgres?sslmode=disable"}), request("k"))
-	c, err := net.Dial("tcp", one)
-	must.Succeed(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	grant(t, openWith(t, Options{URL: "postgres://postgres:s3cret@" + one + "/postgres?sslmode=disable"}), request("other")) // it keeps its connection
 	for name, c := range map[string]struct {
 		url        string
 		permanent  bool

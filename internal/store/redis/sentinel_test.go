@@ -230,7 +230,7 @@ func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
 		for op, call := range all {
 			before := strings.Count(w.Sent(), ":{leaderrun:leader:k}\r\n")
 			networktest.WantError(t, call(bounded(t)), false, "it closed the connection", "look at its log")
-			keys := 4 // with braces
+			keys := 3 // with braces
 			switch op {
 			case "wait":
 				keys = 1

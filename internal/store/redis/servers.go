@@ -106,7 +106,6 @@ func (s *servers) do(ctx context.Context, op, key string, call func(*redis.Clien
 		}
 		v, err := conns.do(ctx, addr, call)
 		if err == nil {
-			conns.accepted.Call(op)
 			return v, nil
 		}
 		if to, moved := movedTo(err, addr); moved && s.kind == cluster && moves < maxMoves {

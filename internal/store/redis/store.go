@@ -76,6 +76,9 @@ func New(o Options) (*Store, error) {
 // do runs a call, and returns its error as a *lease.StoreError.
 func (s *Store) do(ctx context.Context, op string, call func(context.Context, keep.Keeper) error) error {
 	err := call(ctx, keeper{s, op})
+	if err == nil {
+		s.servers.conns.accepted.Call(op)
+	}
 	if err == nil || errors.As(err, new(*lease.StoreError)) {
 		return err
 	}
@@ -112,9 +115,20 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, _ func(kee
 	}
 	// Not with the client's own methods, which round their timeout to whole seconds.
 	command = append(command, strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64))
-	element, err := s.servers.do(ctx, bell.Op(), s.leaseKey(key), func(c *redis.Client) (any, error) {
-		return c.Do(ctx, command...).Result()
+	// The answer that nothing came may be late: only a cancelled wait cuts the connection.
+	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), atMost+timeoutLag)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})()
+	element, err := s.servers.do(calling, bell.Op(), s.leaseKey(key), func(c *redis.Client) (any, error) {
+		return c.Do(calling, command...).Result()
 	})
+	if err == nil {
+		s.servers.conns.accepted.Call(bell.Op())
+	}
 	if err == nil && element == nil && bell == keep.Wake { // a wake-up that comes now is found by the next acquire
 		<-ctx.Done()
 		err = ctx.Err()
