@@ -237,6 +237,9 @@ func whyHeld(held *lease.HeldError) string {
 	case lease.HeldForeign:
 		return fmt.Sprintf("the key holds %q, which leaderrun did not write", held.Value)
 	}
+	if holder := lease.Holder(held.Value); holder.Valid() {
+		return holder.Host() + " leads"
+	}
 	return fmt.Sprintf("%q leads", held.Value)
 }
 
