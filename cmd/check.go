@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"time"
@@ -8,18 +9,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/leasefile"
+	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // checkCommand is the verb with which COMMAND, or one of its descendants, asks whether
-// it still leads. It reads one file and prints nothing.
+// it still leads. It reads one file, and prints only to a terminal.
 func checkCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check [--min-left D]",
 		Short: "For COMMAND: ask whether it still leads",
 		Long: `For COMMAND and all that it starts: ask whether it still leads. It reads only the file that LEADERRUN_LEASE_FILE names,
-and asks no store.
+and asks no store. On a terminal it says why not.
 
 Exit status: 0 while it leads, 1 otherwise.`,
 		Example: "  leaderrun check --min-left 5s || exit 1",
@@ -32,7 +34,11 @@ Exit status: 0 while it leads, 1 otherwise.`,
 		if err != nil {
 			return err
 		}
-		return yesOrNo(leads(left), nil)
+		leading := leads(left)
+		if !leading && isTerminal(os.Stderr) {
+			fmt.Fprintln(os.Stderr, "leaderrun: "+whyNot(left))
+		}
+		return yesOrNo(leading, nil)
 	}
 	return command
 }
@@ -42,6 +48,24 @@ Exit status: 0 while it leads, 1 otherwise.`,
 func leads(left time.Duration) bool {
 	l, err := leasefile.Read(os.Getenv(settings.LeaseFileVariable))
 	return err == nil && matches(settings.HolderVariable, l.Holder) && matches(settings.TokenVariable, strconv.FormatInt(l.Token, 10)) && runner.Now()+left < l.StopBy
+}
+
+// whyNot says to somebody at a terminal why the answer is no.
+func whyNot(left time.Duration) string {
+	file := os.Getenv(settings.LeaseFileVariable)
+	l, err := leasefile.Read(file)
+	now := runner.Now()
+	switch {
+	case file == "":
+		return "this is no command of leaderrun: " + settings.LeaseFileVariable + " is not set"
+	case err != nil:
+		return "the lease is over, or its file cannot be read: " + settings.Cause(err)
+	case now >= l.StopBy:
+		return "the lease is over: the time to stop was " + report.Span(now-l.StopBy) + " ago"
+	case now+left >= l.StopBy:
+		return "it leads for " + report.Span(l.StopBy-now) + " more, unless the lease is renewed"
+	}
+	return "the lease is that of another run: " + settings.HolderVariable + " or " + settings.TokenVariable + " differs from its file"
 }
 
 // matches reports whether the variable is unset or has this value.

@@ -19,13 +19,20 @@ func yesOrNo(yes bool, err error) error {
 	return err
 }
 
-// verbError is an error of a verb.
+// verbError is an error of a verb, which it calls by its name, not by the operation of the store.
 type verbError struct {
 	told settings.Told
+	verb string
 	err  error
 }
 
-func (e *verbError) Error() string { return e.err.Error() }
+func (e *verbError) Error() string {
+	if failure, ok := e.err.(*lease.StoreError); ok { //nolint:errorlint // not one within words of its own
+		return e.verb + ": " + failure.Err.Error()
+	}
+	return e.err.Error()
+}
+
 func (e *verbError) Unwrap() error { return e.err }
 
 // addressError is an error about a store's address. source says where it was given.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/report"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func forgetCommand() *cobra.Command {
@@ -28,23 +29,23 @@ was taken away is not over yet, or nothing is known of the key; 69 the store is 
 	token := command.Flags().Bool("with-token", false, "remove the fencing token, too")
 	command.RunE = func(*cobra.Command, []string) error {
 		return flags.ask(func(ctx context.Context, store lease.Admin, key string) error {
-			return forget(ctx, store, key, *token)
+			return forget(ctx, store, key, *token, *flags.told)
 		})
 	}
 	return command
 }
 
-func forget(ctx context.Context, store lease.Admin, key string, token bool) error {
+func forget(ctx context.Context, store lease.Admin, key string, token bool, told settings.Told) error {
 	s, err := store.Forget(ctx, key, token)
 	if err != nil {
 		return err
 	}
-	no := func(text string) error { return answerLine(key+": not forgotten: "+text, errNo) }
+	no := func(text string) error { return answerLine(key+": not forgotten: "+told.Hint(text), errNo) }
 	switch {
 	case s.Pause != (lease.Pause{}):
 		return no(report.Paused(s) + "; leaderrun resume --key " + key + " ends that")
 	case s.Why == lease.HeldForeign:
-		return no(report.InWords(s) + "; leaderrun release --force --now --key " + key + " deletes it")
+		return no(report.InWords(s) + "; once you know that no program needs it, leaderrun release --force --now --key " + key + " deletes it")
 	case s.Why != "":
 		return no(report.InWords(s))
 	case s.Holder != "":

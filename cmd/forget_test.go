@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func TestForget(t *testing.T) {
@@ -12,7 +14,7 @@ func TestForget(t *testing.T) {
 	for _, key := range []string{"nightly", "reports", "backup", "mail", "gone", "odd", "report", "never"} {
 		for _, token := range []bool{false, true} {
 			s.asked = nil
-			text, err := answer(t, func() error { return forget(t.Context(), s, key, token) })
+			text, err := answer(t, func() error { return forget(t.Context(), s, key, token, settings.Told{}) })
 			harmless(t, text, asTable)
 			b.WriteString(fmt.Sprintf("> forget --key %s --with-token=%t  (asks: %s)\n%s", key, token, strings.Join(s.asked, ", "), text))
 			if err != nil {

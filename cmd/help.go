@@ -66,7 +66,7 @@ const environment = `--skip-exit-code is also LEADERRUN_SKIP_EXIT_CODE, and so o
 variable, and that over the file. If no store is named there, variables of Redis name it:
 MUTEX_REDIS_HOST, _PORT, _USERNAME, _PASSWORD, _DB, _PREFIX, _SENTINEL_HOST,
 _SENTINEL_PORT, _SENTINEL_NAME, each of which falls back to REDIS_HOST and so on; else
-REDIS_URL. An empty value is an error. COMMAND gets LEADERRUN_KEY, _HOLDER, _TOKEN,
+REDIS_URL. An empty setting is an error. COMMAND gets LEADERRUN_KEY, _HOLDER, _TOKEN,
 which grows with every leader, and _LEASE_FILE for check.
 `
 

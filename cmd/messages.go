@@ -119,6 +119,9 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 	if r.Outcome == elect.Denied {
 		why = whyHeld(r.Denial)
 	}
+	if done, ok := errors.AsType[*lease.DoneError](r.Err); ok {
+		why = whyDone(done, time.Now()) //nolint:forbidigo // only to tell the time of day
+	}
 	switch {
 	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
 		log.Error("an operator took the lease away"+void,
@@ -237,7 +240,23 @@ func whyHeld(held *lease.HeldError) string {
 	case lease.HeldForeign:
 		return fmt.Sprintf("the key holds %q, which leaderrun did not write", held.Value)
 	}
+	if holder := lease.Holder(held.Value); holder.Valid() {
+		return holder.Host() + " leads"
+	}
 	return fmt.Sprintf("%q leads", held.Value)
+}
+
+// whyDone says which tick needs no run, by the clock on the wall.
+func whyDone(done *lease.DoneError, now time.Time) string {
+	tick := now.Add(-done.Ago).Local()
+	at := tick.Format("15:04")
+	if tick.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
+		at = tick.Format("2006-01-02 15:04")
+	}
+	if done.GivenUp {
+		return "the tick of " + at + " has had its last try"
+	}
+	return "the tick of " + at + " has been served"
 }
 
 // watched returns a function that reports whether a standby shows its state in one line that it

@@ -83,8 +83,8 @@ func TestSkipOnATerminal(t *testing.T) {
 		result campaign.Result
 		want   string
 	}{
-		{result(elect.Skipped, failed(&lease.DoneError{Ago: 13*time.Hour + 450*time.Millisecond})), "nothing ran: the tick of 13h0m0s ago has been served"},
-		{result(elect.Skipped, failed(&lease.DoneError{Ago: 29*time.Minute + 600*time.Millisecond, GivenUp: true})), "nothing ran: the tick of 29m1s ago has had its last try"},
+		{result(elect.Skipped, failed(&lease.DoneError{Ago: 13*time.Hour + 450*time.Millisecond})), "nothing ran: " + whyDone(&lease.DoneError{Ago: 13*time.Hour + 450*time.Millisecond}, time.Now())},
+		{result(elect.Skipped, failed(&lease.DoneError{Ago: 29*time.Minute + 600*time.Millisecond, GivenUp: true})), "nothing ran: " + whyDone(&lease.DoneError{Ago: 29*time.Minute + 600*time.Millisecond, GivenUp: true}, time.Now())},
 		{denied("h/1/x", lease.HeldLeader), `nothing ran: "h/1/x" leads`},
 		{denied("\x1b[2J", lease.HeldLeader), `nothing ran: "\x1b[2J" leads`},
 		{denied("cooldown:h/1/x", lease.HeldCooldown), "nothing ran: the minimum hold of the last run lasts for another 12s"},
@@ -147,6 +147,19 @@ func TestAssignmentIsNoCommand(t *testing.T) {
 		explainStart(newLogger(&said, configured(t, "")), name, syscall.ENOENT)
 		if !strings.HasPrefix(said.String(), want) {
 			t.Errorf("%s: %q, want %q", name, &said, want)
+		}
+	}
+}
+
+func TestWhyDone(t *testing.T) {
+	now := time.Date(2026, 3, 1, 22, 0, 0, 0, time.Local)
+	for want, done := range map[string]lease.DoneError{
+		"the tick of 21:30 has been served":            {Ago: 30 * time.Minute},
+		"the tick of 2026-02-28 22:00 has been served": {Ago: 24 * time.Hour},
+		"the tick of 21:59 has had its last try":       {Ago: time.Minute, GivenUp: true},
+	} {
+		if got := whyDone(&done, now); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

@@ -20,6 +20,7 @@ type format string
 const (
 	asTable   format = "table"
 	asJSON    format = "json"
+	asWide    format = "wide"        // of status alone
 	asMetrics format = "openmetrics" // of status alone
 )
 

@@ -20,20 +20,21 @@ func statusCommand() *cobra.Command {
 		Short: "Show who leads, since when, and how the last runs ended",
 		Long: `Show who leads, since when, and how the last runs ended: of one key, or of all keys of the prefix.
 
-With -o openmetrics it prints metrics for a collector.
+With -o wide the list also has process ids, tokens and commands, with -o openmetrics it has metrics for a collector. WELL is
+what leaderrun why says; NEXT DUE is the tick after the newest served one.
 
 Exit status: 0 the key is taken (without --key: at least one is), 1 it is free, 69 the store is away or a key is unreadable.
 With -o openmetrics 0 or 69.`,
 		Example: "  leaderrun status --key nightly\n  leaderrun status -o openmetrics > leaderrun.prom\n  leaderrun status -o json | jq '.[] | select(.state == \"held\")'",
 		Args:    noArguments,
 	}
-	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command, asMetrics)
+	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command, asWide, asMetrics)
 	command.RunE = func(*cobra.Command, []string) error {
 		c, _, err := flags.readStore()
 		if err != nil {
 			return err
 		}
-		return withStore(c, func(store lease.Admin) error {
+		return flags.withStore(c, func(store lease.Admin) error {
 			text, err := statusText(context.Background(), store, c.Key, *output)
 			return cmp.Or(writeAnswer(text), err)
 		})
@@ -86,7 +87,7 @@ func listText(ctx context.Context, store lease.Admin, output format) (string, er
 	for _, s := range all {
 		views = append(views, report.KeyOf(s))
 	}
-	return output.text(views, func(b *bytes.Buffer) { report.WriteKeys(b, all) }), yesOrNo(slices.ContainsFunc(all, taken), damage)
+	return output.text(views, func(b *bytes.Buffer) { report.WriteKeys(b, all, output == asWide) }), yesOrNo(slices.ContainsFunc(all, taken), damage)
 }
 
 // inspectKnown inspects all keys of the prefix except those that were forgotten with

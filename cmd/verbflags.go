@@ -16,11 +16,15 @@ import (
 )
 
 // verbFlags are the run flags that a verb accepts.
-type verbFlags struct{ flags *pflag.FlagSet }
+type verbFlags struct {
+	verb  string
+	flags *pflag.FlagSet
+	told  *settings.Told // once the settings are read
+}
 
 // addFlags adds the run flags with these names to command.
 func addFlags(command *cobra.Command, names ...string) verbFlags {
-	v := verbFlags{settings.NewFlags()}
+	v := verbFlags{command.Name(), settings.NewFlags(), new(settings.Told)}
 	for _, name := range names {
 		command.Flags().AddFlag(v.flags.Lookup(name))
 	}
@@ -34,6 +38,7 @@ var storeFlags = []string{"store", "prefix", "config"}
 // read reads and checks the settings of a verb.
 func (v verbFlags) read() (settings.Config, *settings.Sources, error) {
 	c, s, err := settings.Read(v.flags, settings.Files())
+	*v.told = c.Told
 	if err == nil {
 		err = s.Locate(c.ValidateSettings())
 	}
@@ -59,7 +64,7 @@ func (v verbFlags) ask(question func(ctx context.Context, store lease.Admin, key
 	if err != nil {
 		return err
 	}
-	return withStore(c, func(store lease.Admin) error {
+	return v.withStore(c, func(store lease.Admin) error {
 		ctx, cancel := context.WithTimeout(context.Background(), run.StoreTimeout)
 		defer cancel()
 		return question(ctx, store, c.Key)
@@ -67,18 +72,18 @@ func (v verbFlags) ask(question func(ctx context.Context, store lease.Admin, key
 }
 
 // withStore opens the store, calls question with it, and closes it.
-func withStore(c settings.Config, question func(store lease.Admin) error) error {
+func (v verbFlags) withStore(c settings.Config, question func(store lease.Admin) error) error {
 	log := newLogger(os.Stderr, c)
 	if c.StoreSource == "" {
 		log.Warn("no store named: asking Redis on THIS host", observe.EventAdvice, observe.HintAttr, nameStore())
 	}
 	store, err := run.OpenExisting(c, log)
 	if err != nil {
-		return &verbError{c.Told, openError(c, err)}
+		return &verbError{c.Told, v.verb, openError(c, err)}
 	}
 	defer func() { _ = store.Close() }()
 	if err := question(store); err != nil {
-		return &verbError{c.Told, err}
+		return &verbError{c.Told, v.verb, err}
 	}
 	return nil
 }

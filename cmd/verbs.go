@@ -99,7 +99,7 @@ func fullRoot() *cobra.Command {
 	flags.Lookup(settings.NowFlag).Hidden = true
 	root.Flags().SetInterspersed(false)
 	root.Flags().AddFlagSet(flags)
-	verbFlags{flags}.complete(root)
+	verbFlags{"", flags, new(settings.Told)}.complete(root)
 	for name, command := range verbs() {
 		if name == "help" { // instead of cobra's
 			root.SetHelpCommand(command())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -23,7 +24,7 @@ func TestStoreFailsAVerb(t *testing.T) {
 		"force":   func() error { return revoke(t.Context(), s, "k", false) },
 		"pause":   func() error { return pause(t.Context(), s, "k", pauseFlags{duration: "1h"}) },
 		"resume":  func() error { return resume(t.Context(), s, "k") },
-		"forget":  func() error { return forget(t.Context(), s, "k", true) },
+		"forget":  func() error { return forget(t.Context(), s, "k", true, settings.Told{}) },
 	} {
 		if text, err := answer(t, ask); !errors.Is(err, failed) || text != "" {
 			t.Errorf("%s: %q, %v", name, text, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/report"
+	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func TestWhy(t *testing.T) {
@@ -23,5 +24,21 @@ func TestWhy(t *testing.T) {
 				t.Errorf("%s: %v", key, err)
 			}
 		}
+	}
+}
+
+// Without a key the keys that are not well are told, the worst first, and commands ask the same store.
+func TestWhyOfAllKeys(t *testing.T) {
+	told := settings.Told{Flags: " --store file:/d"}
+	for _, output := range []format{asTable, asJSON} {
+		text, err := answer(t, func() error { return whyAll(storeAtNight(), told, output) })
+		golden(t, "why."+output.String(), text)
+		if !errors.Is(err, errNo) || !strings.Contains(text, "leaderrun history --store file:/d --key") && !strings.Contains(text, "leaderrun status --store file:/d --key") {
+			t.Error(err, text)
+		}
+		harmless(t, text, output)
+	}
+	if text, err := answer(t, func() error { return whyAll(listed{&fakeStore{}}, told, asTable) }); err != nil || text != "all is well, keys: 0\n" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

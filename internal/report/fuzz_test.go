@@ -30,7 +30,7 @@ func FuzzStatus(f *testing.F) {
 		}
 		var text, structured bytes.Buffer
 		WriteKey(&text, s)
-		WriteKeys(&text, []lease.Status{s})
+		WriteKeys(&text, []lease.Status{s}, true)
 		WriteJSON(&structured, KeyOf(s))
 		if !json.Valid(structured.Bytes()) {
 			t.Errorf("no JSON: %q", structured.String())

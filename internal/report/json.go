@@ -44,14 +44,14 @@ type Pause struct {
 	Until  *time.Time `json:"until"`
 	LeftMs int64      `json:"left_ms"`
 	By     string     `json:"by"`
-	Reason string     `json:"reason"`
+	Reason *string    `json:"reason"`
 }
 
 func pauseOf(s lease.Status) *Pause {
 	if s.Pause == (lease.Pause{}) {
 		return nil
 	}
-	return &Pause{moment(s.Pause.Since), moment(s.Pause.Until), s.Pause.Left(s.Now).Milliseconds(), s.Pause.By, s.Pause.Reason}
+	return &Pause{moment(s.Pause.Since), moment(s.Pause.Until), s.Pause.Left(s.Now).Milliseconds(), s.Pause.By, orNull(s.Pause.Reason)}
 }
 
 // KeyOf returns the JSON form of a status.
@@ -123,6 +123,23 @@ func candidatesOf(s lease.Status) []Candidate {
 		views = append(views, Candidate{c.Host, moment(c.First), moment(c.Last), slices.Contains(gone, c)})
 	}
 	return views
+}
+
+// orNull returns nil for a text that is not there.
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// encode returns v as JSON in which <, > and & stay as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
 }
 
 // moment converts a time of the store for JSON; nil if it is unknown.

@@ -81,17 +81,29 @@ func WriteKey(b *bytes.Buffer, s lease.Status) {
 	}
 }
 
-// WriteKeys writes a table with a line for each key.
-func WriteKeys(b *bytes.Buffer, all []lease.Status) {
+// WriteKeys writes a table with a line for each key, which fits a terminal unless it is wide.
+func WriteKeys(b *bytes.Buffer, all []lease.Status, wide bool) {
 	if len(all) == 0 {
 		b.WriteString("no keys\n")
 		return
 	}
-	rows := [][]string{{"KEY", "STATE", "HOST", "PID", "TOKEN", "SINCE", "LEFT", "COMMAND", "LAST RUN"}}
-	for _, s := range all {
-		rows = append(rows, listRow(s))
+	const gap = 2
+	head := []string{"KEY", "STATE", "HOST", "SINCE", "WELL", "NEXT DUE", "LAST EXIT"}
+	if wide {
+		head = append(head, "LEFT", "PID", "TOKEN", "COMMAND")
 	}
-	WriteTable(b, rows)
+	rows := [][]string{head}
+	for _, s := range all {
+		row := listRow(s)
+		if wide {
+			row = append(row, wideRow(s)...)
+		}
+		for i := range row {
+			row[i] = cmp.Or(row[i], Nothing)
+		}
+		rows = append(rows, row)
+	}
+	writeTable(b, rows, gap)
 }
 
 func keyRows(s lease.Status) [][]string {
@@ -101,7 +113,7 @@ func keyRows(s lease.Status) [][]string {
 		add("paused", strings.TrimPrefix(Paused(s), "paused "))
 	}
 	if s.Holder != "" {
-		add("holder", string(s.Holder))
+		add("holder", fmt.Sprintf("%s (pid %d)", s.Holder.Host(), pid(s.Holder)))
 		if name := commandOf(s); name != "" {
 			add("command", settings.Redact(name))
 		}
@@ -142,31 +154,39 @@ func keyRows(s lease.Status) [][]string {
 }
 
 func listRow(s lease.Status) []string {
-	var host, id, token, since, left, lastRun string
+	var host, since, due, lastRun string
 	if s.Holder != "" {
-		host, id, since = s.Holder.Host(), strconv.Itoa(pid(s.Holder)), Instant(s.Since)
+		host, since = s.Holder.Host(), shortInstant(s.Since, s.Now)
 	}
-	if s.Token != 0 {
-		token = strconv.FormatInt(s.Token, 10)
+	well := "no"
+	if s.Why != Unreadable && Diagnose(s).Well {
+		well = "yes"
 	}
-	if s.Why != "" && s.Why != Unreadable {
-		left = timeLeft(s)
+	if s.Period > 0 && validTime(s.ServedTick) {
+		due = shortInstant(s.ServedTick+s.Period.Milliseconds(), s.Now)
 	}
 	if len(s.Runs) > 0 {
 		last := s.Runs[0]
 		lastRun = ended(last)
-		if !last.Vanished {
-			lastRun = "exit " + lastRun
-		}
 		if end := max(last.Start, last.End); validTime(end) {
-			lastRun += ", " + Span(between(end, s.Now)) + " ago"
+			lastRun += " at " + shortInstant(end, s.Now)
 		}
 	}
-	row := []string{s.Key, listState(s), host, id, token, since, left, settings.Redact(commandOf(s)), lastRun}
-	for i := range row {
-		row[i] = cmp.Or(row[i], Nothing)
+	return []string{s.Key, listState(s), host, since, well, due, lastRun}
+}
+
+func wideRow(s lease.Status) []string {
+	var left, id, token string
+	if s.Why != "" && s.Why != Unreadable {
+		left = timeLeft(s)
 	}
-	return row
+	if s.Holder != "" {
+		id = strconv.Itoa(pid(s.Holder))
+	}
+	if s.Token != 0 {
+		token = strconv.FormatInt(s.Token, 10)
+	}
+	return []string{left, id, token, settings.Redact(commandOf(s))}
 }
 
 // timeLeft returns the time until a taken key becomes free by itself.

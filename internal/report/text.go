@@ -21,7 +21,12 @@ import (
 // WriteTable writes rows in columns. Cells may come from the store, so they are made
 // printable.
 func WriteTable(b *bytes.Buffer, rows [][]string) {
-	w := tabwriter.NewWriter(b, 0, 8, 3, ' ', 0)
+	const gap = 3
+	writeTable(b, rows, gap)
+}
+
+func writeTable(b *bytes.Buffer, rows [][]string, gap int) {
+	w := tabwriter.NewWriter(b, 0, 8, gap, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = observe.Printable(cell)
@@ -46,6 +51,22 @@ func Instant(ms int64) string {
 		return Nothing
 	}
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05 MST")
+}
+
+// shortInstant formats a time of the store without what it has in common with the store's present
+// time: the day, or the year.
+func shortInstant(ms, now int64) string {
+	if !validTime(ms) {
+		return Nothing
+	}
+	t, present := time.UnixMilli(ms), time.UnixMilli(now)
+	switch {
+	case t.Format(time.DateOnly) == present.Format(time.DateOnly):
+		return t.Format("15:04")
+	case t.Year() == present.Year():
+		return t.Format("01-02 15:04")
+	}
+	return t.Format("2006-01-02")
 }
 
 // between returns the time from one instant of the store to another.

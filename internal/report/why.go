@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -16,10 +17,19 @@ type Diagnosis struct {
 	Reason string `json:"reason"` // one word for programs
 	Text   string `json:"text"`
 	Next   string `json:"next"` // a command
-	// On is the host to run it on; "" for any.
+	// On is the host to run it on; "" for any, null in JSON.
 	On string `json:"on"`
 	// Missing are hosts that used to come for ticks and do not any more.
 	Missing []string `json:"missing"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Diagnosis) MarshalJSON() ([]byte, error) {
+	type plain Diagnosis
+	return encode(struct {
+		plain
+		On *string `json:"on"`
+	}{plain(d), orNull(d.On)})
 }
 
 // Command returns the next command and the host to run it on.
@@ -35,12 +45,25 @@ const seeDoctor = "leaderrun doctor"
 // unreported says why a run may not have reported how it ended.
 const unreported = "its host or leaderrun died, or the store was out of its reach"
 
+// reasons are why a key may not be well, the worst first.
+var reasons = []string{"unreadable", "foreign", "vanished", "lost", "overdue", "idle", "failed", "stopped", "long", "revoked", "never", "paused"}
+
+// WorstFirst sorts the diagnoses of keys that are not well.
+func WorstFirst(list []Diagnosis) {
+	slices.SortStableFunc(list, func(a, b Diagnosis) int {
+		return cmp.Compare(slices.Index(reasons, a.Reason), slices.Index(reasons, b.Reason))
+	})
+}
+
 // Diagnose says what happened last under a key, or why nobody leads. It knows only what
 // the store knows.
 func Diagnose(s lease.Status) Diagnosis {
 	d := diagnoseHeld(s)
-	if s.Why == "" {
+	switch s.Why {
+	case "":
 		d = diagnoseFree(s)
+	case Unreadable:
+		d = Diagnosis{Reason: string(Unreadable), Text: "what the store holds for this key was not written by leaderrun, or by a newer one", Next: "leaderrun status"}
 	}
 	if s.Pause != (lease.Pause{}) {
 		d = Diagnosis{Reason: "paused", Text: Paused(s), Next: "leaderrun resume"}
@@ -77,6 +100,9 @@ func diagnoseHeld(s lease.Status) Diagnosis {
 	case lease.HeldRevoked:
 		return Diagnosis{Reason: "revoked", Text: fmt.Sprintf("nobody leads: the lease was taken from %s, which has %s to stop its command", host, Span(s.Remaining)), Next: "leaderrun status"}
 	case lease.HeldForeign:
+		if s.Remaining > 0 { // somebody's lock
+			return Diagnosis{Reason: "foreign", Text: fmt.Sprintf("%s: another program holds the key, for %s unless it renews that", InWords(s), Span(s.Remaining)), Next: "leaderrun status"}
+		}
 		return Diagnosis{Reason: "foreign", Text: InWords(s) + ": nobody is granted the key; if no other program needs that, delete it", Next: "leaderrun release --force --now"}
 	}
 	held := between(s.Since, s.Now)

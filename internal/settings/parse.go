@@ -50,7 +50,7 @@ func parseAddress(value string) (string, *Error) {
 		return "", &Error{Problem: e.Problem, Hint: e.Hint}
 	}
 	if location.Oddity(value) != "" {
-		return "", &Error{Problem: "is not an address", Hint: "take that away"}
+		return "", &Error{Problem: "is not an address", Hint: "remove that from the value"}
 	}
 	return parseText(value)
 }

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -10,10 +11,19 @@ import (
 
 // View is a setting as it may be shown: without passwords. It is also the JSON form of
 // the verb config. Fields are only ever added.
-type View struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	From  string `json:"from"`
+type View struct{ Name, Value, From string }
+
+// MarshalJSON implements json.Marshaler: a value that is not set is null.
+func (v View) MarshalJSON() ([]byte, error) {
+	value := &v.Value
+	if v.Value == "" {
+		value = nil
+	}
+	return json.Marshal(struct {
+		Name  string  `json:"name"`
+		Value *string `json:"value"`
+		From  string  `json:"from"`
+	}{v.Name, value, v.From})
 }
 
 // Views returns all settings in order of name, with their values and sources.
