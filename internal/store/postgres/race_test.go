@@ -144,4 +144,8 @@ func TestTableThatTakesNothing(t *testing.T) {
 	networktest.WantError(t, networktest.NotRenewed(t, s, l), true, "does not take what is written", "trigger")
 	_, err := b.open(t).Acquire(bounded(t), request("fresh"))
 	networktest.WantError(t, err, true, "does not take what is written", "trigger")
+	b.do(t, `CREATE OR REPLACE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF OLD IS NULL THEN NEW.version := 1; RETURN NEW; END IF; RETURN OLD; END'`)
+	networktest.WantError(t, networktest.NotRenewed(t, s, l), true, "does not take what is written", "trigger")
+	_, err = b.open(t).Acquire(bounded(t), request("other"))
+	networktest.WantError(t, err, true, "does not take what is written", "trigger")
 }

@@ -33,17 +33,18 @@ const (
 	UPDATE leaderrun_leases SET leader_id = $3, term = $4,
 		last_heartbeat = coalesce(to_timestamp(nullif($5, '')::bigint / 1000.0), last_heartbeat),
 		metadata = nullif($6, '')::jsonb, version = $7, state = $8::jsonb, runs = coalesce(nullif($9, '')::jsonb, runs)
-	WHERE prefix = $1 AND service_name = $2 AND version = $11 RETURNING 1
+	WHERE prefix = $1 AND service_name = $2 AND version = $11 RETURNING version, state
 ) ` + wake
 
 	insertRow = `WITH saved AS (
 	INSERT INTO leaderrun_leases (prefix, service_name, leader_id, term, last_heartbeat, metadata, version, state, runs)
 	VALUES ($1, $2, $3, $4, to_timestamp(nullif($5, '')::bigint / 1000.0), nullif($6, '')::jsonb, $7, $8::jsonb, nullif($9, '')::jsonb)
-	ON CONFLICT (prefix, service_name) DO NOTHING RETURNING 1
+	ON CONFLICT (prefix, service_name) DO NOTHING RETURNING version, state
 ) ` + wake
 
-	// wake notifies the listeners at the end of the transaction, if it changed the row.
-	wake = `SELECT (SELECT count(pg_notify(channel, '')) FROM unnest(string_to_array($10, ' ')) channel) FROM saved`
+	// wake notifies the listeners at the end of the transaction, if the row is as it was
+	// written: a trigger may keep the old one.
+	wake = `SELECT (SELECT count(pg_notify(channel, '')) FROM unnest(string_to_array($10, ' ')) channel) FROM saved WHERE version = $7::bigint AND state = $8::jsonb`
 
 	// Rows that this user may remove, idle as in rules.Idle. A row's version is the time of its last
 	// change, or later. One that was not released stays: if the clock was set forward by months, its

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,10 +41,10 @@ func movedTo(err error, from string) (addr string, moved bool) {
 	return withHost(addr, from), moved
 }
 
-// withHost completes an address from a node: one that does not know its own host leaves the
-// host out.
+// withHost completes an address from a node: one that does not know another's host, or is set
+// not to say it, leaves the host out or writes "?".
 func withHost(addr, from string) string {
-	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
+	if host, port, err := net.SplitHostPort(addr); err == nil && (host == "" || host == "?") {
 		host, _, _ = net.SplitHostPort(from)
 		return net.JoinHostPort(host, port)
 	}
@@ -54,7 +55,7 @@ func withHost(addr, from string) string {
 // them.
 func (s *servers) eachPrimary(ctx context.Context, op, key string, call func(*redis.Client) (any, error)) error {
 	v, err := s.do(ctx, op, key, func(c *redis.Client) (any, error) {
-		slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // version 6 knows no CLUSTER SHARDS
+		slots, err := c.Do(ctx, "CLUSTER", "SLOTS").Slice() // version 6 knows no CLUSTER SHARDS, and the client's own function no host that is nil
 		return primaries(slots, c.Options().Addr), err
 	})
 	if err != nil {
@@ -74,14 +75,22 @@ func (s *servers) eachPrimary(ctx context.Context, op, key string, call func(*re
 	return nil
 }
 
-// primaries returns the addresses of the nodes that have slots.
-func primaries(slots []redis.ClusterSlot, from string) []string {
-	var addrs []string
+// primaries returns the addresses of the nodes that have slots. Each slot is first, last, and
+// its nodes, the primary first: host (nil if it is not to be said), port, id, and perhaps more.
+func primaries(slots []any, from string) (addrs []string) {
+	const first = 2
 	for _, slot := range slots {
-		if len(slot.Nodes) == 0 {
+		parts, _ := slot.([]any)
+		if len(parts) <= first {
 			continue
 		}
-		if addr := withHost(slot.Nodes[0].Addr, from); !slices.Contains(addrs, addr) {
+		node, _ := parts[first].([]any)
+		if len(node) < 2 {
+			continue
+		}
+		host, _ := node[0].(string)
+		port, isPort := node[1].(int64)
+		if addr := withHost(net.JoinHostPort(host, strconv.FormatInt(port, 10)), from); isPort && !slices.Contains(addrs, addr) {
 			addrs = append(addrs, addr)
 		}
 	}

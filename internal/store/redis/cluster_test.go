@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -315,4 +316,33 @@ func contractOnACluster(t *testing.T, c *script.Cluster) {
 		}
 	}
 	leasetest.Run(t, h)
+}
+
+// Nodes may be set not to name a host: then the others are where the one is that was asked. Or
+// they name hosts that they do not know.
+func TestClusterNamesNoHosts(t *testing.T) {
+	t.Parallel()
+	c := script.StartCluster(t, false, script.Servers{})
+	for _, named := range []string{"unknown-endpoint", "hostname"} {
+		t.Run(named, func(t *testing.T) {
+			for _, node := range c.Primaries {
+				if err := rawClient(t, node.Addr).ConfigSet(t.Context(), "cluster-preferred-endpoint-type", named).Err(); err != nil {
+					t.Skip(err) // Redis 6
+				}
+			}
+			s := openCluster(t, c.Primaries[0].Addr)
+			var keys []string
+			for i := range 5 {
+				key := fmt.Sprint(named, i)
+				keys = append(keys, key)
+				l := grant(t, s, request(key))
+				renew(t, s, l)
+			}
+			found, err := s.Keys(bounded(t))
+			found = slices.DeleteFunc(found, func(key string) bool { return !strings.HasPrefix(key, named) })
+			if err != nil || !slices.Equal(found, keys) {
+				t.Errorf("%q, want %q: %v", found, keys, err)
+			}
+		})
+	}
 }
