@@ -293,14 +293,6 @@ func (try *try) environmentFile() {
 	}
 }
 
-// counts: there are at least as many as the document says.
-func (try *try) counts() {
-	n, err := strconv.Atoi(strings.TrimSpace(output(try.T, "sh", "-c", try.command)))
-	if least, _ := strconv.Atoi(matches(`more than (\d+) lines in scripts`, try.pages[0].text)[0][1]); err != nil || n <= least {
-		try.Errorf("%d are not more than %d (%v)", n, least, err)
-	}
-}
-
 // in: a file of this project contains these words.
 func in(file, words string) func(*try) {
 	return func(try *try) {
