@@ -11,19 +11,25 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// hookPatience is how long RunHook waits for the end of a hook that is being killed.
-const hookPatience = time.Second
+const (
+	// startLimit is how long a kill waits while a helper starts.
+	startLimit = 50 * time.Millisecond
+	// groupLimit is how long RunHook waits for the rest of a killed process group.
+	groupLimit = time.Second
+)
 
-// helpers are the guards that this process has started and not reaped yet. It is locked while one
-// starts, and while other children are signalled or reaped: so none of them is taken for a guard
-// or the other way round, and no id is used again meanwhile.
+// helpers are the children that this process has started itself and not reaped yet. It is
+// locked while other children are signalled or reaped, so that none of them is taken for
+// a helper or the other way round, and no id is used again meanwhile.
 type helpers struct {
 	sync.Mutex
-	pids []int
+	// starts is read-locked from the fork of a helper until its id is in pids. That takes as
+	// long as the exec, which may hang with its file system.
+	starts sync.RWMutex
+	pids   []int
 	// before are the children that this process had before its program was executed. They
 	// are spared until they have been reaped; then their ids may be used again.
 	before []int
@@ -33,80 +39,86 @@ type helpers struct {
 // lock.
 func (h *helpers) spares(pid int) bool { return h.has(pid) || slices.Contains(h.before, pid) }
 
-// has reports whether the child is a guard. The caller holds the lock.
+// has reports whether the child is a helper. The caller holds the lock.
 func (h *helpers) has(pid int) bool { return slices.Contains(h.pids, pid) }
 
-// RunHook runs a program beside the command, under a guard of its own, with its output to this
-// process's standard error, and returns when it has ended. When cut is closed, or after limit,
-// its tree is killed. An error is one of the system, or says how the program ended.
+// RunHook runs a program beside the command, with its output to this process's standard
+// error, and returns when it has ended. When cut is closed, or after limit, its process group
+// is killed. An error is one of the system, or says how the program ended.
 func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error {
+	_ = proc.AdoptOrphans() // the helper's, to know when a killed group is gone
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
 	}
 	defer null.Close()
-	reports := make(chan Report, 8)
-	h, err := r.startHook(null.Fd(), func(rep Report) { reports <- rep })
+	stderr := uintptr(syscall.Stderr)
+	// In a session of its own no terminal stops it, though stty tostop may be set.
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), stderr, stderr}, Sys: &syscall.SysProcAttr{Setsid: true}}
+	pid, err := r.helpers.start(path, args, attr)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrGuard, err)
+		return err
 	}
-	killBy := Now() + limit
-	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{StartBy: int64(killBy), Path: path, Args: args, Env: env}))
-	over := time.NewTimer(limit + hookPatience)
+	var status syscall.WaitStatus
+	ended := make(chan struct{})
+	go func() { status = r.helpers.await(pid); close(ended) }()
+	over := time.NewTimer(limit)
 	defer over.Stop()
-	killed := fmt.Errorf("killed after %s", limit)
-	for cutOff := false; ; {
+	var killed error
+	for {
 		select {
-		case rep := <-reports:
-			switch {
-			case rep.Kind == Ended && !cutOff && Now() < killBy: // what it left lives on
-				h.left.Store(true)
-				h.orders.put(guard.EncodeOrder(guard.OrderLeave, noValue, nil))
-				<-h.over
-				return failure(rep.Status)
-			case rep.Kind == Gone && (rep.Expired || cutOff):
-				return killed
-			case rep.Kind == Gone || rep.Kind == Failed:
-				return cmp.Or(rep.Err, failure(rep.Status))
+		case <-ended:
+			if killed != nil {
+				r.helpers.awaitGroup(pid)
 			}
-		case <-over.C: // it is in uninterruptible sleep
-			return killed
+			return cmp.Or(killed, failure(status))
+		case <-over.C:
+			if killed != nil { // it is in uninterruptible sleep
+				return killed
+			}
+			killed = fmt.Errorf("killed after %s", limit)
 		case <-cut:
-			killed, cut, cutOff = errors.New("killed, because leaderrun ends"), nil, true
-			go h.killTree()
-			over.Reset(hookPatience)
+			killed, cut = errors.New("killed, because leaderrun ends"), nil
 		}
+		r.helpers.kill(pid)
+		over.Reset(time.Second)
 	}
 }
 
-// startHook starts the guard of a hook. Its session is its own, so that no terminal stops the
-// hook: it may write there although stty tostop is set.
-func (r *Runner) startHook(stdin uintptr, report func(Report)) (*guarded, error) {
-	r.mu.Lock()
-	closed, err := r.closed, r.prepareProcess()
-	if err == nil {
-		r.reserveThreads()
-	}
-	r.mu.Unlock() // the lease is extended while the guard starts
-	switch {
-	case closed:
-		return nil, os.ErrClosed
-	case err != nil:
-		return nil, err
-	}
-	<-r.reserved
-	return r.newGuard([]uintptr{stdin, uintptr(syscall.Stderr), uintptr(syscall.Stderr)}, &syscall.SysProcAttr{Setsid: true}, report)
-}
-
-// start starts a guard. It takes as long as an exec of this program.
+// start starts a helper.
 func (h *helpers) start(path string, args []string, attr *syscall.ProcAttr) (int, error) {
-	h.Lock()
-	defer h.Unlock()
-	pid, err := syscall.ForkExec(path, args, attr)
+	h.starts.RLock()
+	defer h.starts.RUnlock()
+	pid, err := proc.ForkExec(path, args, attr)
 	if err == nil {
+		h.Lock()
 		h.pids = append(h.pids, pid)
+		h.Unlock()
 	}
 	return pid, err
+}
+
+// pauseStarts keeps helpers from starting until resume is called. It waits for a helper that is
+// starting, but no longer than a kill can wait: a helper whose exec hangs may be killed with
+// the tree.
+func (h *helpers) pauseStarts() (resume func()) {
+	if !poll(startLimit, h.starts.TryLock) {
+		return func() {}
+	}
+	return h.starts.Unlock
+}
+
+// poll calls try once a millisecond until it succeeds, for limit at most, and reports whether it
+// did.
+func poll(limit time.Duration, try func() bool) bool {
+	for over := time.After(limit); !try(); {
+		select {
+		case <-over:
+			return false
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return true
 }
 
 // failure returns an error that says how a program ended, nil if it succeeded.
@@ -124,6 +136,39 @@ func failure(status syscall.WaitStatus) error {
 type ExitStatus int
 
 func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// kill kills the helper's process group. Until the helper is reaped, its id cannot belong to
+// another process.
+func (h *helpers) kill(pid int) {
+	h.Lock()
+	defer h.Unlock()
+	if h.has(pid) {
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+}
+
+// awaitGroup waits for the rest of a killed helper's process group. Its members become
+// children of this process when their parents die. It waits for groupLimit at most, since a
+// process may be in uninterruptible sleep. Without subreapers there is nothing to wait for.
+func (h *helpers) awaitGroup(pid int) {
+	poll(groupLimit, func() bool { return h.reapGroup(pid) })
+}
+
+// reapGroup reaps the dead children in a process group, and reports whether no child is left
+// in it.
+func (h *helpers) reapGroup(pid int) (none bool) {
+	h.Lock()
+	defer h.Unlock()
+	for {
+		reaped, err := syscall.Wait4(-pid, nil, syscall.WNOHANG, nil)
+		switch {
+		case err != nil: // ECHILD
+			return true
+		case reaped == 0:
+			return false
+		}
+	}
+}
 
 // await waits for the end of the helper, and reaps it.
 func (h *helpers) await(pid int) (status syscall.WaitStatus) {
@@ -158,6 +203,8 @@ func (h *helpers) reapOthers() {
 
 // reapSome reaps the other children that have ended.
 func (h *helpers) reapSome() {
+	h.starts.Lock()
+	defer h.starts.Unlock()
 	h.Lock()
 	defer h.Unlock()
 	pids, _ := proc.ChildrenOf(os.Getpid())

@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -51,11 +54,11 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// A hook that hangs is killed with all that it started, wherever that is.
+// A hook that hangs is killed with its process group.
 func TestBesideIsLimited(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	file := filepath.Join(t.TempDir(), "pids")
-	script := "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 60 & all=\"$all $!\"; done; echo $$ $all >" + file + ".new; mv " + file + ".new " + file + "; wait"
+	script := "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & all=\"$all $!\"; done; echo $$ $all >" + file + ".new; mv " + file + ".new " + file + "; wait"
 	cut := make(chan struct{})
 	ended := startHook(r, time.Minute, cut, script)
 	await(t, func() bool { _, err := os.Stat(file); return err == nil })
@@ -71,8 +74,13 @@ func TestBesideIsLimited(t *testing.T) {
 			t.Errorf("process %d of a hook that has returned: %v", pid, err)
 		}
 	}
-	if got := endOf(t, startHook(r, time.Second, nil, script)); got != "killed after 1s" {
+	must.Succeed(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0))
+	if got := endOf(t, startHook(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
 		t.Errorf("%q", got)
+	}
+	var adopts int32
+	if err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0); err != nil || adopts != 1 {
+		t.Errorf("the orphans of a hook are not adopted, so nobody knows when they have ended: %v", err)
 	}
 }
 
@@ -172,6 +180,58 @@ func TestHelperIsAwaited(t *testing.T) {
 	}
 }
 
+// No helper starts during a kill. The kill waits for a helper that is starting, but not for
+// ever.
+func TestStartsArePaused(t *testing.T) {
+	var h helpers
+	resume := h.pauseStarts()
+	if h.starts.TryRLock() {
+		t.Error("a helper can start beside a kill")
+	}
+	resume()
+	h.starts.RLock()
+	began := Now()
+	h.pauseStarts()()
+	if waited := Now() - began; waited < startLimit {
+		t.Errorf("a kill waited %s for a helper that was starting", waited)
+	}
+}
+
+// The group of a hook has ended when its last process has.
+func TestGroupIsReaped(t *testing.T) {
+	start := func(group int) (pid int) {
+		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true, Pgid: group}})
+		must.Succeed(t, err)
+		return pid
+	}
+	kill := func(pid int) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		proc.AwaitEnd(pid)
+	}
+	var h helpers
+	first := start(0)
+	second := start(first)
+	kill(first)
+	if h.reapGroup(first) {
+		t.Error("a group with a process has ended")
+	}
+	kill(second)
+	if !h.reapGroup(first) {
+		t.Error("a group of zombies has not ended")
+	}
+	for _, pid := range []int{first, second} {
+		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+			t.Errorf("process %d is not reaped: %v", pid, err)
+		}
+	}
+	third := start(0)
+	time.AfterFunc(50*time.Millisecond, func() { _ = syscall.Kill(third, syscall.SIGKILL) })
+	h.awaitGroup(third)
+	if err := syscall.Kill(third, 0); err != syscall.ESRCH {
+		t.Errorf("the group was not waited for: %v", err)
+	}
+}
+
 // A hook whose exec hangs, as on a file system that does not answer, does not delay the kill of a
 // dead guard's tree.
 func TestHangingHookDelaysNoKill(t *testing.T) {
@@ -192,14 +252,15 @@ func TestHangingHookDelaysNoKill(t *testing.T) {
 	r, reports, pids := startTree(t)
 	ended := make(chan error, 1)
 	go func() { ended <- r.RunHook(hook, []string{"hook"}, os.Environ(), time.Minute, nil) }()
-	await(t, func() bool { children, _ := proc.ChildrenOf(os.Getpid()); return len(children) > 1 }) // two guards
+	await(t, func() bool { children, _ := proc.ChildrenOf(os.Getpid()); return len(children) > 1 }) // the guard and the hook
 	killGuard(r)
 	last(t, reports)
 	for _, pid := range pids {
 		dead(t, pid)
 	}
 	setLease(syscall.F_UNLCK)
-	if got := endOf(t, ended); got != "" {
+	// It was killed with the tree. The sweep may have reaped it, and its status with it.
+	if got := endOf(t, ended); got != "" && got != "it died of a signal: killed" {
 		t.Errorf("the hook ended with %q", got)
 	}
 }

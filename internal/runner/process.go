@@ -5,7 +5,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
@@ -21,10 +20,12 @@ type process struct {
 	reaped bool
 }
 
-// startProcess starts this program as a guard, with the standard descriptors stdio, with those that
-// this process's caller opened for the command, and with the pipes from the descriptor first on.
-func startProcess(own *helpers, env []string, stdio []uintptr, sys *syscall.SysProcAttr, first int, pipes ...*os.File) (*process, error) {
-	attr := &syscall.ProcAttr{Env: env, Files: stdio, Sys: sys}
+// startProcess starts the program at path with the descriptors that this process's caller
+// opened for the command, and with the pipes from the descriptor first on. It gets its own
+// process group, so that signals to the caller's group, by a terminal or by kill, do not
+// reach it.
+func startProcess(own *helpers, path, name string, env []string, first int, pipes ...*os.File) (*process, error) {
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	const closed = ^uintptr(0)
 	for fd := len(attr.Files); fd < first; fd++ {
 		if proc.Inherited(fd) {
@@ -36,7 +37,7 @@ func startProcess(own *helpers, env []string, stdio []uintptr, sys *syscall.SysP
 	for _, f := range pipes {
 		attr.Files = append(attr.Files, f.Fd()) // Fd makes it blocking: the child has no poller
 	}
-	pid, err := own.start(self, []string{guard.Name}, attr)
+	pid, err := own.start(path, []string{name}, attr)
 	return &process{pid: pid, own: own}, err
 }
 

@@ -179,22 +179,11 @@ func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(
 	h.guard.signal(syscall.SIGCONT) // it may be stopped, and has no alarm yet that would continue it
 }
 
-// startGuard starts the guard of the command. It gets its own process group, so that signals to the
-// caller's group, by a terminal or by kill, do not reach it.
+// startGuard starts this program once more as the guard.
 func (r *Runner) startGuard() (*guarded, error) {
 	if err := r.prepareProcess(); err != nil {
 		return nil, err
 	}
-	h, err := r.newGuard([]uintptr{0, 1, 2}, &syscall.SysProcAttr{Setpgid: true}, nil)
-	if err == nil {
-		r.reserveThreads()
-	}
-	return h, err
-}
-
-// newGuard starts this program once more as a guard, with the standard descriptors for its command.
-// report may come later, with the lock.
-func (r *Runner) newGuard(stdio []uintptr, sys *syscall.SysProcAttr, report func(Report)) (*guarded, error) {
 	theirOrders, orders, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -209,13 +198,14 @@ func (r *Runner) newGuard(stdio []uintptr, sys *syscall.SysProcAttr, report func
 	pipes := []*os.File{theirOrders, theirReports}
 	first := unused(len(pipes))
 	env := append([]string{guard.Marker + "=" + strconv.Itoa(first)}, guard.Settings...)
-	process, err := startProcess(&r.helpers, env, stdio, sys, first, pipes...)
+	process, err := startProcess(&r.helpers, self, guard.Name, env, first, pipes...)
 	if err != nil {
 		orders.Close()
 		reports.Close()
 		return nil, err
 	}
-	h := &guarded{children: r.children, helpers: &r.helpers, guard: process, reports: reports, report: report, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	r.reserveThreads()
+	h := &guarded{children: r.children, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go r.listen(h)
 	return h, nil

@@ -48,6 +48,7 @@ func canceled(timer io.Reader) <-chan struct{} {
 
 // killLeftBehind kills the tree of a dead guard, which this process has inherited.
 func (h *guarded) killLeftBehind() {
+	defer h.helpers.pauseStarts()()
 	defer proc.HurryThread()() // otherwise a tree that forks gets more of the processor than this thread
 	var left []int
 	round := func() (progress, none bool) {
