@@ -97,8 +97,8 @@ func New(path string, args []string) *Runner {
 // of signals, guards, hooks, files and messages. It runs while the first guard starts, which
 // takes longer. A run that starts nothing needs none.
 //
-// There are two processors, even on a machine with one: the exec of a guard may take long, if the
-// disk with this program is slow, and the forking thread keeps its processor meanwhile (vfork in
+// There are two processors, even on a machine with one: the exec of a hook may hang, on a file
+// system that does not answer, and the forking thread keeps its processor meanwhile (vfork in
 // syscall.ForkExec). With more processors the number of threads would not be bounded.
 func (r *Runner) reserveThreads() {
 	if r.reserved != nil {
