@@ -24,7 +24,8 @@ func doctorCommand() *cobra.Command {
 		Use:   "doctor [flags]",
 		Short: "Find out whether runs can work here, and what to do if not",
 		Long: `Find out whether runs can work here: it tries the settings, the store with its rights and setup, and this host. It leads
-for a moment under the key leaderrun-doctor, and changes nothing else. Run it as the user of the runs, with their settings.
+for a moment under the key leaderrun-doctor, which it forgets, and changes nothing else. Run it as the user of
+the runs, with their settings.
 
 Exit status: 0, or 1 if something is bad. A warning leaves it 0.`,
 		Example: "  leaderrun doctor --store redis://db:6379/0\n  sudo -u USER env -i /usr/bin/leaderrun doctor",

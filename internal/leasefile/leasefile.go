@@ -10,7 +10,9 @@
 //
 //	TOKEN HOLDER STOP-BY BOOT-ID CHECKSUM
 //
-// STOP-BY is in nanoseconds of CLOCK_BOOTTIME and is valid only in this boot.
+// STOP-BY is in nanoseconds of CLOCK_BOOTTIME and is valid only in this boot. In a time namespace
+// with a clock of its own BOOT-ID ends with the clock's offset, so that no reader outside takes
+// STOP-BY for a time of its own clock, or the other way round.
 // A reader may get parts of the old and the new line during a rewrite; the checksum, a
 // CRC-32 of the rest of the line, detects that.
 package leasefile
@@ -73,7 +75,7 @@ func Dirs() []string {
 // is possible. It skips directories of other users except root, and relative ones: the
 // command may change directory.
 func Create(dirs []string, l Lease) (*File, error) {
-	boot, err := bootID()
+	boot, err := clockID()
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +104,30 @@ func Create(dirs []string, l Lease) (*File, error) {
 }
 
 // trusted returns an error for a directory of another user than root (sudo -E), who could
-// remove the file at any time.
+// remove the file at any time. In a user namespace root may be one of those who have no id there;
+// then others cannot remove the file if the directory is sticky, as /tmp is.
 func trusted(dir string) error {
 	var st syscall.Stat_t
 	if err := syscall.Stat(dir, &st); err != nil {
 		return err
 	}
-	if own := uint32(os.Geteuid()); st.Uid != own && st.Uid != 0 {
+	if own := uint32(os.Geteuid()); st.Uid != own && st.Uid != 0 && (st.Mode&syscall.S_ISVTX == 0 || mapped(st.Uid)) {
 		return fmt.Errorf("it belongs to user %d, and leaderrun runs as user %d", st.Uid, own)
 	}
 	return nil
+}
+
+// mapped reports whether the id is a user's in this user namespace; otherwise it stands for all that
+// have none.
+func mapped(uid uint32) bool {
+	maps, err := os.ReadFile("/proc/self/uid_map")
+	for line := range strings.Lines(string(maps)) {
+		var first, outside, count uint32
+		if n, _ := fmt.Sscan(line, &first, &outside, &count); n == 3 && uid >= first && uid-first < count {
+			return true
+		}
+	}
+	return err != nil
 }
 
 // owned returns an error for a file of another user, who could have put it into a
@@ -241,7 +257,7 @@ const tornTries = 5
 
 // Read returns the lease in the file. A file of an earlier boot is an error.
 func Read(path string) (Lease, error) {
-	boot, err := bootID()
+	boot, err := clockID()
 	if err != nil {
 		return Lease{}, err
 	}
@@ -279,10 +295,24 @@ func parse(text, boot string) (l Lease, ok bool) {
 	return l, errors.Join(tokenErr, stopByErr) == nil && text == line(l, boot)
 }
 
-func bootID() (string, error) {
+// clockID names the clock of proc.Now: the boot, and the offset of a time namespace.
+func clockID() (string, error) {
 	id := proc.BootID()
 	if id == "" {
 		return "", errors.New("this boot has no id: /proc/sys/kernel/random/boot_id cannot be read")
 	}
-	return id, nil
+	return id + clockOffset(), nil
+}
+
+// clockOffset returns the offset of CLOCK_BOOTTIME in this time namespace; "" if there is none, as
+// before Linux 5.6.
+func clockOffset() string {
+	offsets, _ := os.ReadFile("/proc/self/timens_offsets")
+	for line := range strings.Lines(string(offsets)) {
+		var seconds, nanoseconds int64
+		if n, _ := fmt.Sscanf(line, "boottime %d %d", &seconds, &nanoseconds); n == 2 && (seconds != 0 || nanoseconds != 0) {
+			return fmt.Sprintf("%+d.%09d", seconds, nanoseconds)
+		}
+	}
+	return ""
 }

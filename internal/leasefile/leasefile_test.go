@@ -171,7 +171,7 @@ func TestUpdateDoesNotWaitForTheDisk(t *testing.T) {
 }
 
 func TestReadRefuses(t *testing.T) {
-	boot, err := bootID()
+	boot, err := clockID()
 	must.Succeed(t, err)
 	now, later := line(some, boot), line(Lease{some.Token, some.Holder, 30 * time.Second}, boot)
 	torn := strings.LastIndex(now, " 21000000000 ") + 2

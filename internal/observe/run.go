@@ -18,6 +18,8 @@ type Run struct {
 	log *slog.Logger
 	// away: the last log record about the store said that a standby cannot use it.
 	away bool
+	// told are the causes of the failed renewals since the last one that succeeded.
+	told map[string]bool
 	// result is what the last release records in the store.
 	result lease.Result
 }
@@ -101,8 +103,11 @@ const LostHint = "find out what took it: leaderrun release --force --now, the cl
 const UncheckedHint = "run it by hand as this user: 0 is yes, 1 to 125 is no; 126, 127, a signal and more than 10s are no answer"
 
 func (r *Run) unanswered(t campaign.Transition) {
+	if t.From.Phase == elect.Leading {
+		r.told = nil
+	}
 	switch {
-	case t.From.Phase == elect.Leading && t.To.Phase == elect.Doubtful:
+	case t.Event.Kind == elect.NoAnswer && t.To.Phase == elect.Doubtful && r.isNew(t.Event.Err):
 		left := (t.To.StopBy - t.Event.At).Round(100 * time.Millisecond)
 		r.warn(EventRenewalFailed, fmt.Sprintf("renewal failed, the command is stopped in %s unless one succeeds", left), t.Event.Err)
 	case t.From.Tree && t.Event.Kind == elect.NoAnswer:
@@ -115,6 +120,19 @@ func (r *Run) unanswered(t campaign.Transition) {
 		r.away = true
 		r.warn(EventStoreAway, "standing by, but the store cannot be used", t.Event.Err)
 	}
+}
+
+// isNew reports whether the cause of a failed renewal was not told since the last renewal.
+func (r *Run) isNew(cause error) bool {
+	text := because("", cause)
+	if r.told[text] {
+		return false
+	}
+	if r.told == nil {
+		r.told = map[string]bool{}
+	}
+	r.told[text] = true
+	return true
 }
 
 // entered logs a new phase.
