@@ -20,6 +20,7 @@ const (
 	waitNoReap      = 0x1000000 // WNOWAIT
 	timerAbsolute   = 1
 	signalEvent     = 0
+	sigDefault      = 0
 	sigIgnore       = 1
 	kernelSigsetLen = 8
 )
@@ -98,12 +99,27 @@ func SetName(name string) {
 // Ignore ignores the signal. In a child that package syscall starts it has its default action
 // again, if the Go runtime handles it. The runtime handles all signals except HUP and INT if
 // the caller ignores them, and except a terminal's stop signals.
-func Ignore(sig syscall.Signal) {
+func Ignore(sig syscall.Signal) { setAction(sig, sigIgnore) }
+
+func setAction(sig syscall.Signal, handler uintptr) {
 	action := struct {
 		handler, flags, restorer uintptr
 		mask                     uint64
-	}{handler: sigIgnore}
+	}{handler: handler}
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, kernelSigsetLen, 0, 0)
+}
+
+// DieOf ends this process by the signal's default action, without a core dump. It returns if
+// the kernel does not do that: for the first process of a namespace.
+func DieOf(sig syscall.Signal) {
+	const unblock = 1
+	runtime.LockOSThread()
+	DenyAccess()
+	setAction(sig, sigDefault)
+	mask := uint64(1) << (sig - 1)
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unblock, uintptr(unsafe.Pointer(&mask)), 0, kernelSigsetLen, 0, 0)
+	// To this thread, which then has it when the call returns.
+	syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(syscall.Getpid()), uintptr(syscall.Gettid()), uintptr(sig))
 }
 
 // WaitChild blocks until there is a status for Reap, or no child is left.

@@ -57,6 +57,9 @@ func Ignore(sig syscall.Signal) {
 	}
 }
 
+// DieOf does nothing here: leaderrun exits with 128+n.
+func DieOf(syscall.Signal) {}
+
 // WaitChild waits for a moment: there is no portable way to wait for a child without reaping
 // it.
 func WaitChild() { time.Sleep(5 * time.Millisecond) }

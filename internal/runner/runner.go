@@ -384,6 +384,9 @@ func HasTerminal() bool {
 	return true
 }
 
+// DieOf ends this process by the signal, or returns if this is the first process of a container.
+func DieOf(sig syscall.Signal) { proc.DieOf(sig) }
+
 // LetGo closes this process's standard input and output, which are the command's once it
 // runs: a reader of its output must not wait for leaderrun.
 func LetGo() { proc.Mute(0, 1) }

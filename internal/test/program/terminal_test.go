@@ -55,6 +55,13 @@ func TestTerminal(t *testing.T) {
 			s.expect("prompt> ")
 			s.status(3)
 		},
+		// A shell goes on with its loop unless a command dies of SIGINT.
+		"ctrl-c ends a shell's loop": func(s *terminal) {
+			s.run(`bash -c 'for i in 1 2 3; do leaderrun sh -c "echo up; exec sleep 60"; echo after $i; done'`)
+			s.enter(ctrlC)
+			s.expect("prompt> ")
+			s.status(130)
+		},
 		// A signal from the terminal reaches the command once; one that a process sends to
 		// leaderrun alone is passed on. The last one would come after a duplicate.
 		"each int and quit arrives once": func(s *terminal) {
