@@ -88,6 +88,27 @@ func RefusedCall() (name string, err error) {
 	return "", nil
 }
 
+// HasTerminal reports whether this process has a controlling terminal. A file /dev/tty may be missing
+// where there is one.
+func HasTerminal() bool {
+	const ttyNumber = 4 // the state, the parent, the group and the session come before it (proc_pid_stat(5))
+	stat, _ := readFile("/proc/self/stat")
+	field, rest := 0, stat
+	for i, c := range stat {
+		if c == ')' {
+			rest = stat[min(i+2, len(stat)):] // the name may contain parentheses and blanks
+		}
+	}
+	for i, c := range rest {
+		if c == ' ' {
+			if field++; field == ttyNumber {
+				return i+1 < len(rest) && rest[i+1] != '0'
+			}
+		}
+	}
+	return false
+}
+
 // SetName sets the process's name in ps and for killall, of at most 15 bytes.
 func SetName(name string) {
 	b, err := syscall.BytePtrFromString(name)
@@ -314,7 +335,7 @@ func WatchWallClock() (fd int, err error) {
 }
 
 // Poll waits until one of the file descriptors is readable or at its end, or the alarm goes
-// off. It reports which descriptors are ready. It ignores descriptors below 0.
+// off, or a signal comes. It reports which descriptors are ready. It ignores descriptors below 0.
 func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	type pollFD struct {
 		fd              int32
@@ -326,16 +347,11 @@ func (a *Alarm) Poll(fds ...int) (ready []bool) {
 		set = append(set, pollFD{fd: int32(fd), events: readable})
 	}
 	ready = make([]bool, len(fds))
-	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), 0, 0, 0, 0)
-		if errno == syscall.EINTR { // it says nothing about the descriptors
-			continue
-		}
-		for i := range fds {
-			ready[i] = errno == 0 && set[i+1].revents != 0
-		}
-		return ready
+	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), 0, 0, 0, 0)
+	for i := range fds {
+		ready[i] = errno == 0 && set[i+1].revents != 0
 	}
+	return ready
 }
 
 // Mute points the file descriptors at /dev/null.

@@ -46,6 +46,16 @@ func AdoptOrphans() error { return nil }
 // DenyAccess does nothing here.
 func DenyAccess() {}
 
+// HasTerminal reports whether this process has a controlling terminal.
+func HasTerminal() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	_ = tty.Close()
+	return true
+}
+
 // SetName does nothing here.
 func SetName(string) {}
 

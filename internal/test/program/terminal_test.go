@@ -95,6 +95,18 @@ func TestTerminal(t *testing.T) {
 				s.t.Errorf("five arrived %s times", n)
 			}
 		},
+		// In a new pid namespace the caller's process group has no number.
+		"first process of a namespace, at a shell": func(s *terminal) {
+			if os.Getuid() != 0 {
+				s.t.Skip("needs root for a namespace")
+			}
+			s.run(`unshare -pf --mount-proc leaderrun sh -c 'echo up; read line; echo got $line; exec sleep 60'`)
+			s.enter("word\n")
+			s.expect("got word")
+			s.enter(ctrlC)
+			s.expect("prompt> ")
+			s.status(130)
+		},
 		"ctrl-c while standing by": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
 			s.enter("leaderrun -v --wait forever true\n")
@@ -342,4 +354,16 @@ func TestContainerWithTerminal(t *testing.T) {
 			s.expect(` and \d\r\n`)
 		})
 	}
+}
+
+// Nobody could continue a stopped command here, so Ctrl-Z does nothing.
+func TestSessionLeaderIsNotStopped(t *testing.T) {
+	t.Parallel()
+	s := onTerminal(t, true, "leaderrun", "sh", "-c", "echo up; read line; echo got $line; read line; echo got $line")
+	s.expect("up")
+	s.enter(ctrlZ)
+	s.enter("one\n")
+	s.expect("got one")
+	s.enter(ctrlZ + "two\n")
+	s.expect("got two")
 }
