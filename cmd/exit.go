@@ -57,6 +57,28 @@ func runStatus(result campaign.Result, c settings.Config) int {
 	return exitUsage
 }
 
+// diesOf returns the signal of which leaderrun dies as its command did, or as a candidate without a
+// handler would; 0 if it exits. A shell's loop ends at Ctrl-C only if it sees that death, and
+// systemd takes a death by SIGTERM for a clean stop.
+func diesOf(result campaign.Result) syscall.Signal {
+	n := 0
+	switch result.Outcome {
+	case elect.Exited, elect.LeftBehind, elect.Detached:
+		n = result.Exit.Signal
+	case elect.Ordered:
+		n = result.Exit.Signal
+		if !result.Ran {
+			n = result.Signal
+		}
+	default: // the status is leaderrun's own
+	}
+	switch sig := syscall.Signal(n); sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2:
+		return sig
+	}
+	return 0
+}
+
 // ranOut reports whether --wait ran out and has a status of its own. With -E or
 // a tick that is a skip: another host runs the job.
 func ranOut(result campaign.Result, c settings.Config) bool {

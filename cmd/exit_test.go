@@ -183,3 +183,26 @@ func constants(t *testing.T, file string, meant func(*ast.ValueSpec) bool) []str
 	}
 	return values
 }
+
+// leaderrun dies as its command died, if that is not leaderrun's own status.
+func TestDiesOf(t *testing.T) {
+	for _, tt := range []struct {
+		result campaign.Result
+		want   syscall.Signal
+	}{
+		{result(elect.Exited, exited(0, 2)), syscall.SIGINT},
+		{result(elect.Exited, exited(130, 0)), 0},
+		{result(elect.Exited, exited(0, 9)), 0},
+		{result(elect.Exited, exited(0, 11)), 0},
+		{result(elect.LeftBehind, exited(0, 1)), syscall.SIGHUP},
+		{result(elect.Ordered, exited(0, 15), orderedBy(2)), syscall.SIGTERM},
+		{result(elect.Ordered, exited(0, 0), orderedBy(15)), 0},
+		{result(elect.Ordered, orderedBy(15)), syscall.SIGTERM},
+		{result(elect.Expired, exited(0, 15)), 0},
+		{result(elect.MaxRuntime, exited(0, 15)), 0},
+	} {
+		if got := diesOf(tt.result); got != tt.want {
+			t.Errorf("%s, %+v: dies of %v, want %v", tt.result.Outcome, tt.result.Exit, got, tt.want)
+		}
+	}
+}

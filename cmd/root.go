@@ -19,6 +19,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/run"
+	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -48,7 +49,11 @@ func Main(args []string) int {
 		fail(newLogger(os.Stderr, settings.Default()), flagError(flags, err, verbNames()))
 		return exitUsage
 	}
-	return lead(flags, flags.Args())
+	result, status := lead(flags, flags.Args())
+	if sig := diesOf(result); sig != 0 {
+		runner.DieOf(sig)
+	}
+	return status
 }
 
 // helpArgs returns the arguments of the verb help for those of a run with --help.
@@ -61,7 +66,7 @@ func helpArgs(args []string) []string {
 
 // lead runs the command while leader. Errors that can be found without the store are
 // reported before the store is asked.
-func lead(flags *pflag.FlagSet, command []string) int {
+func lead(flags *pflag.FlagSet, command []string) (result campaign.Result, status int) {
 	stderr := observe.NewWriter(os.Stderr) // a blocked reader of stderr must not delay a renewal
 	defer stderr.Close()
 	c, err := readSettings(flags, command, settings.Files())
@@ -69,21 +74,20 @@ func lead(flags *pflag.FlagSet, command []string) int {
 	log := newLogger(line, c)
 	if err != nil {
 		fail(log, err)
-		return exitUsage
+		return result, exitUsage
 	}
 
-	var result campaign.Result
 	if c.Path, err = run.Lookup(command[0]); err != nil {
 		result.Outcome, result.Err = elect.NotStarted, err
 	} else {
 		warnAbout(log, c)
 		if result, err = run.Run(c, log, line, runStatus); err != nil {
 			fail(log, openError(c, err))
-			return exitUsage
+			return result, exitUsage
 		}
 	}
 	explainOutcome(log, c, result)
-	return runStatus(result, c)
+	return result, runStatus(result, c)
 }
 
 func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Config, error) {

@@ -283,8 +283,10 @@ func (m *machine) standby(e Event) {
 // ordered handles signals while nothing runs. There is no command to pass a signal on to,
 // and a signal that ends a program by default is an order to stop.
 func (m *machine) ordered(e Event) bool {
-	const hangup, quit = 1, 3
-	if e.Kind == PassOn && e.Signal != hangup && e.Signal != quit {
+	const hangup, quit, alarm, power, realTime = 1, 3, 14, 30, 32 // from realTime on there are no others
+	switch {
+	case e.Kind == Order, e.Signal == hangup, e.Signal == quit, e.Signal == alarm, e.Signal == power, e.Signal >= realTime:
+	default:
 		return false
 	}
 	if m.Orders > 0 && e.Signal == m.Signal && m.now < m.OrderedAt+sameOrder {

@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/sender"
 )
 
 // Dispatch makes this process a guard if Marker is set, and then does not return.
@@ -66,8 +67,8 @@ const atOnce = 100
 const wakings = 25
 
 // endings are the signals that end a process and that a service manager may send to all
-// processes of a service. The guard ignores them, since the elector decides. Terminals send
-// their stop signals to process groups, and the guard has its own.
+// processes of a service, and the terminal to the caller's process group. The guard drops
+// them, since the elector decides.
 var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // guard is the only guard of this process. It uses one thread: the kernel kills the command
@@ -91,16 +92,20 @@ type guard struct {
 	killing         bool
 	expired         bool // kill-by came while something lived
 	elector         int
-	electorStopped  bool // by this guard, with the command
-	commandStopped  bool // as last reported by the kernel
-	changed         bool // commandStopped was reported anew since continueCommand reset this
-	stopOrdered     bool // by the elector, without a SIGCONT since
+	electorStopped  bool                // by this guard, with the command
+	commandStopped  bool                // as last reported by the kernel
+	changed         bool                // commandStopped was reported anew since continueCommand reset this
+	stopOrdered     bool                // by the elector, without a SIGCONT since
+	had             [len(endings)]int64 // when the guard got the signal itself
 }
 
 func run(orders, reports int) int {
 	for _, sig := range endings {
-		proc.Ignore(sig)
+		if !sender.Catch(sig) {
+			proc.Ignore(sig)
+		}
 	}
+	sender.Catch(syscall.SIGTSTP) // the command must not inherit that it is ignored
 	syscall.CloseOnExec(orders)
 	syscall.CloseOnExec(reports)
 	_ = syscall.SetNonblock(reports, true) // a kill must not wait for a reader
@@ -132,6 +137,7 @@ func (g *guard) turn() (done bool) {
 	// A guard that was stopped may find an order that extends its kill-by, so orders come
 	// before the clock. And the clock is read before the check for orders: the guard may be
 	// stopped at any point in between.
+	g.noteSignals()
 	now := proc.Now()
 	ready := g.alarm.Poll(g.orders, g.died)
 	if ready[0] {
@@ -167,11 +173,11 @@ func (g *guard) order() (done bool) {
 		}
 	case OrderSignal:
 		sig := syscall.Signal(value)
-		if sig == syscall.SIGCONT && g.command.Group != 0 && !g.ended {
+		if sig == syscall.SIGCONT && g.command.Shared && !g.ended {
 			return g.continueCommand()
 		}
 		g.stopOrdered = g.stopOrdered || sig == syscall.SIGTSTP
-		g.signal(sig, g.send)
+		g.signal(sig, g.sendOnce)
 	case OrderSignalRest:
 		if g.ended && !g.restSignalled {
 			g.signal(syscall.Signal(value), g.signalOutside)
@@ -214,9 +220,12 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 		return g.failed(err)
 	}
 	g.command, g.pid, g.killBy = c, pid, killBy
+	// After the fork, since the command must not inherit it.
+	leaveSession()
 	g.report(ReportStarted, int64(pid))
 	notify(g.watch)
-	// After the fork, since the command must not inherit it.
+	g.noteSignals()
+	clear(g.had[:]) // until here the guard got what was sent to the caller's process group
 	proc.Hurry()
 	proc.StayInMemory()
 	proc.Mute(0, 1, 2) // a reader of the command's output must not wait for the guard
@@ -302,7 +311,7 @@ func (g *guard) stopElector(status syscall.WaitStatus) {
 	stop := false
 	switch status.StopSignal() {
 	case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
-		stop = g.command.Group != 0
+		stop = g.command.Shared
 	}
 	switch {
 	case syscall.Getppid() != g.elector: // it is dead
@@ -329,6 +338,34 @@ func (g *guard) signal(sig syscall.Signal, send func(syscall.Signal)) {
 	}
 }
 
+// noteSignals notes when the guard has got a signal itself.
+func (g *guard) noteSignals() {
+	for i, sig := range endings {
+		if _, process, _ := sender.Of(sig); process {
+			g.had[i] = proc.Now()
+		}
+	}
+}
+
+// sendOnce sends a signal unless the command has it. A service manager signals all processes of
+// a service; so a signal that the guard gets at the same time as its elector has reached the
+// command. The guard may be the last to get it.
+func (g *guard) sendOnce(sig syscall.Signal) {
+	for i, ending := range endings {
+		if ending != sig {
+			continue
+		}
+		for begun := proc.Now(); proc.Now() < begun+patience; proc.Sleep(millisecond) {
+			g.noteSignals()
+			if g.had[i] > begun-sameSignal {
+				g.had[i] = 0
+				return
+			}
+		}
+	}
+	g.send(sig)
+}
+
 func (g *guard) send(sig syscall.Signal) {
 	if g.ended {
 		g.restSignalled = true
@@ -341,7 +378,7 @@ func (g *guard) send(sig syscall.Signal) {
 // signalCommand signals the command, which has not been reaped, and its group; only the
 // command if the group is the terminal's. The command may have joined another group.
 func (g *guard) signalCommand(sig syscall.Signal) {
-	if g.command.Group == 0 {
+	if !g.command.Shared {
 		_ = syscall.Kill(-g.pid, sig)
 		if group, _ := syscall.Getpgid(g.pid); group == g.pid {
 			return
@@ -367,6 +404,10 @@ func (g *guard) continueCommand() (gone bool) {
 const (
 	millisecond = 1_000_000
 	sweep       = 20 * millisecond // of killing, before the guard checks for orders
+	// patience is how long the guard waits for a signal that a service manager sends to its
+	// elector first; sameSignal is how old the guard's own may be.
+	patience   = 10 * millisecond
+	sameSignal = 100 * millisecond
 )
 
 // kill kills all children, and reports whether none is left. The children of a dead child

@@ -4,7 +4,19 @@ import "syscall"
 
 // attributes makes the kernel kill the command when the guard dies.
 func attributes(c Command) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Pgid: c.Group}
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: !c.Shared}
+}
+
+// leaveSession puts the guard into a session of its own. Before the fork it was in the caller's
+// process group, which the command is in, too: so the command needs no setpgid, which a group of
+// another pid namespace does not allow. If the guard stayed in the session, the kernel would
+// take it for a shell that can continue a stopped command (an orphaned process group is not
+// stopped, setpgid(2)), and its priority would count only among busy processes of the session
+// (autogroup, sched(7)).
+func leaveSession() {
+	if _, err := syscall.Setsid(); err != nil { // a seccomp filter
+		_ = syscall.Setpgid(0, 0)
+	}
 }
 
 // signalRest signals the rest of the command's group, and every child of the guard that is
@@ -24,7 +36,7 @@ func (g *guard) signalOutside(sig syscall.Signal) { g.signalUngrouped(sig) }
 func (g *guard) signalUngrouped(sig syscall.Signal) (grouped bool) {
 	pids, _ := g.children.List()
 	for _, pid := range pids {
-		if group, err := syscall.Getpgid(pid); err == nil && group == g.pid && g.command.Group == 0 {
+		if group, err := syscall.Getpgid(pid); err == nil && group == g.pid && !g.command.Shared {
 			grouped = true
 		} else {
 			_ = syscall.Kill(pid, sig) // not reaped, so its id is still its own

@@ -5,14 +5,16 @@ package guard
 import "syscall"
 
 func attributes(c Command) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pgid: c.Group}
+	return &syscall.SysProcAttr{Setpgid: !c.Shared}
 }
+
+func leaveSession() { _, _ = syscall.Setsid() }
 
 // signalRest signals the command's process group, or only the command if the group is the
 // terminal's. This system has no subreapers.
 func (g *guard) signalRest(sig syscall.Signal) {
 	switch {
-	case g.command.Group == 0:
+	case !g.command.Shared:
 		_ = syscall.Kill(-g.pid, sig)
 	case !g.ended:
 		_ = syscall.Kill(g.pid, sig)
@@ -30,7 +32,7 @@ func (g *guard) killChildren() (met int, came, reap bool) {
 
 // killGroup kills the rest of the process group when the command is gone.
 func (g *guard) killGroup() {
-	if g.command.Group == 0 {
+	if !g.command.Shared {
 		_ = syscall.Kill(-g.pid, syscall.SIGKILL)
 	}
 }

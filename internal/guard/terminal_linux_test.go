@@ -12,16 +12,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// otherGroup returns a process group that a command can join, as at a terminal.
-func otherGroup(t *testing.T) int {
-	t.Helper()
-	other := exec.Command("sleep", "60")
-	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	must.Succeed(t, other.Start())
-	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
-	return other.Process.Pid
-}
-
 // underShell makes a guard start with a shell as its elector.
 func underShell(t *testing.T) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
@@ -29,6 +19,7 @@ func underShell(t *testing.T) func(*exec.Cmd) {
 		must.Succeed(t, err)
 		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&-; wait"}
 		cmd.Env = append(os.Environ(), Settings...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // otherwise the terminal's group is that of the tests
 	}
 }
 
@@ -45,15 +36,12 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 		{"reads, continued", syscall.SIGTTIN, true, true, syscall.SIGCONT},
 		{"writes, killed", syscall.SIGTTOU, true, true, syscall.SIGKILL},
 		{"stopped by hand", syscall.SIGSTOP, true, false, syscall.SIGKILL},
-		{"no terminal", syscall.SIGTSTP, false, false, syscall.SIGKILL},
+		{"no terminal", syscall.SIGSTOP, false, false, syscall.SIGKILL},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			group := otherGroup(t)
 			g := start(t, underShell(t))
 			command := shell("exec sleep 60")
-			if test.group {
-				command.Group = group
-			}
+			command.Shared = test.group
 			g.order(t, OrderStart, far(), command)
 			pid := int(g.next(t, ReportStarted))
 			await(t, "the command runs", func() bool { return state(pid) == "S" })
@@ -79,11 +67,10 @@ func TestElectorStopsWithTheCommand(t *testing.T) {
 // A shell continues the whole group of a job. The elector's SIGCONT comes late and does not
 // undo the next stop. A SIGCONT that was sent to leaderrun alone continues the command.
 func TestContinueAtATerminal(t *testing.T) {
-	group := otherGroup(t)
 	g := start(t, underShell(t))
 	elector := g.cmd.Process.Pid
 	command := shell("exec sleep 60")
-	command.Group = group
+	command.Shared = true
 	g.order(t, OrderStart, far(), command)
 	pid := int(g.next(t, ReportStarted))
 	guards, _ := proc.ChildrenOf(elector)
@@ -140,7 +127,7 @@ func TestContinueUndoesAnOrderedStop(t *testing.T) {
 	}
 	g := start(t, underShell(t))
 	command := shell("trap 'echo continued >>" + heard + "' CONT; echo up >>" + heard + "; while :; do sleep 0.01; done")
-	command.Group = otherGroup(t)
+	command.Shared = true
 	g.order(t, OrderStart, far(), command)
 	g.next(t, ReportStarted)
 	has("up")

@@ -35,9 +35,9 @@ type Command struct {
 	Path    string   // the program
 	Args    []string // argv, which begins with the name
 	Env     []string
-	// Group is the process group that the command joins, at a terminal; then signals are
-	// sent to the command alone. With 0 it gets its own group, to which they are sent.
-	Group int
+	// Shared: the command stays in the caller's process group, at a terminal, and signals are
+	// sent to the command alone. Otherwise it gets its own group, to which they are sent.
+	Shared bool
 }
 
 // ReportKind says what the guard reports.
@@ -65,7 +65,7 @@ const headerLen = 16
 func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
 	var body []byte
 	if c != nil {
-		body = put32(put32(put64(body, c.StartBy), uint32(c.Group)), uint32(len(c.Args)))
+		body = put32(put32(put64(body, c.StartBy), flag(c.Shared)), uint32(len(c.Args)))
 		for _, s := range append(append([]string{c.Path}, c.Args...), c.Env...) {
 			body = append(append(body, s...), 0) // exec's strings contain no NUL
 		}
@@ -88,7 +88,7 @@ func decodeCommand(b []byte) (c Command, ok bool) {
 	if start != len(b) { // cut off
 		return c, false
 	}
-	c.StartBy, c.Group = int64(get64(b)), int(get32(b[8:]))
+	c.StartBy, c.Shared = int64(get64(b)), get32(b[8:]) != 0
 	n := int(get32(b[12:]))
 	if n < 1 || len(all) < n+1 {
 		return c, false
@@ -107,6 +107,13 @@ func DecodeReport(b []byte) Report {
 
 func encodeReport(r Report) []byte {
 	return put64(put64(nil, int64(r.Kind)), r.Value)
+}
+
+func flag(set bool) uint32 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func put32(b []byte, v uint32) []byte {

@@ -11,7 +11,7 @@ import (
 func TestCommandOnTheWire(t *testing.T) {
 	for _, c := range []Command{
 		{Path: "/bin/true", Args: []string{"true"}, StartBy: 1 << 40},
-		{Path: "/bin/printf", Args: []string{"printf", "[%s]", "a b", "", "*"}, Env: []string{"A=", "B=x\ny", ""}, Group: 4194304},
+		{Path: "/bin/printf", Args: []string{"printf", "[%s]", "a b", "", "*"}, Env: []string{"A=", "B=x\ny", ""}, Shared: true},
 	} {
 		b := EncodeOrder(OrderStart, -7, &c)
 		if OrderKind(get32(b)) != OrderStart || int64(get64(b[8:])) != -7 || int(get32(b[4:])) != len(b)-headerLen {

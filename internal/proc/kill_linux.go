@@ -141,7 +141,7 @@ func (c *Children) kill(pids []int, group int, spare func(pid int) bool) (met []
 	groups := make([]int, len(met)) // 0: only the child
 	killed := false                 // whether group was signalled: once is enough, and it is slow
 	for i, pid := range met {
-		if g, err := syscall.Getpgid(pid); err == nil && (g == pid || g == group && !killed) {
+		if g, err := syscall.Getpgid(pid); err == nil && (g == pid || g == group && g != 0 && !killed) { // 0: of another pid namespace
 			groups[i], killed = g, killed || g == group
 			_ = syscall.Kill(-g, syscall.SIGKILL)
 		} else {

@@ -20,6 +20,7 @@ const (
 	waitNoReap      = 0x1000000 // WNOWAIT
 	timerAbsolute   = 1
 	signalEvent     = 0
+	sigDefault      = 0
 	sigIgnore       = 1
 	kernelSigsetLen = 8
 )
@@ -87,6 +88,27 @@ func RefusedCall() (name string, err error) {
 	return "", nil
 }
 
+// HasTerminal reports whether this process has a controlling terminal. A file /dev/tty may be missing
+// where there is one.
+func HasTerminal() bool {
+	const ttyNumber = 4 // the state, the parent, the group and the session come before it (proc_pid_stat(5))
+	stat, _ := readFile("/proc/self/stat")
+	field, rest := 0, stat
+	for i, c := range stat {
+		if c == ')' {
+			rest = stat[min(i+2, len(stat)):] // the name may contain parentheses and blanks
+		}
+	}
+	for i, c := range rest {
+		if c == ' ' {
+			if field++; field == ttyNumber {
+				return i+1 < len(rest) && rest[i+1] != '0'
+			}
+		}
+	}
+	return false
+}
+
 // SetName sets the process's name in ps and for killall, of at most 15 bytes.
 func SetName(name string) {
 	b, err := syscall.BytePtrFromString(name)
@@ -98,12 +120,27 @@ func SetName(name string) {
 // Ignore ignores the signal. In a child that package syscall starts it has its default action
 // again, if the Go runtime handles it. The runtime handles all signals except HUP and INT if
 // the caller ignores them, and except a terminal's stop signals.
-func Ignore(sig syscall.Signal) {
+func Ignore(sig syscall.Signal) { setAction(sig, sigIgnore) }
+
+func setAction(sig syscall.Signal, handler uintptr) {
 	action := struct {
 		handler, flags, restorer uintptr
 		mask                     uint64
-	}{handler: sigIgnore}
+	}{handler: handler}
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, kernelSigsetLen, 0, 0)
+}
+
+// DieOf ends this process by the signal's default action, without a core dump. It returns if
+// the kernel does not do that: for the first process of a namespace.
+func DieOf(sig syscall.Signal) {
+	const unblock = 1
+	runtime.LockOSThread()
+	DenyAccess()
+	setAction(sig, sigDefault)
+	mask := uint64(1) << (sig - 1)
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unblock, uintptr(unsafe.Pointer(&mask)), 0, kernelSigsetLen, 0, 0)
+	// To this thread, which then has it when the call returns.
+	syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(syscall.Getpid()), uintptr(syscall.Gettid()), uintptr(sig))
 }
 
 // WaitChild blocks until there is a status for Reap, or no child is left.
@@ -298,7 +335,7 @@ func WatchWallClock() (fd int, err error) {
 }
 
 // Poll waits until one of the file descriptors is readable or at its end, or the alarm goes
-// off. It reports which descriptors are ready. It ignores descriptors below 0.
+// off, or a signal comes. It reports which descriptors are ready. It ignores descriptors below 0.
 func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	type pollFD struct {
 		fd              int32
@@ -310,16 +347,11 @@ func (a *Alarm) Poll(fds ...int) (ready []bool) {
 		set = append(set, pollFD{fd: int32(fd), events: readable})
 	}
 	ready = make([]bool, len(fds))
-	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), 0, 0, 0, 0)
-		if errno == syscall.EINTR { // it says nothing about the descriptors
-			continue
-		}
-		for i := range fds {
-			ready[i] = errno == 0 && set[i+1].revents != 0
-		}
-		return ready
+	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), 0, 0, 0, 0)
+	for i := range fds {
+		ready[i] = errno == 0 && set[i+1].revents != 0
 	}
+	return ready
 }
 
 // Mute points the file descriptors at /dev/null.

@@ -293,8 +293,10 @@ func TestAlarm(t *testing.T) {
 	must.Succeed(t, syscall.Pipe(p[:]))
 	at := Now() + 20_000_000
 	a.Set(at)
-	if ready := a.Poll(p[0], -1); ready[0] || ready[1] || Now() < at {
-		t.Errorf("ready %v at %d ns after the alarm", ready, Now()-at)
+	for Now() < at { // a signal of the runtime ends it early
+		if ready := a.Poll(p[0], -1); ready[0] || ready[1] {
+			t.Errorf("ready %v", ready)
+		}
 	}
 	a.Set(Now() + 60_000_000_000) // not readable until then
 	if _, err := syscall.Write(p[1], []byte{0}); err != nil {

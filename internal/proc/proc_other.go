@@ -46,6 +46,16 @@ func AdoptOrphans() error { return nil }
 // DenyAccess does nothing here.
 func DenyAccess() {}
 
+// HasTerminal reports whether this process has a controlling terminal.
+func HasTerminal() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	_ = tty.Close()
+	return true
+}
+
 // SetName does nothing here.
 func SetName(string) {}
 
@@ -56,6 +66,9 @@ func Ignore(sig syscall.Signal) {
 		signal.Notify(make(chan os.Signal, 1), sig)
 	}
 }
+
+// DieOf does nothing here: leaderrun exits with 128+n.
+func DieOf(syscall.Signal) {}
 
 // WaitChild waits for a moment: there is no portable way to wait for a child without reaping
 // it.

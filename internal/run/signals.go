@@ -3,6 +3,7 @@ package run
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
@@ -16,10 +17,7 @@ import (
 // before it is caught ends leaderrun, and a grant would have to expire. ABRT and the fault
 // signals are caught, too: sent by a process, they would end leaderrun with a stack trace
 // and status 2, which looks like the command's. Real faults still do that.
-var meanings = []struct {
-	signal syscall.Signal
-	campaign.Received
-}{
+var meanings = append([]meaning{
 	{syscall.SIGTERM, campaign.Received{Order: true}},
 	{syscall.SIGINT, campaign.Received{Order: true, FromTerminal: true}},
 	{syscall.SIGHUP, campaign.Received{}},
@@ -36,7 +34,22 @@ var meanings = []struct {
 	{syscall.SIGTSTP, campaign.Received{FromTerminal: true}},
 	{syscall.SIGWINCH, campaign.Received{FromTerminal: true}},
 	{syscall.SIGCONT, campaign.Received{FromTerminal: true}},
+	{syscall.SIGALRM, campaign.Received{}},
+	{syscall.SIGPIPE, campaign.Received{}},
+	{syscall.SIGIO, campaign.Received{}},
+	{syscall.SIGVTALRM, campaign.Received{}},
+	{syscall.SIGXCPU, campaign.Received{}},
+	{syscall.SIGXFSZ, campaign.Received{}},
+}, ofThisSystem()...)
+
+type meaning struct {
+	signal syscall.Signal
+	campaign.Received
 }
+
+// limits are the signals that the kernel sends for what leaderrun itself does: it writes where
+// nobody reads, or beyond a limit. Only those from other processes are passed on.
+var limits = []syscall.Signal{syscall.SIGPIPE, syscall.SIGXCPU, syscall.SIGXFSZ}
 
 // listener catches the signals of a run.
 type listener struct {
@@ -90,11 +103,15 @@ func (l *listener) catch() {
 	if l.terminal {
 		sender.Note(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGCONT)
 	}
+	sender.Note(limits...)
 	close(l.ready)
 	for s := range l.caught {
 		for _, m := range meanings {
-			if s == m.signal {
-				l.received <- l.withOrigin(m.signal, m.Received)
+			if s != m.signal {
+				continue
+			}
+			if r, own := l.withOrigin(m.signal, m.Received); !own {
+				l.received <- r
 			}
 		}
 	}
@@ -104,9 +121,10 @@ func (l *listener) catch() {
 // the guard's tree counts as the terminal's: a program that stops itself, as vi does, signals
 // its whole process group, so the command has that signal. Passed on, it might arrive after the
 // shell's fg and stop the program again. The guard continues leaderrun with the command.
-func (l *listener) withOrigin(sig syscall.Signal, r campaign.Received) campaign.Received {
+func (l *listener) withOrigin(sig syscall.Signal, r campaign.Received) (_ campaign.Received, own bool) {
 	_, process, pid := sender.Of(sig)
+	own = slices.Contains(limits, sig) && (!process || pid == os.Getpid())
 	alone := process && !l.holds(pid) // leaderrun has it, but not the command
 	r.Signal, r.FromTerminal = int(sig), r.FromTerminal && l.terminal && !alone
-	return r
+	return r, own
 }

@@ -21,11 +21,9 @@ type process struct {
 }
 
 // startProcess starts the program at path with the descriptors that this process's caller
-// opened for the command, and with the pipes from the descriptor first on. It gets its own
-// process group, so that signals to the caller's group, by a terminal or by kill, do not
-// reach it.
+// opened for the command, and with the pipes from the descriptor first on.
 func startProcess(own *helpers, path, name string, env []string, first int, pipes ...*os.File) (*process, error) {
-	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}}
 	const closed = ^uintptr(0)
 	for fd := len(attr.Files); fd < first; fd++ {
 		if proc.Inherited(fd) {

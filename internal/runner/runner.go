@@ -167,14 +167,10 @@ func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(
 		return
 	}
 	h.report = report
-	group := 0
-	if HasTerminal() {
-		group = syscall.Getpgrp()
-	}
 	<-r.reserved
 	r.alarm.Set(int64(killBy))
 	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
-		StartBy: int64(startBy), Path: r.path, Args: r.args, Env: env, Group: group,
+		StartBy: int64(startBy), Path: r.path, Args: r.args, Env: env, Shared: HasTerminal(),
 	}))
 	h.guard.signal(syscall.SIGCONT) // it may be stopped, and has no alarm yet that would continue it
 }
@@ -375,14 +371,10 @@ func (h *guarded) dismiss() {
 }
 
 // HasTerminal reports whether this process has a controlling terminal.
-func HasTerminal() bool {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return false
-	}
-	_ = tty.Close()
-	return true
-}
+func HasTerminal() bool { return proc.HasTerminal() }
+
+// DieOf ends this process by the signal, or returns if this is the first process of a container.
+func DieOf(sig syscall.Signal) { proc.DieOf(sig) }
 
 // LetGo closes this process's standard input and output, which are the command's once it
 // runs: a reader of its output must not wait for leaderrun.

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -110,7 +112,7 @@ func TestSignalFollowsTheCommand(t *testing.T) {
 		t.Skip("no shell changes its own process group, and there is no perl")
 	}
 	left := filepath.Join(t.TempDir(), "left")
-	r, reports := start(t, far(), `exec perl -e '$SIG{TERM} = sub { exit 9 }; setpgrp(0, getpgrp(getppid())) or die; open F, ">", "`+left+`"; sleep 60'`)
+	r, reports := start(t, far(), `exec perl -e '$SIG{TERM} = sub { exit 9 }; setpgrp(0, `+strconv.Itoa(syscall.Getpgrp())+`) or die; open F, ">", "`+left+`"; sleep 60'`)
 	next(t, reports, Started)
 	await(t, func() bool { _, err := os.Stat(left); return err == nil })
 	r.Signal(int(syscall.SIGTERM))
@@ -407,8 +409,8 @@ func TestGuardIsOfItsOwn(t *testing.T) {
 	next(t, reports, Started)
 	if guard := guardOf(r).pid; !r.current.heard.Load() {
 		t.Error("its report is not heard")
-	} else if group, err := syscall.Getpgid(guard); group != guard {
-		t.Errorf("it is in the process group %d, where signals reach it: %v", group, err)
+	} else if session, err := unix.Getsid(guard); session != guard {
+		t.Errorf("it is in the session %d, where a terminal's signals reach it: %v", session, err)
 	}
 	for _, name := range []string{"comm", "cmdline"} {
 		got, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", r.current.guard.pid, name))
@@ -470,3 +472,29 @@ func TestWallClockSet(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// A service manager signals all processes of a service, and the guard knows that: a second TERM
+// would end a command that cleans up.
+func TestSignalToAllArrivesOnce(t *testing.T) {
+	for _, guardFirst := range []bool{true, false} {
+		heard := filepath.Join(t.TempDir(), "heard")
+		r, reports := start(t, far(), `trap 'echo TERM >>`+heard+`' TERM; trap 'exit 5' USR1; echo up >>`+heard+`; while :; do sleep 0.01; done`)
+		command := next(t, reports, Started).Pid
+		has := func(want string) { await(t, func() bool { b, _ := os.ReadFile(heard); return string(b) == want }) }
+		has("up\n")
+		must.Succeed(t, syscall.Kill(command, syscall.SIGTERM))
+		has("up\nTERM\n")
+		if guardFirst {
+			guardOf(r).signal(syscall.SIGTERM)
+			r.Signal(int(syscall.SIGTERM))
+		} else {
+			r.Signal(int(syscall.SIGTERM))
+			guardOf(r).signal(syscall.SIGTERM)
+		}
+		r.Signal(int(syscall.SIGUSR1))
+		if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 5 {
+			t.Errorf("%+v", gone)
+		}
+		has("up\nTERM\n")
+	}
+}

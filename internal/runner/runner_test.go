@@ -303,8 +303,8 @@ func TestGuardSurvivesSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM} {
 		guardOf(r).signal(sig)
 	}
-	r.Signal(int(syscall.SIGTERM))
-	if gone := last(t, reports); !gone.Status.Signaled() || gone.Status.Signal() != syscall.SIGTERM {
+	r.Signal(int(syscall.SIGALRM))
+	if gone := last(t, reports); !gone.Status.Signaled() || gone.Status.Signal() != syscall.SIGALRM {
 		t.Errorf("the command ended with %v", gone.Status)
 	}
 }

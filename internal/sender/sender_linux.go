@@ -18,21 +18,49 @@ var (
 	note uintptr
 )
 
+// action is the kernel's struct sigaction.
+type action struct {
+	handler, flags, restorer uintptr
+	mask                     uint64
+}
+
+const maskLen, ignored = 8, 1
+
+func actionOf(sig syscall.Signal) (a action, ok bool) {
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&a)), maskLen, 0, 0)
+	return a, errno == 0
+}
+
+func (a action) set(sig syscall.Signal) {
+	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&a)), 0, maskLen, 0, 0)
+}
+
 // Note begins to record who sends these signals. The runtime must handle them already.
 func Note(signals ...syscall.Signal) {
 	for _, sig := range signals {
-		var action struct {
-			handler, flags, restorer uintptr
-			mask                     uint64
-		}
-		const maskLen, ignored = 8, 1
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&action)), maskLen, 0, 0)
-		if errno != 0 || action.handler <= ignored || action.handler == note {
+		a, ok := actionOf(sig)
+		if !ok || a.handler <= ignored || a.handler == note {
 			continue
 		}
-		next, action.handler = action.handler, note
-		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, maskLen, 0, 0)
+		next, a.handler = a.handler, note
+		a.set(sig)
 	}
+}
+
+// Catch drops the signal, and only records who sent it. A child has its default action again; an
+// ignored signal stays ignored. It is for a process that does not call Note.
+func Catch(sig syscall.Signal) bool {
+	const handled = syscall.SIGUSR1 // by the runtime, with the flags that its threads need
+	own, known := actionOf(sig)
+	a, ok := actionOf(handled)
+	if !known || !ok {
+		return false
+	}
+	if own.handler != ignored {
+		a.handler = note
+		a.set(sig)
+	}
+	return true
 }
 
 // Of reports who has sent the signal since the last call: the kernel, processes, or both. pid

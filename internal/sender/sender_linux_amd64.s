@@ -19,4 +19,8 @@ process:
 	MOVL AX, 4(R10)
 done:
 	MOVQ ·next(SB), AX
+	TESTQ AX, AX
+	JEQ caught
 	JMP AX
+caught:
+	RET

@@ -21,4 +21,7 @@ process:
 	MOVW R6, 4(R4)
 done:
 	MOVD ·next(SB), R8
+	CBZ R8, caught
 	JMP (R8)
+caught:
+	RET

@@ -61,7 +61,7 @@ var rules = []rule{
 		never: []string{"os/exec", "syscall", "net"},
 		why:   "it acts through its interfaces, so tests run it in simulated time"},
 	{path: "internal/proc", only: []string{"runtime", "syscall", "unsafe"}, why: early},
-	{path: "internal/guard", only: []string{"syscall", "unsafe", "internal/proc"}, why: early},
+	{path: "internal/guard", only: []string{"syscall", "unsafe", "internal/proc", "internal/sender"}, why: early},
 	{path: "internal/early", only: []string{"internal/guard"}, why: early},
 	{path: "internal/runner", only: []string{std, "golang.org/x/sys/unix", "internal/guard", "internal/proc"},
 		why: "it holds the command and knows nothing of leases"},

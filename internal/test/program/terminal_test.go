@@ -55,6 +55,13 @@ func TestTerminal(t *testing.T) {
 			s.expect("prompt> ")
 			s.status(3)
 		},
+		// A shell goes on with its loop unless a command dies of SIGINT.
+		"ctrl-c ends a shell's loop": func(s *terminal) {
+			s.run(`bash -c 'for i in 1 2 3; do leaderrun sh -c "echo up; exec sleep 60"; echo after $i; done'`)
+			s.enter(ctrlC)
+			s.expect("prompt> ")
+			s.status(130)
+		},
 		// A signal from the terminal reaches the command once; one that a process sends to
 		// leaderrun alone is passed on. The last one would come after a duplicate.
 		"each int and quit arrives once": func(s *terminal) {
@@ -87,6 +94,18 @@ func TestTerminal(t *testing.T) {
 			if n := s.expect(`stops: (\d+)\r\n`); n != "5" {
 				s.t.Errorf("five arrived %s times", n)
 			}
+		},
+		// In a new pid namespace the caller's process group has no number.
+		"first process of a namespace, at a shell": func(s *terminal) {
+			if os.Getuid() != 0 {
+				s.t.Skip("needs root for a namespace")
+			}
+			s.run(`unshare -pf --mount-proc leaderrun sh -c 'echo up; read line; echo got $line; exec sleep 60'`)
+			s.enter("word\n")
+			s.expect("got word")
+			s.enter(ctrlC)
+			s.expect("prompt> ")
+			s.status(130)
 		},
 		"ctrl-c while standing by": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
@@ -335,4 +354,16 @@ func TestContainerWithTerminal(t *testing.T) {
 			s.expect(` and \d\r\n`)
 		})
 	}
+}
+
+// Nobody could continue a stopped command here, so Ctrl-Z does nothing.
+func TestSessionLeaderIsNotStopped(t *testing.T) {
+	t.Parallel()
+	s := onTerminal(t, true, "leaderrun", "sh", "-c", "echo up; read line; echo got $line; read line; echo got $line")
+	s.expect("up")
+	s.enter(ctrlZ)
+	s.enter("one\n")
+	s.expect("got one")
+	s.enter(ctrlZ + "two\n")
+	s.expect("got two")
 }
