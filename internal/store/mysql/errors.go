@@ -71,7 +71,7 @@ var numbers = []struct {
 
 const (
 	hintRights  = "GRANT " + rights + " ON DATABASE.leaderrun_leases TO this user"
-	hintTable   = "GRANT CREATE, " + rights + " ON DATABASE.* TO this user, or have somebody create the table as docs/stores.md has it"
+	hintTable   = "GRANT CREATE, " + rights + " ON DATABASE.* TO this user, or have somebody create the table as docs/store-mysql.md has it"
 	hintShape   = "another program uses that name: choose another database, or drop the table once no command runs"
 	hintReplica = "name the server that takes writes"
 	hintRefused = "look for a trigger there"

@@ -213,7 +213,7 @@ func TestDiskFull(t *testing.T) {
 // The documentation, and the scripts that check it, name the same rights. Authentication
 // needs none.
 func TestRightsAreNamedAlike(t *testing.T) {
-	for _, file := range []string{"docs/stores.md", "testdata/script/redis/acl.txtar", "testdata/script/redis/doctor_rights.txtar"} {
+	for _, file := range []string{"docs/store-redis.md", "testdata/script/redis/acl.txtar", "testdata/script/redis/doctor_rights.txtar"} {
 		text := must.Read(t, "../../../"+file)
 		if !strings.Contains(text, " ~leaderrun:* -@all "+rights+"\n") {
 			t.Errorf("%s names other rights than %s", file, rights)

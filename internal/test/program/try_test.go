@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -290,14 +289,6 @@ func (try *try) environmentFile() {
 	}
 	if !strings.Contains(unit, "\nEnvironmentFile=/etc/leaderrun/%i.env\n") {
 		try.Error("the unit reads another file")
-	}
-}
-
-// counts: there are at least as many as the document says.
-func (try *try) counts() {
-	n, err := strconv.Atoi(strings.TrimSpace(output(try.T, "sh", "-c", try.command)))
-	if least, _ := strconv.Atoi(matches(`more than (\d+) lines in scripts`, try.pages[0].text)[0][1]); err != nil || n <= least {
-		try.Errorf("%d are not more than %d (%v)", n, least, err)
 	}
 }
 
