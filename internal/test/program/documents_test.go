@@ -59,10 +59,10 @@ var verdicts = []verdict{
 	// Not run, and the page says so: it needs a daemon, an init, or a cluster.
 	{`(systemctl|journalctl) .*`, in("scripts/try-systemd", `systemctl enable --quiet --now leaderrun@queue`)},
 	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
-		readOnly("they were not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
-	{`kubectl delete endpointslice queue-leader`, readOnly("it was not run on a cluster", "docs/kubernetes.md", `endpointslices/|-leader`)},
-	{`kubectl apply -k deploy/kubernetes`, readOnly("they were not run on a cluster", "deploy/kubernetes/kustomization.yaml", `resources:`)},
-	{`kubectl apply -k deploy/kubernetes-only`, readOnly("they were not run on a cluster", "deploy/kubernetes-only/kustomization.yaml", `components:`)},
+		readOnly("not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
+	{`kubectl delete endpointslice queue-leader`, readOnly("not run on a cluster", "docs/kubernetes.md", `endpointslices/|-leader`)},
+	{`kubectl apply -k deploy/kubernetes`, readOnly("not run on a cluster", "deploy/kubernetes/kustomization.yaml", `resources:`)},
+	{`kubectl apply -k deploy/kubernetes-only`, readOnly("not run on a cluster", "deploy/kubernetes-only/kustomization.yaml", `components:`)},
 	{`kubectl (get|delete|patch|describe|edit) lease.*`, readOnly("not run on a cluster", "internal/store/kubernetes/contract_test.go", `func TestContract`)},
 }
 
