@@ -16,11 +16,10 @@ import (
 
 // child is a process that the benchmark has started.
 type child struct {
-	cmd  *exec.Cmd
-	over chan struct{} // closed when it is reaped
-	err  error         // how it ended
-
-	letGo io.Closer // ends a holder's command when it is closed
+	cmd   *exec.Cmd
+	over  chan struct{} // closed when it is reaped
+	err   error         // how it ended
+	letGo io.Closer     // ends a holder's command when it is closed
 }
 
 func launch(cmd *exec.Cmd) *child {
