@@ -72,7 +72,7 @@ var rules = []rule{
 	{path: "internal/leasefile", only: []string{std, "internal/proc"},
 		why: "it writes and reads one line, and decides nothing"},
 	{path: "internal/observe", only: []string{std, "github.com/coreos/go-systemd/v22/daemon", "github.com/coreos/go-systemd/v22/journal",
-		"golang.org/x/net/netutil",
+		"golang.org/x/net/netutil", "golang.org/x/sys/unix",
 		"internal/campaign", "internal/elect", "internal/lease"},
 		why: "it reports what happened and never takes part"},
 	{path: "internal/store", only: []string{"slices", "strings", "internal/store/location", "internal/store/etcd", "internal/store/file", "internal/store/kubernetes", "internal/store/mysql", "internal/store/postgres", "internal/store/redis"},
