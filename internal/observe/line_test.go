@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,8 +50,9 @@ func (s *screen) text() string {
 func TestLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var term screen
-		watched := true
-		line := NewLine(&term, "nightly", func() bool { return watched })
+		var watched atomic.Bool
+		watched.Store(true)
+		line := NewLine(&term, "nightly", watched.Load)
 		log := NewLogger(line, slog.LevelWarn, Form{})
 		step := func(phase elect.Phase, err error) {
 			line.Observe(campaign.Transition{Event: elect.Event{Err: err}, To: elect.State{Phase: phase}})
@@ -82,12 +84,12 @@ func TestLine(t *testing.T) {
 		expect("leaderrun: trouble\nleaderrun: more\n")
 
 		step(elect.Standby, held)
-		watched = false // the shell has taken the terminal, and begun a new line
+		watched.Store(false) // the shell has taken the terminal, and begun a new line
 		log.Warn("unwatched")
 		time.Sleep(5 * time.Second)
 		lines := "leaderrun: trouble\nleaderrun: more\nleaderrun: nightly: standing by: web-1 has led for 5sleaderrun: unwatched\n"
 		expect(lines)
-		watched = true
+		watched.Store(true)
 		time.Sleep(time.Second)
 		expect(lines + "leaderrun: nightly: standing by: web-1 has led for 11s")
 		step(elect.Starting, nil)

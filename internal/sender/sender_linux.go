@@ -42,7 +42,8 @@ func Note(signals ...syscall.Signal) {
 		if !ok || a.handler <= ignored || a.handler == note {
 			continue
 		}
-		next, a.handler = a.handler, note
+		atomic.StoreUintptr(&next, a.handler)
+		a.handler = note
 		a.set(sig)
 	}
 }

@@ -49,7 +49,7 @@ func unknownScheme(url string) error {
 		}
 		begin = append(begin, before)
 	}
-	e := &location.Error{Problem: "the store's address must begin with " + list(begin, "")}
+	e := &location.Error{Problem: "the store's address must begin with " + list(begin, ""), Hint: "write it as docs/settings.md shows"}
 	if scheme, _, ok := strings.Cut(url, "://"); ok {
 		e.Problem += ", not with " + scheme + "://"
 	}

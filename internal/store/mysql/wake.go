@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // waiters is the number of sessions that can wait in a channel. Each takes one of the
@@ -72,8 +73,10 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, until func
 		conns = s.listeners
 	}
 	woken, full := false, false
-	err := conns.do(ctx, bell.Op(), func(c *conn) (err error) {
-		if err := c.join(ctx, s.channelOf(bell, key)); err != nil || c.channel == "" {
+	calling, cancel := network.Lingering(ctx)
+	defer cancel()
+	err := conns.do(calling, bell.Op(), func(c *conn) (err error) {
+		if err := c.join(calling, s.channelOf(bell, key)); err != nil || c.channel == "" {
 			full = err == nil
 			return err
 		}

@@ -106,7 +106,9 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, until func
 		defer cancel()
 	}
 	pooled, heard := false, false
-	err := conns.do(ctx, bell.Op(), func(c *conn) error {
+	calling, cancel := network.Lingering(ctx)
+	defer cancel()
+	err := conns.do(calling, bell.Op(), func(c *conn) error {
 		k := keeper{s, c}
 		if !c.direct { // unknown yet
 			if _, err := k.Read(ctx, key); err != nil {

@@ -115,14 +115,8 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, _ func(kee
 	}
 	// Not with the client's own methods, which round their timeout to whole seconds.
 	command = append(command, strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64))
-	// The answer that nothing came may be late: only a cancelled wait cuts the connection.
-	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), atMost+timeoutLag)
+	calling, cancel := network.Lingering(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			cancel()
-		}
-	})()
 	element, err := s.servers.do(calling, bell.Op(), s.leaseKey(key), func(c *redis.Client) (any, error) {
 		return c.Do(calling, command...).Result()
 	})
@@ -138,7 +132,7 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, _ func(kee
 
 // pass rings the wake bell.
 func (s *Store) pass(ctx context.Context, key string) error {
-	const op, script = "pass", "redis.call('DEL', KEYS[3]) redis.call('RPUSH', KEYS[3], '1') return redis.call('PEXPIRE', KEYS[3], 5000)"
+	const op, script = "pass", "redis.pcall('DEL', KEYS[3]) redis.pcall('RPUSH', KEYS[3], '1') redis.pcall('PEXPIRE', KEYS[3], 5000)"
 	_, _, err := s.eval(ctx, op, script, key)
 	return err
 }
