@@ -10,41 +10,38 @@ import (
 	"github.com/leaderrun/leaderrun/internal/sender"
 )
 
-// meanings lists the signals and what each means to leaderrun. A terminal sends its signals
+// meanings returns the signals and what each means to leaderrun. A terminal sends its signals
 // to the whole foreground process group, to which the command belongs; the same signal
 // from a process is meant for leaderrun. They are caught one after the other while the
 // first request is under way. The usual stop signals come first, since one that arrives
 // before it is caught ends leaderrun, and a grant would have to expire. ABRT and the fault
 // signals are caught, too: sent by a process, they would end leaderrun with a stack trace
 // and status 2, which looks like the command's. Real faults still do that.
-var meanings = append([]meaning{
-	{syscall.SIGTERM, campaign.Received{Order: true}},
-	{syscall.SIGINT, campaign.Received{Order: true, FromTerminal: true}},
-	{syscall.SIGHUP, campaign.Received{}},
-	{syscall.SIGQUIT, campaign.Received{FromTerminal: true}},
-	{syscall.SIGABRT, campaign.Received{Order: true}},
-	{syscall.SIGILL, campaign.Received{Order: true}},
-	{syscall.SIGTRAP, campaign.Received{Order: true}},
-	{syscall.SIGBUS, campaign.Received{Order: true}},
-	{syscall.SIGFPE, campaign.Received{Order: true}},
-	{syscall.SIGSEGV, campaign.Received{Order: true}},
-	{syscall.SIGSYS, campaign.Received{Order: true}},
-	{syscall.SIGUSR1, campaign.Received{}},
-	{syscall.SIGUSR2, campaign.Received{}},
-	{syscall.SIGTSTP, campaign.Received{FromTerminal: true}},
-	{syscall.SIGWINCH, campaign.Received{FromTerminal: true}},
-	{syscall.SIGCONT, campaign.Received{FromTerminal: true}},
-	{syscall.SIGALRM, campaign.Received{}},
-	{syscall.SIGPIPE, campaign.Received{}},
-	{syscall.SIGIO, campaign.Received{}},
-	{syscall.SIGVTALRM, campaign.Received{}},
-	{syscall.SIGXCPU, campaign.Received{}},
-	{syscall.SIGXFSZ, campaign.Received{}},
-}, ofThisSystem()...)
-
-type meaning struct {
-	signal syscall.Signal
-	campaign.Received
+func meanings() []meaning {
+	return append([]meaning{
+		{syscall.SIGTERM, campaign.Received{Order: true}},
+		{syscall.SIGINT, campaign.Received{Order: true, FromTerminal: true}},
+		{syscall.SIGHUP, campaign.Received{}},
+		{syscall.SIGQUIT, campaign.Received{FromTerminal: true}},
+		{syscall.SIGABRT, campaign.Received{Order: true}},
+		{syscall.SIGILL, campaign.Received{Order: true}},
+		{syscall.SIGTRAP, campaign.Received{Order: true}},
+		{syscall.SIGBUS, campaign.Received{Order: true}},
+		{syscall.SIGFPE, campaign.Received{Order: true}},
+		{syscall.SIGSEGV, campaign.Received{Order: true}},
+		{syscall.SIGSYS, campaign.Received{Order: true}},
+		{syscall.SIGUSR1, campaign.Received{}},
+		{syscall.SIGUSR2, campaign.Received{}},
+		{syscall.SIGTSTP, campaign.Received{FromTerminal: true}},
+		{syscall.SIGWINCH, campaign.Received{FromTerminal: true}},
+		{syscall.SIGCONT, campaign.Received{FromTerminal: true}},
+		{syscall.SIGALRM, campaign.Received{}},
+		{syscall.SIGPIPE, campaign.Received{}},
+		{syscall.SIGIO, campaign.Received{}},
+		{syscall.SIGVTALRM, campaign.Received{}},
+		{syscall.SIGXCPU, campaign.Received{}},
+		{syscall.SIGXFSZ, campaign.Received{}},
+	}, ofThisSystem()...)
 }
 
 // limits are the signals that the kernel sends for what leaderrun itself does: it writes where
@@ -91,7 +88,7 @@ func (l *listener) beforeStart() {
 // cannot renew.
 func (l *listener) catch() {
 	var signals []os.Signal
-	for _, m := range meanings {
+	for _, m := range meanings() {
 		if !signal.Ignored(m.signal) && (m.signal != syscall.SIGTSTP || !l.terminal) {
 			signals = append(signals, m.signal)
 		}
@@ -106,7 +103,7 @@ func (l *listener) catch() {
 	sender.Note(limits...)
 	close(l.ready)
 	for s := range l.caught {
-		for _, m := range meanings {
+		for _, m := range meanings() {
 			if s != m.signal {
 				continue
 			}

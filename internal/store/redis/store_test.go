@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,9 +15,7 @@ func TestCancelledWaitTakesNoWakeUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_ = s.Wait(ctx, "k", time.Minute)
-	for strings.Contains(b.do(t, "CLIENT", "LIST").(string), "cmd=blpop") {
-		time.Sleep(time.Millisecond)
-	}
+	awaits(t, "end of the wait", func() bool { return b.waiting(t) == 0 })
 	must.Succeed(t, s.Pass(bounded(t), "k"))
 	began := time.Now()
 	if err := s.Wait(bounded(t), "k", 8*time.Second); err != nil || time.Since(began) > 4*time.Second {

@@ -71,6 +71,7 @@ var failures = map[string][]string{
 	"readlinkat":        {"ENOMEM"},
 	"renameat":          {"ENOSPC"},
 	"setpgid":           {"EPERM"},
+	"setsid":            {"EPERM"},
 	"setpriority":       {"EACCES"},
 	"setsockopt":        {"ENOBUFS"},
 	"socket":            {"EMFILE"},
