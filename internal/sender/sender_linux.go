@@ -13,7 +13,7 @@ var (
 	// did: its id and the highest bit.
 	noted [65][2]uint32
 	// next is the runtime's handler, which is the same for all signals.
-	next uintptr //nolint:unused // the assembly jumps there
+	next uintptr // the assembly jumps there
 	// note is the address of this package's handler.
 	note uintptr
 )

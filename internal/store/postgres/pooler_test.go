@@ -26,7 +26,7 @@ func (b backend) pgBouncer(t *testing.T, databases string, settings ...string) s
 		t.Skip("pgbouncer is not installed: apt-get install pgbouncer")
 	}
 	must.Succeed(t, err)
-	dir, err := os.MkdirTemp("", "pgbouncer-") // its user cannot reach a test's folder
+	dir, err := os.MkdirTemp("", "pgbouncer-") //nolint:usetesting // its user cannot reach a test's folder
 	must.Succeed(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
