@@ -112,6 +112,7 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, _ func(kee
 	command := []any{"BLPOP", list}
 	if bell == keep.Call {
 		command = []any{"BRPOPLPUSH", list, list}
+		s.rest(ctx) // a call stays there until it is answered
 	}
 	// Not with the client's own methods, which round their timeout to whole seconds.
 	command = append(command, strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64))
@@ -128,6 +129,15 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, _ func(kee
 		err = ctx.Err()
 	}
 	return err
+}
+
+// rest keeps a holder that was just called from listening again at once.
+func (s *Store) rest(ctx context.Context) {
+	const between = 100 * time.Millisecond
+	select {
+	case <-time.After(between):
+	case <-ctx.Done():
+	}
 }
 
 // pass rings the wake bell.
