@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -47,6 +48,7 @@ type Store struct {
 	*keep.Store
 	prefix  string
 	servers *servers
+	called  atomic.Bool // the holder has just heard a call
 }
 
 var (
@@ -112,7 +114,9 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, _ func(kee
 	command := []any{"BLPOP", list}
 	if bell == keep.Call {
 		command = []any{"BRPOPLPUSH", list, list}
-		s.rest(ctx) // a call stays there until it is answered
+		if s.called.Swap(false) { // a call stays there until it is answered
+			s.rest(ctx)
+		}
 	}
 	// Not with the client's own methods, which round their timeout to whole seconds.
 	command = append(command, strconv.FormatFloat(atMost.Seconds(), 'f', 3, 64))
@@ -122,6 +126,7 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, _ func(kee
 		return c.Do(calling, command...).Result()
 	})
 	if err == nil {
+		s.called.Store(bell == keep.Call && element != nil)
 		s.servers.conns.accepted.Call(bell.Op())
 	}
 	if err == nil && element == nil && bell == keep.Wake { // a wake-up that comes now is found by the next acquire
