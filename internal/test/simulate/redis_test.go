@@ -55,7 +55,10 @@ func (r *redisServer) client(p *process) (client, error) {
 
 func (r *redisServer) dial() (net.Conn, error) { return r.Dial() }
 
-func (r *redisServer) waits(request []byte) bool { return bytes.Contains(request, []byte("POP")) }
+// waits: the command, not its letters in an id of a state.
+func (r *redisServer) waits(request []byte) bool {
+	return bytes.Contains(request, []byte("\r\nBLPOP\r\n")) || bytes.Contains(request, []byte("\r\nBRPOPLPUSH\r\n"))
+}
 func (r *redisServer) writes(request []byte) bool {
 	return bytes.Contains(request, []byte("swap: replace"))
 }
