@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/lease/rules"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -307,3 +309,21 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 const greeting = "*0\r\n"
+
+// A write counts only if its own answer says so.
+func TestWriteIsAnsweredBySomethingElse(t *testing.T) {
+	for _, answer := range []string{
+		"*1\r\n:1\r\n", "*2\r\n:1\r\n:1700000000000\r\n", "*3\r\n:1\r\n:1700000000000\r\n$1\r\ns\r\n",
+		"*4\r\n:1\r\n:1700000000000\r\n$1\r\ns\r\n$1\r\n7\r\n", "*4\r\n:1\r\n:1700000000000\r\n$1\r\ns\r\n$-1\r\n",
+	} {
+		addr := speaking(t, greeting, func() string { return answer })
+		err := open(t, addr).Do(bounded(t), "acquire", func(ctx context.Context, k keep.Keeper) error {
+			r := keep.Row{State: rules.New("k"), Kept: kept{}}
+			if _, saved, err := k.Swap(ctx, r, keep.Effect{Renewed: true}); saved || err == nil {
+				t.Errorf("%q: saved %t, %v", answer, saved, err)
+			}
+			return nil
+		})
+		must.Succeed(t, err)
+	}
+}

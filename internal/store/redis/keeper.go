@@ -80,7 +80,9 @@ func (k keeper) Swap(ctx context.Context, r keep.Row, e keep.Effect) (now keep.R
 		now, err := k.row(r.Key, a)
 		return now, false, err
 	}
-	if a.int(0) != 1 || a.bad {
+	// Something else may answer, too: only the version that was sent shows that it was written.
+	written, server, confirmed := a.int(1), a.text(2), a.text(3)
+	if a.int(0) != 1 || a.bad || confirmed != strconv.FormatInt(version, 10) {
 		return r, false, k.noAnswer(r.Key)
 	}
 	if e.Renewed {
@@ -88,7 +90,7 @@ func (k keeper) Swap(ctx context.Context, r keep.Row, e keep.Effect) (now keep.R
 			return r, false, err
 		}
 	}
-	r.Now, r.Version = k.At(a.int(1), a.text(2)), version
+	r.Now, r.Version = k.At(written, server), version
 	switch {
 	case hold > 0:
 		was.lease = there + shown
