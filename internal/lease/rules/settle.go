@@ -36,7 +36,7 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 		return need, why
 	}
 	if g.Vanished {
-		wait(g.Expires-now.Up, lease.SettleVanished)
+		wait(min(g.Expires-now.Up, max(g.TTL, g.rest(now))), lease.SettleVanished) // the clock may have gone back
 	}
 	wait(now.Settle, lease.SettleExpired)
 	if r.Seen.Token == st.Token && r.Seen.Expires == g.Expires { // its own clock may ask for longer

@@ -1,9 +1,11 @@
 package simulate
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -274,7 +276,48 @@ func (l *link) exchange(request []byte) (answer []byte, ok bool) {
 		return nil, false
 	}
 	answer, ok = <-l.answers
+	for ok && !isWhole(answer) { // the server flushes long answers in pieces
+		var more []byte
+		more, ok = <-l.answers
+		answer = append(answer, more...)
+	}
 	w.judge(l.p, request, before, w.look())
 	l.p.spring()
 	return answer, ok
+}
+
+// isWhole reports whether an answer is complete: those of Redis have lengths, those of a table are
+// written at once.
+func isWhole(answer []byte) bool {
+	if bytes.HasPrefix(answer, []byte("{")) {
+		return true
+	}
+	_, whole := afterValue(answer)
+	return whole
+}
+
+// afterValue returns what follows the first value of RESP2, if that is complete.
+func afterValue(text []byte) (rest []byte, whole bool) {
+	line, rest, whole := bytes.Cut(text, []byte("\r\n"))
+	if !whole || len(line) == 0 {
+		return nil, false
+	}
+	n, _ := strconv.Atoi(string(line[1:]))
+	switch line[0] {
+	case '$':
+		if n < 0 {
+			return rest, true
+		}
+		if len(rest) < n+2 {
+			return nil, false
+		}
+		return rest[n+2:], true
+	case '*':
+		for range n {
+			if rest, whole = afterValue(rest); !whole {
+				return nil, false
+			}
+		}
+	}
+	return rest, true
 }
