@@ -134,7 +134,8 @@ func (w *world) took(p *process, s campaign.Transition) {
 // started. That lease came back with older data. It is called with w.mu held.
 func (w *world) mayLose(p *process, request []byte, before seen) {
 	t, x := p.held(), idIn(before.value)
-	if t == nil || !w.store.names(request, string(t.lease.Holder)) {
+	// A renewal may begin with a read, which names nobody.
+	if t == nil || w.store.writes(request) && !w.store.names(request, string(t.lease.Holder)) {
 		return
 	}
 	older := x != "" && x != foreign && x != string(t.lease.Holder) && 0 < before.token && before.token < t.lease.Token
