@@ -115,7 +115,8 @@ type Config struct {
 	// Pass rings the wake bell once more, if it wakes only one standby, else nil.
 	Pass func(ctx context.Context, key string) error
 	// Remembers: the store itself counts how long a lease lasts after a write. So a holder can
-	// renew and release with the row that it wrote last, and need not read it before.
+	// renew and release with the row that it wrote last, and need not read it before, unless
+	// the lease has a minimum hold.
 	Remembers bool
 	// Overwritten: other programs may have the lease, and ring no bell.
 	Overwritten bool

@@ -56,16 +56,25 @@ func (s *Store) note(ctx context.Context, r lease.Request) {
 	}})
 }
 
+// remembers returns the holder whose remembered row will do. A minimum hold ends by the store's
+// time, of which a holder knows only what its own clock says, which may be faster.
+func remembers(l lease.Lease) lease.Holder {
+	if l.MinHoldUntil > l.AcquiredAt {
+		return ""
+	}
+	return l.Holder
+}
+
 // Renew implements [lease.Store].
 func (s *Store) Renew(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.change(network.Holder(ctx), change{op: "renew", key: l.Key, holder: l.Holder, apply: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	return s.change(network.Holder(ctx), change{op: "renew", key: l.Key, holder: remembers(l), apply: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
 		return st.Renew(l, now)
 	}})
 }
 
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, l lease.Lease, r lease.Result) error {
-	_, err := s.change(network.Holder(ctx), change{op: "release", key: l.Key, wakes: true, holder: l.Holder, apply: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
+	_, err := s.change(network.Holder(ctx), change{op: "release", key: l.Key, wakes: true, holder: remembers(l), apply: func(st *rules.State, now rules.Instant) (lease.Lease, error) {
 		return lease.Lease{}, st.Release(l, r, now)
 	}})
 	s.forget(l.Key)
