@@ -2,9 +2,12 @@ package redis
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -29,6 +32,21 @@ func TestWaitForNoTime(t *testing.T) {
 			if err := open(t, b.addr).Wait(bounded(t), "k", atMost); err != nil {
 				t.Errorf("wait for %s: %v", atMost, err)
 			}
+		}
+	}
+}
+
+// In the last millisecond of a lease the server says that nothing is left, and the lease is there.
+func TestLastMillisecondOfALease(t *testing.T) {
+	s := open(t, miniBackend(t).addr)
+	k := keeper{s, "acquire"}
+	const now = int64(1_900_022_400_000)
+	for _, value := range []string{"web-1/1/" + strings.Repeat("0a", 16), "somebody"} {
+		r, err := k.row("k", answer{items: []any{int64(0), now, "s", value, int64(0), nil, nil, nil, nil, nil}})
+		must.Succeed(t, err)
+		_, err = r.Acquire(request("k"), r.Now)
+		if _, held := errors.AsType[*lease.HeldError](err); !held {
+			t.Errorf("%s: %v", value, err)
 		}
 	}
 }
