@@ -269,13 +269,8 @@ func (m memory) do(c call, got *answer) (answer, memory) {
 	case revokes, frees:
 		return m.revoke(c, got)
 	case forgets:
-		switch m.phase {
-		case led:
+		if m.phase == led { // a minimum hold, and a holder that has yet to stop, are known without the lease
 			m.phase = gone
-		case revoked:
-			m.phase = stopping
-		case cooling:
-			m.phase = free
 		}
 	}
 	return answer{what: yes}, m
@@ -403,7 +398,7 @@ func (m memory) release(c call) (answer, memory) {
 		if c.ticks && !c.ran {
 			m.starts--
 		}
-		if m.phase == led && c.holds && c.ran {
+		if (m.phase == led || m.phase == gone) && c.holds && c.ran {
 			m.phase, m.ends = cooling, m.held
 		} else {
 			m.phase = free
