@@ -158,7 +158,7 @@ func (k keeper) row(key string, a answer) (keep.Row, error) {
 	}
 	if left >= 0 {
 		shown.Expires = now + max(1, left) // in its last millisecond a lease has 0 left, and is there
-		const rounding = 2 // the expiry as it was set is exact
+		const rounding = 2                 // the expiry as it was set is exact
 		if err == nil && set-shown.Expires <= rounding && shown.Expires-set <= rounding {
 			shown.Expires = max(set, now+1)
 		}
