@@ -33,7 +33,7 @@ func runStatus(result campaign.Result, c settings.Config) int {
 		return result.Exit.Status()
 	case elect.Ordered:
 		if !result.Ran { // as if the signal had killed leaderrun
-			return elect.Exit{Signal: result.Signal}.Status()
+			return elect.Exit{Signal: result.Orders.Signal}.Status()
 		}
 		return result.Exit.Status()
 	case elect.Denied, elect.Ineligible:
@@ -68,7 +68,7 @@ func diesOf(result campaign.Result) syscall.Signal {
 	case elect.Ordered:
 		n = result.Exit.Signal
 		if !result.Ran {
-			n = result.Signal
+			n = result.Orders.Signal
 		}
 	default: // the status is leaderrun's own
 	}

@@ -37,7 +37,7 @@ func failed(err error) func(*campaign.Result) {
 }
 
 func orderedBy(signal int) func(*campaign.Result) {
-	return func(r *campaign.Result) { r.Orders, r.Signal = 1, signal }
+	return func(r *campaign.Result) { r.Orders = elect.Orders{Count: 1, Signal: signal} }
 }
 
 // exitTable is the contract, outcome by outcome.

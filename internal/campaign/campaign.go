@@ -87,9 +87,6 @@ type Result struct {
 	elect.State
 	// Denial is the last denial, if the outcome is Denied.
 	Denial *lease.HeldError
-	// Led is the time from the grant to the end of the release. It means nothing if
-	// AcquiredAt is 0.
-	Led time.Duration
 }
 
 // Run campaigns for the lease and runs the command while it leads. It returns when the
@@ -112,7 +109,7 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 	end()
 	close(r.over)
 	r.ending.Wait()
-	return Result{State: r.state, Denial: r.held, Led: set.Now() - r.state.AcquiredAt}
+	return Result{State: r.state, Denial: r.held}
 }
 
 // jitter derives a number from -1 to 1 from the candidate's id.

@@ -20,8 +20,8 @@ func TestRunRenewsAndReleases(t *testing.T) {
 		w.command = lasts(25*time.Second, 3)
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "20.0 renew", "25.0 gone", "25.0 release")
-		if r.Outcome != elect.Exited || r.Exit.Code != 3 || r.Led != 25*time.Second {
-			t.Errorf("%s, exit %+v, led %s", r.Outcome, r.Exit, r.Led)
+		if r.Outcome != elect.Exited || r.Exit.Code != 3 {
+			t.Errorf("%s, exit %+v", r.Outcome, r.Exit)
 		}
 		if want := (lease.Result{Ran: true, Exit: 3}); w.released != want {
 			t.Errorf("filed %+v", w.released)

@@ -34,11 +34,6 @@ func (m *machine) checking(e Event) {
 			why = Unchecked
 		}
 		m.standBy(why, m.WaitUntil, m.set.varied(m.set.Retry))
-	case Order, PassOn:
-		if m.ordered(e) {
-			m.passOn()
-			m.finish(Ordered)
-		}
 	}
 }
 
@@ -61,9 +56,9 @@ func (m *machine) checkedAgain(fit bool) {
 	m.Offering = !fit && m.now-m.UnfitSince >= m.set.TTL
 }
 
-// passOn hands on a wake-up that this candidate has received but does not use now.
+// passOn hands on a wake-up that this candidate may have received but does not use now.
 func (m *machine) passOn() {
-	if m.Woken {
+	if m.Woken || m.Phase == Standby {
 		m.Woken = false
 		m.do(Action{Kind: Pass})
 	}

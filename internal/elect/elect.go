@@ -146,6 +146,15 @@ const (
 	Done                     // over
 )
 
+// Waiting reports whether the candidate may still be granted the key.
+func (p Phase) Waiting() bool { return p <= Checking }
+
+// HasTree reports whether a start was ordered and the tree is not known to be gone.
+func (p Phase) HasTree() bool { return p >= Starting && p <= Killing }
+
+// Running reports whether the command runs and is not being stopped.
+func (p Phase) Running() bool { return p >= Starting && p <= Doubtful }
+
 // Outcome is why a run ended, as hooks and log records name it.
 type Outcome string
 

@@ -78,6 +78,9 @@ func (w *watch) step(e Event) string {
 	if w.tree {
 		w.alive(e, from, to, actions)
 	}
+	w.require(!to.Phase.Waiting() || to.Hold == Hold{} && to.Tree == Tree{}, "a candidate holds nothing")
+	w.require(to.Phase >= Releasing || to.Ending == Ending{}, "a release has its phases")
+	w.require(to.Phase.Waiting() || to.Phase == Done || to.Candidacy == to.next(), "a holder does not ask")
 	if w.voided != "" && to.Phase > Checking {
 		w.require(to.Outcome.Voids(), "lost and expired win")
 	}
@@ -86,7 +89,7 @@ func (w *watch) step(e Event) string {
 	}
 	_, wakes := to.Wake()
 	w.require(wakes || to.Phase != Releasing, "a release has a deadline")
-	w.require(to.Phase != Done || to.Outcome != Ordered || to.Ran || to.Orders > 0, "where nothing ran, only an order ends as ordered")
+	w.require(to.Phase != Done || to.Outcome != Ordered || to.Ran || to.Orders.Count > 0, "where nothing ran, only an order ends as ordered")
 	if wake, ok := to.Wake(); ok && wake <= e.At && e.Kind == Timer {
 		again, actions := Step(to, e)
 		next, _ := again.Wake()
@@ -97,7 +100,7 @@ func (w *watch) step(e Event) string {
 
 // alive checks a step after which a tree may be alive.
 func (w *watch) alive(e Event, from, to State, actions []Action) {
-	w.require(to.Tree && to.Phase != Done && to.Phase != Releasing, "a tree is never forgotten")
+	w.require(to.Phase.HasTree(), "a tree is never forgotten")
 	w.require(to.StopBy == w.stopBy && to.KillBy == w.killBy && to.ValidUntil == w.validUntil, "the deadlines count from the request")
 	w.require(w.guard == w.killBy, "the guard's kill-by is the elector's")
 	if to.Phase == Stopping && from.Phase != Stopping {
@@ -145,12 +148,12 @@ func (w *watch) action(e Event, from State, a Action) {
 		w.tree = false
 	case Listen:
 		w.require(!from.Listening || e.Kind == Pinged, "nobody listens twice")
-		w.require(!w.state.InFlight || e.Kind == Pinged, "nobody begins to listen while a renewal is unanswered")
+		w.require(!w.state.Renewing || e.Kind == Pinged, "nobody begins to listen while a renewal is unanswered")
 		w.require(w.tree && w.state.Outcome != Lost, "only a holder listens")
 	case Renew:
 		w.asked = e.At
 		w.require(!a.Lease.Offered || w.state.UnfitSince != 0 && e.At >= w.state.UnfitSince+w.set.TTL, "a lease is offered only after a TTL of failed checks")
-		w.require(!from.InFlight || e.Kind != Timer, "one request at a time")
+		w.require(!from.Renewing || e.Kind != Timer, "one request at a time")
 		w.require(w.tree, "a renewal only for a tree")
 		w.require(e.At < w.stopBy || w.state.Outcome == Expired, "a renewal from stop-by on moves nothing")
 		w.require(from.Outcome != Lost && !from.Taken, "no renewal of a lost lease")
@@ -220,27 +223,27 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 func plausible(s State, kind EventKind) bool {
 	switch kind {
 	case Granted, Held, Settling, ClockDiffers, TickDone:
-		return s.Phase == Campaigning && s.InFlight
+		return s.Phase == Campaigning
 	case MayLead, MayNotLead:
-		return s.Phase == Checking || s.Tree && s.set.Checked
+		return s.Phase == Checking || s.Phase.HasTree() && s.set.Checked
 	case NoAnswer:
-		return s.InFlight && s.Phase != Releasing || s.Phase == Standby
+		return s.Phase == Campaigning || s.Phase.HasTree() && s.Renewing || s.Phase == Standby
 	case Renewed, LeaseLost:
-		return s.Tree && s.InFlight
+		return s.Phase.HasTree() && s.Renewing
 	case Started:
-		return s.Tree && !s.Ran
+		return s.Phase.HasTree() && !s.Ran
 	case StartFailed:
-		return s.Tree && !s.Ran
+		return s.Phase.HasTree() && !s.Ran
 	case CommandEnded, TreeGone:
-		return s.Tree
+		return s.Phase.HasTree()
 	case Pinged, Broken:
-		return s.Tree && s.Listening
+		return s.Phase.HasTree() && s.Listening
 	case Released, ReleaseFailed:
-		return s.Phase == Releasing && s.InFlight
+		return s.Phase == Releasing && s.GiveUpAt != 0
 	case Woke:
 		return s.Phase == Standby
 	case CannotWake:
-		return s.Phase == Standby || s.Tree && s.Listening
+		return s.Phase == Standby || s.Phase.HasTree() && s.Listening
 	}
 	return true
 }

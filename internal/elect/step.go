@@ -16,16 +16,21 @@ func Step(s State, e Event) (State, []Action) {
 		m.deadlines()
 	}
 	switch {
-	case m.Tree:
-		m.holding(e)
+	case e.Kind == Order || e.Kind == PassOn:
+		m.signalled(e)
 	case m.Phase == Campaigning:
 		m.campaigning(e)
 	case m.Phase == Standby:
 		m.standby(e)
 	case m.Phase == Checking:
 		m.checking(e)
+	case m.Phase.HasTree():
+		m.holding(e)
 	case m.Phase == Releasing:
 		m.releasing(e)
+	}
+	if m.Phase == Killing { // whatever the event
+		m.kill()
 	}
 	return m.State, m.actions
 }
@@ -46,7 +51,7 @@ func (m *machine) over(t time.Duration) bool { return t != 0 && m.now >= t }
 
 // deadlines handles everything that depends only on the clock.
 func (m *machine) deadlines() {
-	if !m.Tree {
+	if !m.Phase.HasTree() {
 		return
 	}
 	if !m.Outcome.Voids() && m.now >= m.StopBy {
@@ -55,10 +60,10 @@ func (m *machine) deadlines() {
 		}
 		m.stop(Expired, m.set.Grace)
 	}
-	if m.running() && m.over(m.MaxAt) {
+	if m.Phase.Running() && m.over(m.MaxAt) {
 		m.stop(MaxRuntime, m.set.KillAfter)
 	}
-	if m.running() && m.over(m.LeftoversAt) {
+	if m.Phase.Running() && m.over(m.LeftoversAt) {
 		m.stop(LeftBehind, m.set.KillAfter)
 	}
 	if m.Phase == Stopping && (m.now >= m.KillAt || m.now >= m.KillBy) {
@@ -73,6 +78,23 @@ func (m *machine) campaigning(e Event) {
 		m.attempt()
 	case Granted:
 		m.granted(e)
+	case Held, Settling, ClockDiffers, TickDone, KeyPaused, NoAnswer:
+		if m.Orders.Count > 0 {
+			m.finish(Ordered)
+			return
+		}
+		m.notGranted(e)
+	case ClockSet:
+		m.Outdated = true
+	case Timer:
+		if m.over(m.QuitAt) {
+			m.finish(Ordered)
+		}
+	}
+}
+
+func (m *machine) notGranted(e Event) {
+	switch e.Kind {
 	case Held:
 		m.learnTick(e.Tick)
 		m.standBy(Denied, m.WaitUntil, m.untilNext(e.Remaining))
@@ -90,30 +112,20 @@ func (m *machine) campaigning(e Event) {
 		m.paused(e)
 	case NoAnswer:
 		m.unavailable(e.Err)
-	case ClockSet:
-		m.Outdated = true
-	case Order, PassOn:
-		if !m.ordered(e) {
-			return
-		}
-		m.QuitAt = m.now + quitPatience
-		if m.Orders > 1 {
-			m.finish(Ordered)
-		}
-	case Timer:
-		if m.over(m.QuitAt) {
-			m.finish(Ordered)
-		}
 	}
 }
 
 // granted starts the command, unless the grant came too late or the candidate was ordered
 // to stop.
 func (m *machine) granted(e Event) {
-	m.InFlight, m.Err = false, nil
+	m.Err = nil
 	m.hold(e)
+	if m.Outdated {
+		m.RenewAt = m.now
+	}
+	m.Candidacy = m.next()
 	switch {
-	case m.Orders > 0:
+	case m.Orders.Count > 0:
 		m.release(Ordered)
 	case m.now >= m.StopBy:
 		m.Err = errors.New("the lease was granted too late to be used")
@@ -123,7 +135,7 @@ func (m *machine) granted(e Event) {
 		m.release(Unavailable)
 	default:
 		m.learnTick(e.Lease.Tick)
-		m.AcquiredAt, m.Tree = m.now, true
+		m.AcquiredAt = m.now
 		m.ListenAt, m.ListenPause = m.now+listenDelay, listenDelay
 		if m.set.Checked {
 			m.CheckAt = m.now + m.set.Renew
@@ -139,9 +151,6 @@ func (m *machine) hold(e Event) {
 	m.Lease = e.Lease
 	m.StopBy, m.KillBy, m.ValidUntil = m.set.StopBy(e.Sent), m.set.KillBy(e.Sent), m.set.ValidUntil(e.Sent)
 	m.RenewAt = e.Sent + m.set.Renew
-	if m.Outdated {
-		m.RenewAt = m.now
-	}
 }
 
 // learnTick makes the tick of the first answer the candidate's tick.
@@ -159,8 +168,6 @@ func (m *machine) clockDiffers(e Event) {
 	switch {
 	case m.Tick == chosen:
 		m.unavailable(e.Err)
-	case m.Orders > 0:
-		m.finish(Ordered)
 	default:
 		m.Refused = 0
 		m.acquire()
@@ -241,16 +248,12 @@ func (m *machine) patience() time.Duration {
 
 // standBy waits for at most pause, and makes the last attempt at the limit of --wait.
 func (m *machine) standBy(why Outcome, until, pause time.Duration) {
-	m.InFlight, m.Outcome = false, why
-	switch {
-	case m.Orders > 0:
-		m.finish(Ordered)
-	case m.now >= until:
+	if m.now >= until {
 		m.finish(why)
-	default:
-		m.Phase = Standby
-		m.WakeAt = min(after(m.now, pause), until)
+		return
 	}
+	m.Phase, m.Outcome = Standby, why
+	m.WakeAt = min(after(m.now, pause), until)
 }
 
 func (m *machine) awaitWakeup() {
@@ -268,35 +271,11 @@ func (m *machine) standby(e Event) {
 		m.attempt()
 	case CannotWake, NoAnswer:
 		m.WakeAt = min(m.WakeAt, after(m.now, m.set.varied(m.set.Retry)))
-	case Order, PassOn:
-		if m.ordered(e) {
-			m.do(Action{Kind: Pass})
-			m.finish(Ordered)
-		}
 	case Timer:
 		if m.now >= m.WakeAt {
 			m.attempt()
 		}
 	}
-}
-
-// ordered handles signals while nothing runs. There is no command to pass a signal on to,
-// and a signal that ends a program by default is an order to stop.
-func (m *machine) ordered(e Event) bool {
-	const hangup, quit, alarm, power, realTime = 1, 3, 14, 30, 32 // from realTime on there are no others
-	switch {
-	case e.Kind == Order, e.Signal == hangup, e.Signal == quit, e.Signal == alarm, e.Signal == power, e.Signal >= realTime:
-	default:
-		return false
-	}
-	if m.Orders > 0 && e.Signal == m.Signal && m.now < m.OrderedAt+sameOrder {
-		return false
-	}
-	m.OrderedAt = m.now
-	if m.Orders++; m.Orders == 1 {
-		m.Signal = e.Signal
-	}
-	return true
 }
 
 func (m *machine) acquire() {
@@ -311,7 +290,7 @@ func (m *machine) acquire() {
 		limit := max(m.patience(), m.SettleUntil)
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
-	m.Phase, m.InFlight, m.Asked, m.Outdated, m.Woken = Campaigning, true, true, false, false
+	m.Phase, m.Asked, m.Outdated, m.Woken = Campaigning, true, false, false
 	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Waits: m.now < m.WaitUntil, Tick: m.Tick})
 	m.Retired = false
 }
@@ -327,28 +306,17 @@ func (m *machine) releasing(e Event) {
 		switch {
 		case m.over(m.RetryAt):
 			m.release(m.Outcome)
-		case m.InFlight && m.now >= m.GiveUpAt:
+		case m.over(m.GiveUpAt):
 			m.releaseFailed()
-		}
-	case Order:
-		if !m.ordered(e) {
-			return
-		}
-		if m.Outcome == Unavailable { // the grant came too late, and nothing ran
-			m.Outcome = Ordered
-		}
-		if m.Orders > 1 {
-			m.afterRelease()
 		}
 	}
 }
 
 func (m *machine) releaseFailed() {
-	m.InFlight = false
 	// To record a served tick it may take the whole rest of the lease.
 	worth := m.set.OncePer && m.result().Success && m.now+m.set.Pause < m.ValidUntil
 	if m.Releases < releaseAttempts || worth {
-		m.RetryAt = m.now + m.set.shorter(m.set.Pause)
+		m.RetryAt, m.GiveUpAt = m.now+m.set.shorter(m.set.Pause), 0
 		return
 	}
 	m.afterRelease()
@@ -358,7 +326,7 @@ func (m *machine) releaseFailed() {
 func (m *machine) release(why Outcome) {
 	m.Phase, m.Outcome = Releasing, why
 	m.Releases++
-	m.InFlight, m.RetryAt, m.GiveUpAt = true, 0, m.now+m.set.Attempt+m.set.Pause
+	m.RetryAt, m.GiveUpAt = 0, m.now+m.set.Attempt+m.set.Pause
 	m.do(Action{Kind: Release, Timeout: m.set.Attempt, Lease: m.Lease, Result: m.result()})
 }
 
@@ -373,13 +341,13 @@ func (m *machine) result() lease.Result {
 // afterRelease ends the run, or begins again: with --rejoin, or if a grant came too late to be
 // used while the candidate stands by.
 func (m *machine) afterRelease() {
-	again := m.set.Rejoin && m.Outcome.Voids() && m.Orders == 0 && !m.HandedOver
-	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders == 0
+	again := m.set.Rejoin && m.Outcome.Voids() && m.Orders.Count == 0 && !m.HandedOver
+	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders.Count == 0
 	if !again && !late {
 		m.finish(m.Outcome)
 		return
 	}
-	next := State{set: m.set, Asked: true, Retired: true, Err: m.Err, Began: m.Began, WaitUntil: m.WaitUntil, Tick: m.Tick, Backoff: m.Backoff}
+	next := State{set: m.set, Err: m.Err, Candidacy: m.Candidacy}
 	pause := m.set.Pause
 	if again {
 		next.Began, next.WaitUntil = m.now, Forever
@@ -393,7 +361,7 @@ func (m *machine) afterRelease() {
 	m.standBy(Unavailable, m.WaitUntil, m.set.varied(pause))
 }
 
-func (m *machine) finish(why Outcome) { m.Phase, m.Outcome, m.InFlight = Done, why, false }
+func (m *machine) finish(why Outcome) { m.Phase, m.Outcome = Done, why }
 
 // after adds without overflow; Forever stays Forever.
 func after(t, d time.Duration) time.Duration {

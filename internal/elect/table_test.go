@@ -111,6 +111,7 @@ var table = []struct {
 	{waits(at(60)), append(slices.Clip(pausedBy), event(Woke, 3)), event(Held, 3.1).remaining(20), "Campaigning(paused) | held | Standby(denied) | wait"},
 	{waits(at(60)), append(slices.Clip(pausedBy), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7}}, "Campaigning(paused) | granted | Starting | start"},
 	{waits(at(60)), pausedBy, event(Order, 3).signal(15), "Standby(paused) | order 15 | Done(ordered) | pass"},
+	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(TickDone, 0.2), "Campaigning | tick done | Done(ordered) | "},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(KeyPaused, 0.2).remaining(3600), "Campaigning | paused | Done(ordered) | "},
 
 	{checked, nil, event(Begin, 0), "Campaigning | begin | Checking | check"},

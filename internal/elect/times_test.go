@@ -216,12 +216,20 @@ func TestTickOfASkip(t *testing.T) {
 	}
 }
 
-// A candidate is waiting until it is granted the key or ends.
-func TestWaiting(t *testing.T) {
-	for phase := Campaigning; phase <= Done; phase++ {
-		want := slices.Contains([]Phase{Campaigning, Standby, Checking}, phase)
-		if got := (State{Phase: phase}).Waiting(); got != want {
-			t.Errorf("%s: %t", phase, got)
+// What each phase is: a candidate waits until it is granted the key or ends; then it has a tree.
+func TestPhases(t *testing.T) {
+	in := func(phases ...Phase) func(Phase) bool {
+		return func(p Phase) bool { return slices.Contains(phases, p) }
+	}
+	for name, what := range map[string]struct{ got, want func(Phase) bool }{
+		"waiting": {Phase.Waiting, in(Campaigning, Standby, Checking)},
+		"running": {Phase.Running, in(Starting, Leading, Doubtful)},
+		"tree":    {Phase.HasTree, in(Starting, Leading, Doubtful, Stopping, Killing)},
+	} {
+		for phase := Campaigning; phase <= Done; phase++ {
+			if what.got(phase) != what.want(phase) {
+				t.Errorf("%s, %s: %t", phase, name, what.got(phase))
+			}
 		}
 	}
 }

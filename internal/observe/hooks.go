@@ -73,9 +73,9 @@ func (h *Hooks) Observe(t campaign.Transition) {
 	h.note(t)
 	l := t.To.Lease
 	switch {
-	case t.Event.Kind == elect.Started && holds(t.To):
+	case t.Event.Kind == elect.Started && t.To.Leads():
 		h.put(Hook{Event: HookAcquire, Holder: l.Holder, Token: l.Token})
-	case t.From.Tree && t.To.Outcome.Voids() && !t.From.Outcome.Voids():
+	case voided(t):
 		h.put(Hook{Event: HookLost, Holder: l.Holder, Token: l.Token, Outcome: t.To.Outcome})
 	case over(t):
 		from := t.From // To may belong to the next run
@@ -88,7 +88,7 @@ func (h *Hooks) Observe(t campaign.Transition) {
 
 // note records when the run started and ended.
 func (h *Hooks) note(t campaign.Transition) {
-	if !t.From.Tree && t.To.Tree {
+	if starts(t) {
 		h.started = time.Now()
 	}
 	if t.From.Phase != elect.Releasing && t.To.Phase == elect.Releasing {

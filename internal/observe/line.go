@@ -47,7 +47,7 @@ func (l *Line) Observe(t campaign.Transition) {
 	var held *lease.HeldError
 	var pause *lease.PausedError
 	switch {
-	case !t.To.Waiting():
+	case !t.To.Phase.Waiting():
 		l.hide()
 	case errors.As(t.Event.Err, &held):
 		l.held, l.pause, l.unfit, l.since = held, nil, nil, time.Now()

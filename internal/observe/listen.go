@@ -113,11 +113,11 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case holds:
 		answer(w, true, "leading")
-	case state.Waiting() && (state.Outcome == elect.Denied || state.Outcome == elect.Paused || state.Outcome == elect.Ineligible):
+	case state.Phase.Waiting() && (state.Outcome == elect.Denied || state.Outcome == elect.Paused || state.Outcome == elect.Ineligible):
 		answer(w, true, "standing by")
-	case state.Waiting() && state.Outcome == elect.Unavailable:
+	case state.Phase.Waiting() && state.Outcome == elect.Unavailable:
 		answer(w, false, "the store cannot be used")
-	case state.Waiting() && state.Outcome == elect.Unchecked:
+	case state.Phase.Waiting() && state.Outcome == elect.Unchecked:
 		answer(w, false, "the check of this host gives no answer")
 	default:
 		answer(w, false, "neither leading nor standing by")

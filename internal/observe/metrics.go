@@ -104,8 +104,8 @@ func (m *Metrics) Observe(t campaign.Transition) {
 	m.state = t.To
 	m.count(t)
 	m.measure(t)
-	if holds(t.From) != holds(t.To) {
-		m.values.set(isLeader, Truth(holds(t.To)))
+	if t.From.Leads() != t.To.Leads() {
+		m.values.set(isLeader, Truth(t.To.Leads()))
 	}
 }
 
@@ -114,16 +114,16 @@ func (m *Metrics) count(t campaign.Transition) {
 	switch {
 	case errors.As(t.Event.Err, &held):
 		m.seen = max(m.seen, held.Token)
-	case t.Event.Kind == elect.Granted && t.To.Tree:
+	case starts(t):
 		m.values.add(acquired, 1)
 		m.values.set(token, float64(t.To.Lease.Token))
 		m.values.set(ttl, t.To.Lease.TTL.Seconds())
-	case t.Event.Kind == elect.Renewed && t.From.Tree:
+	case t.Event.Kind == elect.Renewed && t.From.Phase.HasTree():
 		m.values.add(renewals, 1)
-	case t.Event.Kind == elect.NoAnswer && t.From.Tree:
+	case t.Event.Kind == elect.NoAnswer && t.From.Phase.HasTree():
 		m.values.add(renewalFailures, 1)
 	}
-	if t.From.Tree && t.To.Outcome.Voids() && !t.From.Outcome.Voids() {
+	if voided(t) {
 		m.values.add(lost, 1)
 	}
 	if skipped(t) {
@@ -157,8 +157,13 @@ func (m *Metrics) measure(t campaign.Transition) {
 	}
 }
 
-// holds reports whether the lease is held for a tree.
-func holds(s elect.State) bool { return s.Tree && !s.Outcome.Voids() }
+// starts reports whether this step orders the start of the command.
+func starts(t campaign.Transition) bool { return !t.From.Phase.HasTree() && t.To.Phase.HasTree() }
+
+// voided reports whether the lease is lost or expires with this step.
+func voided(t campaign.Transition) bool {
+	return t.From.Phase.HasTree() && t.To.Outcome.Voids() && !t.From.Outcome.Voids()
+}
 
 func stopping(s elect.State) bool { return s.Phase == elect.Stopping || s.Phase == elect.Killing }
 
@@ -184,7 +189,7 @@ func (m *Metrics) snapshot() (v values, seen int64) {
 func (m *Metrics) standing() (s elect.State, held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state, holds(m.state) && m.now() < m.state.ValidUntil
+	return m.state, m.state.Leads() && m.now() < m.state.ValidUntil
 }
 
 // live returns all values, including those that change with time.

@@ -43,7 +43,7 @@ func (r *Run) Observe(t campaign.Transition) {
 	}
 	switch t.Event.Kind {
 	case elect.Granted:
-		if t.To.Tree {
+		if starts(t) {
 			r.log.Info("the lease is acquired", EventAcquired, "holder", t.To.Lease.Holder, "token", t.To.Lease.Token)
 		}
 	case elect.Started:
@@ -66,7 +66,7 @@ func (r *Run) Observe(t campaign.Transition) {
 			r.result = a.Result
 		}
 	}
-	if t.From.Outcome != t.To.Outcome && t.To.Outcome != "" && t.To.Tree {
+	if t.From.Outcome != t.To.Outcome && t.To.Outcome != "" && t.To.Phase.HasTree() {
 		r.stopping(t)
 	}
 	if t.From.Phase != t.To.Phase {
@@ -110,7 +110,7 @@ func (r *Run) unanswered(t campaign.Transition) {
 	case t.Event.Kind == elect.NoAnswer && t.To.Phase == elect.Doubtful && r.isNew(t.Event.Err):
 		left := (t.To.StopBy - t.Event.At).Round(100 * time.Millisecond)
 		r.warn(EventRenewalFailed, fmt.Sprintf("renewal failed, the command is stopped in %s unless one succeeds", left), t.Event.Err)
-	case t.From.Tree && t.Event.Kind == elect.NoAnswer:
+	case t.From.Phase.HasTree() && t.Event.Kind == elect.NoAnswer:
 		r.log.Info(because("renewal failed", t.Event.Err), EventRenewalFailed)
 	// A proxy in front of the store may close the idle connection of a waiting standby.
 	// The next attempt shows whether the store can be used.
@@ -148,7 +148,7 @@ func (r *Run) entered(t campaign.Transition) {
 	if t.To.Phase == elect.Standby && t.To.Outcome == elect.Unchecked && t.From.Outcome != elect.Unchecked {
 		r.log.Warn(because("standing by", t.Event.Err), EventUnchecked, HintAttr, UncheckedHint)
 	}
-	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {
+	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders.Count < 2 {
 		r.log.Warn("the command did not end within its grace, killing it", EventKilling)
 	}
 }

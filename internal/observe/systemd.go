@@ -100,9 +100,9 @@ func (s *Service) Observe(t campaign.Transition) {
 func (s *Service) ends(to elect.State) bool {
 	switch to.Phase {
 	case elect.Stopping, elect.Killing:
-		return to.Orders > 0 || !s.rejoins
+		return to.Orders.Count > 0 || !s.rejoins
 	case elect.Releasing:
-		return to.Orders > 0 || to.Outcome != elect.Unavailable && !(s.rejoins && to.Outcome.Voids())
+		return to.Orders.Count > 0 || to.Outcome != elect.Unavailable && !(s.rejoins && to.Outcome.Voids())
 	}
 	return to.Phase == elect.Done
 }

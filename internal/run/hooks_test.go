@@ -49,7 +49,7 @@ func TestLeftOutHooksCauseWarnings(t *testing.T) {
 		for range 16 + 3 {
 			h.Observe(skipped)
 		}
-		h.Observe(campaign.Transition{From: elect.State{Tree: true}, To: elect.State{Outcome: elect.Lost}}) // has no hook
+		h.Observe(campaign.Transition{From: elect.State{Phase: elect.Leading}, To: elect.State{Phase: elect.Stopping, Outcome: elect.Lost}}) // has no hook
 		if n := strings.Count(log.String(), "--on-skip was not run, because 16 events wait"); n != 3 {
 			t.Errorf("%d warnings, want 3:\n%s", n, log.String())
 		}

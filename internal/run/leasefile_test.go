@@ -16,7 +16,7 @@ import (
 )
 
 func leading(stopBy time.Duration) elect.State {
-	return elect.State{Phase: elect.Leading, Tree: true, StopBy: stopBy, Lease: lease.Lease{Token: 7, Holder: "h/1/0123456789abcdef0123456789abcdef"}}
+	return elect.State{Phase: elect.Leading, Hold: elect.Hold{StopBy: stopBy, Lease: lease.Lease{Token: 7, Holder: "h/1/0123456789abcdef0123456789abcdef"}}}
 }
 
 // A run goes on without a lease file: one warning, and no variable.

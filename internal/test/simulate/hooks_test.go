@@ -90,7 +90,7 @@ func (h *hooks) promise(t campaign.Transition) {
 	add := func(event string, s elect.State, outcome elect.Outcome) {
 		h.promised = append(h.promised, promise{event, string(s.Lease.Holder), string(outcome), h.p.host.w.at()})
 	}
-	if from.Tree && void(to.Outcome) && !void(from.Outcome) {
+	if from.Phase.HasTree() && void(to.Outcome) && !void(from.Outcome) {
 		add(observe.HookLost, to, to.Outcome)
 	}
 	if t.Event.Kind == elect.Started && !void(to.Outcome) {
