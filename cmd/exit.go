@@ -6,14 +6,14 @@ import (
 	"syscall"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // leaderrun's own statuses. Any other status is the command's, the skip code, or
-// 128+n for signal n: [elect.Exit].
+// 128+n for signal n: [candidate.Exit].
 const (
 	exitNo            = 1   // a verb's answer is no
 	exitUnavailable   = 69  // EX_UNAVAILABLE of sysexits.h: the store is away or refuses, nothing ran
@@ -27,31 +27,31 @@ const (
 
 func runStatus(result campaign.Result, c settings.Config) int {
 	switch result.Outcome {
-	case elect.Lost, elect.Expired: // this always wins
+	case candidate.Lost, candidate.Expired: // this always wins
 		return exitVoid
-	case elect.Exited, elect.LeftBehind, elect.Detached:
+	case candidate.Exited, candidate.LeftBehind, candidate.Detached:
 		return result.Exit.Status()
-	case elect.Ordered:
+	case candidate.Ordered:
 		if !result.Ran { // as if the signal had killed leaderrun
-			return elect.Exit{Signal: result.Orders.Signal}.Status()
+			return candidate.Exit{Signal: result.Orders.Signal}.Status()
 		}
 		return result.Exit.Status()
-	case elect.Denied, elect.Ineligible:
+	case candidate.Denied, candidate.Ineligible:
 		if ranOut(result, c) {
 			return exitWaitRanOut
 		}
 		return c.SkipExitCode
-	case elect.Skipped, elect.Paused:
+	case candidate.Skipped, candidate.Paused:
 		return c.SkipExitCode
-	case elect.Unavailable:
+	case candidate.Unavailable:
 		return exitUnavailable
-	case elect.MaxRuntime:
+	case candidate.MaxRuntime:
 		return exitMaxRuntime
-	case elect.NotStarted:
+	case candidate.NotStarted:
 		return notStarted(result.Err)
-	case elect.Unchecked:
+	case candidate.Unchecked:
 		return exitUsage
-	case elect.GuardDied: // nobody knows how the command ended
+	case candidate.GuardDied: // nobody knows how the command ended
 		return exitUsage
 	}
 	return exitUsage
@@ -63,9 +63,9 @@ func runStatus(result campaign.Result, c settings.Config) int {
 func diesOf(result campaign.Result) syscall.Signal {
 	n := 0
 	switch result.Outcome {
-	case elect.Exited, elect.LeftBehind, elect.Detached:
+	case candidate.Exited, candidate.LeftBehind, candidate.Detached:
 		n = result.Exit.Signal
-	case elect.Ordered:
+	case candidate.Ordered:
 		n = result.Exit.Signal
 		if !result.Ran {
 			n = result.Orders.Signal
@@ -82,7 +82,7 @@ func diesOf(result campaign.Result) syscall.Signal {
 // ranOut reports whether --wait ran out and has a status of its own. With -E or
 // a tick that is a skip: another host runs the job.
 func ranOut(result campaign.Result, c settings.Config) bool {
-	return (result.Outcome == elect.Denied || result.Outcome == elect.Ineligible) && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
+	return (result.Outcome == candidate.Denied || result.Outcome == candidate.Ineligible) && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
 }
 
 // notStarted returns the status for a command that could not be started: it was not

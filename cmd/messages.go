@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/runner"
@@ -116,41 +116,41 @@ func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
 		void = " before the command had started"
 	}
 	why := reason(r.Err)
-	if r.Outcome == elect.Denied {
+	if r.Outcome == candidate.Denied {
 		why = whyHeld(r.Denial)
 	}
 	if done, ok := errors.AsType[*lease.DoneError](r.Err); ok {
 		why = whyDone(done, time.Now()) //nolint:forbidigo // only to tell the time of day
 	}
 	switch {
-	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
+	case r.Outcome == candidate.Lost && errors.Is(r.Err, lease.ErrRevoked):
 		log.Error("an operator took the lease away"+void,
 			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" shows who leads")
-	case r.Outcome == elect.Lost:
+	case r.Outcome == candidate.Lost:
 		log.Error("lease lost"+void+": "+why, observe.EventVoid, observe.HintAttr, observe.LostHint)
-	case r.Outcome == elect.Expired:
+	case r.Outcome == candidate.Expired:
 		log.Error("lease expired"+void+": "+why, about(observe.EventVoid, r.Err)...)
-	case r.Outcome == elect.Unavailable:
+	case r.Outcome == candidate.Unavailable:
 		log.Error("nothing ran: "+why, about(observe.EventUnavailable, r.Err)...)
-	case r.Outcome == elect.Unchecked:
+	case r.Outcome == candidate.Unchecked:
 		log.Error("nothing ran: "+why, observe.EventUnchecked, observe.HintAttr, observe.UncheckedHint)
-	case r.Outcome == elect.NotStarted:
+	case r.Outcome == candidate.NotStarted:
 		explainStart(log, c.Command[0], r.Err)
-	case r.Outcome == elect.GuardDied:
+	case r.Outcome == candidate.GuardDied:
 		log.Error("the command was killed: "+why,
 			observe.EventGuardDied, observe.HintAttr, "find out who killed it: a person, or the kernel for lack of memory")
-	case r.Outcome == elect.MaxRuntime:
+	case r.Outcome == candidate.MaxRuntime:
 		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", settings.FormatDuration(c.MaxRuntime)), observe.EventMaxRuntime)
 	case ranOut(r, c):
 		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", settings.FormatDuration(c.Wait), why),
 			observe.EventWaitRanOut, observe.HintAttr, "wait longer, or choose the status of this case with -E")
-	case r.Outcome == elect.Denied:
+	case r.Outcome == candidate.Denied:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventDenied)
-	case r.Outcome == elect.Skipped:
+	case r.Outcome == candidate.Skipped:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventSkipped)
-	case r.Outcome == elect.Paused:
+	case r.Outcome == candidate.Paused:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventPaused)
-	case r.Outcome == elect.Ineligible:
+	case r.Outcome == candidate.Ineligible:
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventIneligible)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/run"
 	"github.com/leaderrun/leaderrun/internal/runner"
@@ -78,7 +78,7 @@ func lead(flags *pflag.FlagSet, command []string) (result campaign.Result, statu
 	}
 
 	if c.Path, err = run.Lookup(command[0]); err != nil {
-		result.Outcome, result.Err = elect.NotStarted, err
+		result.Outcome, result.Err = candidate.NotStarted, err
 	} else {
 		warnAbout(log, c)
 		if result, err = run.Run(c, log, line, runStatus); err != nil {

@@ -13,6 +13,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -103,7 +104,7 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 		cancel: func() {}, unlisten: func() {}, uncheck: func() {},
 	}
 	r.step(elect.Event{Kind: elect.Begin})
-	for r.state.Phase != elect.Done {
+	for r.state.Phase != candidate.Done {
 		r.step(r.next())
 	}
 	end()

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -77,7 +77,7 @@ func TestWaitRunsOut(t *testing.T) {
 		set.Wait = 12 * time.Second
 		r := Run(t.Context(), set, w, w, w)
 		w.expect("0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire") // the store cannot wake: every --retry
-		if r.Outcome != elect.Denied || r.Denial == nil {
+		if r.Outcome != candidate.Denied || r.Denial == nil {
 			t.Error(r.Outcome, r.Denial)
 		}
 	})
@@ -109,7 +109,7 @@ func TestStoreAway(t *testing.T) {
 				set.Wait = test.wait
 				r := Run(t.Context(), set, w, w, w)
 				w.expect(test.want...)
-				if r.Outcome != elect.Unavailable || time.Since(w.start).Round(100*time.Millisecond) != test.end {
+				if r.Outcome != candidate.Unavailable || time.Since(w.start).Round(100*time.Millisecond) != test.end {
 					t.Errorf("%s after %s, want %s", r.Outcome, time.Since(w.start), test.end)
 				}
 			})
@@ -127,12 +127,12 @@ func TestRejoin(t *testing.T) {
 			}
 			return l, nil
 		}
-		w.command = func(ctx context.Context) elect.Exit {
+		w.command = func(ctx context.Context) candidate.Exit {
 			select {
 			case <-ctx.Done():
-				return elect.Exit{Signal: 15}
+				return candidate.Exit{Signal: 15}
 			case <-time.After(35 * time.Second):
-				return elect.Exit{}
+				return candidate.Exit{}
 			}
 		}
 		set := w.settings()
@@ -145,7 +145,7 @@ func TestRejoin(t *testing.T) {
 			}
 			seen[h] = true
 		}
-		if r.Outcome != elect.Exited || len(seen) != 11 {
+		if r.Outcome != candidate.Exited || len(seen) != 11 {
 			t.Errorf("%s after %d candidacies, want exited after 11", r.Outcome, len(seen))
 		}
 	})

@@ -1,6 +1,10 @@
 package elect
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/leaderrun/leaderrun/internal/candidate"
+)
 
 // attempt asks the store, but only if this host may lead.
 func (m *machine) attempt() {
@@ -15,10 +19,10 @@ func (m *machine) attempt() {
 // remaining time for it, since the limit of --wait is exact.
 func (m *machine) check() {
 	timeout := CheckLimit
-	if m.WaitUntil > m.Began && m.WaitUntil != Forever {
+	if m.WaitUntil > m.Began && m.WaitUntil != candidate.Forever {
 		timeout = min(timeout, max(m.WaitUntil-m.now, 0)+lastAttempt)
 	}
-	m.Phase = Checking
+	m.Phase = candidate.Checking
 	m.do(Action{Kind: Check, Timeout: timeout})
 }
 
@@ -29,9 +33,9 @@ func (m *machine) checking(e Event) {
 	case MayNotLead:
 		m.passOn()
 		m.Err = e.Err
-		why := Ineligible
+		why := candidate.Ineligible
 		if errors.Is(e.Err, ErrUnchecked) {
-			why = Unchecked
+			why = candidate.Unchecked
 		}
 		m.standBy(why, m.WaitUntil, m.set.varied(m.set.Retry))
 	}
@@ -58,7 +62,7 @@ func (m *machine) checkedAgain(fit bool) {
 
 // passOn hands on a wake-up that this candidate may have received but does not use now.
 func (m *machine) passOn() {
-	if m.Woken || m.Phase == Standby {
+	if m.Woken || m.Phase == candidate.Standby {
 		m.Woken = false
 		m.do(Action{Kind: Pass})
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -54,7 +55,7 @@ type Event struct {
 	Signal int
 	// FromTerminal: a running command has received the signal, too.
 	FromTerminal bool
-	Exit         Exit
+	Exit         candidate.Exit
 	// Expired: the guard found something alive at the kill-by that it knew.
 	Expired bool
 	// Left names a living descendant, for messages.
@@ -100,13 +101,10 @@ type Action struct {
 }
 
 var (
-	phaseNames = [...]string{"Campaigning", "Standby", "Checking", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
 	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "clock differs", "tick done", "paused", "may lead", "may not lead", "no answer", "woke", "cannot wake",
 		"started", "start failed", "renewed", "lost", "pinged", "broken", "clock set", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
 	actionNames = [...]string{"acquire", "check", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
 )
-
-func (p Phase) String() string { return phaseNames[p] }
 
 // String returns the phase, with the outcome if there is one: Stopping(lost).
 func (s State) String() string {

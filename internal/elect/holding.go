@@ -3,6 +3,8 @@ package elect
 import (
 	"slices"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/candidate"
 )
 
 // holding handles events while a tree may be alive.
@@ -10,8 +12,8 @@ func (m *machine) holding(e Event) {
 	switch e.Kind {
 	case Started:
 		m.Ran = true
-		if m.Phase == Starting {
-			m.Phase = Leading
+		if m.Phase == candidate.Starting {
+			m.Phase = candidate.Leading
 		}
 		if m.Phase.Running() && m.set.MaxRuntime > 0 {
 			m.MaxAt = m.now + m.set.MaxRuntime
@@ -34,10 +36,10 @@ func (m *machine) holding(e Event) {
 		m.checkedAgain(e.Kind == MayLead)
 	case LeaseLost:
 		m.Renewing, m.Taken = false, true
-		if m.Outcome != Expired {
+		if m.Outcome != candidate.Expired {
 			m.Err = e.Err
 		}
-		m.stop(Lost, m.set.LostGrace)
+		m.stop(candidate.Lost, m.set.LostGrace)
 	case CommandEnded:
 		m.commandEnded(e)
 	case TreeGone:
@@ -63,10 +65,10 @@ func (m *machine) timer() {
 // received that could be its status.
 func (m *machine) startFailed(err error) {
 	m.Err = err
-	if m.Outcome == Ordered && m.Orders.Count == 0 {
-		m.Outcome = NotStarted
+	if m.Outcome == candidate.Ordered && m.Orders.Count == 0 {
+		m.Outcome = candidate.NotStarted
 	}
-	m.release(m.orElse(NotStarted))
+	m.release(m.orElse(candidate.NotStarted))
 }
 
 func (m *machine) renew() {
@@ -85,7 +87,7 @@ func (m *machine) renewed(e Event) {
 	if m.Taken {
 		return
 	}
-	if m.Outcome == Expired { // too late for the command, but it keeps others out until the tree is gone
+	if m.Outcome == candidate.Expired { // too late for the command, but it keeps others out until the tree is gone
 		m.RenewAt = e.Sent + m.set.Renew
 		return
 	}
@@ -94,8 +96,8 @@ func (m *machine) renewed(e Event) {
 		m.RenewAt = m.now
 	}
 	m.Err = nil
-	if m.Phase == Doubtful {
-		m.Phase = Leading
+	if m.Phase == candidate.Doubtful {
+		m.Phase = candidate.Leading
 	}
 	m.do(Action{Kind: Extend, KillBy: m.KillBy})
 	if m.now >= m.ListenAt { // the store is back
@@ -103,7 +105,7 @@ func (m *machine) renewed(e Event) {
 	}
 	if m.Lease.HandOver && m.Phase.Running() {
 		m.HandedOver = true
-		m.stop(Ordered, m.set.KillAfter)
+		m.stop(candidate.Ordered, m.set.KillAfter)
 	}
 }
 
@@ -113,16 +115,16 @@ func (m *machine) unanswered(err error) {
 		return
 	}
 	m.RenewAt = m.now + m.set.shorter(m.set.DoubtPause())
-	if m.Outcome != Expired {
+	if m.Outcome != candidate.Expired {
 		m.Err = err
 	}
 	if m.set.StopOnRenewError && m.Phase.Running() {
-		m.stop(Expired, m.set.Grace)
+		m.stop(candidate.Expired, m.set.Grace)
 		return
 	}
 	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer cannot call
-	if m.Phase == Leading {                    // perhaps only the connection was lost
-		m.Phase = Doubtful
+	if m.Phase == candidate.Leading {          // perhaps only the connection was lost
+		m.Phase = candidate.Doubtful
 		m.renew()
 	}
 }
@@ -178,7 +180,7 @@ func (m *machine) broken() {
 
 // stop signals the tree once and starts the grace. A reason that voids the result wins
 // over one that does not. The grace is never extended.
-func (m *machine) stop(why Outcome, grace time.Duration) {
+func (m *machine) stop(why candidate.Outcome, grace time.Duration) {
 	if m.Outcome == "" || why.Voids() && !m.Outcome.Voids() {
 		m.Outcome = why
 	}
@@ -187,13 +189,13 @@ func (m *machine) stop(why Outcome, grace time.Duration) {
 		killAt = min(killAt, m.KillBy)
 	}
 	if m.Phase.Running() {
-		m.Phase, m.KillAt = Stopping, killAt
+		m.Phase, m.KillAt = candidate.Stopping, killAt
 		m.MaxAt, m.LeftoversAt = 0, 0
 		if m.now < killAt {
 			m.do(Action{Kind: Signal, Signal: m.stopSignal()})
 		}
 	}
-	if m.Phase == Stopping {
+	if m.Phase == candidate.Stopping {
 		if m.KillAt = min(m.KillAt, killAt); m.now >= m.KillAt {
 			m.kill()
 		}
@@ -205,7 +207,7 @@ func (m *machine) stop(why Outcome, grace time.Duration) {
 const killAgain = time.Second
 
 func (m *machine) kill() {
-	m.Phase, m.KillAt = Killing, m.now+killAgain
+	m.Phase, m.KillAt = candidate.Killing, m.now+killAgain
 	if !slices.ContainsFunc(m.actions, func(a Action) bool { return a.Kind == Kill }) {
 		m.do(Action{Kind: Kill})
 	}
@@ -214,12 +216,12 @@ func (m *machine) kill() {
 func (m *machine) commandEnded(e Event) {
 	m.Ran, m.Ended, m.Exit, m.Left = true, true, e.Exit, e.Left
 	switch {
-	case m.Phase == Stopping:
+	case m.Phase == candidate.Stopping:
 		m.do(Action{Kind: SignalRest, Signal: m.stopSignal()})
-	case !m.Phase.Running() || m.set.Leftovers == LeftoversWait:
-	case m.set.Leftovers == LeftoversLeave:
+	case !m.Phase.Running() || m.set.Leftovers == candidate.LeftoversWait:
+	case m.set.Leftovers == candidate.LeftoversLeave:
 		m.do(Action{Kind: Leave})
-		m.release(Detached)
+		m.release(candidate.Detached)
 	default:
 		m.LeftoversAt = m.now + leftoversSettle
 	}
@@ -227,7 +229,7 @@ func (m *machine) commandEnded(e Event) {
 
 // stopSignal returns the signal of the current stop.
 func (m *machine) stopSignal() int {
-	if m.Outcome == Ordered && !m.set.StopSignalNamed && m.Orders.Count > 0 {
+	if m.Outcome == candidate.Ordered && !m.set.StopSignalNamed && m.Orders.Count > 0 {
 		return m.Orders.Signal
 	}
 	return m.set.StopSignal
@@ -236,10 +238,10 @@ func (m *machine) stopSignal() int {
 // treeGone releases the lease. If the guard died, nobody saw the command end: it was
 // killed, unless its end was reported before.
 func (m *machine) treeGone(e Event) {
-	why, exit := Exited, e.Exit
+	why, exit := candidate.Exited, e.Exit
 	if e.Err != nil {
 		const sigkill = 9
-		why, exit = GuardDied, Exit{Signal: sigkill}
+		why, exit = candidate.GuardDied, candidate.Exit{Signal: sigkill}
 	}
 	if e.Err == nil || !m.Ended {
 		m.Exit = exit
@@ -247,7 +249,7 @@ func (m *machine) treeGone(e Event) {
 	m.Ran, m.Ended = true, true
 	switch {
 	case e.Expired && !m.Outcome.Voids(): // this process stood still between a renewal and the order to extend
-		m.Outcome = Expired
+		m.Outcome = candidate.Expired
 		if m.Err == nil {
 			m.Err = errAsleep
 		}
@@ -258,7 +260,7 @@ func (m *machine) treeGone(e Event) {
 }
 
 // orElse returns the outcome if it is set, else why.
-func (m *machine) orElse(why Outcome) Outcome {
+func (m *machine) orElse(why candidate.Outcome) candidate.Outcome {
 	if m.Outcome != "" {
 		return m.Outcome
 	}

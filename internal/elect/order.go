@@ -1,6 +1,10 @@
 package elect
 
-import "time"
+import (
+	"time"
+
+	"github.com/leaderrun/leaderrun/internal/candidate"
+)
 
 // Orders are the orders to stop that a run has received.
 type Orders struct {
@@ -46,18 +50,18 @@ func ends(signal int) bool {
 // an answer to the request for the lease, the end of the command, the release.
 func (m *machine) ordered(again bool) {
 	switch {
-	case m.Phase == Campaigning && !again:
+	case m.Phase == candidate.Campaigning && !again:
 		m.QuitAt = m.now + quitPatience
 	case m.Phase.Waiting():
 		m.passOn()
-		m.finish(Ordered)
+		m.finish(candidate.Ordered)
 	case m.Phase.Running():
-		m.stop(Ordered, m.set.KillAfter)
+		m.stop(candidate.Ordered, m.set.KillAfter)
 	case m.Phase.HasTree() && again:
 		m.kill()
-	case m.Phase == Releasing:
-		if m.Outcome == Unavailable { // the grant came too late, and nothing ran
-			m.Outcome = Ordered
+	case m.Phase == candidate.Releasing:
+		if m.Outcome == candidate.Unavailable { // the grant came too late, and nothing ran
+			m.Outcome = candidate.Ordered
 		}
 		if again {
 			m.afterRelease()

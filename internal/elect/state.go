@@ -3,6 +3,7 @@ package elect
 import (
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -14,10 +15,10 @@ import (
 type State struct {
 	set *Settings
 
-	Phase Phase
+	Phase candidate.Phase
 	// Outcome is why a standby would end now, why a tree is being stopped, or why
 	// the run ended.
-	Outcome Outcome
+	Outcome candidate.Outcome
 	// Err is the last cause of Unavailable, Skipped, Paused, Ineligible, Unchecked, NotStarted, Lost, Expired or
 	// GuardDied.
 	Err error
@@ -88,7 +89,7 @@ type Hold struct {
 type Tree struct {
 	// Ran: the command was started. Ended: it ended, as Exit says, and Left outlived it.
 	Ran, Ended bool
-	Exit       Exit
+	Exit       candidate.Exit
 	Left       string
 	// MaxAt ends the maximum runtime. At LeftoversAt survivors become leftovers.
 	// KillAt ends the grace period.
@@ -109,7 +110,7 @@ func New(set Settings) State { return State{set: &set} }
 // Wake returns when the candidate needs a Timer event; ok is false if it needs none.
 // Earlier and later Timer events do no harm.
 func (s State) Wake() (at time.Duration, ok bool) {
-	at = Forever
+	at = candidate.Forever
 	consider := func(ts ...time.Duration) {
 		for _, t := range ts {
 			if t != 0 {
@@ -118,13 +119,13 @@ func (s State) Wake() (at time.Duration, ok bool) {
 		}
 	}
 	switch {
-	case s.Phase == Campaigning:
+	case s.Phase == candidate.Campaigning:
 		consider(s.QuitAt)
-	case s.Phase == Standby:
+	case s.Phase == candidate.Standby:
 		consider(s.WakeAt)
 	case s.Phase.HasTree():
 		consider(s.MaxAt, s.LeftoversAt, s.KillAt)
-		if s.Phase != Killing {
+		if s.Phase != candidate.Killing {
 			consider(s.KillBy)
 		}
 		if s.Phase.Running() {
@@ -139,10 +140,10 @@ func (s State) Wake() (at time.Duration, ok bool) {
 				consider(s.ListenAt)
 			}
 		}
-	case s.Phase == Releasing:
+	case s.Phase == candidate.Releasing:
 		consider(s.RetryAt, s.GiveUpAt)
 	}
-	return at, at != Forever
+	return at, at != candidate.Forever
 }
 
 // Leads reports whether the lease is held for a tree, and not lost.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -18,18 +19,18 @@ func Step(s State, e Event) (State, []Action) {
 	switch {
 	case e.Kind == Order || e.Kind == PassOn:
 		m.signalled(e)
-	case m.Phase == Campaigning:
+	case m.Phase == candidate.Campaigning:
 		m.campaigning(e)
-	case m.Phase == Standby:
+	case m.Phase == candidate.Standby:
 		m.standby(e)
-	case m.Phase == Checking:
+	case m.Phase == candidate.Checking:
 		m.checking(e)
 	case m.Phase.HasTree():
 		m.holding(e)
-	case m.Phase == Releasing:
+	case m.Phase == candidate.Releasing:
 		m.releasing(e)
 	}
-	if m.Phase == Killing { // whatever the event
+	if m.Phase == candidate.Killing { // whatever the event
 		m.kill()
 	}
 	return m.State, m.actions
@@ -58,15 +59,15 @@ func (m *machine) deadlines() {
 		if m.Err == nil { // no renewal failed: none was sent in time
 			m.Err = errAsleep
 		}
-		m.stop(Expired, m.set.Grace)
+		m.stop(candidate.Expired, m.set.Grace)
 	}
 	if m.Phase.Running() && m.over(m.MaxAt) {
-		m.stop(MaxRuntime, m.set.KillAfter)
+		m.stop(candidate.MaxRuntime, m.set.KillAfter)
 	}
 	if m.Phase.Running() && m.over(m.LeftoversAt) {
-		m.stop(LeftBehind, m.set.KillAfter)
+		m.stop(candidate.LeftBehind, m.set.KillAfter)
 	}
-	if m.Phase == Stopping && (m.now >= m.KillAt || m.now >= m.KillBy) {
+	if m.Phase == candidate.Stopping && (m.now >= m.KillAt || m.now >= m.KillBy) {
 		m.kill()
 	}
 }
@@ -80,7 +81,7 @@ func (m *machine) campaigning(e Event) {
 		m.granted(e)
 	case Held, Settling, ClockDiffers, TickDone, KeyPaused, NoAnswer:
 		if m.Orders.Count > 0 {
-			m.finish(Ordered)
+			m.finish(candidate.Ordered)
 			return
 		}
 		m.notGranted(e)
@@ -88,7 +89,7 @@ func (m *machine) campaigning(e Event) {
 		m.Outdated = true
 	case Timer:
 		if m.over(m.QuitAt) {
-			m.finish(Ordered)
+			m.finish(candidate.Ordered)
 		}
 	}
 }
@@ -97,7 +98,7 @@ func (m *machine) notGranted(e Event) {
 	switch e.Kind {
 	case Held:
 		m.learnTick(e.Tick)
-		m.standBy(Denied, m.WaitUntil, m.untilNext(e.Remaining))
+		m.standBy(candidate.Denied, m.WaitUntil, m.untilNext(e.Remaining))
 		m.awaitWakeup()
 	case Settling:
 		m.learnTick(e.Tick)
@@ -107,7 +108,7 @@ func (m *machine) notGranted(e Event) {
 	case TickDone:
 		m.learnTick(e.Tick)
 		m.Err = e.Err
-		m.finish(Skipped)
+		m.finish(candidate.Skipped)
 	case KeyPaused:
 		m.paused(e)
 	case NoAnswer:
@@ -126,13 +127,13 @@ func (m *machine) granted(e Event) {
 	m.Candidacy = m.next()
 	switch {
 	case m.Orders.Count > 0:
-		m.release(Ordered)
+		m.release(candidate.Ordered)
 	case m.now >= m.StopBy:
 		m.Err = errors.New("the lease was granted too late to be used")
-		m.release(Unavailable)
+		m.release(candidate.Unavailable)
 	case m.Tick != 0 && m.Tick != e.Lease.Tick: // granted to a late duplicate of a request without a tick
 		m.Err = errors.New("the lease was granted for another tick")
-		m.release(Unavailable)
+		m.release(candidate.Unavailable)
 	default:
 		m.learnTick(e.Lease.Tick)
 		m.AcquiredAt = m.now
@@ -140,7 +141,7 @@ func (m *machine) granted(e Event) {
 		if m.set.Checked {
 			m.CheckAt = m.now + m.set.Renew
 		}
-		m.Phase, m.Outcome = Starting, ""
+		m.Phase, m.Outcome = candidate.Starting, ""
 		m.do(Action{Kind: Start, StartBy: m.StopBy, KillBy: m.KillBy, Lease: m.Lease})
 	}
 }
@@ -192,11 +193,11 @@ func (m *machine) settling(remaining time.Duration) {
 		m.SettleUntil = m.now + max(settlePatience, m.set.TTL/6)
 	}
 	if m.now+remaining > m.SettleUntil {
-		m.standBy(Denied, m.WaitUntil, remaining)
+		m.standBy(candidate.Denied, m.WaitUntil, remaining)
 		m.awaitWakeup()
 		return
 	}
-	m.standBy(Denied, max(m.WaitUntil, m.SettleUntil), remaining)
+	m.standBy(candidate.Denied, max(m.WaitUntil, m.SettleUntil), remaining)
 }
 
 // paused stands by until the pause ends or is ended by an operator. That wake-up may get
@@ -204,7 +205,7 @@ func (m *machine) settling(remaining time.Duration) {
 func (m *machine) paused(e Event) {
 	m.Err = e.Err
 	m.learnTick(e.Tick)
-	m.standBy(Paused, m.WaitUntil, min(after(e.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
+	m.standBy(candidate.Paused, m.WaitUntil, min(after(e.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
 	m.awaitWakeup()
 }
 
@@ -220,7 +221,7 @@ func (m *machine) unavailable(err error) {
 		store = &lease.StoreError{}
 	}
 	if store.Permanent {
-		m.finish(Unavailable)
+		m.finish(candidate.Unavailable)
 		return
 	}
 	m.Refused++
@@ -229,11 +230,11 @@ func (m *machine) unavailable(err error) {
 	}
 	switch {
 	case m.WaitUntil > m.Began:
-		m.standBy(Unavailable, m.WaitUntil, m.set.varied(m.set.Retry))
+		m.standBy(candidate.Unavailable, m.WaitUntil, m.set.varied(m.set.Retry))
 	case m.Refused >= refusedTries:
-		m.standBy(Unavailable, m.now, 0)
+		m.standBy(candidate.Unavailable, m.now, 0)
 	default:
-		m.standBy(Unavailable, m.patience(), m.set.varied(m.set.Pause))
+		m.standBy(candidate.Unavailable, m.patience(), m.set.varied(m.set.Pause))
 	}
 }
 
@@ -247,17 +248,17 @@ func (m *machine) patience() time.Duration {
 }
 
 // standBy waits for at most pause, and makes the last attempt at the limit of --wait.
-func (m *machine) standBy(why Outcome, until, pause time.Duration) {
+func (m *machine) standBy(why candidate.Outcome, until, pause time.Duration) {
 	if m.now >= until {
 		m.finish(why)
 		return
 	}
-	m.Phase, m.Outcome = Standby, why
+	m.Phase, m.Outcome = candidate.Standby, why
 	m.WakeAt = min(after(m.now, pause), until)
 }
 
 func (m *machine) awaitWakeup() {
-	if m.Phase == Standby {
+	if m.Phase == candidate.Standby {
 		m.do(Action{Kind: Wait, Timeout: m.WakeAt - m.now})
 	}
 }
@@ -286,11 +287,11 @@ func (m *machine) acquire() {
 			m.Began, m.WaitUntil = m.now, m.now
 		}
 	}
-	if m.WaitUntil != Forever {
+	if m.WaitUntil != candidate.Forever {
 		limit := max(m.patience(), m.SettleUntil)
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
-	m.Phase, m.Asked, m.Outdated, m.Woken = Campaigning, true, false, false
+	m.Phase, m.Asked, m.Outdated, m.Woken = candidate.Campaigning, true, false, false
 	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Waits: m.now < m.WaitUntil, Tick: m.Tick})
 	m.Retired = false
 }
@@ -323,8 +324,8 @@ func (m *machine) releaseFailed() {
 }
 
 // release makes an attempt to release: the tree is gone, or never existed.
-func (m *machine) release(why Outcome) {
-	m.Phase, m.Outcome = Releasing, why
+func (m *machine) release(why candidate.Outcome) {
+	m.Phase, m.Outcome = candidate.Releasing, why
 	m.Releases++
 	m.RetryAt, m.GiveUpAt = 0, m.now+m.set.Attempt+m.set.Pause
 	m.do(Action{Kind: Release, Timeout: m.set.Attempt, Lease: m.Lease, Result: m.result()})
@@ -334,15 +335,15 @@ func (m *machine) result() lease.Result {
 	if m.Outcome.Voids() {
 		return lease.Result{Ran: m.Ran, Exit: lease.ExitVoid}
 	}
-	byItself := m.Outcome == Exited || m.Outcome == LeftBehind || m.Outcome == Detached
-	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == Exit{}, Exit: m.Exit.Status()}
+	byItself := m.Outcome == candidate.Exited || m.Outcome == candidate.LeftBehind || m.Outcome == candidate.Detached
+	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == candidate.Exit{}, Exit: m.Exit.Status()}
 }
 
 // afterRelease ends the run, or begins again: with --rejoin, or if a grant came too late to be
 // used while the candidate stands by.
 func (m *machine) afterRelease() {
 	again := m.set.Rejoin && m.Outcome.Voids() && m.Orders.Count == 0 && !m.HandedOver
-	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders.Count == 0
+	late := m.Outcome == candidate.Unavailable && m.now < m.WaitUntil && m.Orders.Count == 0
 	if !again && !late {
 		m.finish(m.Outcome)
 		return
@@ -350,7 +351,7 @@ func (m *machine) afterRelease() {
 	next := State{set: m.set, Err: m.Err, Candidacy: m.Candidacy}
 	pause := m.set.Pause
 	if again {
-		next.Began, next.WaitUntil = m.now, Forever
+		next.Began, next.WaitUntil = m.now, candidate.Forever
 		next.Backoff = min(max(m.set.Retry, 2*m.Backoff), m.set.TTL)
 		if m.now-m.AcquiredAt > 2*m.set.TTL { // it led for a while: this is a new problem
 			next.Backoff = m.set.Retry
@@ -358,15 +359,15 @@ func (m *machine) afterRelease() {
 		pause = next.Backoff
 	}
 	m.State = next
-	m.standBy(Unavailable, m.WaitUntil, m.set.varied(pause))
+	m.standBy(candidate.Unavailable, m.WaitUntil, m.set.varied(pause))
 }
 
-func (m *machine) finish(why Outcome) { m.Phase, m.Outcome = Done, why }
+func (m *machine) finish(why candidate.Outcome) { m.Phase, m.Outcome = candidate.Done, why }
 
 // after adds without overflow; Forever stays Forever.
 func after(t, d time.Duration) time.Duration {
-	if d >= Forever-t {
-		return Forever
+	if d >= candidate.Forever-t {
+		return candidate.Forever
 	}
 	return t + d
 }

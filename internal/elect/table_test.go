@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -61,10 +62,10 @@ var handedOver = append(slices.Clip(leading), event(Timer, 10), handOver)
 // refusedTwice is a candidate at its third attempt.
 var refusedTwice = []Event{event(Begin, 0), event(NoAnswer, 0.01).because(refused), event(Timer, 0.51), event(NoAnswer, 0.52).because(refused), event(Timer, 1.02)}
 
-func waits(d time.Duration) func(*Settings) { return func(s *Settings) { s.Wait = d } }
-func ticks(s *Settings)                     { s.OncePer, s.Wait = true, at(60) }
-func rejoins(s *Settings)                   { s.Rejoin = true }
-func leftovers(l Leftovers) func(*Settings) { return func(s *Settings) { s.Leftovers = l } }
+func waits(d time.Duration) func(*Settings)           { return func(s *Settings) { s.Wait = d } }
+func ticks(s *Settings)                               { s.OncePer, s.Wait = true, at(60) }
+func rejoins(s *Settings)                             { s.Rejoin = true }
+func leftovers(l candidate.Leftovers) func(*Settings) { return func(s *Settings) { s.Leftovers = l } }
 func killAfter(d time.Duration) func(*Settings) {
 	return func(s *Settings) { s.KillAfter, s.Timing = d, NewTiming(s.TTL, s.Renew, d) }
 }
@@ -132,12 +133,12 @@ var table = []struct {
 
 	{nil, leading[:1], event(NoAnswer, 0.01).because(refused), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Done(unavailable) | "},
-	{waits(Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},
+	{waits(candidate.Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, refusedTwice, event(NoAnswer, 1.03).because(refused), "Campaigning(unavailable) | no answer | Done(unavailable) | "},
-	{waits(Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased)}, event(Timer, 5.01), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire anew"},
-	{waits(Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased), event(Timer, 5.01), event(NoAnswer, 6).because(refused)},
+	{waits(candidate.Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased)}, event(Timer, 5.01), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire anew"},
+	{waits(candidate.Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased), event(Timer, 5.01), event(NoAnswer, 6).because(refused)},
 		event(Timer, 16), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire"},
-	{waits(Forever), leading[:1], event(NoAnswer, 0.01).because(rights), "Campaigning | no answer | Done(unavailable) | "},
+	{waits(candidate.Forever), leading[:1], event(NoAnswer, 0.01).because(rights), "Campaigning | no answer | Done(unavailable) | "},
 	{nil, leading[:1], event(Order, 0.1).signal(15), "Campaigning | order 15 | Campaigning | "},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Order, 0.15).signal(15), "Campaigning | order 15 | Campaigning | "},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Order, 0.3).signal(15), "Campaigning | order 15 | Done(ordered) | "},
@@ -205,8 +206,8 @@ var table = []struct {
 	{maxRuntime, leading, event(Timer, 3.02), "Leading | timer | Stopping(max-runtime) | signal 15"},
 	{nil, leading, event(CommandEnded, 5).exit(3), "Leading | command ended 3 | Leading | "},
 	{nil, append(slices.Clip(leading), event(CommandEnded, 5).exit(3)), event(Timer, 5.1), "Leading | timer | Stopping(leftovers) | signal 15"},
-	{leftovers(LeftoversWait), append(slices.Clip(leading), event(CommandEnded, 5)), event(Timer, 10), "Leading | timer | Leading | renew"},
-	{leftovers(LeftoversLeave), leading, event(CommandEnded, 5), "Leading | command ended 0 | Releasing(detached) | leave, release"},
+	{leftovers(candidate.LeftoversWait), append(slices.Clip(leading), event(CommandEnded, 5)), event(Timer, 10), "Leading | timer | Leading | renew"},
+	{leftovers(candidate.LeftoversLeave), leading, event(CommandEnded, 5), "Leading | command ended 0 | Releasing(detached) | leave, release"},
 	{nil, leading, event(TreeGone, 5).exit(3), "Leading | tree gone 3 | Releasing(exited) | release"},
 	{nil, leading, event(TreeGone, 5).because(unheard), "Leading | tree gone | Releasing(guard-died) | release"},
 	{nil, leading, event(TreeGone, 28).exit(3), "Leading | tree gone 3 | Releasing(exited) | release"},
@@ -316,14 +317,14 @@ func TestGuardDeathIsNoSuccess(t *testing.T) {
 	for _, e := range append(slices.Clip(ordered), event(TreeGone, 6).because(unheard)) {
 		w.step(e)
 	}
-	if got := w.state.Exit; got != (Exit{Signal: 9}) || w.state.Outcome != Ordered {
+	if got := w.state.Exit; got != (candidate.Exit{Signal: 9}) || w.state.Outcome != candidate.Ordered {
 		t.Errorf("%s, exit %+v", w.state, got)
 	}
 	w = newWatch(t, settings())
 	for _, e := range append(slices.Clip(ordered), event(CommandEnded, 5.5).exit(3), event(TreeGone, 6).because(unheard)) {
 		w.step(e)
 	}
-	if got := w.state.Exit; got != (Exit{Code: 3}) {
+	if got := w.state.Exit; got != (candidate.Exit{Code: 3}) {
 		t.Errorf("exit %+v: the end that was reported is forgotten", got)
 	}
 }

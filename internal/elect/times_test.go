@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -93,7 +94,7 @@ var courses = []struct {
 	{"the check of a candidate that stands by ends with its wait", checkedFor(at(5)), []Event{
 		event(Begin, 0), event(MayNotLead, 1), event(Timer, 5), event(MayNotLead, 5.2),
 	}},
-	{"the check of a candidate that stands by for ever has its time", checkedFor(Forever), []Event{event(Begin, 0), event(MayNotLead, 1), event(Timer, 6)}},
+	{"the check of a candidate that stands by for ever has its time", checkedFor(candidate.Forever), []Event{event(Begin, 0), event(MayNotLead, 1), event(Timer, 6)}},
 	{"a wake-up is passed on once", checkedFor(at(60)), []Event{
 		event(Begin, 0), event(MayLead, 0.1), event(Held, 0.2).remaining(20), event(Woke, 1), event(MayNotLead, 1.1), event(Timer, 6.1), event(MayNotLead, 6.2),
 	}},
@@ -197,7 +198,7 @@ func inFull(s State, actions []Action) string {
 			fmt.Fprintf(&b, " tick %d", a.Tick)
 		}
 	}
-	show("exit", s.Exit, Exit{})
+	show("exit", s.Exit, candidate.Exit{})
 	show("left", s.Left, "")
 	show("because", s.Err, nil)
 	if next, ok := s.Wake(); ok {
@@ -211,25 +212,7 @@ func TestTickOfASkip(t *testing.T) {
 	set := settings()
 	ticks(&set)
 	s, _ := Step(New(set), event(Begin, 0))
-	if s, _ = Step(s, event(TickDone, 0.1).tick(1000)); s.Tick != 1000 || s.Outcome != Skipped {
+	if s, _ = Step(s, event(TickDone, 0.1).tick(1000)); s.Tick != 1000 || s.Outcome != candidate.Skipped {
 		t.Errorf("%s, tick %d", s, s.Tick)
-	}
-}
-
-// What each phase is: a candidate waits until it is granted the key or ends; then it has a tree.
-func TestPhases(t *testing.T) {
-	in := func(phases ...Phase) func(Phase) bool {
-		return func(p Phase) bool { return slices.Contains(phases, p) }
-	}
-	for name, what := range map[string]struct{ got, want func(Phase) bool }{
-		"waiting": {Phase.Waiting, in(Campaigning, Standby, Checking)},
-		"running": {Phase.Running, in(Starting, Leading, Doubtful)},
-		"tree":    {Phase.HasTree, in(Starting, Leading, Doubtful, Stopping, Killing)},
-	} {
-		for phase := Campaigning; phase <= Done; phase++ {
-			if what.got(phase) != what.want(phase) {
-				t.Errorf("%s, %s: %t", phase, name, what.got(phase))
-			}
-		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -25,7 +26,7 @@ type Hook struct {
 	Token  int64
 	// Outcome is why the lease was lost, the run ended or nothing ran; empty for
 	// HookAcquire.
-	Outcome elect.Outcome
+	Outcome candidate.Outcome
 	// For HookEnd: leaderrun's exit status, when the start of the command was ordered,
 	// and when its tree was gone.
 	Status         int
@@ -91,20 +92,20 @@ func (h *Hooks) note(t campaign.Transition) {
 	if starts(t) {
 		h.started = time.Now()
 	}
-	if t.From.Phase != elect.Releasing && t.To.Phase == elect.Releasing {
+	if t.From.Phase != candidate.Releasing && t.To.Phase == candidate.Releasing {
 		h.ended = time.Now()
 	}
 }
 
 // over reports whether a run whose start was ordered has ended.
 func over(t campaign.Transition) bool {
-	return t.From.Phase == elect.Releasing && t.To.Phase != elect.Releasing && t.From.AcquiredAt != 0
+	return t.From.Phase == candidate.Releasing && t.To.Phase != candidate.Releasing && t.From.AcquiredAt != 0
 }
 
 // skip returns the event of a skipped run, with the leader if the store named it.
-func (h *Hooks) skip(why elect.Outcome) Hook {
+func (h *Hooks) skip(why candidate.Outcome) Hook {
 	hook := Hook{Event: HookSkip, Outcome: why}
-	if why == elect.Denied && h.held != nil && h.held.Why == lease.HeldLeader && lease.Holder(h.held.Value).Valid() {
+	if why == candidate.Denied && h.held != nil && h.held.Why == lease.HeldLeader && lease.Holder(h.held.Value).Valid() {
 		hook.Holder, hook.Token = lease.Holder(h.held.Value), h.held.Token
 	}
 	return hook
@@ -121,5 +122,5 @@ func (h *Hooks) put(hook Hook) {
 // skipped reports whether the run ends with this step because nothing needed to run.
 func skipped(t campaign.Transition) bool {
 	why := t.To.Outcome
-	return t.From.Phase != elect.Done && t.To.Phase == elect.Done && (why == elect.Denied || why == elect.Skipped || why == elect.Paused || why == elect.Ineligible)
+	return t.From.Phase != candidate.Done && t.To.Phase == candidate.Done && (why == candidate.Denied || why == candidate.Skipped || why == candidate.Paused || why == candidate.Ineligible)
 }

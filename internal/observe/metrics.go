@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -165,7 +166,9 @@ func voided(t campaign.Transition) bool {
 	return t.From.Phase.HasTree() && t.To.Outcome.Voids() && !t.From.Outcome.Voids()
 }
 
-func stopping(s elect.State) bool { return s.Phase == elect.Stopping || s.Phase == elect.Killing }
+func stopping(s elect.State) bool {
+	return s.Phase == candidate.Stopping || s.Phase == candidate.Killing
+}
 
 // Truth returns 1 for true and 0 for false.
 func Truth(b bool) float64 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -45,7 +46,7 @@ func led(more ...elect.Event) []elect.Event {
 }
 
 func ended(at time.Duration, code int) []elect.Event {
-	return []elect.Event{{Kind: elect.TreeGone, At: at, Exit: elect.Exit{Code: code}}, {Kind: elect.Released, At: at}}
+	return []elect.Event{{Kind: elect.TreeGone, At: at, Exit: candidate.Exit{Code: code}}, {Kind: elect.Released, At: at}}
 }
 
 func TestMetrics(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -99,7 +100,7 @@ func TestRun(t *testing.T) {
 	ending := func(granted lease.Lease, exit int, givenUp time.Duration, why ...elect.Event) []elect.Event {
 		failure := &lease.StoreError{Op: "release", Err: errors.New("connection refused"), Hint: "start it"}
 		events := append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted, Lease: granted}, {Kind: elect.Started}}, why...)
-		return append(events, elect.Event{Kind: elect.TreeGone, At: 22 * time.Second, Exit: elect.Exit{Code: exit}},
+		return append(events, elect.Event{Kind: elect.TreeGone, At: 22 * time.Second, Exit: candidate.Exit{Code: exit}},
 			elect.Event{Kind: elect.ReleaseFailed, At: 23 * time.Second, Err: failure}, elect.Event{Kind: elect.Timer, At: 24 * time.Second},
 			elect.Event{Kind: elect.ReleaseFailed, At: givenUp, Err: failure})
 	}

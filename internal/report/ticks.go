@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -29,7 +29,7 @@ func WriteTicks(b *bytes.Buffer, c settings.Config, now int64) {
 		meaning := "hosts that come while another runs the job are skipped: nobody runs it again if it fails"
 		if c.Wait > 0 {
 			wait, meaning = settings.FormatDuration(c.Wait), "the other hosts stand by for this long and run the job if the run before fails or its host dies"
-			if c.Wait == elect.Forever {
+			if c.Wait == candidate.Forever {
 				meaning = "the other hosts stand by and run the job if the run before fails or its host dies"
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/leasefile"
@@ -143,12 +144,12 @@ func (p process) report(r runner.Report, to func(elect.Event)) {
 	}
 }
 
-func exit(r runner.Report) elect.Exit {
+func exit(r runner.Report) candidate.Exit {
 	switch {
 	case r.Err != nil:
-		return elect.Exit{}
+		return candidate.Exit{}
 	case r.Status.Signaled():
-		return elect.Exit{Signal: int(r.Status.Signal())}
+		return candidate.Exit{Signal: int(r.Status.Signal())}
 	}
-	return elect.Exit{Code: r.Status.ExitStatus()}
+	return candidate.Exit{Code: r.Status.ExitStatus()}
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	_ "github.com/leaderrun/leaderrun/internal/early"
-	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
@@ -109,8 +109,8 @@ func (r *trial) start() {
 
 // outcome is the result of a trial. The command's end is nil if it did not run.
 type outcome struct {
-	Outcome elect.Outcome
-	Exit    *elect.Exit
+	Outcome candidate.Outcome
+	Exit    *candidate.Exit
 }
 
 func writeOutcome(file string, r campaign.Result) error {
@@ -168,7 +168,7 @@ func (r *trial) signal(s syscall.Signal) {
 	}
 }
 
-func (r *trial) want(o outcome, why elect.Outcome, exit, signal int) {
+func (r *trial) want(o outcome, why candidate.Outcome, exit, signal int) {
 	r.Helper()
 	gotExit, gotSignal := -1, -1
 	switch {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -31,7 +31,7 @@ func TestSetReadsValues(t *testing.T) {
 		{"profile", "fast", func(c settings.Config) bool { return c.Profile == settings.Fast }},
 		{"wait", "0", func(c settings.Config) bool { return c.Wait == 0 }},
 		{"wait", "2m", func(c settings.Config) bool { return c.Wait == 2*time.Minute }},
-		{"wait", "forever", func(c settings.Config) bool { return c.Wait == elect.Forever }},
+		{"wait", "forever", func(c settings.Config) bool { return c.Wait == candidate.Forever }},
 		{"skip-exit-code", "0", func(c settings.Config) bool { return c.SkipExitCode == 0 && c.SkipExitCodeNamed }},
 		{"skip-exit-code", "255", func(c settings.Config) bool { return c.SkipExitCode == 255 && c.SkipExitCodeNamed }},
 		{"kill-after", "0", func(c settings.Config) bool { return c.KillAfter == 0 }},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/store"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
@@ -152,7 +152,7 @@ var Groups = []Group{
 			Name: "leftovers", Value: "WHAT", Default: "stop", Usage: "descendants that outlive the command: stop, wait for, or leave them",
 			Help:    "descendants that outlive the command: stop them, wait for them, or leave them, without any promise",
 			Choices: []string{"stop", "wait", "leave"},
-			set:     into(func(c *Config) *elect.Leftovers { return &c.Leftovers }, parseLeftovers),
+			set:     into(func(c *Config) *candidate.Leftovers { return &c.Leftovers }, parseLeftovers),
 		},
 	}},
 	{"Reporting", []Setting{

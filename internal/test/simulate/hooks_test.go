@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/run"
@@ -86,8 +87,8 @@ func (h *hooks) observe(t campaign.Transition) {
 // promise notes the hook that a step promises.
 func (h *hooks) promise(t campaign.Transition) {
 	from, to := t.From, t.To
-	void := func(o elect.Outcome) bool { return o == elect.Lost || o == elect.Expired }
-	add := func(event string, s elect.State, outcome elect.Outcome) {
+	void := func(o candidate.Outcome) bool { return o == candidate.Lost || o == candidate.Expired }
+	add := func(event string, s elect.State, outcome candidate.Outcome) {
 		h.promised = append(h.promised, promise{event, string(s.Lease.Holder), string(outcome), h.p.host.w.at()})
 	}
 	if from.Phase.HasTree() && void(to.Outcome) && !void(from.Outcome) {
@@ -96,11 +97,11 @@ func (h *hooks) promise(t campaign.Transition) {
 	if t.Event.Kind == elect.Started && !void(to.Outcome) {
 		add(observe.HookAcquire, to, "")
 	}
-	if from.Phase == elect.Releasing && to.Phase != elect.Releasing && h.starts {
+	if from.Phase == candidate.Releasing && to.Phase != candidate.Releasing && h.starts {
 		h.starts = false
 		add(observe.HookEnd, from, from.Outcome)
 	}
-	if to.Phase == elect.Done && slices.Contains([]elect.Outcome{elect.Denied, elect.Skipped, elect.Paused, elect.Ineligible}, to.Outcome) {
+	if to.Phase == candidate.Done && slices.Contains([]candidate.Outcome{candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible}, to.Outcome) {
 		add(observe.HookSkip, elect.State{}, to.Outcome)
 	}
 	for _, a := range t.Actions {
