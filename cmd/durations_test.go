@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
@@ -46,7 +47,7 @@ func TestDurationsPage(t *testing.T) {
 func durationsRow(line report.Timeline, ttl string) string {
 	at := map[string]string{}
 	for _, e := range line {
-		at[e.Name] = report.Span(e.At)
+		at[e.Name] = lease.Span(e.At)
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", ttl, at["renew"], at["stop_by"], at["kill_by"], at["outage"], at["failover"])
 }
@@ -84,7 +85,7 @@ func timelinePicture(line report.Timeline) string {
 	for i, e := range line[:report.Points] {
 		y := axis + 24 + 26*i
 		fmt.Fprintf(&b, `<line class="point" x1="%d" y1="%d" x2="%d" y2="%d"/><text x="%d" y="%d" text-anchor="end">%s <tspan class="small">%s</tspan></text>`+"\n",
-			x(e.At), axis, x(e.At), y, x(e.At)-5, y, e.What, report.Span(e.At))
+			x(e.At), axis, x(e.At), y, x(e.At)-5, y, e.What, lease.Span(e.At))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

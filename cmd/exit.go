@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"syscall"
 
-	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
@@ -25,7 +25,7 @@ const (
 	exitNotFound      = 127 // as a shell: COMMAND does not exist
 )
 
-func runStatus(result campaign.Result, c settings.Config) int {
+func runStatus(result elect.State, c settings.Config) int {
 	switch result.Outcome {
 	case candidate.Lost, candidate.Expired: // this always wins
 		return exitVoid
@@ -36,12 +36,10 @@ func runStatus(result campaign.Result, c settings.Config) int {
 			return candidate.Exit{Signal: result.Orders.Signal}.Status()
 		}
 		return result.Exit.Status()
-	case candidate.Denied, candidate.Ineligible:
+	case candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible:
 		if ranOut(result, c) {
 			return exitWaitRanOut
 		}
-		return c.SkipExitCode
-	case candidate.Skipped, candidate.Paused:
 		return c.SkipExitCode
 	case candidate.Unavailable:
 		return exitUnavailable
@@ -60,7 +58,7 @@ func runStatus(result campaign.Result, c settings.Config) int {
 // diesOf returns the signal of which leaderrun dies as its command did, or as a candidate without a
 // handler would; 0 if it exits. A shell's loop ends at Ctrl-C only if it sees that death, and
 // systemd takes a death by SIGTERM for a clean stop.
-func diesOf(result campaign.Result) syscall.Signal {
+func diesOf(result elect.State) syscall.Signal {
 	n := 0
 	switch result.Outcome {
 	case candidate.Exited, candidate.LeftBehind, candidate.Detached:
@@ -81,7 +79,7 @@ func diesOf(result campaign.Result) syscall.Signal {
 
 // ranOut reports whether --wait ran out and has a status of its own. With -E or
 // a tick that is a skip: another host runs the job.
-func ranOut(result campaign.Result, c settings.Config) bool {
+func ranOut(result elect.State, c settings.Config) bool {
 	return (result.Outcome == candidate.Denied || result.Outcome == candidate.Ineligible) && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
 }
 

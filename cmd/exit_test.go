@@ -14,36 +14,35 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-func result(outcome candidate.Outcome, with ...func(*campaign.Result)) campaign.Result {
-	r := campaign.Result{State: elect.State{Outcome: outcome}}
+func result(outcome candidate.Outcome, with ...func(*elect.State)) elect.State {
+	r := elect.State{Outcome: outcome}
 	for _, f := range with {
 		f(&r)
 	}
 	return r
 }
 
-func exited(code, signal int) func(*campaign.Result) {
-	return func(r *campaign.Result) { r.Ran, r.Exit = true, candidate.Exit{Code: code, Signal: signal} }
+func exited(code, signal int) func(*elect.State) {
+	return func(r *elect.State) { r.Ran, r.Exit = true, candidate.Exit{Code: code, Signal: signal} }
 }
 
-func failed(err error) func(*campaign.Result) {
-	return func(r *campaign.Result) { r.Err = err }
+func failed(err error) func(*elect.State) {
+	return func(r *elect.State) { r.Err = err }
 }
 
-func orderedBy(signal int) func(*campaign.Result) {
-	return func(r *campaign.Result) { r.Orders = elect.Orders{Count: 1, Signal: signal} }
+func orderedBy(signal int) func(*elect.State) {
+	return func(r *elect.State) { r.Orders = elect.Orders{Count: 1, Signal: signal} }
 }
 
 // exitTable is the contract, outcome by outcome.
 var exitTable = []struct {
-	result campaign.Result
+	result elect.State
 	set    string // settings that matter: "name=value name=value"
 	want   int
 }{
@@ -135,7 +134,7 @@ func TestEveryOutcomeHasAStatus(t *testing.T) {
 		outcome, err := strconv.Unquote(value)
 		must.Succeed(t, err)
 		if !slices.ContainsFunc(exitTable, func(row struct {
-			result campaign.Result
+			result elect.State
 			set    string
 			want   int
 		}) bool {
@@ -188,7 +187,7 @@ func constants(t *testing.T, file string, meant func(*ast.ValueSpec) bool) []str
 // leaderrun dies as its command died, if that is not leaderrun's own status.
 func TestDiesOf(t *testing.T) {
 	for _, tt := range []struct {
-		result campaign.Result
+		result elect.State
 		want   syscall.Signal
 	}{
 		{result(candidate.Exited, exited(0, 2)), syscall.SIGINT},

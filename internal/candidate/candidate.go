@@ -66,6 +66,11 @@ const (
 // Voids reports whether the outcome makes the command's result void.
 func (o Outcome) Voids() bool { return o == Lost || o == Expired }
 
+// Skips reports whether nothing ran because nothing needed to.
+func (o Outcome) Skips() bool {
+	return o == Denied || o == Skipped || o == Paused || o == Ineligible
+}
+
 // Exit is how the command ended.
 type Exit struct {
 	// Code is its exit code; Signal, if not 0, is the signal that ended it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // attempt asks the store, but only if this host may lead.
@@ -32,7 +33,7 @@ func (m *machine) checking(e Event) {
 		m.acquire()
 	case MayNotLead:
 		m.passOn()
-		m.Err = e.Err
+		m.Denial, m.Err = lease.Condition{}, e.Err
 		why := candidate.Ineligible
 		if errors.Is(e.Err, ErrUnchecked) {
 			why = candidate.Unchecked

@@ -131,7 +131,7 @@ func (w *watch) action(e Event, from State, a Action) {
 	switch a.Kind {
 	case Acquire:
 		w.asked = e.At
-		w.require(!w.set.Checked || e.Kind == MayLead || e.Kind == ClockDiffers, "a checked host asks only when it may")
+		w.require(!w.set.Checked || e.Kind == MayLead || e.Denial.How == lease.ClockDiffers, "a checked host asks only when it may")
 	case Check:
 		w.require(w.set.Checked && a.Beside == w.tree, "a check only where one is wanted, and beside the renewals of a leader")
 	case Pass:
@@ -199,8 +199,10 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 			e = Event{Kind: Timer, At: now}
 		}
 		e.Sent = w.asked
-		e.Remaining = time.Duration(choose(int(set.TTL)))
-		e.Tick = int64(1 + choose(9))
+		if e.Kind == Denied {
+			hows := []lease.How{lease.Held, lease.Settling, lease.Paused, lease.Served, lease.ClockDiffers}
+			e.Denial = lease.Condition{How: hows[choose(len(hows))], Remaining: time.Duration(choose(int(set.TTL))), Tick: int64(1 + choose(9))}
+		}
 		e.Signal = []int{1, 2, 3, 10, 15}[choose(5)]
 		e.Exit.Code = choose(3)
 		e.Lease = s.Lease
@@ -223,7 +225,7 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 // plausible reports whether an event answers a request that was made.
 func plausible(s State, kind EventKind) bool {
 	switch kind {
-	case Granted, Held, Settling, ClockDiffers, TickDone:
+	case Granted, Denied:
 		return s.Phase == candidate.Campaigning
 	case MayLead, MayNotLead:
 		return s.Phase == candidate.Checking || s.Phase.HasTree() && s.set.Checked
@@ -288,7 +290,7 @@ func TestRandomHistories(t *testing.T) {
 	if *histories < usual { // too few to end in every way
 		return
 	}
-	for _, o := range []candidate.Outcome{candidate.Exited, candidate.Ordered, candidate.MaxRuntime, candidate.LeftBehind, candidate.Detached, candidate.Lost, candidate.Expired, candidate.GuardDied, candidate.NotStarted, candidate.Denied, candidate.Skipped, candidate.Ineligible, candidate.Unavailable} {
+	for _, o := range []candidate.Outcome{candidate.Exited, candidate.Ordered, candidate.MaxRuntime, candidate.LeftBehind, candidate.Detached, candidate.Lost, candidate.Expired, candidate.GuardDied, candidate.NotStarted, candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible, candidate.Unavailable} {
 		if outcomes[o] == 0 {
 			t.Errorf("no history ended as %q", o)
 		}

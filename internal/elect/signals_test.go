@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // Every signal in every state. While nothing runs, signals that end any program end the
@@ -17,14 +19,14 @@ func TestSignalsAtEveryState(t *testing.T) {
 		{Kind: PassOn, Signal: 3, FromTerminal: true},
 		{Kind: PassOn, Signal: 10},
 	}
-	settled := []Event{event(Begin, 0), event(Settling, 0.01).remaining(0.3)}
+	settled := []Event{event(Begin, 0), denied(lease.Settling, 0.01).remaining(0.3)}
 	for _, state := range []struct {
 		name  string
 		given []Event
 		then  Event // shows the effect of the signal
 		want  [5]string
 	}{
-		{"campaigning", leading[:1], event(Held, 0.1).remaining(20), [5]string{
+		{"campaigning", leading[:1], denied(lease.Held, 0.1).remaining(20), [5]string{
 			"Done(ordered) | ", "Done(ordered) | ", "Done(ordered) | ", "Done(ordered) | ", "Standby(denied) | wait",
 		}},
 		{"settling", settled, Event{}, [5]string{

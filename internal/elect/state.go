@@ -19,8 +19,8 @@ type State struct {
 	// Outcome is why a standby would end now, why a tree is being stopped, or why
 	// the run ended.
 	Outcome candidate.Outcome
-	// Err is the last cause of Unavailable, Skipped, Paused, Ineligible, Unchecked, NotStarted, Lost, Expired or
-	// GuardDied.
+	// Err is the last cause of Unavailable, Ineligible, Unchecked, NotStarted, Lost, Expired or
+	// GuardDied; Denial is that of Denied, Skipped or Paused.
 	Err error
 	// Orders are the orders to stop so far.
 	Orders Orders
@@ -42,6 +42,8 @@ type Candidacy struct {
 	// a standby asks again without a wake-up. QuitAt is when a candidate that was ordered to
 	// stop no longer waits for the answer to its request.
 	Began, WaitUntil, WakeAt, QuitAt time.Duration
+	// Denial is the last answer, if it was one.
+	Denial lease.Condition
 	// SettleUntil is when the candidate stops waiting for a key to settle.
 	SettleUntil time.Duration
 	// Tick is the candidate's tick, known from the store's first answer on. It stays

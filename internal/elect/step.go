@@ -36,6 +36,8 @@ func Step(s State, e Event) (State, []Action) {
 	return m.State, m.actions
 }
 
+var errClock = errors.New("the store's clock fits neither the tick by this host's clock nor the one by its own")
+
 var errAsleep = errors.New("leaderrun itself was stopped, starved, or asleep with the machine")
 
 // machine is one step in progress.
@@ -79,12 +81,15 @@ func (m *machine) campaigning(e Event) {
 		m.attempt()
 	case Granted:
 		m.granted(e)
-	case Held, Settling, ClockDiffers, TickDone, KeyPaused, NoAnswer:
-		if m.Orders.Count > 0 {
+	case Denied, NoAnswer:
+		switch {
+		case m.Orders.Count > 0:
 			m.finish(candidate.Ordered)
-			return
+		case e.Kind == NoAnswer:
+			m.unavailable(e.Err)
+		default:
+			m.denied(e.Denial)
 		}
-		m.notGranted(e)
 	case ClockSet:
 		m.Outdated = true
 	case Timer:
@@ -94,25 +99,23 @@ func (m *machine) campaigning(e Event) {
 	}
 }
 
-func (m *machine) notGranted(e Event) {
-	switch e.Kind {
-	case Held:
-		m.learnTick(e.Tick)
-		m.standBy(candidate.Denied, m.WaitUntil, m.untilNext(e.Remaining))
-		m.awaitWakeup()
-	case Settling:
-		m.learnTick(e.Tick)
-		m.settling(e.Remaining)
-	case ClockDiffers:
-		m.clockDiffers(e)
-	case TickDone:
-		m.learnTick(e.Tick)
-		m.Err = e.Err
+// denied stands by, if that makes sense, until the key may have become free.
+func (m *machine) denied(d lease.Condition) {
+	if d.How == lease.ClockDiffers {
+		m.clockDiffers(d)
+		return
+	}
+	m.Denial, m.Err = d, nil
+	m.learnTick(d.Tick)
+	switch d.How {
+	case lease.Served, lease.GivenUp:
 		m.finish(candidate.Skipped)
-	case KeyPaused:
-		m.paused(e)
-	case NoAnswer:
-		m.unavailable(e.Err)
+	case lease.Settling:
+		m.settling(d.Remaining)
+	case lease.Paused: // the wake-up at its end may get lost
+		m.awaitWakeup(candidate.Paused, min(after(d.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
+	default:
+		m.awaitWakeup(candidate.Denied, m.untilNext(d.Remaining))
 	}
 }
 
@@ -163,16 +166,15 @@ func (m *machine) learnTick(tick int64) {
 
 // clockDiffers asks again at once, with the tick of the store's time. A store cannot give
 // this answer twice, since that tick does not depend on this host's clock.
-func (m *machine) clockDiffers(e Event) {
+func (m *machine) clockDiffers(d lease.Condition) {
 	chosen := m.Tick
-	m.learnTick(e.Tick)
-	switch {
-	case m.Tick == chosen:
-		m.unavailable(e.Err)
-	default:
-		m.Refused = 0
-		m.acquire()
+	m.learnTick(d.Tick)
+	if m.Tick == chosen {
+		m.unavailable(errClock)
+		return
 	}
+	m.Refused = 0
+	m.acquire()
 }
 
 // untilNext returns the pause of a standby that knows how long the lease still lasts: to
@@ -193,26 +195,16 @@ func (m *machine) settling(remaining time.Duration) {
 		m.SettleUntil = m.now + max(settlePatience, m.set.TTL/6)
 	}
 	if m.now+remaining > m.SettleUntil {
-		m.standBy(candidate.Denied, m.WaitUntil, remaining)
-		m.awaitWakeup()
+		m.awaitWakeup(candidate.Denied, remaining)
 		return
 	}
 	m.standBy(candidate.Denied, max(m.WaitUntil, m.SettleUntil), remaining)
 }
 
-// paused stands by until the pause ends or is ended by an operator. That wake-up may get
-// lost, so the candidate asks again after a TTL.
-func (m *machine) paused(e Event) {
-	m.Err = e.Err
-	m.learnTick(e.Tick)
-	m.standBy(candidate.Paused, m.WaitUntil, min(after(e.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
-	m.awaitWakeup()
-}
-
 // unavailable tries again as long as the candidate stands by, and for a moment without
 // --wait.
 func (m *machine) unavailable(err error) {
-	m.Err = err
+	m.Denial, m.Err = lease.Condition{}, err
 	if errors.Is(err, lease.ErrReleased) {
 		m.Retired = true
 	}
@@ -257,7 +249,9 @@ func (m *machine) standBy(why candidate.Outcome, until, pause time.Duration) {
 	m.WakeAt = min(after(m.now, pause), until)
 }
 
-func (m *machine) awaitWakeup() {
+// awaitWakeup stands by until the store wakes the candidate, for at most pause.
+func (m *machine) awaitWakeup(why candidate.Outcome, pause time.Duration) {
+	m.standBy(why, m.WaitUntil, pause)
 	if m.Phase == candidate.Standby {
 		m.do(Action{Kind: Wait, Timeout: m.WakeAt - m.now})
 	}

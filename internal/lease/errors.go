@@ -24,9 +24,9 @@ var (
 // HeldError is a denial: somebody else has the key.
 type HeldError struct {
 	// Value is the value of the key, cut to 256 bytes: usually a holder id, but it can
-	// be anything if Why is HeldForeign. Treat it as hostile.
+	// be anything if Why is Foreign. Treat it as hostile.
 	Value string
-	Why   HeldReason
+	Why   How
 	Token int64
 	// Remaining is the time until the key expires if nobody renews it. TTL is the
 	// holder's.
@@ -40,19 +40,12 @@ type HeldError struct {
 	Tick int64
 }
 
-// HeldReason says how a key is taken.
-type HeldReason string
-
-const (
-	HeldLeader   HeldReason = "held"     // a leader runs
-	HeldCooldown HeldReason = "cooldown" // the run ended, but its minimum hold has not
-	HeldRevoked  HeldReason = "revoked"  // taken by an operator from a holder that has yet to stop
-	HeldForeign  HeldReason = "foreign"  // not written by leaderrun
-)
-
-func (e *HeldError) Error() string {
-	return fmt.Sprintf("held by %q (%s) for at most %s", e.Value, e.Why, e.Remaining)
+// condition returns what the denial says about the key.
+func (e *HeldError) condition() Condition {
+	return Condition{How: e.Why, Value: e.Value, Token: e.Token, Remaining: e.Remaining, Since: e.Since, TTL: e.TTL, Expires: e.Expires, Tick: e.Tick}
 }
+
+func (e *HeldError) Error() string { return e.condition().String() }
 
 // PausedError is a denial: an operator paused the key.
 type PausedError struct {
@@ -63,13 +56,11 @@ type PausedError struct {
 	Tick int64
 }
 
-func (e *PausedError) Error() string {
-	text := fmt.Sprintf("paused by %s for another %s", e.By, e.Remaining.Round(time.Second))
-	if e.Reason != "" {
-		text += ": " + e.Reason
-	}
-	return text
+func (e *PausedError) condition() Condition {
+	return Condition{How: Paused, Pause: e.Pause, Remaining: e.Remaining, Tick: e.Tick}
 }
+
+func (e *PausedError) Error() string { return e.condition().String() }
 
 // DoneError is an ErrDone with what the store knows about the tick.
 type DoneError struct {
@@ -82,16 +73,15 @@ type DoneError struct {
 	GivenUp bool
 }
 
-func (e *DoneError) Error() string {
-	ago := e.Ago.Round(time.Second)
-	if e.Host != "" {
-		return fmt.Sprintf("a run on %s succeeded %s ago", e.Host, ago)
-	}
+func (e *DoneError) condition() Condition {
+	c := Condition{How: Served, Host: e.Host, Since: e.Ago}
 	if e.GivenUp {
-		return fmt.Sprintf("the tick of %s ago has had its last try", ago)
+		c.How = GivenUp
 	}
-	return fmt.Sprintf("the tick of %s ago has been served", ago)
+	return c
 }
+
+func (e *DoneError) Error() string { return e.condition().String() }
 
 func (e *DoneError) Unwrap() error { return ErrDone }
 
@@ -109,9 +99,9 @@ type SettlingError struct {
 // the tick for Tick, the store's time of this answer in milliseconds.
 type ClockError struct{ Tick int64 }
 
-func (e *ClockError) Error() string {
-	return "the tick is that of another time than the store's, which is " + time.UnixMilli(e.Tick).UTC().Format(time.RFC3339)
-}
+func (e *ClockError) condition() Condition { return Condition{How: ClockDiffers, Tick: e.Tick} }
+
+func (e *ClockError) Error() string { return e.condition().String() }
 
 // SettleReason says why a key settles before it is granted.
 type SettleReason string
@@ -125,9 +115,11 @@ const (
 	SettleRestarted SettleReason = "restarted"
 )
 
-func (e *SettlingError) Error() string {
-	return fmt.Sprintf("the key settles for %s (%s)", e.Remaining, e.Why)
+func (e *SettlingError) condition() Condition {
+	return Condition{How: Settling, Remaining: e.Remaining, Settle: e.Why, Tick: e.Tick}
 }
+
+func (e *SettlingError) Error() string { return e.condition().String() }
 
 // StoreError means that there was no usable answer: the operation may or may not have
 // happened.

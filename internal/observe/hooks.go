@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"errors"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
@@ -38,7 +37,6 @@ type Hook struct {
 type Hooks struct {
 	queue   chan Hook
 	done    chan struct{}
-	held    *lease.HeldError
 	leftOut func(Hook)
 	status  func(elect.State) int
 	// started and ended are the times of the newest run.
@@ -70,7 +68,6 @@ func (h *Hooks) End() <-chan struct{} {
 
 // Observe queues the event of a step, if there is one.
 func (h *Hooks) Observe(t campaign.Transition) {
-	errors.As(t.Event.Err, &h.held)
 	h.note(t)
 	l := t.To.Lease
 	switch {
@@ -83,7 +80,7 @@ func (h *Hooks) Observe(t campaign.Transition) {
 		h.put(Hook{Event: HookEnd, Holder: from.Lease.Holder, Token: from.Lease.Token, Outcome: from.Outcome,
 			Status: h.status(from), Started: h.started, Ended: h.ended})
 	case skipped(t):
-		h.put(h.skip(t.To.Outcome))
+		h.put(skip(t.To))
 	}
 }
 
@@ -103,10 +100,10 @@ func over(t campaign.Transition) bool {
 }
 
 // skip returns the event of a skipped run, with the leader if the store named it.
-func (h *Hooks) skip(why candidate.Outcome) Hook {
-	hook := Hook{Event: HookSkip, Outcome: why}
-	if why == candidate.Denied && h.held != nil && h.held.Why == lease.HeldLeader && lease.Holder(h.held.Value).Valid() {
-		hook.Holder, hook.Token = lease.Holder(h.held.Value), h.held.Token
+func skip(s elect.State) Hook {
+	hook := Hook{Event: HookSkip, Outcome: s.Outcome}
+	if holder := s.Denial.Holder(); s.Outcome == candidate.Denied && s.Denial.How == lease.Held && holder != "" {
+		hook.Holder, hook.Token = holder, s.Denial.Token
 	}
 	return hook
 }
@@ -121,6 +118,5 @@ func (h *Hooks) put(hook Hook) {
 
 // skipped reports whether the run ends with this step because nothing needed to run.
 func skipped(t campaign.Transition) bool {
-	why := t.To.Outcome
-	return t.From.Phase != candidate.Done && t.To.Phase == candidate.Done && (why == candidate.Denied || why == candidate.Skipped || why == candidate.Paused || why == candidate.Ineligible)
+	return t.From.Phase != candidate.Done && t.To.Phase == candidate.Done && t.To.Outcome.Skips()
 }

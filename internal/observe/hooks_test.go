@@ -13,8 +13,8 @@ import (
 
 func TestHooks(t *testing.T) {
 	other := "web-1/812/" + strings.Repeat("0a", 16)
-	held := func(value string, why lease.HeldReason) []elect.Event {
-		return []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Err: &lease.HeldError{Value: value, Why: why, Token: 9}}}
+	held := func(value string, why lease.How) []elect.Event {
+		return []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{How: why, Value: value, Token: 9}}}
 	}
 	tests := map[string]struct {
 		events []elect.Event
@@ -34,10 +34,10 @@ func TestHooks(t *testing.T) {
 		"lost":        {led(elect.Event{Kind: elect.LeaseLost, At: 12 * time.Second}, elect.Event{Kind: elect.Timer, At: 40 * time.Second}), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookLost, Token: 7, Outcome: candidate.Lost}}},
 		"expired":     {led(elect.Event{Kind: elect.Timer, At: 40 * time.Second}), []Hook{{Event: HookAcquire, Token: 7}, {Event: HookLost, Token: 7, Outcome: candidate.Expired}}},
 		"not started": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted}, {Kind: elect.StartFailed}}, nil},
-		"denied":      {held(other, lease.HeldLeader), []Hook{{Event: HookSkip, Holder: lease.Holder(other), Token: 9, Outcome: candidate.Denied}}},
-		"foreign":     {held(other, lease.HeldForeign), []Hook{{Event: HookSkip, Outcome: candidate.Denied}}},
-		"hostile":     {held("a\nLEADERRUN_STORE=x", lease.HeldLeader), []Hook{{Event: HookSkip, Outcome: candidate.Denied}}},
-		"tick served": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.TickDone}}, []Hook{{Event: HookSkip, Outcome: candidate.Skipped}}},
+		"denied":      {held(other, lease.Held), []Hook{{Event: HookSkip, Holder: lease.Holder(other), Token: 9, Outcome: candidate.Denied}}},
+		"foreign":     {held(other, lease.Foreign), []Hook{{Event: HookSkip, Outcome: candidate.Denied}}},
+		"hostile":     {held("a\nLEADERRUN_STORE=x", lease.Held), []Hook{{Event: HookSkip, Outcome: candidate.Denied}}},
+		"tick served": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{How: lease.Served}}}, []Hook{{Event: HookSkip, Outcome: candidate.Skipped}}},
 		"away":        {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: &lease.StoreError{Permanent: true}}}, nil},
 	}
 	for name, test := range tests {

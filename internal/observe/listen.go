@@ -113,7 +113,7 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case holds:
 		answer(w, true, "leading")
-	case state.Phase.Waiting() && (state.Outcome == candidate.Denied || state.Outcome == candidate.Paused || state.Outcome == candidate.Ineligible):
+	case state.Phase.Waiting() && state.Outcome.Skips():
 		answer(w, true, "standing by")
 	case state.Phase.Waiting() && state.Outcome == candidate.Unavailable:
 		answer(w, false, "the store cannot be used")

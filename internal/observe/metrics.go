@@ -2,7 +2,6 @@ package observe
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
-	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // The metrics, in the order in which they are written.
@@ -111,10 +109,9 @@ func (m *Metrics) Observe(t campaign.Transition) {
 }
 
 func (m *Metrics) count(t campaign.Transition) {
-	var held *lease.HeldError
 	switch {
-	case errors.As(t.Event.Err, &held):
-		m.seen = max(m.seen, held.Token)
+	case t.Event.Kind == elect.Denied:
+		m.seen = max(m.seen, t.Event.Denial.Token)
 	case starts(t):
 		m.values.add(acquired, 1)
 		m.values.set(token, float64(t.To.Lease.Token))

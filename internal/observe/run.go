@@ -35,7 +35,7 @@ func (r *Run) Observe(t campaign.Transition) {
 	}
 	switch {
 	case !t.From.Offering && t.To.Offering:
-		r.warn(EventIneligible, "the next standby that may lead gets the lease", t.Event.Err)
+		r.warn(EventOf(candidate.Ineligible), "the next standby that may lead gets the lease", t.Event.Err)
 	case t.From.Offering && !t.To.Offering && t.To.Outcome == "":
 		r.log.Warn("this host is eligible again and keeps the lease", EventRecovered)
 	}
@@ -142,12 +142,14 @@ func (r *Run) entered(t campaign.Transition) {
 		r.away = false
 		r.log.Warn("the store can be used again", EventStoreBack)
 	}
-	ineligible := t.To.Phase == candidate.Standby && t.To.Outcome == candidate.Ineligible
-	if (denied(t.To) || ineligible) && t.From.Outcome != t.To.Outcome {
-		r.log.Info(because("standing by", t.Event.Err), EventStandingBy)
-	}
-	if t.To.Phase == candidate.Standby && t.To.Outcome == candidate.Unchecked && t.From.Outcome != candidate.Unchecked {
-		r.log.Warn(because("standing by", t.Event.Err), EventUnchecked, HintAttr, UncheckedHint)
+	switch {
+	case t.To.Phase != candidate.Standby || t.From.Outcome == t.To.Outcome:
+	case denied(t.To):
+		r.log.Info("standing by: "+t.To.Denial.String(), EventStandingBy)
+	case t.To.Outcome == candidate.Ineligible:
+		r.log.Info(because("standing by", t.To.Err), EventStandingBy)
+	case t.To.Outcome == candidate.Unchecked:
+		r.log.Warn(because("standing by", t.To.Err), EventOf(candidate.Unchecked), HintAttr, UncheckedHint)
 	}
 	if t.From.Phase == candidate.Stopping && t.To.Phase == candidate.Killing && t.To.Orders.Count < 2 {
 		r.log.Warn("the command did not end within its grace, killing it", EventKilling)

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
-	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // NotifySocket is the variable that names the service manager's socket. Only the process
@@ -43,7 +41,6 @@ type Service struct {
 	log      *slog.Logger
 	queue    chan string
 	done     chan struct{}
-	held     *lease.HeldError
 	text     string
 	stopping bool
 }
@@ -75,7 +72,6 @@ func (s *Service) Close() {
 
 // Observe sends what has changed.
 func (s *Service) Observe(t campaign.Transition) {
-	errors.As(t.Event.Err, &s.held)
 	var news []string
 	if t.Event.Kind == elect.Started && t.To.Phase == candidate.Leading {
 		news = append(news, daemon.SdNotifyReady)
@@ -112,7 +108,7 @@ func (s *Service) ends(to elect.State) bool {
 func (s *Service) status(t campaign.Transition) string {
 	switch t.To.Phase {
 	case candidate.Standby, candidate.Campaigning, candidate.Checking:
-		return s.waiting(t.To)
+		return waiting(t.To)
 	case candidate.Leading:
 		if t.From.Phase == candidate.Leading {
 			return ""
@@ -130,22 +126,18 @@ func (s *Service) status(t campaign.Transition) string {
 	return ""
 }
 
-func (s *Service) waiting(to elect.State) string {
-	switch {
-	case to.Outcome == candidate.Unavailable:
+func waiting(to elect.State) string {
+	switch to.Outcome {
+	case candidate.Unavailable:
 		return "standing by: the store cannot be used"
-	case to.Outcome == candidate.Paused:
-		return "standing by: the key is paused"
-	case to.Outcome == candidate.Ineligible:
+	case candidate.Ineligible:
 		return "standing by: this host is not eligible"
-	case to.Outcome == candidate.Unchecked:
+	case candidate.Unchecked:
 		return "standing by: the check of this host gives no answer"
-	case to.Outcome != candidate.Denied || s.held == nil:
-		return ""
-	case s.held.Why == lease.HeldLeader && lease.Holder(s.held.Value).Valid():
-		return "standing by: " + lease.Holder(s.held.Value).Host() + " leads"
+	case candidate.Denied, candidate.Paused:
+		return "standing by: " + to.Denial.Lasting().String()
 	}
-	return "standing by: the key is taken"
+	return ""
 }
 
 // reasons say why a command is being stopped.

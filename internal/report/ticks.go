@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -15,14 +16,14 @@ func WriteTicks(b *bytes.Buffer, c settings.Config, now int64) {
 	add := func(what, value, meaning string) { rows = append(rows, []string{"  " + what, value, meaning}) }
 	switch {
 	case c.Tick != 0:
-		add("tick", Instant(c.Tick), "the run is for this time, whenever it comes; once it succeeded, or a newer one started, it is skipped")
+		add("tick", lease.Instant(c.Tick), "the run is for this time, whenever it comes; once it succeeded, or a newer one started, it is skipped")
 	case c.Schedule != nil:
 		tick := c.Schedule.Tick(now)
-		add("tick", Instant(tick.At), "a run that came now would be for this time; it is skipped if that has had a success")
-		add("next", Instant(tick.At+tick.Period.Milliseconds()), "runs from "+Instant(tick.Until)+" on are for this time: clocks of hosts may be ahead")
+		add("tick", lease.Instant(tick.At), "a run that came now would be for this time; it is skipped if that has had a success")
+		add("next", lease.Instant(tick.At+tick.Period.Milliseconds()), "runs from "+lease.Instant(tick.Until)+" on are for this time: clocks of hosts may be ahead")
 	case c.OncePer != 0:
 		add("period", settings.FormatDuration(c.OncePer), "one run succeeds per period")
-		add("served", Span(c.OncePer/2), "a run that comes less than this after the tick that had a success is skipped: hosts may be so far apart")
+		add("served", lease.Span(c.OncePer/2), "a run that comes less than this after the tick that had a success is skipped: hosts may be so far apart")
 	}
 	if rows != nil {
 		wait := "0s"

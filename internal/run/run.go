@@ -26,10 +26,10 @@ import (
 
 // Run runs the command while leader. It returns an error if the store's address cannot
 // be used.
-func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status) (campaign.Result, error) {
+func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status) (elect.State, error) {
 	leases, err := open(c, log, false)
 	if err != nil {
-		return campaign.Result{}, err
+		return elect.State{}, err
 	}
 	defer func() { _ = leases.Close() }()
 	commands := runner.New(c.Path, c.Command)

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	_ "github.com/leaderrun/leaderrun/internal/early"
+	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
@@ -38,10 +38,10 @@ func TestMain(m *testing.M) {
 	var c settings.Config
 	err := json.Unmarshal([]byte(text), &c)
 	_ = os.Unsetenv(asLeaderrun)
-	var result campaign.Result
+	var result elect.State
 	if err == nil {
 		line := observe.NewLine(os.Stderr, c.Key, func() bool { return true })
-		status := func(r campaign.Result, _ settings.Config) int { return 40 + r.Exit.Code }
+		status := func(r elect.State, _ settings.Config) int { return 40 + r.Exit.Code }
 		result, err = Run(c, observe.NewLogger(line, slog.LevelWarn, observe.Form{}), line, status)
 	}
 	if err == nil {
@@ -113,7 +113,7 @@ type outcome struct {
 	Exit    *candidate.Exit
 }
 
-func writeOutcome(file string, r campaign.Result) error {
+func writeOutcome(file string, r elect.State) error {
 	o := outcome{Outcome: r.Outcome}
 	if r.Ran {
 		o.Exit = &r.Exit

@@ -278,17 +278,10 @@ func parseLeftovers(value string) (candidate.Leftovers, *Error) {
 	return l, nil
 }
 
-// FormatDuration formats a duration without zero units: 5m, not 5m0s.
+// FormatDuration formats the duration of a setting.
 func FormatDuration(d time.Duration) string {
 	if d == candidate.Forever {
 		return "forever"
 	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return lease.FormatDuration(d)
 }

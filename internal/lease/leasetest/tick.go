@@ -69,10 +69,10 @@ func answersHaveTime(t *testing.T, h Harness) {
 		}
 		last = tick
 	}
-	next("denied", held(t, s, rival(r), lease.HeldLeader).Tick)
+	next("denied", held(t, s, rival(r), lease.Held).Tick)
 	before := last
 	h.pass(h.Unit)
-	next("denied", held(t, s, rival(r), lease.HeldLeader).Tick)
+	next("denied", held(t, s, rival(r), lease.Held).Tick)
 	if last-before < h.Unit.Milliseconds()/2 {
 		t.Errorf("denied at %d, and %s later at %d", before, h.Unit, last)
 	}
@@ -137,7 +137,7 @@ func startsPerTick(t *testing.T, h Harness) {
 	first := h.Grant(t, s, r)
 	release(t, s, first, failed)
 	second := h.Grant(t, s, at(r, first.Tick+half-1)) // the same tick, seen by a slower host
-	held(t, s, at(r, first.Tick), lease.HeldLeader)   // it may still succeed
+	held(t, s, at(r, first.Tick), lease.Held)         // it may still succeed
 	release(t, s, second, failed)
 	refused(t, s, at(r, first.Tick), lease.ErrDone)
 	refused(t, s, at(r, first.Tick+half-1), lease.ErrDone)
@@ -393,7 +393,7 @@ func (h Harness) bare(key, host string) lease.Request {
 func recentSuccess(t *testing.T, h Harness) {
 	s, key := h.Open(t), h.request().Key
 	first := h.Grant(t, s, h.bare(key, "web-1"))
-	held(t, s, h.bare(key, "web-2"), lease.HeldLeader)
+	held(t, s, h.bare(key, "web-2"), lease.Held)
 	release(t, s, first, succeeded)
 	if done := denies[*lease.DoneError](t, s, h.bare(key, "web-2")); done.Host != "web-1" || done.GivenUp {
 		t.Errorf("%+v", done)

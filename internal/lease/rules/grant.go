@@ -77,14 +77,14 @@ func (st *State) denial(now Instant) *lease.HeldError {
 }
 
 // why says how a living grant takes the key.
-func (g *Grant) why() lease.HeldReason {
+func (g *Grant) why() lease.How {
 	switch {
 	case g.Cooldown:
-		return lease.HeldCooldown
+		return lease.Cooldown
 	case g.Revoked:
-		return lease.HeldRevoked
+		return lease.Revoked
 	case g.Foreign:
-		return lease.HeldForeign
+		return lease.Foreign
 	}
-	return lease.HeldLeader
+	return lease.Held
 }

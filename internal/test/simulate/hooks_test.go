@@ -64,7 +64,7 @@ func newHooks(p *process) *hooks {
 	h := &hooks{p: p, rng: &dice{r: rand.New(rand.NewPCG(p.host.w.seed, name.Sum64()))}, passed: map[string]int{}, failed: map[string]int{}}
 	program := []string{os.Args[0]}
 	c := settings.Config{Key: key, OnAcquire: program, OnLost: program, OnEnd: program, OnSkip: program}
-	h.Hooks = run.NewHooks(c, slog.New(h), h.run, func(r campaign.Result, _ settings.Config) int { return r.Exit.Status() })
+	h.Hooks = run.NewHooks(c, slog.New(h), h.run, func(r elect.State, _ settings.Config) int { return r.Exit.Status() })
 	return h
 }
 

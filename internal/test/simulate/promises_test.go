@@ -6,6 +6,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // due is by when a tree must be dead, if its guard and elector do not stand still after
@@ -112,7 +113,7 @@ func (w *world) setHostClock(p *process, step time.Duration) {
 func (w *world) took(p *process, s campaign.Transition) {
 	p.last = s.To
 	switch sent := s.Event.Sent - p.offset; {
-	case s.Event.Kind == elect.KeyPaused:
+	case s.Event.Denial.How == lease.Paused:
 		w.deniedByAPause(p, sent)
 	case s.Event.Kind == elect.LeaseLost && p.losable < sent:
 		w.failLocked("%s loses its lease to one that came back with older data", p)
@@ -155,7 +156,7 @@ func (w *world) deniedByAPause(p *process, asked time.Duration) {
 }
 
 // ended judges how a run ended.
-func (w *world) ended(p *process, r campaign.Result) {
+func (w *world) ended(p *process, r elect.State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, t := w.at(), p.held()
