@@ -33,6 +33,9 @@ var courses = []struct {
 	}},
 	{"an error that is over is not the reason", nil, append(slices.Clip(leading),
 		event(Timer, 10), event(NoAnswer, 12).because(unheard), event(Renewed, 12.1).sent(12), event(Timer, 33.195))},
+	{"an error before the grant is not the reason", waits(at(60)), []Event{
+		event(Begin, 0), event(NoAnswer, 1).because(unheard), event(Timer, 6), event(Granted, 6.1).sent(6), event(Timer, 27.195),
+	}},
 	{"the first reason stays", nil, append(slices.Clip(leading),
 		event(Timer, 10), event(NoAnswer, 12).because(unheard), event(NoAnswer, 14).because(refused), event(Timer, 21.195), event(NoAnswer, 23).because(rights), event(LeaseLost, 24).because(lease.ErrLost))},
 	{"a loss has a reason", nil, append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1).because(lease.ErrLost))},
