@@ -157,7 +157,7 @@ func examineSettings(c settings.Config, s *settings.Sources) []lease.Finding {
 	}
 	if c.TTL < settings.ShortTTL {
 		findings = append(findings, lease.Finding{
-			Subject: "ttl", Verdict: lease.Doubtful, Hint: longerTTL, Text: settings.FormatDuration(c.TTL) + shortTTL,
+			Subject: "ttl", Verdict: lease.Doubtful, Hint: longerTTL, Text: lease.FormatDuration(c.TTL) + shortTTL,
 		})
 	}
 	return findings

@@ -10,7 +10,6 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/report"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // docs/durations.md shows the output of explain: as a picture, and for some TTLs.
@@ -71,7 +70,7 @@ func timelinePicture(line report.Timeline) string {
 </style>
 <rect width="100%%" height="100%%" fill="#ffffff"/>
 <text x="%d" y="24">--ttl %s: the last renewal that was answered was sent at 0</text>
-`, width, height, width, height, settings.FormatDuration(at["expiry"]), left, settings.FormatDuration(at["expiry"]))
+`, width, height, width, height, lease.FormatDuration(at["expiry"]), left, lease.FormatDuration(at["expiry"]))
 	for _, part := range []struct{ from, to, color, what string }{
 		{"", "stop_by", "#1a7f37", "the command runs"},
 		{"stop_by", "kill_by", "#bf8700", "it is stopped"},

@@ -29,13 +29,8 @@ func runStatus(result elect.State, c settings.Config) int {
 	switch result.Outcome {
 	case candidate.Lost, candidate.Expired: // this always wins
 		return exitVoid
-	case candidate.Exited, candidate.LeftBehind, candidate.Detached:
-		return result.Exit.Status()
-	case candidate.Ordered:
-		if !result.Ran { // as if the signal had killed leaderrun
-			return candidate.Exit{Signal: result.Orders.Signal}.Status()
-		}
-		return result.Exit.Status()
+	case candidate.Exited, candidate.LeftBehind, candidate.Detached, candidate.Ordered:
+		return exitOf(result).Status()
 	case candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible:
 		if ranOut(result, c) {
 			return exitWaitRanOut
@@ -47,30 +42,28 @@ func runStatus(result elect.State, c settings.Config) int {
 		return exitMaxRuntime
 	case candidate.NotStarted:
 		return notStarted(result.Err)
-	case candidate.Unchecked:
-		return exitUsage
-	case candidate.GuardDied: // nobody knows how the command ended
-		return exitUsage
 	}
-	return exitUsage
+	return exitUsage // unchecked, or the guard died and nobody knows how the command ended
 }
 
-// diesOf returns the signal of which leaderrun dies as its command did, or as a candidate without a
-// handler would; 0 if it exits. A shell's loop ends at Ctrl-C only if it sees that death, and
-// systemd takes a death by SIGTERM for a clean stop.
-func diesOf(result elect.State) syscall.Signal {
-	n := 0
-	switch result.Outcome {
-	case candidate.Exited, candidate.LeftBehind, candidate.Detached:
-		n = result.Exit.Signal
-	case candidate.Ordered:
-		n = result.Exit.Signal
-		if !result.Ran {
-			n = result.Orders.Signal
-		}
-	default: // the status is leaderrun's own
+// exitOf returns how a run ended whose status is not leaderrun's own: as its command did, or as a
+// candidate without a handler would.
+func exitOf(result elect.State) candidate.Exit {
+	if result.Outcome == candidate.Ordered && !result.Ran {
+		return candidate.Exit{Signal: result.Orders.Signal}
 	}
-	switch sig := syscall.Signal(n); sig {
+	return result.Exit
+}
+
+// diesOf returns the signal of which leaderrun dies; 0 if it exits. A shell's loop ends at Ctrl-C
+// only if it sees that death, and systemd takes a death by SIGTERM for a clean stop.
+func diesOf(result elect.State) syscall.Signal {
+	switch result.Outcome {
+	case candidate.Exited, candidate.LeftBehind, candidate.Detached, candidate.Ordered:
+	default: // the status is leaderrun's own
+		return 0
+	}
+	switch sig := syscall.Signal(exitOf(result).Signal); sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2:
 		return sig
 	}

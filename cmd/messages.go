@@ -93,7 +93,7 @@ func warnAbout(log *slog.Logger, c settings.Config) {
 			observe.EventAdvice, observe.HintAttr, nameStore())
 	}
 	if c.TTL < settings.ShortTTL {
-		log.Warn("a TTL of "+settings.FormatDuration(c.TTL)+shortTTL, observe.EventAdvice, observe.HintAttr, longerTTL)
+		log.Warn("a TTL of "+lease.FormatDuration(c.TTL)+shortTTL, observe.EventAdvice, observe.HintAttr, longerTTL)
 	}
 }
 
@@ -115,7 +115,7 @@ func explainOutcome(log *slog.Logger, c settings.Config, r elect.State) {
 		void = " before the command had started"
 	}
 	why := reason(r.Err)
-	if r.Denial.How != "" {
+	if r.Denial.Why != "" {
 		why = r.Denial.String()
 	}
 	switch {
@@ -136,9 +136,9 @@ func explainOutcome(log *slog.Logger, c settings.Config, r elect.State) {
 		log.Error("the command was killed: "+why,
 			observe.EventOf(r.Outcome), observe.HintAttr, "find out who killed it: a person, or the kernel for lack of memory")
 	case r.Outcome == candidate.MaxRuntime:
-		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", settings.FormatDuration(c.MaxRuntime)), observe.EventOf(r.Outcome))
+		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", lease.FormatDuration(c.MaxRuntime)), observe.EventOf(r.Outcome))
 	case ranOut(r, c):
-		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", settings.FormatDuration(c.Wait), why),
+		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", lease.FormatDuration(c.Wait), why),
 			observe.EventWaitRanOut, observe.HintAttr, "wait longer, or choose the status of this case with -E")
 	case r.Outcome.Skips():
 		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventOf(r.Outcome))

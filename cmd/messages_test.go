@@ -18,7 +18,7 @@ import (
 
 func heldBy(value string, why lease.How) func(*elect.State) {
 	return func(r *elect.State) {
-		r.Denial = lease.Condition{How: why, Value: value, Remaining: 12 * time.Second}
+		r.Denial = lease.Condition{Why: why, Value: value, Remaining: 12 * time.Second}
 	}
 }
 
@@ -83,7 +83,7 @@ func TestSkipOnATerminal(t *testing.T) {
 		result elect.State
 		want   string
 	}{
-		{result(candidate.Skipped, heldBy("", lease.Served)), "nothing ran: " + lease.Condition{How: lease.Served}.String()},
+		{result(candidate.Skipped, heldBy("", lease.Served)), "nothing ran: " + lease.Condition{Why: lease.Served}.String()},
 		{denied("h/1/x", lease.Held), `nothing ran: "h/1/x" leads`},
 		{denied("\x1b[2J", lease.Held), `nothing ran: "\x1b[2J" leads`},
 		{denied("cooldown:h/1/x", lease.Cooldown), "nothing ran: the minimum hold of the last run goes on for another 12s"},

@@ -161,7 +161,7 @@ func (r *run) learn(e elect.Event) {
 		*seen = lease.Seen{Token: e.Lease.Token, TTL: e.Lease.TTL}
 	}
 	d := e.Denial
-	if d.How.Taken() && (d.Token > seen.Token || d.Token == seen.Token && d.Expires != seen.Expires) {
+	if d.Why.Taken() && (d.Token > seen.Token || d.Token == seen.Token && d.Expires != seen.Expires) {
 		*seen = lease.Seen{Token: d.Token, TTL: d.TTL, Expires: d.Expires}
 		r.seenUntil = e.At + d.Remaining
 	}

@@ -162,7 +162,7 @@ func TestTickStays(t *testing.T) {
 			case 1:
 				return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("reset")}
 			case 2, 3:
-				return lease.Lease{}, &lease.HeldError{Remaining: time.Second, Tick: int64(1000 * len(ticks))}
+				return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Remaining: time.Second, Tick: int64(1000 * len(ticks))}}
 			case 4: // a late duplicate of the first request was granted
 				return lease.Lease{Holder: r.Holder, Token: 7, Tick: 1500}, nil
 			}
@@ -200,10 +200,10 @@ func TestTickOfSchedule(t *testing.T) {
 				if r.Period != time.Duration(r.Tick)*time.Second {
 					t.Errorf("%s: a period of %s for the tick %d", name, r.Period, r.Tick)
 				}
-				held := &lease.HeldError{Remaining: time.Second, Tick: now}
+				held := &lease.HeldError{Condition: lease.Condition{Remaining: time.Second, Tick: now}}
 				switch {
 				case r.TickUntil != 0 && (now < r.TickFrom || now >= r.TickUntil):
-					return lease.Lease{}, &lease.ClockError{Tick: now}
+					return lease.Lease{}, &lease.ClockError{Condition: lease.Condition{Why: lease.ClockDiffers, Tick: now}}
 				case now == 4200:
 					now = 5300 // the next tick has come
 					return lease.Lease{}, held

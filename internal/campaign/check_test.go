@@ -40,7 +40,7 @@ func TestIneligibleStandbyPassesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-			return lease.Lease{}, &lease.HeldError{Why: lease.Held, Remaining: 20 * time.Second}
+			return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: 20 * time.Second}}
 		}
 		w.wait = func(context.Context) error { time.Sleep(3 * time.Second); return nil }
 		set := w.settings()

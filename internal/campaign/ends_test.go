@@ -55,7 +55,7 @@ func TestStandbyPassesOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-					return lease.Lease{}, &lease.HeldError{Why: lease.Held, Remaining: 20 * time.Second}
+					return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: 20 * time.Second}}
 				}
 				w.wait, w.pass = silent, test.pass
 				signals := make(chan Received, 1)

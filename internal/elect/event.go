@@ -113,7 +113,7 @@ func (e Event) String() string {
 	name := eventNames[e.Kind]
 	switch e.Kind {
 	case Denied:
-		return string(e.Denial.How)
+		return string(e.Denial.Why)
 	case Order, PassOn:
 		if e.FromTerminal {
 			name = "terminal's " + name

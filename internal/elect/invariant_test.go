@@ -131,7 +131,7 @@ func (w *watch) action(e Event, from State, a Action) {
 	switch a.Kind {
 	case Acquire:
 		w.asked = e.At
-		w.require(!w.set.Checked || e.Kind == MayLead || e.Denial.How == lease.ClockDiffers, "a checked host asks only when it may")
+		w.require(!w.set.Checked || e.Kind == MayLead || e.Denial.Why == lease.ClockDiffers, "a checked host asks only when it may")
 	case Check:
 		w.require(w.set.Checked && a.Beside == w.tree, "a check only where one is wanted, and beside the renewals of a leader")
 	case Pass:
@@ -201,7 +201,7 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 		e.Sent = w.asked
 		if e.Kind == Denied {
 			hows := []lease.How{lease.Held, lease.Settling, lease.Paused, lease.Served, lease.ClockDiffers}
-			e.Denial = lease.Condition{How: hows[choose(len(hows))], Remaining: time.Duration(choose(int(set.TTL))), Tick: int64(1 + choose(9))}
+			e.Denial = lease.Condition{Why: hows[choose(len(hows))], Remaining: time.Duration(choose(int(set.TTL))), Tick: int64(1 + choose(9))}
 		}
 		e.Signal = []int{1, 2, 3, 10, 15}[choose(5)]
 		e.Exit.Code = choose(3)

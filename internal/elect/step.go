@@ -101,13 +101,13 @@ func (m *machine) campaigning(e Event) {
 
 // denied stands by, if that makes sense, until the key may have become free.
 func (m *machine) denied(d lease.Condition) {
-	if d.How == lease.ClockDiffers {
+	if d.Why == lease.ClockDiffers {
 		m.clockDiffers(d)
 		return
 	}
 	m.Denial, m.Err = d, nil
 	m.learnTick(d.Tick)
-	switch d.How {
+	switch d.Why {
 	case lease.Served, lease.GivenUp:
 		m.finish(candidate.Skipped)
 	case lease.Settling:

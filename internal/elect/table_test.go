@@ -32,7 +32,7 @@ func at(seconds float64) time.Duration {
 func event(kind EventKind, seconds float64) Event { return Event{Kind: kind, At: at(seconds)} }
 
 func denied(how lease.How, seconds float64) Event {
-	return Event{Kind: Denied, At: at(seconds), Denial: lease.Condition{How: how}}
+	return Event{Kind: Denied, At: at(seconds), Denial: lease.Condition{Why: how}}
 }
 
 func (e Event) sent(seconds float64) Event      { e.Sent = at(seconds); return e }

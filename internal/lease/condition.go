@@ -1,8 +1,10 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -33,16 +35,20 @@ func (h How) Taken() bool { return h == Held || h == Cooldown || h == Revoked ||
 // Condition is how a key is, as a store tells a candidate that it denies the key, or an
 // operator. What is unknown is zero.
 type Condition struct {
-	How How
-	// Value is the value of a key that is taken: usually a holder id, but it can be
-	// anything if it is foreign. Treat it as hostile.
+	Why How
+	// Value is the value of a key that is taken, cut to 256 bytes: usually a holder id, but
+	// it can be anything if it is foreign. Treat it as hostile.
 	Value string
-	// Host leads, had the lease, or has succeeded.
+	// Host is the host that leads, had the lease, or has succeeded.
 	Host  string
 	Token int64
-	// Remaining is the time until it changes by itself, Since how long ago it began.
+	// Remaining is the time until the condition ends by itself, if nobody renews the lease.
+	// Since is how long the holder has had the key, or how long ago the tick was that is
+	// served or given up: it has had Request.Tries starts, or a newer tick was started.
 	Remaining, Since time.Duration
-	// TTL, Expires and Tick are as in HeldError.
+	// TTL is the holder's. Expires is the end of its lease in the store's milliseconds. A
+	// change shows that the lease was renewed. Tick is the store's time of this answer, as in
+	// Request.Tick.
 	TTL           time.Duration
 	Expires, Tick int64
 	// HandOver: the holder was asked to hand over.
@@ -54,12 +60,17 @@ type Condition struct {
 // ConditionOf returns what an error of Acquire says about the key. ok is false if it is no
 // denial.
 func ConditionOf(err error) (c Condition, ok bool) {
-	var denial interface{ condition() Condition }
+	var denial interface{ self() Condition }
 	if !errors.As(err, &denial) {
 		return Condition{}, false
 	}
-	return denial.condition(), true
+	return denial.self(), true
 }
+
+func (c Condition) self() Condition { return c }
+
+// Error makes the types that embed a condition errors.
+func (c Condition) Error() string { return c.String() }
 
 // Holder returns the holder in the value, "" if it has none. Some stores write a kind and a
 // colon before it.
@@ -89,31 +100,28 @@ func (c Condition) Lasting() Condition {
 func (c Condition) String() string { return c.text(time.Now()) } //nolint:forbidigo // only to tell the time of day
 
 func (c Condition) text(now time.Time) string {
-	host := c.Host
-	if host == "" {
-		host = c.Holder().Host()
-	}
-	switch c.How {
+	host := cmp.Or(c.Host, c.Holder().Host())
+	tick := "the tick of " + ShortInstant(now.Add(-c.Since).UnixMilli(), now.UnixMilli())
+	switch c.Why {
 	case Held:
-		return c.leads(host)
+		text := " leads"
+		if c.Since > 0 {
+			text = " has led for " + Span(c.Since)
+		}
+		if c.HandOver {
+			text += " and was asked to hand over"
+		}
+		return cmp.Or(host, strconv.Quote(c.Value)) + text
 	case Cooldown:
 		return "the minimum hold of the last run goes on" + c.within(" for another %s")
 	case Revoked:
-		if host == "" {
-			host = "its holder"
-		}
-		if c.Remaining == 0 {
-			return "the lease was taken from " + host + ", which may still be stopping its command"
-		}
-		return "the lease was taken from " + host + c.within(", which has %s to stop its command")
+		may := cmp.Or(c.within("has %s to stop"), "may still be stopping")
+		return fmt.Sprintf("the lease was taken from %s, which %s its command", cmp.Or(host, "its holder"), may)
 	case Foreign:
 		return fmt.Sprintf("the key holds %q, which leaderrun did not write", c.Value)
 	case Paused:
 		text := "paused until " + Instant(c.Pause.Until) + c.within(" (%s left)") + " by " + c.Pause.By
-		if c.Pause.Reason != "" {
-			text += ": " + c.Pause.Reason
-		}
-		return text
+		return strings.TrimSuffix(text+": "+c.Pause.Reason, ": ")
 	case Settling:
 		return "the key settles" + c.within(" for %s") + fmt.Sprintf(" (%s)", c.Settle)
 	case Vanished:
@@ -122,9 +130,9 @@ func (c Condition) text(now time.Time) string {
 		if c.Host != "" {
 			return fmt.Sprintf("a run on %s succeeded %s ago", c.Host, Span(c.Since.Round(time.Second)))
 		}
-		return "the tick of " + timeOfDay(now.Add(-c.Since), now) + " has been served"
+		return tick + " has been served"
 	case GivenUp:
-		return "the tick of " + timeOfDay(now.Add(-c.Since), now) + " has had its last try"
+		return tick + " has had its last try"
 	case ClockDiffers:
 		return "the tick is that of another time than the store's, which is " + time.UnixMilli(c.Tick).UTC().Format(time.RFC3339)
 	case Unreadable:
@@ -136,32 +144,10 @@ func (c Condition) text(now time.Time) string {
 	return "nobody leads"
 }
 
-func (c Condition) leads(host string) string {
-	if host == "" {
-		host = fmt.Sprintf("%q", c.Value)
-	}
-	text := host + " leads"
-	if c.Since > 0 {
-		text = host + " has led for " + Span(c.Since)
-	}
-	if c.HandOver {
-		text += " and was asked to hand over"
-	}
-	return text
-}
-
 // within formats the remaining time; "" if it is unknown.
 func (c Condition) within(format string) string {
 	if c.Remaining <= 0 {
 		return ""
 	}
 	return fmt.Sprintf(format, Span(c.Remaining))
-}
-
-// timeOfDay formats a time as people name it today.
-func timeOfDay(t, now time.Time) string {
-	if t.Local().Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
-		return t.Local().Format("15:04")
-	}
-	return t.Local().Format("2006-01-02 15:04")
 }

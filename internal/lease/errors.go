@@ -3,7 +3,6 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 var (
@@ -21,87 +20,23 @@ var (
 	ErrNoWakeups = errors.New("the store has no wake-ups")
 )
 
-// HeldError is a denial: somebody else has the key.
-type HeldError struct {
-	// Value is the value of the key, cut to 256 bytes: usually a holder id, but it can
-	// be anything if Why is Foreign. Treat it as hostile.
-	Value string
-	Why   How
-	Token int64
-	// Remaining is the time until the key expires if nobody renews it. TTL is the
-	// holder's.
-	Remaining, TTL time.Duration
-	// Since is how long the holder has had the key, 0 if unknown.
-	Since time.Duration
-	// Expires is the end of the lease in the store's milliseconds, 0 if unknown. A change
-	// shows that the lease was renewed.
-	Expires int64
-	// Tick is the store's time of this answer, as in Request.Tick.
-	Tick int64
-}
-
-// condition returns what the denial says about the key.
-func (e *HeldError) condition() Condition {
-	return Condition{How: e.Why, Value: e.Value, Token: e.Token, Remaining: e.Remaining, Since: e.Since, TTL: e.TTL, Expires: e.Expires, Tick: e.Tick}
-}
-
-func (e *HeldError) Error() string { return e.condition().String() }
-
-// PausedError is a denial: an operator paused the key.
-type PausedError struct {
-	Pause
-	// Remaining is the rest of the pause.
-	Remaining time.Duration
-	// Tick is the store's time of this answer, as in Request.Tick.
-	Tick int64
-}
-
-func (e *PausedError) condition() Condition {
-	return Condition{How: Paused, Pause: e.Pause, Remaining: e.Remaining, Tick: e.Tick}
-}
-
-func (e *PausedError) Error() string { return e.condition().String() }
-
-// DoneError is an ErrDone with what the store knows about the tick.
-type DoneError struct {
-	// Ago is how long ago the served or given-up tick was.
-	Ago time.Duration
-	// Host succeeded that recently, without ticks; "" with ticks.
-	Host string
-	// GivenUp: the tick was not served, but has had Request.Tries starts, or a newer
-	// tick was started.
-	GivenUp bool
-}
-
-func (e *DoneError) condition() Condition {
-	c := Condition{How: Served, Host: e.Host, Since: e.Ago}
-	if e.GivenUp {
-		c.How = GivenUp
-	}
-	return c
-}
-
-func (e *DoneError) Error() string { return e.condition().String() }
+// The denials of Acquire: each says how the key is.
+type (
+	// HeldError means that somebody has the key, and PausedError that an operator paused it.
+	HeldError   struct{ Condition }
+	PausedError struct{ Condition }
+	// DoneError is an ErrDone: the tick was served, or is given up.
+	DoneError struct{ Condition }
+	// SettlingError is a denial for a moment: there may be a living holder that the store
+	// does not know, or whose lease is over only by the store's clock. It gets time to renew,
+	// which restores its lease.
+	SettlingError struct{ Condition }
+	// ClockError means that the request's tick does not fit the store's time: ask again with
+	// the tick for that.
+	ClockError struct{ Condition }
+)
 
 func (e *DoneError) Unwrap() error { return ErrDone }
-
-// SettlingError is a denial for a moment: there may be a living holder that the store does
-// not know, or whose lease is over only by the store's clock. It gets time to renew, which
-// restores its lease.
-type SettlingError struct {
-	Remaining time.Duration
-	Why       SettleReason
-	// Tick is the store's time of this answer, as in Request.Tick.
-	Tick int64
-}
-
-// ClockError is a denial: the request's tick does not fit the store's time. Ask again with
-// the tick for Tick, the store's time of this answer in milliseconds.
-type ClockError struct{ Tick int64 }
-
-func (e *ClockError) condition() Condition { return Condition{How: ClockDiffers, Tick: e.Tick} }
-
-func (e *ClockError) Error() string { return e.condition().String() }
 
 // SettleReason says why a key settles before it is granted.
 type SettleReason string
@@ -114,12 +49,6 @@ const (
 	// SettleRestarted: this is not the server that granted, and it may have lost data.
 	SettleRestarted SettleReason = "restarted"
 )
-
-func (e *SettlingError) condition() Condition {
-	return Condition{How: Settling, Remaining: e.Remaining, Settle: e.Why, Tick: e.Tick}
-}
-
-func (e *SettlingError) Error() string { return e.condition().String() }
 
 // StoreError means that there was no usable answer: the operation may or may not have
 // happened.

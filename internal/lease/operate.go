@@ -101,7 +101,7 @@ func (s Status) How() How {
 
 // Condition returns how the key is, apart from a pause.
 func (s Status) Condition() Condition {
-	c := Condition{How: s.How(), Value: s.Value, Host: s.Holder.Host(), Token: s.Token, Remaining: s.Remaining, TTL: s.TTL, HandOver: s.HandOver}
+	c := Condition{Why: s.How(), Value: s.Value, Host: s.Holder.Host(), Token: s.Token, Remaining: s.Remaining, TTL: s.TTL, HandOver: s.HandOver}
 	if ValidTime(s.Since) && ValidTime(s.Now) {
 		c.Since = time.Duration(max(s.Now-s.Since, 0)) * time.Millisecond
 	}
@@ -113,7 +113,7 @@ func (s Status) Paused() Condition {
 	if s.Pause == (Pause{}) {
 		return Condition{}
 	}
-	return Condition{How: Paused, Pause: s.Pause, Remaining: s.Pause.Left(s.Now)}
+	return Condition{Why: Paused, Pause: s.Pause, Remaining: s.Pause.Left(s.Now)}
 }
 
 // AtRest reports whether the key is free, was released or revoked, and is not paused.

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -18,6 +19,22 @@ func Instant(ms int64) string {
 		return "-"
 	}
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05 MST")
+}
+
+// ShortInstant formats a time of the store without what it has in common with the store's present
+// time: the day, or the year.
+func ShortInstant(ms, now int64) string {
+	if !ValidTime(ms) {
+		return Instant(ms)
+	}
+	t, present := time.UnixMilli(ms), time.UnixMilli(now)
+	switch {
+	case t.Format(time.DateOnly) == present.Format(time.DateOnly):
+		return t.Format("15:04")
+	case t.Year() == present.Year():
+		return t.Format("01-02 15:04")
+	}
+	return t.Format("2006-01-02")
 }
 
 // Span formats a duration, rounded for people.
@@ -42,6 +59,9 @@ func Span(d time.Duration) string {
 
 // FormatDuration formats a duration without zero units: 5m, not 5m0s.
 func FormatDuration(d time.Duration) string {
+	if d == math.MaxInt64 {
+		return "forever"
+	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

@@ -102,7 +102,7 @@ func over(t campaign.Transition) bool {
 // skip returns the event of a skipped run, with the leader if the store named it.
 func skip(s elect.State) Hook {
 	hook := Hook{Event: HookSkip, Outcome: s.Outcome}
-	if holder := s.Denial.Holder(); s.Outcome == candidate.Denied && s.Denial.How == lease.Held && holder != "" {
+	if holder := s.Denial.Holder(); s.Outcome == candidate.Denied && s.Denial.Why == lease.Held && holder != "" {
 		hook.Holder, hook.Token = holder, s.Denial.Token
 	}
 	return hook

@@ -14,7 +14,7 @@ import (
 func TestHooks(t *testing.T) {
 	other := "web-1/812/" + strings.Repeat("0a", 16)
 	held := func(value string, why lease.How) []elect.Event {
-		return []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{How: why, Value: value, Token: 9}}}
+		return []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: why, Value: value, Token: 9}}}
 	}
 	tests := map[string]struct {
 		events []elect.Event
@@ -37,7 +37,7 @@ func TestHooks(t *testing.T) {
 		"denied":      {held(other, lease.Held), []Hook{{Event: HookSkip, Holder: lease.Holder(other), Token: 9, Outcome: candidate.Denied}}},
 		"foreign":     {held(other, lease.Foreign), []Hook{{Event: HookSkip, Outcome: candidate.Denied}}},
 		"hostile":     {held("a\nLEADERRUN_STORE=x", lease.Held), []Hook{{Event: HookSkip, Outcome: candidate.Denied}}},
-		"tick served": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{How: lease.Served}}}, []Hook{{Event: HookSkip, Outcome: candidate.Skipped}}},
+		"tick served": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Served}}}, []Hook{{Event: HookSkip, Outcome: candidate.Skipped}}},
 		"away":        {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: &lease.StoreError{Permanent: true}}}, nil},
 	}
 	for name, test := range tests {

@@ -43,7 +43,7 @@ func (l *Line) Observe(t campaign.Transition) {
 	switch {
 	case !t.To.Phase.Waiting():
 		l.hide()
-	case t.Event.Kind == elect.Denied && denied(t.To) && t.To.Denial.How != lease.Settling: // that is over soon
+	case t.Event.Kind == elect.Denied && denied(t.To) && t.To.Denial.Why != lease.Settling: // that is over soon
 		l.show(func(elapsed time.Duration) string { return t.To.Denial.After(elapsed).String() })
 	case t.Event.Kind == elect.MayNotLead:
 		l.show(func(time.Duration) string { return t.Event.Err.Error() })

@@ -72,7 +72,7 @@ func TestLine(t *testing.T) {
 
 		step(candidate.Campaigning)
 		expect("")
-		held := lease.Condition{How: lease.Held, Value: "web-1/812/" + strings.Repeat("0a", 16), Since: 5 * time.Second, Remaining: 20 * time.Second}
+		held := lease.Condition{Why: lease.Held, Value: "web-1/812/" + strings.Repeat("0a", 16), Since: 5 * time.Second, Remaining: 20 * time.Second}
 		denied(held)
 		expect("leaderrun: nightly: standing by: web-1 has led for 5s")
 		time.Sleep(2500 * time.Millisecond)
@@ -80,7 +80,7 @@ func TestLine(t *testing.T) {
 		log.Warn("trouble")
 		expect("leaderrun: trouble\nleaderrun: nightly: standing by: web-1 has led for 8s")
 		step(candidate.Campaigning)
-		denied(lease.Condition{How: lease.Foreign, Value: "a\x1b[2J\nb"})
+		denied(lease.Condition{Why: lease.Foreign, Value: "a\x1b[2J\nb"})
 		expect("leaderrun: trouble\nleaderrun: nightly: standing by: the key holds \"a\\x1b[2J\\nb\", which leaderrun did not write")
 		step(candidate.Starting)
 		expect("leaderrun: trouble\n")

@@ -112,7 +112,7 @@ func TestRun(t *testing.T) {
 		want   []string
 	}{
 		"success": {0, quiet, nil},
-		"skip":    {0, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{How: lease.Held}}}, nil},
+		"skip":    {0, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held}}}, nil},
 		"outage": {0, append(leading,
 			elect.Event{Kind: elect.NoAnswer, At: 12 * time.Second, Err: timeout},
 			elect.Event{Kind: elect.NoAnswer, At: 14 * time.Second, Err: timeout},
@@ -152,10 +152,10 @@ func TestRun(t *testing.T) {
 		"leftovers": {0, append(leading, elect.Event{Kind: elect.CommandEnded, At: 11 * time.Second, Left: "process 7 (sleep)"}, elect.Event{Kind: elect.Timer, At: 12 * time.Second}),
 			[]string{"left descendants alive, stopping them: process 7 (sleep)", "--leftovers wait"}},
 		"away": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: timeout}, {Kind: elect.Timer, At: 5 * time.Second},
-			{Kind: elect.NoAnswer, At: 6 * time.Second, Err: timeout}, {Kind: elect.Timer, At: 11 * time.Second}, {Kind: elect.Denied, At: 11 * time.Second, Denial: lease.Condition{How: lease.Held, Remaining: time.Second}}},
+			{Kind: elect.NoAnswer, At: 6 * time.Second, Err: timeout}, {Kind: elect.Timer, At: 11 * time.Second}, {Kind: elect.Denied, At: 11 * time.Second, Denial: lease.Condition{Why: lease.Held, Remaining: time.Second}}},
 			[]string{"standing by, but the store cannot be used: renew: no answer in time", "look at the network", "the store can be used again"}},
-		"a proxy cuts the wait": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{How: lease.Held, Remaining: time.Minute}}, {Kind: elect.NoAnswer, At: time.Second, Err: timeout},
-			{Kind: elect.Timer, At: 6 * time.Second}, {Kind: elect.Denied, At: 6 * time.Second, Denial: lease.Condition{How: lease.Held, Remaining: time.Minute}}}, nil},
+		"a proxy cuts the wait": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held, Remaining: time.Minute}}, {Kind: elect.NoAnswer, At: time.Second, Err: timeout},
+			{Kind: elect.Timer, At: 6 * time.Second}, {Kind: elect.Denied, At: 6 * time.Second, Denial: lease.Condition{Why: lease.Held, Remaining: time.Minute}}}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -14,14 +14,11 @@ import (
 
 // listState returns how the key is and whether it is paused.
 func listState(s lease.Status) string {
-	paused := s.Paused().How
-	switch {
-	case paused == "":
-		return string(s.How())
-	case s.How() == lease.Free:
-		return string(paused)
+	how, paused := string(s.How()), string(s.Paused().Why)
+	if how == string(lease.Free) && paused != "" {
+		return paused
 	}
-	return fmt.Sprintf("%s, %s", s.How(), paused)
+	return strings.TrimSuffix(how+", "+paused, ", ")
 }
 
 // WriteKey writes the status of a key as text.
@@ -66,7 +63,7 @@ func WriteKeys(b *bytes.Buffer, all []lease.Status, wide bool) {
 func keyRows(s lease.Status) [][]string {
 	rows := [][]string{{"key", s.Key}, {"state", fmt.Sprintf("%s: %s", s.How(), s.Condition().Lasting())}}
 	add := func(name, value string) { rows = append(rows, []string{name, value}) }
-	if p := s.Paused(); p.How != "" {
+	if p := s.Paused(); p.Why != "" {
 		add("paused", strings.TrimPrefix(p.String(), "paused "))
 	}
 	if s.Holder != "" {
@@ -84,7 +81,7 @@ func keyRows(s lease.Status) [][]string {
 	if s.Why != "" {
 		text := timeLeft(s)
 		if s.TTL > 0 && s.Why != lease.Cooldown {
-			text += " of " + settings.FormatDuration(s.TTL)
+			text += " of " + lease.FormatDuration(s.TTL)
 		}
 		if s.Why == lease.Held {
 			text += ", unless renewed"
@@ -113,20 +110,20 @@ func keyRows(s lease.Status) [][]string {
 func listRow(s lease.Status) []string {
 	var host, since, due, lastRun string
 	if s.Holder != "" {
-		host, since = s.Holder.Host(), shortInstant(s.Since, s.Now)
+		host, since = s.Holder.Host(), lease.ShortInstant(s.Since, s.Now)
 	}
 	well := "no"
 	if s.Why != lease.Unreadable && Diagnose(s).Well {
 		well = "yes"
 	}
 	if s.Period > 0 && lease.ValidTime(s.ServedTick) {
-		due = shortInstant(s.ServedTick+s.Period.Milliseconds(), s.Now)
+		due = lease.ShortInstant(s.ServedTick+s.Period.Milliseconds(), s.Now)
 	}
 	if len(s.Runs) > 0 {
 		last := s.Runs[0]
 		lastRun = ended(last)
 		if end := max(last.Start, last.End); lease.ValidTime(end) {
-			lastRun += " at " + shortInstant(end, s.Now)
+			lastRun += " at " + lease.ShortInstant(end, s.Now)
 		}
 	}
 	return []string{s.Key, listState(s), host, since, well, due, lastRun}

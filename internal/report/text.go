@@ -39,22 +39,6 @@ func writeTable(b *bytes.Buffer, rows [][]string, gap int) {
 // Nothing is shown in a cell without a value.
 const Nothing = "-"
 
-// shortInstant formats a time of the store without what it has in common with the store's present
-// time: the day, or the year.
-func shortInstant(ms, now int64) string {
-	if !lease.ValidTime(ms) {
-		return Nothing
-	}
-	t, present := time.UnixMilli(ms), time.UnixMilli(now)
-	switch {
-	case t.Format(time.DateOnly) == present.Format(time.DateOnly):
-		return t.Format("15:04")
-	case t.Year() == present.Year():
-		return t.Format("01-02 15:04")
-	}
-	return t.Format("2006-01-02")
-}
-
 // between returns the time from one instant of the store to another.
 func between(from, to int64) time.Duration {
 	if !lease.ValidTime(from) || !lease.ValidTime(to) || to < from {

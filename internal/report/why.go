@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // Diagnosis is the answer of why, also as JSON. Fields are only ever added.
@@ -62,8 +61,8 @@ func Diagnose(s lease.Status) Diagnosis {
 	if s.Why == "" {
 		d = diagnoseFree(s)
 	}
-	if p := s.Paused(); p.How != "" {
-		d = Diagnosis{Reason: string(p.How), Text: p.String(), Next: "leaderrun resume"}
+	if p := s.Paused(); p.Why != "" {
+		d = Diagnosis{Reason: string(p.Why), Text: p.String(), Next: "leaderrun resume"}
 		if s.Why == lease.Held {
 			d.Text += "; " + s.Condition().Lasting().String() + " and goes on"
 		}
@@ -86,8 +85,8 @@ func Diagnose(s lease.Status) Diagnosis {
 
 func diagnoseTaken(s lease.Status) Diagnosis {
 	c := s.Condition()
-	d := Diagnosis{Reason: string(c.How), Text: c.String(), Next: "leaderrun status"}
-	switch c.How {
+	d := Diagnosis{Reason: string(c.Why), Text: c.String(), Next: "leaderrun status"}
+	switch c.Why {
 	case lease.Held:
 		d.Well = true
 		if usual := longestRun(s.Runs); usual > 0 && c.Since > 3*max(usual, time.Minute) && !s.HandOver {
@@ -148,7 +147,7 @@ func diagnoseFree(s lease.Status) Diagnosis {
 	}
 	if late := overdue(s); late > 0 {
 		d.Well, d.Reason, d.Next, d.On = false, "overdue", seeDoctor, cmp.Or(s.Candidates...).Host
-		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", lease.Instant(newestTick(s)), settings.FormatDuration(s.Period), lease.Span(late), cameLast(s), d.Text)
+		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", lease.Instant(newestTick(s)), lease.FormatDuration(s.Period), lease.Span(late), cameLast(s), d.Text)
 	}
 	return d
 }

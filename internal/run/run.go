@@ -145,10 +145,7 @@ func (p process) report(r runner.Report, to func(elect.Event)) {
 }
 
 func exit(r runner.Report) candidate.Exit {
-	switch {
-	case r.Err != nil:
-		return candidate.Exit{}
-	case r.Status.Signaled():
+	if r.Status.Signaled() {
 		return candidate.Exit{Signal: int(r.Status.Signal())}
 	}
 	return candidate.Exit{Code: r.Status.ExitStatus()}

@@ -277,11 +277,3 @@ func parseLeftovers(value string) (candidate.Leftovers, *Error) {
 	}
 	return l, nil
 }
-
-// FormatDuration formats the duration of a setting.
-func FormatDuration(d time.Duration) string {
-	if d == candidate.Forever {
-		return "forever"
-	}
-	return lease.FormatDuration(d)
-}

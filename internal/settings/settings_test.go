@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -373,8 +374,8 @@ func TestFormatDuration(t *testing.T) {
 		90 * time.Second: "1m30s", 500 * time.Millisecond: "500ms", 0: "0s", 10 * time.Minute: "10m", 20 * time.Hour: "20h",
 	}
 	for d, want := range tests {
-		if got := settings.FormatDuration(d); got != want {
-			t.Errorf("FormatDuration(%d) = %q, want %q", d, got, want)
+		if got := lease.FormatDuration(d); got != want {
+			t.Errorf("lease.FormatDuration(%d) = %q, want %q", d, got, want)
 		}
 	}
 }
@@ -394,8 +395,8 @@ func FuzzDuration(f *testing.F) {
 			t.Errorf("%q was taken as %s", value, d)
 		}
 		again := settings.Default()
-		if err := again.Set("kill-after", settings.FormatDuration(c.KillAfter)); err != nil || again.KillAfter != c.KillAfter {
-			t.Errorf("%q is shown as %q, which reads as %s, %v", value, settings.FormatDuration(c.KillAfter), again.KillAfter, err)
+		if err := again.Set("kill-after", lease.FormatDuration(c.KillAfter)); err != nil || again.KillAfter != c.KillAfter {
+			t.Errorf("%q is shown as %q, which reads as %s, %v", value, lease.FormatDuration(c.KillAfter), again.KillAfter, err)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
@@ -56,7 +57,7 @@ var Groups = []Group{
 			set:  into(func(c *Config) *string { return &c.Prefix }, parseName),
 		},
 		{
-			Name: "ttl", Common: true, Value: "D", Derived: FormatDuration(Normal.ttl()), Usage: "life of a lease that is not renewed",
+			Name: "ttl", Common: true, Value: "D", Derived: lease.FormatDuration(Normal.ttl()), Usage: "life of a lease that is not renewed",
 			set: into(func(c *Config) *time.Duration { return &c.TTL }, parsePositive),
 		},
 		{

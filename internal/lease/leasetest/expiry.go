@@ -77,8 +77,8 @@ func expiryDoubted(t *testing.T, h Harness) {
 			change(&seen)
 			candidate := h.request()
 			candidate.Key, candidate.Seen = l.Key, seen
-			if settling := settles(t, s, candidate); settling.Why != lease.SettleExpired {
-				t.Errorf("settles because it is %s, want %s", settling.Why, lease.SettleExpired)
+			if settling := settles(t, s, candidate); settling.Settle != lease.SettleExpired {
+				t.Errorf("settles because it is %s, want %s", settling.Settle, lease.SettleExpired)
 			}
 			reasserted(t, s, l)
 			held(t, s, candidate, lease.Held)

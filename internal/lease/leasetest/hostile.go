@@ -71,8 +71,8 @@ func wipeSettles(t *testing.T, h Harness) {
 	h.Wipe(t)
 	if h.Settles {
 		settling := settles(t, s, rival(r))
-		if settling.Why != lease.SettleFresh {
-			t.Errorf("settles because it is %s, want %s", settling.Why, lease.SettleFresh)
+		if settling.Settle != lease.SettleFresh {
+			t.Errorf("settles because it is %s, want %s", settling.Settle, lease.SettleFresh)
 		}
 		reasserted(t, s, l)
 		held(t, s, rival(r), lease.Held)
@@ -89,8 +89,8 @@ func wipeRollback(t *testing.T, h Harness) {
 	denied := held(t, s, standby, lease.Held)
 	standby.Seen.Token, standby.Seen.TTL = denied.Token, denied.TTL
 	h.Wipe(t)
-	if settling := settles(t, s, standby); settling.Why != lease.SettleRollback {
-		t.Errorf("settles because it is %s, want %s", settling.Why, lease.SettleRollback)
+	if settling := settles(t, s, standby); settling.Settle != lease.SettleRollback {
+		t.Errorf("settles because it is %s, want %s", settling.Settle, lease.SettleRollback)
 	}
 	reasserted(t, s, l)
 	held(t, s, standby, lease.Held)
@@ -149,7 +149,7 @@ func forgetSettles(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	h.Forget(t, r.Key)
 	settling := settles(t, s, rival(r))
-	if settling.Why != lease.SettleVanished || settling.Remaining > r.TTL+h.Unit {
+	if settling.Settle != lease.SettleVanished || settling.Remaining > r.TTL+h.Unit {
 		t.Errorf("settles: %v, the ttl was %s", settling, r.TTL)
 	}
 	reasserted(t, s, l)

@@ -365,7 +365,7 @@ func largerTokenSeen(t *testing.T, h Harness) {
 		knowing := rival(r)
 		knowing.Seen.Token, knowing.Seen.TTL = l.Token+1_000_000, 4*h.Unit
 		settling := settles(t, s, knowing)
-		if settling.Why != lease.SettleRollback || settling.Remaining > max(knowing.Seen.TTL, time.Second)+h.Unit {
+		if settling.Settle != lease.SettleRollback || settling.Remaining > max(knowing.Seen.TTL, time.Second)+h.Unit {
 			t.Errorf("settles: %v, the holder's ttl is %s", settling, knowing.Seen.TTL)
 		}
 		settling = settles(t, s, knowing) // counted from the first answer, if that was slow

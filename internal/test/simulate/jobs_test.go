@@ -138,7 +138,7 @@ func (j *jobs) observed(p *process, t campaign.Transition) {
 		j.succeeded = append(j.succeeded, s.Lease.Tick)
 	case success && t.Event.Kind == elect.Released:
 		j.served = append(j.served, s.Lease.Tick)
-	case (t.Event.Denial.How == lease.Served || t.Event.Denial.How == lease.GivenUp) && !p.host.w.forgetful:
+	case (t.Event.Denial.Why == lease.Served || t.Event.Denial.Why == lease.GivenUp) && !p.host.w.forgetful:
 		tick := s.Tick
 		if tick == 0 { // the store chose the tick, not before it was asked
 			tick = p.host.w.stored(t.Event.Sent - p.offset)

@@ -113,7 +113,7 @@ func (w *world) setHostClock(p *process, step time.Duration) {
 func (w *world) took(p *process, s campaign.Transition) {
 	p.last = s.To
 	switch sent := s.Event.Sent - p.offset; {
-	case s.Event.Denial.How == lease.Paused:
+	case s.Event.Denial.Why == lease.Paused:
 		w.deniedByAPause(p, sent)
 	case s.Event.Kind == elect.LeaseLost && p.losable < sent:
 		w.failLocked("%s loses its lease to one that came back with older data", p)
