@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/leasefile"
-	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
@@ -61,9 +61,9 @@ func whyNot(left time.Duration) string {
 	case err != nil:
 		return "the lease is over, or its file cannot be read: " + settings.Cause(err)
 	case now >= l.StopBy:
-		return "the lease is over: the time to stop was " + report.Span(now-l.StopBy) + " ago"
+		return "the lease is over: the time to stop was " + lease.Span(now-l.StopBy) + " ago"
 	case now+left >= l.StopBy:
-		return "it leads for " + report.Span(l.StopBy-now) + " more, unless the lease is renewed"
+		return "it leads for " + lease.Span(l.StopBy-now) + " more, unless the lease is renewed"
 	}
 	return "the lease is that of another run: " + settings.HolderVariable + " or " + settings.TokenVariable + " differs from its file"
 }

@@ -98,12 +98,12 @@ func examineTick(ctx context.Context, store lease.Admin, c settings.Config) []le
 	if at := run.TickAt(c); at != nil {
 		tick = at(s.Now)
 	}
-	text := "a run that came now would be for the tick of " + report.Instant(tick.At)
+	text := "a run that came now would be for the tick of " + lease.Instant(tick.At)
 	switch {
 	case tick.Until != 0:
-		text += ", one that comes from " + report.Instant(tick.Until) + " on for the next"
+		text += ", one that comes from " + lease.Instant(tick.Until) + " on for the next"
 	case c.OncePer != 0:
-		text += ", which is served by a success for one of the " + report.Span(c.OncePer/2) + " before"
+		text += ", which is served by a success for one of the " + lease.Span(c.OncePer/2) + " before"
 	}
 	return []lease.Finding{doctor.Fine("tick", text)}
 }
@@ -157,7 +157,7 @@ func examineSettings(c settings.Config, s *settings.Sources) []lease.Finding {
 	}
 	if c.TTL < settings.ShortTTL {
 		findings = append(findings, lease.Finding{
-			Subject: "ttl", Verdict: lease.Doubtful, Hint: longerTTL, Text: settings.FormatDuration(c.TTL) + shortTTL,
+			Subject: "ttl", Verdict: lease.Doubtful, Hint: longerTTL, Text: lease.FormatDuration(c.TTL) + shortTTL,
 		})
 	}
 	return findings

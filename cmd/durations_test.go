@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/report"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // docs/durations.md shows the output of explain: as a picture, and for some TTLs.
@@ -46,7 +46,7 @@ func TestDurationsPage(t *testing.T) {
 func durationsRow(line report.Timeline, ttl string) string {
 	at := map[string]string{}
 	for _, e := range line {
-		at[e.Name] = report.Span(e.At)
+		at[e.Name] = lease.Span(e.At)
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", ttl, at["renew"], at["stop_by"], at["kill_by"], at["outage"], at["failover"])
 }
@@ -70,7 +70,7 @@ func timelinePicture(line report.Timeline) string {
 </style>
 <rect width="100%%" height="100%%" fill="#ffffff"/>
 <text x="%d" y="24">--ttl %s: the last renewal that was answered was sent at 0</text>
-`, width, height, width, height, settings.FormatDuration(at["expiry"]), left, settings.FormatDuration(at["expiry"]))
+`, width, height, width, height, lease.FormatDuration(at["expiry"]), left, lease.FormatDuration(at["expiry"]))
 	for _, part := range []struct{ from, to, color, what string }{
 		{"", "stop_by", "#1a7f37", "the command runs"},
 		{"stop_by", "kill_by", "#bf8700", "it is stopped"},
@@ -84,7 +84,7 @@ func timelinePicture(line report.Timeline) string {
 	for i, e := range line[:report.Points] {
 		y := axis + 24 + 26*i
 		fmt.Fprintf(&b, `<line class="point" x1="%d" y1="%d" x2="%d" y2="%d"/><text x="%d" y="%d" text-anchor="end">%s <tspan class="small">%s</tspan></text>`+"\n",
-			x(e.At), axis, x(e.At), y, x(e.At)-5, y, e.What, report.Span(e.At))
+			x(e.At), axis, x(e.At), y, x(e.At)-5, y, e.What, lease.Span(e.At))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

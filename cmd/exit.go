@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"syscall"
 
-	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/runner"
@@ -13,7 +13,7 @@ import (
 )
 
 // leaderrun's own statuses. Any other status is the command's, the skip code, or
-// 128+n for signal n: [elect.Exit].
+// 128+n for signal n: [candidate.Exit].
 const (
 	exitNo            = 1   // a verb's answer is no
 	exitUnavailable   = 69  // EX_UNAVAILABLE of sysexits.h: the store is away or refuses, nothing ran
@@ -25,54 +25,45 @@ const (
 	exitNotFound      = 127 // as a shell: COMMAND does not exist
 )
 
-func runStatus(result campaign.Result, c settings.Config) int {
+func runStatus(result elect.State, c settings.Config) int {
 	switch result.Outcome {
-	case elect.Lost, elect.Expired: // this always wins
+	case candidate.Lost, candidate.Expired: // this always wins
 		return exitVoid
-	case elect.Exited, elect.LeftBehind, elect.Detached:
-		return result.Exit.Status()
-	case elect.Ordered:
-		if !result.Ran { // as if the signal had killed leaderrun
-			return elect.Exit{Signal: result.Signal}.Status()
-		}
-		return result.Exit.Status()
-	case elect.Denied, elect.Ineligible:
+	case candidate.Exited, candidate.LeftBehind, candidate.Detached, candidate.Ordered:
+		return exitOf(result).Status()
+	case candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible:
 		if ranOut(result, c) {
 			return exitWaitRanOut
 		}
 		return c.SkipExitCode
-	case elect.Skipped, elect.Paused:
-		return c.SkipExitCode
-	case elect.Unavailable:
+	case candidate.Unavailable:
 		return exitUnavailable
-	case elect.MaxRuntime:
+	case candidate.MaxRuntime:
 		return exitMaxRuntime
-	case elect.NotStarted:
+	case candidate.NotStarted:
 		return notStarted(result.Err)
-	case elect.Unchecked:
-		return exitUsage
-	case elect.GuardDied: // nobody knows how the command ended
-		return exitUsage
 	}
-	return exitUsage
+	return exitUsage // unchecked, or the guard died and nobody knows how the command ended
 }
 
-// diesOf returns the signal of which leaderrun dies as its command did, or as a candidate without a
-// handler would; 0 if it exits. A shell's loop ends at Ctrl-C only if it sees that death, and
-// systemd takes a death by SIGTERM for a clean stop.
-func diesOf(result campaign.Result) syscall.Signal {
-	n := 0
-	switch result.Outcome {
-	case elect.Exited, elect.LeftBehind, elect.Detached:
-		n = result.Exit.Signal
-	case elect.Ordered:
-		n = result.Exit.Signal
-		if !result.Ran {
-			n = result.Signal
-		}
-	default: // the status is leaderrun's own
+// exitOf returns how a run ended whose status is not leaderrun's own: as its command did, or as a
+// candidate without a handler would.
+func exitOf(result elect.State) candidate.Exit {
+	if result.Outcome == candidate.Ordered && !result.Ran {
+		return candidate.Exit{Signal: result.Orders.Signal}
 	}
-	switch sig := syscall.Signal(n); sig {
+	return result.Exit
+}
+
+// diesOf returns the signal of which leaderrun dies; 0 if it exits. A shell's loop ends at Ctrl-C
+// only if it sees that death, and systemd takes a death by SIGTERM for a clean stop.
+func diesOf(result elect.State) syscall.Signal {
+	switch result.Outcome {
+	case candidate.Exited, candidate.LeftBehind, candidate.Detached, candidate.Ordered:
+	default: // the status is leaderrun's own
+		return 0
+	}
+	switch sig := syscall.Signal(exitOf(result).Signal); sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2:
 		return sig
 	}
@@ -81,8 +72,8 @@ func diesOf(result campaign.Result) syscall.Signal {
 
 // ranOut reports whether --wait ran out and has a status of its own. With -E or
 // a tick that is a skip: another host runs the job.
-func ranOut(result campaign.Result, c settings.Config) bool {
-	return (result.Outcome == elect.Denied || result.Outcome == elect.Ineligible) && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
+func ranOut(result elect.State, c settings.Config) bool {
+	return (result.Outcome == candidate.Denied || result.Outcome == candidate.Ineligible) && c.Wait > 0 && !c.SkipExitCodeNamed && !c.HasTicks()
 }
 
 // notStarted returns the status for a command that could not be started: it was not

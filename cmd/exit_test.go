@@ -14,95 +14,95 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-func result(outcome elect.Outcome, with ...func(*campaign.Result)) campaign.Result {
-	r := campaign.Result{State: elect.State{Outcome: outcome}}
+func result(outcome candidate.Outcome, with ...func(*elect.State)) elect.State {
+	r := elect.State{Outcome: outcome}
 	for _, f := range with {
 		f(&r)
 	}
 	return r
 }
 
-func exited(code, signal int) func(*campaign.Result) {
-	return func(r *campaign.Result) { r.Ran, r.Exit = true, elect.Exit{Code: code, Signal: signal} }
+func exited(code, signal int) func(*elect.State) {
+	return func(r *elect.State) { r.Ran, r.Exit = true, candidate.Exit{Code: code, Signal: signal} }
 }
 
-func failed(err error) func(*campaign.Result) {
-	return func(r *campaign.Result) { r.Err = err }
+func failed(err error) func(*elect.State) {
+	return func(r *elect.State) { r.Err = err }
 }
 
-func orderedBy(signal int) func(*campaign.Result) {
-	return func(r *campaign.Result) { r.Orders, r.Signal = 1, signal }
+func orderedBy(signal int) func(*elect.State) {
+	return func(r *elect.State) { r.Orders = elect.Orders{Count: 1, Signal: signal} }
 }
 
 // exitTable is the contract, outcome by outcome.
 var exitTable = []struct {
-	result campaign.Result
+	result elect.State
 	set    string // settings that matter: "name=value name=value"
 	want   int
 }{
-	{result(elect.Exited, exited(0, 0)), "", 0},
-	{result(elect.Exited, exited(3, 0)), "", 3},
-	{result(elect.Exited, exited(255, 0)), "", 255},
-	{result(elect.Exited, exited(76, 0)), "", 76},
-	{result(elect.Exited, exited(0, 11)), "", 139},
-	{result(elect.Exited, exited(3, 0)), "skip-exit-code=9 wait=5s", 3},
-	{result(elect.LeftBehind, exited(4, 0)), "", 4},
-	{result(elect.Detached, exited(5, 0)), "", 5},
+	{result(candidate.Exited, exited(0, 0)), "", 0},
+	{result(candidate.Exited, exited(3, 0)), "", 3},
+	{result(candidate.Exited, exited(255, 0)), "", 255},
+	{result(candidate.Exited, exited(76, 0)), "", 76},
+	{result(candidate.Exited, exited(0, 11)), "", 139},
+	{result(candidate.Exited, exited(3, 0)), "skip-exit-code=9 wait=5s", 3},
+	{result(candidate.LeftBehind, exited(4, 0)), "", 4},
+	{result(candidate.Detached, exited(5, 0)), "", 5},
 
-	{result(elect.Ordered, exited(0, 15), orderedBy(15)), "", 143},
-	{result(elect.Ordered, exited(0, 9), orderedBy(15)), "", 137},
-	{result(elect.Ordered, exited(0, 0), orderedBy(15)), "", 0},
-	{result(elect.Ordered, exited(7, 0), orderedBy(2)), "", 7},
-	{result(elect.Ordered, orderedBy(15)), "", 143},
-	{result(elect.Ordered, orderedBy(2)), "skip-exit-code=9 wait=forever", 130},
+	{result(candidate.Ordered, exited(0, 15), orderedBy(15)), "", 143},
+	{result(candidate.Ordered, exited(0, 9), orderedBy(15)), "", 137},
+	{result(candidate.Ordered, exited(0, 0), orderedBy(15)), "", 0},
+	{result(candidate.Ordered, exited(7, 0), orderedBy(2)), "", 7},
+	{result(candidate.Ordered, orderedBy(15)), "", 143},
+	{result(candidate.Ordered, orderedBy(2)), "skip-exit-code=9 wait=forever", 130},
 
-	{result(elect.Denied), "", 0},
-	{result(elect.Denied), "skip-exit-code=75", 75},
-	{result(elect.Denied), "wait=2s", 75},
-	{result(elect.Denied), "wait=2s skip-exit-code=0", 0},
-	{result(elect.Denied), "wait=2s skip-exit-code=9", 9},
-	{result(elect.Paused), "", 0},
-	{result(elect.Paused), "wait=2s", 0},
-	{result(elect.Paused), "skip-exit-code=9", 9},
-	{result(elect.Ineligible), "", 0},
-	{result(elect.Ineligible), "wait=2s", 75},
-	{result(elect.Ineligible), "wait=2s skip-exit-code=9", 9},
-	{result(elect.Ineligible), "once-per=1h wait=2s", 0},
-	{result(elect.Unchecked), "skip-exit-code=9", 125},
-	{result(elect.Unchecked), "once-per=1h wait=2s", 125},
-	{result(elect.Skipped), "", 0},
-	{result(elect.Skipped), "skip-exit-code=9", 9},
-	{result(elect.Skipped), "wait=1h", 0},
+	{result(candidate.Denied), "", 0},
+	{result(candidate.Denied), "skip-exit-code=75", 75},
+	{result(candidate.Denied), "wait=2s", 75},
+	{result(candidate.Denied), "wait=2s skip-exit-code=0", 0},
+	{result(candidate.Denied), "wait=2s skip-exit-code=9", 9},
+	{result(candidate.Paused), "", 0},
+	{result(candidate.Paused), "wait=2s", 0},
+	{result(candidate.Paused), "skip-exit-code=9", 9},
+	{result(candidate.Ineligible), "", 0},
+	{result(candidate.Ineligible), "wait=2s", 75},
+	{result(candidate.Ineligible), "wait=2s skip-exit-code=9", 9},
+	{result(candidate.Ineligible), "once-per=1h wait=2s", 0},
+	{result(candidate.Unchecked), "skip-exit-code=9", 125},
+	{result(candidate.Unchecked), "once-per=1h wait=2s", 125},
+	{result(candidate.Skipped), "", 0},
+	{result(candidate.Skipped), "skip-exit-code=9", 9},
+	{result(candidate.Skipped), "wait=1h", 0},
 
-	{result(elect.Unavailable), "", 69},
-	{result(elect.Unavailable), "skip-exit-code=9 wait=5s", 69},
+	{result(candidate.Unavailable), "", 69},
+	{result(candidate.Unavailable), "skip-exit-code=9 wait=5s", 69},
 
-	{result(elect.Lost, exited(0, 0)), "", 76},
-	{result(elect.Lost, exited(3, 0), orderedBy(15)), "skip-exit-code=9", 76},
-	{result(elect.Lost), "", 76},
-	{result(elect.Expired, exited(0, 9)), "", 76},
-	{result(elect.Expired), "skip-exit-code=9", 76},
+	{result(candidate.Lost, exited(0, 0)), "", 76},
+	{result(candidate.Lost, exited(3, 0), orderedBy(15)), "skip-exit-code=9", 76},
+	{result(candidate.Lost), "", 76},
+	{result(candidate.Expired, exited(0, 9)), "", 76},
+	{result(candidate.Expired), "skip-exit-code=9", 76},
 
-	{result(elect.MaxRuntime, exited(0, 15)), "", 124},
-	{result(elect.MaxRuntime, exited(0, 0)), "", 124},
+	{result(candidate.MaxRuntime, exited(0, 15)), "", 124},
+	{result(candidate.MaxRuntime, exited(0, 0)), "", 124},
 
-	{result(elect.NotStarted, failed(&fs.PathError{Op: "exec", Path: "x", Err: syscall.ENOENT})), "", 127},
-	{result(elect.NotStarted, failed(fmt.Errorf("start: %w", fs.ErrNotExist))), "", 127},
-	{result(elect.NotStarted, failed(syscall.ENOTDIR)), "", 127},
-	{result(elect.NotStarted, failed(syscall.EACCES)), "", 126},
-	{result(elect.NotStarted, failed(syscall.EPERM)), "", 126},
-	{result(elect.NotStarted, failed(syscall.ENOEXEC)), "", 126},
-	{result(elect.NotStarted, failed(syscall.EISDIR)), "", 126},
-	{result(elect.NotStarted, failed(syscall.EAGAIN)), "skip-exit-code=9", 125},
-	{result(elect.NotStarted, failed(errors.New("start the guard process"))), "", 125},
-	{result(elect.NotStarted), "", 125},
-	{result(elect.GuardDied, failed(errors.New("killed"))), "", 125},
+	{result(candidate.NotStarted, failed(&fs.PathError{Op: "exec", Path: "x", Err: syscall.ENOENT})), "", 127},
+	{result(candidate.NotStarted, failed(fmt.Errorf("start: %w", fs.ErrNotExist))), "", 127},
+	{result(candidate.NotStarted, failed(syscall.ENOTDIR)), "", 127},
+	{result(candidate.NotStarted, failed(syscall.EACCES)), "", 126},
+	{result(candidate.NotStarted, failed(syscall.EPERM)), "", 126},
+	{result(candidate.NotStarted, failed(syscall.ENOEXEC)), "", 126},
+	{result(candidate.NotStarted, failed(syscall.EISDIR)), "", 126},
+	{result(candidate.NotStarted, failed(syscall.EAGAIN)), "skip-exit-code=9", 125},
+	{result(candidate.NotStarted, failed(errors.New("start the guard process"))), "", 125},
+	{result(candidate.NotStarted), "", 125},
+	{result(candidate.GuardDied, failed(errors.New("killed"))), "", 125},
 }
 
 func TestStatus(t *testing.T) {
@@ -127,18 +127,18 @@ func configured(t *testing.T, given string) settings.Config {
 
 // A new outcome needs a row in exitTable and a case in runStatus.
 func TestEveryOutcomeHasAStatus(t *testing.T) {
-	for _, value := range constants(t, "../internal/elect/elect.go", func(spec *ast.ValueSpec) bool {
+	for _, value := range constants(t, "../internal/candidate/candidate.go", func(spec *ast.ValueSpec) bool {
 		name, ok := spec.Type.(*ast.Ident)
 		return ok && name.Name == "Outcome"
 	}) {
 		outcome, err := strconv.Unquote(value)
 		must.Succeed(t, err)
 		if !slices.ContainsFunc(exitTable, func(row struct {
-			result campaign.Result
+			result elect.State
 			set    string
 			want   int
 		}) bool {
-			return row.result.Outcome == elect.Outcome(outcome)
+			return row.result.Outcome == candidate.Outcome(outcome)
 		}) {
 			t.Errorf("outcome %q has no row", outcome)
 		}
@@ -187,19 +187,19 @@ func constants(t *testing.T, file string, meant func(*ast.ValueSpec) bool) []str
 // leaderrun dies as its command died, if that is not leaderrun's own status.
 func TestDiesOf(t *testing.T) {
 	for _, tt := range []struct {
-		result campaign.Result
+		result elect.State
 		want   syscall.Signal
 	}{
-		{result(elect.Exited, exited(0, 2)), syscall.SIGINT},
-		{result(elect.Exited, exited(130, 0)), 0},
-		{result(elect.Exited, exited(0, 9)), 0},
-		{result(elect.Exited, exited(0, 11)), 0},
-		{result(elect.LeftBehind, exited(0, 1)), syscall.SIGHUP},
-		{result(elect.Ordered, exited(0, 15), orderedBy(2)), syscall.SIGTERM},
-		{result(elect.Ordered, exited(0, 0), orderedBy(15)), 0},
-		{result(elect.Ordered, orderedBy(15)), syscall.SIGTERM},
-		{result(elect.Expired, exited(0, 15)), 0},
-		{result(elect.MaxRuntime, exited(0, 15)), 0},
+		{result(candidate.Exited, exited(0, 2)), syscall.SIGINT},
+		{result(candidate.Exited, exited(130, 0)), 0},
+		{result(candidate.Exited, exited(0, 9)), 0},
+		{result(candidate.Exited, exited(0, 11)), 0},
+		{result(candidate.LeftBehind, exited(0, 1)), syscall.SIGHUP},
+		{result(candidate.Ordered, exited(0, 15), orderedBy(2)), syscall.SIGTERM},
+		{result(candidate.Ordered, exited(0, 0), orderedBy(15)), 0},
+		{result(candidate.Ordered, orderedBy(15)), syscall.SIGTERM},
+		{result(candidate.Expired, exited(0, 15)), 0},
+		{result(candidate.MaxRuntime, exited(0, 15)), 0},
 	} {
 		if got := diesOf(tt.result); got != tt.want {
 			t.Errorf("%s, %+v: dies of %v, want %v", tt.result.Outcome, tt.result.Exit, got, tt.want)

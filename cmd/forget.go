@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/report"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -43,11 +42,11 @@ func forget(ctx context.Context, store lease.Admin, key string, token bool, told
 	no := func(text string) error { return answerLine(key+": not forgotten: "+told.Hint(text), errNo) }
 	switch {
 	case s.Pause != (lease.Pause{}):
-		return no(report.Paused(s) + "; leaderrun resume --key " + key + " ends that")
-	case s.Why == lease.HeldForeign:
-		return no(report.InWords(s) + "; once you know that no program needs it, leaderrun release --force --now --key " + key + " deletes it")
+		return no(s.Paused().String() + "; leaderrun resume --key " + key + " ends that")
+	case s.Why == lease.Foreign:
+		return no(s.Condition().String() + "; once you know that no program needs it, leaderrun release --force --now --key " + key + " deletes it")
 	case s.Why != "":
-		return no(report.InWords(s))
+		return no(s.Condition().String())
 	case s.Holder != "":
 		return no(fmt.Sprintf("%s did not report its end; once you know that its command does not run, leaderrun release --force --now --key %s", s.Holder.Host(), key))
 	case !remembered(s):

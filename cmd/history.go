@@ -38,7 +38,7 @@ func showHistory(ctx context.Context, store lease.Admin, key string, output form
 	}
 	err = output.print(report.RunsOf(s.Runs), func(b *bytes.Buffer) {
 		if s.Pause != (lease.Pause{}) {
-			b.WriteString(observe.Printable(report.Paused(s)) + "\n\n")
+			b.WriteString(observe.Printable(s.Paused().String()) + "\n\n")
 		}
 		if len(s.Runs) == 0 {
 			b.WriteString("no runs\n")

@@ -12,11 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
@@ -94,7 +93,7 @@ func warnAbout(log *slog.Logger, c settings.Config) {
 			observe.EventAdvice, observe.HintAttr, nameStore())
 	}
 	if c.TTL < settings.ShortTTL {
-		log.Warn("a TTL of "+settings.FormatDuration(c.TTL)+shortTTL, observe.EventAdvice, observe.HintAttr, longerTTL)
+		log.Warn("a TTL of "+lease.FormatDuration(c.TTL)+shortTTL, observe.EventAdvice, observe.HintAttr, longerTTL)
 	}
 }
 
@@ -109,49 +108,40 @@ func nameStore() string {
 }
 
 // explainOutcome says why a run ended, unless it went as it should.
-func explainOutcome(log *slog.Logger, c settings.Config, r campaign.Result) {
+func explainOutcome(log *slog.Logger, c settings.Config, r elect.State) {
 	log = log.With(observe.KeyAttr, c.Key, "outcome", string(r.Outcome))
 	void := ", the command was stopped, its result is void"
 	if !r.Ran {
 		void = " before the command had started"
 	}
 	why := reason(r.Err)
-	if r.Outcome == elect.Denied {
-		why = whyHeld(r.Denial)
-	}
-	if done, ok := errors.AsType[*lease.DoneError](r.Err); ok {
-		why = whyDone(done, time.Now()) //nolint:forbidigo // only to tell the time of day
+	if r.Denial.Why != "" {
+		why = r.Denial.String()
 	}
 	switch {
-	case r.Outcome == elect.Lost && errors.Is(r.Err, lease.ErrRevoked):
+	case r.Outcome == candidate.Lost && errors.Is(r.Err, lease.ErrRevoked):
 		log.Error("an operator took the lease away"+void,
 			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" shows who leads")
-	case r.Outcome == elect.Lost:
+	case r.Outcome == candidate.Lost:
 		log.Error("lease lost"+void+": "+why, observe.EventVoid, observe.HintAttr, observe.LostHint)
-	case r.Outcome == elect.Expired:
+	case r.Outcome == candidate.Expired:
 		log.Error("lease expired"+void+": "+why, about(observe.EventVoid, r.Err)...)
-	case r.Outcome == elect.Unavailable:
-		log.Error("nothing ran: "+why, about(observe.EventUnavailable, r.Err)...)
-	case r.Outcome == elect.Unchecked:
-		log.Error("nothing ran: "+why, observe.EventUnchecked, observe.HintAttr, observe.UncheckedHint)
-	case r.Outcome == elect.NotStarted:
+	case r.Outcome == candidate.Unavailable:
+		log.Error("nothing ran: "+why, about(observe.EventOf(r.Outcome), r.Err)...)
+	case r.Outcome == candidate.Unchecked:
+		log.Error("nothing ran: "+why, observe.EventOf(r.Outcome), observe.HintAttr, observe.UncheckedHint)
+	case r.Outcome == candidate.NotStarted:
 		explainStart(log, c.Command[0], r.Err)
-	case r.Outcome == elect.GuardDied:
+	case r.Outcome == candidate.GuardDied:
 		log.Error("the command was killed: "+why,
-			observe.EventGuardDied, observe.HintAttr, "find out who killed it: a person, or the kernel for lack of memory")
-	case r.Outcome == elect.MaxRuntime:
-		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", settings.FormatDuration(c.MaxRuntime)), observe.EventMaxRuntime)
+			observe.EventOf(r.Outcome), observe.HintAttr, "find out who killed it: a person, or the kernel for lack of memory")
+	case r.Outcome == candidate.MaxRuntime:
+		log.Error(fmt.Sprintf("the command ran longer than --max-runtime %s and was stopped", lease.FormatDuration(c.MaxRuntime)), observe.EventOf(r.Outcome))
 	case ranOut(r, c):
-		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", settings.FormatDuration(c.Wait), why),
+		log.Error(fmt.Sprintf("nothing ran: --wait %s ran out, %s", lease.FormatDuration(c.Wait), why),
 			observe.EventWaitRanOut, observe.HintAttr, "wait longer, or choose the status of this case with -E")
-	case r.Outcome == elect.Denied:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventDenied)
-	case r.Outcome == elect.Skipped:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventSkipped)
-	case r.Outcome == elect.Paused:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventPaused)
-	case r.Outcome == elect.Ineligible:
-		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventIneligible)
+	case r.Outcome.Skips():
+		log.Log(context.Background(), skipLevel(), "nothing ran: "+why, observe.EventOf(r.Outcome))
 	}
 }
 
@@ -179,7 +169,7 @@ func explainStart(log *slog.Logger, name string, err error) {
 		case !strings.Contains(name, "/"):
 			hint = "give its full path: the PATH of cron and of services is short"
 		}
-		log.Error(fmt.Sprintf("command not found: %q", shown), observe.EventNotStarted, observe.HintAttr, hint)
+		log.Error(fmt.Sprintf("command not found: %q", shown), observe.EventOf(candidate.NotStarted), observe.HintAttr, hint)
 	case exitCannotExecute:
 		hint := "it must be an executable file: chmod +x, #! in a script's first line, no noexec on its file system"
 		switch {
@@ -188,9 +178,9 @@ func explainStart(log *slog.Logger, name string, err error) {
 		case errors.Is(err, syscall.E2BIG):
 			hint = "its arguments and environment are too long together: give it some in a file"
 		}
-		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, settings.Cause(err)), observe.EventNotStarted, observe.HintAttr, hint)
+		log.Error(fmt.Sprintf("cannot execute %q: %s", shown, settings.Cause(err)), observe.EventOf(candidate.NotStarted), observe.HintAttr, hint)
 	default:
-		log.Error("nothing ran: "+notStartable(shown, err), about(observe.EventNotStarted, err)...)
+		log.Error("nothing ran: "+notStartable(shown, err), about(observe.EventOf(candidate.NotStarted), err)...)
 	}
 }
 
@@ -223,40 +213,6 @@ func reason(err error) string {
 		return "no reason known"
 	}
 	return err.Error()
-}
-
-// whyHeld says why the key is not free. Values from the store can be anything, so
-// they are quoted.
-func whyHeld(held *lease.HeldError) string {
-	if held == nil {
-		return "the key is taken"
-	}
-	rest := held.Remaining.Round(time.Second)
-	switch held.Why {
-	case lease.HeldCooldown:
-		return fmt.Sprintf("the minimum hold of the last run lasts for another %s", rest)
-	case lease.HeldRevoked:
-		return fmt.Sprintf("the lease was revoked and its holder has %s left to stop", rest)
-	case lease.HeldForeign:
-		return fmt.Sprintf("the key holds %q, which leaderrun did not write", held.Value)
-	}
-	if holder := lease.Holder(held.Value); holder.Valid() {
-		return holder.Host() + " leads"
-	}
-	return fmt.Sprintf("%q leads", held.Value)
-}
-
-// whyDone says which tick needs no run, by the clock on the wall.
-func whyDone(done *lease.DoneError, now time.Time) string {
-	tick := now.Add(-done.Ago).Local()
-	at := tick.Format("15:04")
-	if tick.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
-		at = tick.Format("2006-01-02 15:04")
-	}
-	if done.GivenUp {
-		return "the tick of " + at + " has had its last try"
-	}
-	return "the tick of " + at + " has been served"
 }
 
 // watched returns a function that reports whether a standby shows its state in one line that it

@@ -112,11 +112,11 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	if err != nil {
 		return err
 	}
-	text := key + ": " + report.Paused(s)
+	text := key + ": " + s.Paused().String()
 	if before.Pause != (lease.Pause{}) {
-		text += "; it was " + report.Paused(before)
+		text += "; it was " + before.Paused().String()
 	}
-	if s.Why == lease.HeldLeader && p.handOver {
+	if s.Why == lease.Held && p.handOver {
 		if s, err = store.HandOver(ctx, key); err != nil {
 			return answerLine(text, err) // the key is paused all the same
 		}
@@ -124,7 +124,7 @@ func pause(ctx context.Context, store lease.Admin, key string, p pauseFlags) err
 	switch {
 	case s.HandOver:
 		text += "; asked " + report.Holder(s) + " to stop its command and hand over"
-	case s.Why == lease.HeldLeader:
+	case s.Why == lease.Held:
 		text += "; " + report.Holder(s) + " goes on"
 	}
 	return answerLine(text, nil)
@@ -164,7 +164,7 @@ func resume(ctx context.Context, store lease.Admin, key string) error {
 		return err
 	}
 	if s.Pause == (lease.Pause{}) {
-		return answerLine(key+": was not paused: "+report.InWords(s), errNo)
+		return answerLine(key+": was not paused: "+s.Condition().String(), errNo)
 	}
-	return answerLine(key+": resumed; it was "+report.Paused(s), nil)
+	return answerLine(key+": resumed; it was "+s.Paused().String(), nil)
 }

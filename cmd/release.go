@@ -51,11 +51,11 @@ func handOver(ctx context.Context, store lease.Admin, key string) error {
 		return err
 	}
 	if !s.HandOver {
-		text := key + ": nothing to hand over: " + report.InWords(s)
+		text := key + ": nothing to hand over: " + s.Condition().String()
 		switch s.Why {
-		case lease.HeldCooldown:
+		case lease.Cooldown:
 			text += "; --force ends it"
-		case lease.HeldRevoked, lease.HeldForeign:
+		case lease.Revoked, lease.Foreign:
 			text += "; --force --now frees the key"
 		}
 		return answerLine(text, errNo)
@@ -70,21 +70,21 @@ func revoke(ctx context.Context, store lease.Admin, key string, now bool) error 
 	}
 	switch {
 	case s.Why == "" && now:
-		return answerLine(key+": was free: "+report.InWords(s)+"; a holder that believes that it still leads learns by its next renewal that it does not", errNo)
+		return answerLine(key+": was free: "+s.Condition().String()+"; a holder that believes that it still leads learns by its next renewal that it does not", errNo)
 	case s.Why == "":
-		return answerLine(key+": nothing to take away: "+report.InWords(s), errNo)
-	case s.Why == lease.HeldForeign && !now:
-		return answerLine(fmt.Sprintf("%s: nothing taken away: %s; --force --now deletes it", key, report.InWords(s)), errNo)
-	case s.Why == lease.HeldForeign:
+		return answerLine(key+": nothing to take away: "+s.Condition().String(), errNo)
+	case s.Why == lease.Foreign && !now:
+		return answerLine(fmt.Sprintf("%s: nothing taken away: %s; --force --now deletes it", key, s.Condition()), errNo)
+	case s.Why == lease.Foreign:
 		return answerLine(fmt.Sprintf("%s: deleted %q, which leaderrun did not write", key, s.Value), nil)
-	case s.Why == lease.HeldCooldown:
+	case s.Why == lease.Cooldown:
 		return answerLine(key+": ended the minimum hold of the last run, that of "+report.Holder(s), nil)
 	case now:
 		return answerLine(fmt.Sprintf("%s: took the lease from %s: the key is free, and if its command still runs another may start beside it", key, report.Holder(s)), nil)
 	}
 	did := "took the lease"
-	if s.Why == lease.HeldRevoked {
+	if s.Why == lease.Revoked {
 		did = "already taken"
 	}
-	return answerLine(fmt.Sprintf("%s: %s from %s: the key is free once it has stopped its command, or in %s if it is dead", key, did, report.Holder(s), report.Span(s.Remaining)), nil)
+	return answerLine(fmt.Sprintf("%s: %s from %s: the key is free once it has stopped its command, or in %s if it is dead", key, did, report.Holder(s), lease.Span(s.Remaining)), nil)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/run"
@@ -66,7 +66,7 @@ func helpArgs(args []string) []string {
 
 // lead runs the command while leader. Errors that can be found without the store are
 // reported before the store is asked.
-func lead(flags *pflag.FlagSet, command []string) (result campaign.Result, status int) {
+func lead(flags *pflag.FlagSet, command []string) (result elect.State, status int) {
 	stderr := observe.NewWriter(os.Stderr) // a blocked reader of stderr must not delay a renewal
 	defer stderr.Close()
 	c, err := readSettings(flags, command, settings.Files())
@@ -78,7 +78,7 @@ func lead(flags *pflag.FlagSet, command []string) (result campaign.Result, statu
 	}
 
 	if c.Path, err = run.Lookup(command[0]); err != nil {
-		result.Outcome, result.Err = elect.NotStarted, err
+		result.Outcome, result.Err = candidate.NotStarted, err
 	} else {
 		warnAbout(log, c)
 		if result, err = run.Run(c, log, line, runStatus); err != nil {

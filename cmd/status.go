@@ -111,13 +111,13 @@ func inspectAll(ctx context.Context, store lease.Admin, keys []string) (all []le
 		var failure *lease.StoreError
 		switch {
 		case errors.As(err, &failure) && failure.Permanent:
-			s, damage = lease.Status{Key: key, Why: report.Unreadable}, cmp.Or(damage, err)
+			s, damage = lease.Status{Key: key, Why: lease.Unreadable}, cmp.Or(damage, err)
 		case err != nil:
 			return nil, nil, err
 		}
 		all = append(all, s)
 	}
-	if damage != nil && !slices.ContainsFunc(all, func(s lease.Status) bool { return s.Why != report.Unreadable }) {
+	if damage != nil && !slices.ContainsFunc(all, func(s lease.Status) bool { return s.Why != lease.Unreadable }) {
 		return nil, nil, damage
 	}
 	return all, damage, nil

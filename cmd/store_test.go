@@ -33,7 +33,7 @@ func (s *fakeStore) Keys(context.Context) ([]string, error) {
 func (s *fakeStore) HandOver(ctx context.Context, key string) (lease.Status, error) {
 	s.asked = append(s.asked, "hand over "+key)
 	status, err := s.Inspect(ctx, key)
-	status.HandOver = status.Why == lease.HeldLeader
+	status.HandOver = status.Why == lease.Held
 	return status, err
 }
 
@@ -81,14 +81,14 @@ func storeAtNight() *fakeStore {
 	const ttl = 30 * time.Second
 	return &fakeStore{keys: map[string]lease.Status{
 		"nightly": {
-			Why: lease.HeldLeader, Value: db1, Holder: db1, Token: three + 9, Remaining: 24300 * time.Millisecond, TTL: ttl,
+			Why: lease.Held, Value: db1, Holder: db1, Token: three + 9, Remaining: 24300 * time.Millisecond, TTL: ttl,
 			Now: now, Since: at(9 * time.Millisecond), MinHoldUntil: at(time.Hour), Tick: at(2 * time.Millisecond), ServedTick: at(-24 * time.Hour), Starts: 1,
 			Meta: `{"command":"/opt/nightly.sh"}`, Runs: runs,
 		},
 		"reports": {Now: now, Token: three, Tick: three, ServedTick: three, Starts: 2, Runs: runs[:1]},
-		"backup":  {Why: lease.HeldCooldown, Value: "cooldown:" + db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now, Runs: runs[1:2]},
-		"brief":   {Why: lease.HeldCooldown, Value: db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now},
-		"mail":    {Why: lease.HeldRevoked, Value: "revoked:" + db2, Holder: db2, Since: at(time.Minute), Token: three, Remaining: ttl, TTL: ttl, Now: now},
+		"backup":  {Why: lease.Cooldown, Value: "cooldown:" + db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now, Runs: runs[1:2]},
+		"brief":   {Why: lease.Cooldown, Value: db2, Token: three, Remaining: 61 * time.Second, TTL: ttl, Now: now},
+		"mail":    {Why: lease.Revoked, Value: "revoked:" + db2, Holder: db2, Since: at(time.Minute), Token: three, Remaining: ttl, TTL: ttl, Now: now},
 		"gone":    {Holder: db2, Since: at(-36 * time.Hour), Token: three, TTL: ttl, Now: now, Meta: `{"command":"job"}`},
 		"report": {
 			Now: now, Token: three, Runs: runs[:1], ServedTick: at(-24 * time.Hour), Starts: 2, Period: 24 * time.Hour,
@@ -100,7 +100,7 @@ func storeAtNight() *fakeStore {
 			Pause: lease.Pause{Since: at(0), Until: at(2 * time.Hour), By: "ann@db1", Reason: "database upgrade"},
 		},
 		"odd": {
-			Why: lease.HeldForeign, Value: "\x1b[2J\n\u009bodd\u202e\xff", Remaining: 0, Now: now, Token: -1,
+			Why: lease.Foreign, Value: "\x1b[2J\n\u009bodd\u202e\xff", Remaining: 0, Now: now, Token: -1,
 			Meta: `{"command":"\u001b]0;x\u0007\n\u009b1m"}`, Runs: []lease.Run{{Host: "\x1b[31m", Holder: "\n/\x07/", Exit: -5, Start: -1, End: 1 << 62}},
 		},
 	}}

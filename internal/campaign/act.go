@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -24,7 +25,6 @@ type run struct {
 
 	state   elect.State
 	request lease.Request
-	held    *lease.HeldError
 	// seenUntil is when the lease request.Seen ends, on this host's clock.
 	seenUntil time.Duration
 
@@ -105,10 +105,7 @@ func (r *run) acquire(a elect.Action) {
 	r.request.Waits = a.Waits
 	r.request.Seen.Left = max(0, r.seenUntil-r.set.Now())
 	request := r.request
-	r.ask(a.Timeout, func(ctx context.Context) elect.Event {
-		l, err := r.store.Acquire(ctx, request)
-		return r.acquired(request, l, err)
-	})
+	r.ask(a.Timeout, func(ctx context.Context) elect.Event { return r.acquired(ctx, request) })
 }
 
 func (r *run) check(a elect.Action) {
@@ -200,26 +197,17 @@ func (r *run) pass() {
 	})
 }
 
-func (r *run) acquired(request lease.Request, l lease.Lease, err error) elect.Event {
-	var held *lease.HeldError
-	var settling *lease.SettlingError
-	var paused *lease.PausedError
-	var clock *lease.ClockError
-	switch {
-	case err == nil:
+func (r *run) acquired(ctx context.Context, request lease.Request) elect.Event {
+	l, err := r.store.Acquire(ctx, request)
+	if err == nil {
 		return elect.Event{Kind: elect.Granted, Lease: l}
-	case errors.As(err, &held):
-		return elect.Event{Kind: elect.Held, Remaining: held.Remaining, Tick: r.tickAt(held.Tick), Err: err}
-	case errors.As(err, &settling):
-		return elect.Event{Kind: elect.Settling, Remaining: settling.Remaining, Tick: r.tickAt(settling.Tick), Err: err}
-	case errors.As(err, &paused):
-		return elect.Event{Kind: elect.KeyPaused, Remaining: paused.Remaining, Tick: r.tickAt(paused.Tick), Err: err}
-	case errors.As(err, &clock):
-		return elect.Event{Kind: elect.ClockDiffers, Tick: r.tickAt(clock.Tick), Err: err}
-	case errors.Is(err, lease.ErrDone):
-		return elect.Event{Kind: elect.TickDone, Tick: request.Tick, Err: err}
 	}
-	return elect.Event{Kind: elect.NoAnswer, Err: err}
+	denial, ok := lease.ConditionOf(err)
+	if !ok {
+		return elect.Event{Kind: elect.NoAnswer, Err: err}
+	}
+	denial.Tick = cmp.Or(r.tickAt(denial.Tick), request.Tick)
+	return elect.Event{Kind: elect.Denied, Denial: denial}
 }
 
 func waited(err error) elect.Event {

@@ -7,12 +7,12 @@ package campaign
 
 import (
 	"context"
-	"errors"
 	"hash/fnv"
 	"io"
 	"math"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -82,20 +82,10 @@ type Transition struct {
 	Actions []elect.Action
 }
 
-// Result says how a run ended.
-type Result struct {
-	elect.State
-	// Denial is the last denial, if the outcome is Denied.
-	Denial *lease.HeldError
-	// Led is the time from the grant to the end of the release. It means nothing if
-	// AcquiredAt is 0.
-	Led time.Duration
-}
-
 // Run campaigns for the lease and runs the command while it leads. It returns when the
-// state machine is done. Cancelling ctx only cancels requests to the store: to end a run,
+// state machine is done, with its last state. Cancelling ctx only cancels requests to the store: to end a run,
 // send a signal.
-func Run(ctx context.Context, set Settings, store lease.Store, process Process, observer Observer) Result {
+func Run(ctx context.Context, set Settings, store lease.Store, process Process, observer Observer) elect.State {
 	set.Request.Holder = set.NewHolder()
 	set.Jitter = jitter(set.Request.Holder)
 	work, end := context.WithCancel(ctx)
@@ -106,13 +96,13 @@ func Run(ctx context.Context, set Settings, store lease.Store, process Process, 
 		cancel: func() {}, unlisten: func() {}, uncheck: func() {},
 	}
 	r.step(elect.Event{Kind: elect.Begin})
-	for r.state.Phase != elect.Done {
+	for r.state.Phase != candidate.Done {
 		r.step(r.next())
 	}
 	end()
 	close(r.over)
 	r.ending.Wait()
-	return Result{State: r.state, Denial: r.held, Led: set.Now() - r.state.AcquiredAt}
+	return r.state
 }
 
 // jitter derives a number from -1 to 1 from the candidate's id.
@@ -170,11 +160,9 @@ func (r *run) learn(e elect.Event) {
 	if e.Kind == elect.Granted {
 		*seen = lease.Seen{Token: e.Lease.Token, TTL: e.Lease.TTL}
 	}
-	if !errors.As(e.Err, &r.held) {
-		return
-	}
-	if r.held.Token > seen.Token || r.held.Token == seen.Token && r.held.Expires != seen.Expires {
-		*seen = lease.Seen{Token: r.held.Token, TTL: r.held.TTL, Expires: r.held.Expires}
-		r.seenUntil = e.At + r.held.Remaining
+	d := e.Denial
+	if d.Why.Taken() && (d.Token > seen.Token || d.Token == seen.Token && d.Expires != seen.Expires) {
+		*seen = lease.Seen{Token: d.Token, TTL: d.TTL, Expires: d.Expires}
+		r.seenUntil = e.At + d.Remaining
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -20,8 +21,8 @@ func TestRunRenewsAndReleases(t *testing.T) {
 		w.command = lasts(25*time.Second, 3)
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "20.0 renew", "25.0 gone", "25.0 release")
-		if r.Outcome != elect.Exited || r.Exit.Code != 3 || r.Led != 25*time.Second {
-			t.Errorf("%s, exit %+v, led %s", r.Outcome, r.Exit, r.Led)
+		if r.Outcome != candidate.Exited || r.Exit.Code != 3 {
+			t.Errorf("%s, exit %+v", r.Outcome, r.Exit)
 		}
 		if want := (lease.Result{Ran: true, Exit: 3}); w.released != want {
 			t.Errorf("filed %+v", w.released)
@@ -39,7 +40,7 @@ func TestBlackHole(t *testing.T) {
 		// Attempts of 2 s, pauses of 0.1 s; stop-by 21.195 s, kill-by 28.695 s.
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.1 renew", "16.2 renew", "18.3 renew", "20.4 renew",
 			"21.2 signal 15", "21.3 renew", "23.4 renew", "25.5 renew", "27.6 renew", "28.7 kill", "28.7 gone", "28.7 release", "31.2 release")
-		if r.Outcome != elect.Expired || w.released != (lease.Result{Ran: true, Exit: lease.ExitVoid}) {
+		if r.Outcome != candidate.Expired || w.released != (lease.Result{Ran: true, Exit: lease.ExitVoid}) {
 			t.Errorf("%s, filed %+v", r.Outcome, w.released)
 		}
 	})
@@ -72,7 +73,7 @@ func TestShortOutageCostsNothing(t *testing.T) {
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.1 renew", "16.2 renew", "18.3 renew",
 			"28.3 renew", "38.3 renew", "40.0 gone", "40.0 release")
-		if r.Outcome != elect.Exited || w.released != (lease.Result{Ran: true, Success: true}) {
+		if r.Outcome != candidate.Exited || w.released != (lease.Result{Ran: true, Success: true}) {
 			t.Errorf("%s %+v", r.Outcome, w.released)
 		}
 	})
@@ -114,7 +115,7 @@ func TestCallerGone(t *testing.T) {
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "0.1 listen", "5.1 renew", "5.2 listen", "5.3 renew", "5.5 listen", "5.6 renew",
 			"6.0 listen", "6.1 renew", "6.9 listen", "7.0 renew", "8.0 gone", "8.0 release")
-		if r.Outcome != elect.Exited {
+		if r.Outcome != candidate.Exited {
 			t.Error(r.Outcome)
 		}
 	})
@@ -161,7 +162,7 @@ func TestTickStays(t *testing.T) {
 			case 1:
 				return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("reset")}
 			case 2, 3:
-				return lease.Lease{}, &lease.HeldError{Remaining: time.Second, Tick: int64(1000 * len(ticks))}
+				return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Remaining: time.Second, Tick: int64(1000 * len(ticks))}}
 			case 4: // a late duplicate of the first request was granted
 				return lease.Lease{Holder: r.Holder, Token: 7, Tick: 1500}, nil
 			}
@@ -173,7 +174,7 @@ func TestTickStays(t *testing.T) {
 		if want := []int64{0, 0, 2000, 2000, 2000}; !slices.Equal(ticks, want) {
 			t.Errorf("asked with the ticks %d, want %d", ticks, want)
 		}
-		if r.Outcome != elect.Exited || r.Lease.Tick != 2000 || w.holders[3] == w.holders[4] {
+		if r.Outcome != candidate.Exited || r.Lease.Tick != 2000 || w.holders[3] == w.holders[4] {
 			t.Errorf("%s under tick %d, holders %q", r.Outcome, r.Lease.Tick, w.holders)
 		}
 	})
@@ -199,10 +200,10 @@ func TestTickOfSchedule(t *testing.T) {
 				if r.Period != time.Duration(r.Tick)*time.Second {
 					t.Errorf("%s: a period of %s for the tick %d", name, r.Period, r.Tick)
 				}
-				held := &lease.HeldError{Remaining: time.Second, Tick: now}
+				held := &lease.HeldError{Condition: lease.Condition{Remaining: time.Second, Tick: now}}
 				switch {
 				case r.TickUntil != 0 && (now < r.TickFrom || now >= r.TickUntil):
-					return lease.Lease{}, &lease.ClockError{Tick: now}
+					return lease.Lease{}, &lease.ClockError{Condition: lease.Condition{Why: lease.ClockDiffers, Tick: now}}
 				case now == 4200:
 					now = 5300 // the next tick has come
 					return lease.Lease{}, held
@@ -223,7 +224,7 @@ func TestTickOfSchedule(t *testing.T) {
 			if !slices.Equal(asked, test.want) {
 				t.Errorf("%s: asked %+v, want %+v", name, asked, test.want)
 			}
-			if r.Outcome != elect.Exited || r.Tick != 4000 || len(slices.Compact(w.holders)) != 1 {
+			if r.Outcome != candidate.Exited || r.Tick != 4000 || len(slices.Compact(w.holders)) != 1 {
 				t.Errorf("%s: %s under tick %d, holders %q", name, r.Outcome, r.Tick, w.holders)
 			}
 		})
@@ -257,7 +258,7 @@ func TestLost(t *testing.T) {
 		}
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "10.0 signal 15", "11.0 kill", "11.0 gone", "11.0 release")
-		if r.Outcome != elect.Lost || !errors.Is(r.Err, lease.ErrLost) {
+		if r.Outcome != candidate.Lost || !errors.Is(r.Err, lease.ErrLost) {
 			t.Error(r.Outcome, r.Err)
 		}
 	})
@@ -272,7 +273,7 @@ func TestGrantTooLateIsReleased(t *testing.T) {
 		}
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "22.0 release")
-		if r.Outcome != elect.Unavailable || w.released.Ran {
+		if r.Outcome != candidate.Unavailable || w.released.Ran {
 			t.Errorf("%s %+v", r.Outcome, w.released)
 		}
 	})
@@ -293,7 +294,7 @@ func TestOrderWhileLeading(t *testing.T) {
 		set.Signals = signals
 		r := Run(t.Context(), set, w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "3.0 signal 1", "4.0 signal 15", "10.0 renew", "14.0 kill", "14.0 gone", "14.0 release")
-		if r.Outcome != elect.Ordered {
+		if r.Outcome != candidate.Ordered {
 			t.Error(r.Outcome)
 		}
 	})
@@ -314,7 +315,7 @@ func TestSleep(t *testing.T) {
 		synctest.Wait() // what was asked beside that
 		w.log = w.log[:min(3, len(w.log))]
 		w.expect("0.0 acquire", "0.0 start", "10.0 kill")
-		if r.Outcome != elect.Expired {
+		if r.Outcome != candidate.Expired {
 			t.Error(r.Outcome)
 		}
 	})
@@ -333,12 +334,12 @@ func (s slow) Observe(t Transition) {
 // before kill-by.
 func TestSlowStart(t *testing.T) {
 	const stopBy = 21195 * time.Millisecond
-	for took, want := range map[time.Duration]elect.Outcome{stopBy - 1: elect.Exited, stopBy: elect.Expired} {
+	for took, want := range map[time.Duration]candidate.Outcome{stopBy - 1: candidate.Exited, stopBy: candidate.Expired} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.command = lasts(0, 0)
 			r := Run(t.Context(), w.settings(), w, w, slow{took})
-			if started := w.killBy != 0; r.Outcome != want || started != (want == elect.Exited) {
+			if started := w.killBy != 0; r.Outcome != want || started != (want == candidate.Exited) {
 				t.Errorf("%s after the grant: %s, started: %t; %q", took, r.Outcome, started, w.log)
 			}
 		})

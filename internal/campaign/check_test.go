@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -29,7 +29,7 @@ func TestIneligibleHostDoesNotAsk(t *testing.T) {
 		}
 		r := Run(t.Context(), set, w, w, w)
 		w.expect("0.0 check 10s", "5.0 check 10s", "10.0 check 10s", "10.0 acquire", "10.0 start", "11.0 gone", "11.0 release")
-		if r.Outcome != elect.Exited {
+		if r.Outcome != candidate.Exited {
 			t.Error(r.Outcome)
 		}
 	})
@@ -40,7 +40,7 @@ func TestIneligibleStandbyPassesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-			return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 20 * time.Second}
+			return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: 20 * time.Second}}
 		}
 		w.wait = func(context.Context) error { time.Sleep(3 * time.Second); return nil }
 		set := w.settings()
@@ -70,7 +70,7 @@ func TestSlowCheckIsAnswered(t *testing.T) {
 			}
 			return ctx.Err()
 		}
-		if r := Run(t.Context(), set, w, w, w); r.Outcome != elect.Exited {
+		if r := Run(t.Context(), set, w, w, w); r.Outcome != candidate.Exited {
 			t.Error(r.Outcome)
 		}
 	})
@@ -92,7 +92,7 @@ func TestCheckIsCutShort(t *testing.T) {
 		}
 		go func() { time.Sleep(time.Second); signals <- Received{Signal: 15, Order: true} }()
 		r := Run(t.Context(), set, w, w, w)
-		if r.Outcome != elect.Ordered || !ended {
+		if r.Outcome != candidate.Ordered || !ended {
 			t.Error(r.Outcome, ended)
 		}
 	})
@@ -126,7 +126,7 @@ func TestIneligibleLeaderHandsOver(t *testing.T) {
 		}
 		r := Run(t.Context(), set, w, w, w)
 		// Checked at 10, failed at 15; checked at 25 and 40, failed at 30 and 45.
-		if took := time.Since(w.start); r.Outcome != elect.Ordered || !r.HandedOver || took != 50*time.Second || renewals != 5 || checks != 4 {
+		if took := time.Since(w.start); r.Outcome != candidate.Ordered || !r.HandedOver || took != 50*time.Second || renewals != 5 || checks != 4 {
 			t.Error(r.Outcome, r.HandedOver, took, renewals, checks)
 		}
 	})

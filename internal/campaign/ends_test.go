@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -34,7 +34,7 @@ func TestReleaseOfALostLease(t *testing.T) {
 		w.release = func(context.Context) error { return fmt.Errorf("test: %w", lease.ErrLost) }
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "1.0 gone", "1.0 release")
-		if r.Outcome != elect.Exited || r.Exit.Code != 3 {
+		if r.Outcome != candidate.Exited || r.Exit.Code != 3 {
 			t.Errorf("%s, exit %+v", r.Outcome, r.Exit)
 		}
 	})
@@ -55,16 +55,16 @@ func TestStandbyPassesOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-					return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 20 * time.Second}
+					return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: 20 * time.Second}}
 				}
 				w.wait, w.pass = silent, test.pass
 				signals := make(chan Received, 1)
 				time.AfterFunc(3*time.Second, func() { signals <- Received{Signal: 15, Order: true} })
 				set := w.settings()
-				set.Wait, set.Signals = elect.Forever, signals
+				set.Wait, set.Signals = candidate.Forever, signals
 				r := Run(t.Context(), set, w, w, w)
 				w.expect("0.0 acquire", "3.0 pass")
-				if took := time.Since(w.start); r.Outcome != elect.Ordered || took != test.end {
+				if took := time.Since(w.start); r.Outcome != candidate.Ordered || took != test.end {
 					t.Errorf("%s after %s, want ordered after %s", r.Outcome, took, test.end)
 				}
 			})
@@ -92,9 +92,9 @@ func TestLeftoversAreLeft(t *testing.T) {
 		w := newWorld(t)
 		w.left, w.command = 2*time.Second, lasts(time.Second, 0)
 		set := w.settings()
-		set.Leftovers = elect.LeftoversLeave
+		set.Leftovers = candidate.LeftoversLeave
 		r := Run(t.Context(), set, w, w, w)
-		if w.expect("0.0 acquire", "0.0 start", "1.0 leave", "1.0 release"); r.Outcome != elect.Detached {
+		if w.expect("0.0 acquire", "0.0 start", "1.0 leave", "1.0 release"); r.Outcome != candidate.Detached {
 			t.Error(r.Outcome)
 		}
 		time.Sleep(2 * time.Second)

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -105,19 +105,19 @@ type life struct {
 	rival   time.Duration // how long another holds the key at first
 	order   time.Duration // when leaderrun is ordered to stop
 	revoke  time.Duration // when an operator takes the lease away
-	outcome elect.Outcome
+	outcome candidate.Outcome
 	starts  int
 }
 
 var lives = []life{
-	{"alone", nil, 0, 0, 0, elect.Exited, 1},
-	{"standing by", func(s *Settings) { s.Wait = elect.Forever }, 5 * time.Second, 0, 0, elect.Exited, 1},
-	{"ordered to stop while standing by", func(s *Settings) { s.Wait = elect.Forever }, time.Minute, 3 * time.Second, 0, elect.Ordered, 0},
-	{"ordered to stop", nil, 0, 12 * time.Second, 0, elect.Ordered, 1},
+	{"alone", nil, 0, 0, 0, candidate.Exited, 1},
+	{"standing by", func(s *Settings) { s.Wait = candidate.Forever }, 5 * time.Second, 0, 0, candidate.Exited, 1},
+	{"ordered to stop while standing by", func(s *Settings) { s.Wait = candidate.Forever }, time.Minute, 3 * time.Second, 0, candidate.Ordered, 0},
+	{"ordered to stop", nil, 0, 12 * time.Second, 0, candidate.Ordered, 1},
 	{"a tick", func(s *Settings) {
 		s.OncePer, s.Wait, s.Request.Period, s.Request.Tries = true, time.Minute, time.Hour, 2
-	}, 5 * time.Second, 0, 0, elect.Exited, 1},
-	{"lost, and once more", func(s *Settings) { s.Rejoin = true }, 0, 0, 7 * time.Second, elect.Exited, 2},
+	}, 5 * time.Second, 0, 0, candidate.Exited, 1},
+	{"lost, and once more", func(s *Settings) { s.Rejoin = true }, 0, 0, 7 * time.Second, candidate.Exited, 2},
 }
 
 // Every call to the store fails once, in every way. No command starts without the lease,
@@ -190,7 +190,7 @@ func (fault *once) play(t *testing.T, y life) int {
 			return store.do(func(st *rules.State, now rules.Instant) error { return st.Release(w.leased, w.released, now) })
 		})
 	}
-	w.command = func(ctx context.Context) elect.Exit {
+	w.command = func(ctx context.Context) candidate.Exit {
 		started.Add(1)
 		if me := w.holders[len(w.holders)-1]; !store.leads(me) || others.Load() != 0 {
 			t.Errorf("started although %s does not lead, or beside %d others", me, others.Load())
@@ -221,14 +221,14 @@ func (fault *once) play(t *testing.T, y life) int {
 	left := false // a grant that nobody knows of
 	switch {
 	case failed == "acquire" && fault.how == "permanent":
-		outcome, starts = elect.Unavailable, max(0, min(starts, fault.n)-1)
+		outcome, starts = candidate.Unavailable, max(0, min(starts, fault.n)-1)
 	case failed == "acquire" && s.Wait == 0 && fault.n == 1 && (fault.how == "hangs" || fault.how == "hangs, done"):
-		outcome, starts, left = elect.Unavailable, 0, fault.how == "hangs, done"
+		outcome, starts, left = candidate.Unavailable, 0, fault.how == "hangs, done"
 	}
 	if r.Outcome != outcome || int(started.Load()) != starts {
 		t.Errorf("%s after %d starts, want %s after %d\n%q", r.Outcome, started.Load(), outcome, starts, w.log)
 	}
-	if outcome == elect.Exited && (r.Exit != elect.Exit{} || s.OncePer && store.state.ServedTick != r.Lease.Tick) {
+	if outcome == candidate.Exited && (r.Exit != candidate.Exit{} || s.OncePer && store.state.ServedTick != r.Lease.Tick) {
 		t.Errorf("exit %+v, tick %d, served %d", r.Exit, r.Lease.Tick, store.state.ServedTick)
 	}
 	if me := w.holders[len(w.holders)-1]; store.leads(me) != left {

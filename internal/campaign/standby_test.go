@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -21,7 +21,7 @@ func TestStandby(t *testing.T) {
 		var seen lease.Seen
 		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
 			if time.Now().Before(free) {
-				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Token: 5, TTL: 30 * time.Second, Expires: 90, Remaining: 20 * time.Second}
+				return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Token: 5, TTL: 30 * time.Second, Expires: 90, Remaining: 20 * time.Second}}
 			}
 			seen = r.Seen
 			return lease.Lease{Token: r.Seen.Token + 1}, nil
@@ -54,7 +54,7 @@ func TestOwnTimerAtExpiry(t *testing.T) {
 		w.acquire = func(ctx context.Context, r lease.Request) (lease.Lease, error) {
 			time.Sleep(50 * time.Millisecond)
 			if left := 20*time.Second - time.Since(w.start); left > 0 {
-				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: left}
+				return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: left}}
 			}
 			return lease.Lease{Token: 1}, nil
 		}
@@ -71,13 +71,13 @@ func TestWaitRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-			return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: 30 * time.Second}
+			return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: 30 * time.Second}}
 		}
 		set := w.settings()
 		set.Wait = 12 * time.Second
 		r := Run(t.Context(), set, w, w, w)
 		w.expect("0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire") // the store cannot wake: every --retry
-		if r.Outcome != elect.Denied || r.Denial == nil {
+		if r.Outcome != candidate.Denied || r.Denial.Why != lease.Held {
 			t.Error(r.Outcome, r.Denial)
 		}
 	})
@@ -109,7 +109,7 @@ func TestStoreAway(t *testing.T) {
 				set.Wait = test.wait
 				r := Run(t.Context(), set, w, w, w)
 				w.expect(test.want...)
-				if r.Outcome != elect.Unavailable || time.Since(w.start).Round(100*time.Millisecond) != test.end {
+				if r.Outcome != candidate.Unavailable || time.Since(w.start).Round(100*time.Millisecond) != test.end {
 					t.Errorf("%s after %s, want %s", r.Outcome, time.Since(w.start), test.end)
 				}
 			})
@@ -127,12 +127,12 @@ func TestRejoin(t *testing.T) {
 			}
 			return l, nil
 		}
-		w.command = func(ctx context.Context) elect.Exit {
+		w.command = func(ctx context.Context) candidate.Exit {
 			select {
 			case <-ctx.Done():
-				return elect.Exit{Signal: 15}
+				return candidate.Exit{Signal: 15}
 			case <-time.After(35 * time.Second):
-				return elect.Exit{}
+				return candidate.Exit{}
 			}
 		}
 		set := w.settings()
@@ -145,7 +145,7 @@ func TestRejoin(t *testing.T) {
 			}
 			seen[h] = true
 		}
-		if r.Outcome != elect.Exited || len(seen) != 11 {
+		if r.Outcome != candidate.Exited || len(seen) != 11 {
 			t.Errorf("%s after %d candidacies, want exited after 11", r.Outcome, len(seen))
 		}
 	})
@@ -156,9 +156,9 @@ func TestRejoinKnowsItsOwnToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		answers := []any{
-			&lease.HeldError{Why: lease.HeldLeader, Token: 6, TTL: 30 * time.Second, Expires: 90, Remaining: 20 * time.Second},
+			&lease.HeldError{Condition: lease.Condition{Why: lease.Held, Token: 6, TTL: 30 * time.Second, Expires: 90, Remaining: 20 * time.Second}},
 			lease.Lease{Token: 7, TTL: 10 * time.Second},
-			&lease.HeldError{Why: lease.HeldLeader, Token: 5, TTL: 30 * time.Second, Expires: 95, Remaining: 20 * time.Second},
+			&lease.HeldError{Condition: lease.Condition{Why: lease.Held, Token: 5, TTL: 30 * time.Second, Expires: 95, Remaining: 20 * time.Second}},
 		}
 		var knew []lease.Seen
 		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
@@ -167,7 +167,7 @@ func TestRejoinKnowsItsOwnToken(t *testing.T) {
 			}
 			knew = append(knew, r.Seen)
 			if len(knew) > len(answers) {
-				return lease.Lease{}, lease.ErrDone
+				return lease.Lease{}, &lease.DoneError{Condition: lease.Condition{Why: lease.Served}}
 			}
 			l, _ := answers[len(knew)-1].(lease.Lease)
 			err, _ := answers[len(knew)-1].(error)
@@ -191,7 +191,7 @@ func TestRejoinKnowsItsOwnToken(t *testing.T) {
 func TestKnownLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		denials := []lease.HeldError{
+		denials := []lease.Condition{
 			{Token: 5, Expires: 90, Remaining: 30 * time.Second},
 			{Token: 5, Expires: 90, Remaining: 60 * time.Second}, // the clock was set back
 			{Token: 5, Expires: 95, Remaining: 30 * time.Second}, // renewed
@@ -205,12 +205,12 @@ func TestKnownLease(t *testing.T) {
 			r.Seen.Left = r.Seen.Left.Round(time.Second) // the pauses vary
 			knew = append(knew, r.Seen)
 			if len(denials) == 0 {
-				return lease.Lease{}, lease.ErrDone
+				return lease.Lease{}, &lease.DoneError{Condition: lease.Condition{Why: lease.Served}}
 			}
 			denial := denials[0]
 			denials = denials[1:]
-			denial.Why = lease.HeldLeader
-			return lease.Lease{}, &denial
+			denial.Why = lease.Held
+			return lease.Lease{}, &lease.HeldError{Condition: denial}
 		}
 		set := w.settings()
 		set.Wait = time.Minute
@@ -234,7 +234,7 @@ func TestWaitEndsWithTheNextAttempt(t *testing.T) {
 		w := newWorld(t)
 		w.acquire = func(_ context.Context, r lease.Request) (lease.Lease, error) {
 			if left := 20*time.Second - time.Since(w.start); left > 0 {
-				return lease.Lease{}, &lease.HeldError{Why: lease.HeldLeader, Remaining: left}
+				return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: left}}
 			}
 			return lease.Lease{Token: 1}, nil
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -25,7 +26,7 @@ type world struct {
 	pass    func(context.Context) error
 	// command runs the command and returns how it ended. A signal cancels ctx; with
 	// stubborn only a kill does, after surviving so many kills.
-	command  func(ctx context.Context) elect.Exit
+	command  func(ctx context.Context) candidate.Exit
 	stubborn bool
 	survives int
 	// left is how long the rest of the tree outlives the command.
@@ -50,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	w.wait = func(ctx context.Context) error { return lease.ErrNoWakeups }
 	w.listen = func(ctx context.Context) error { return lease.ErrNoWakeups }
 	w.pass = func(context.Context) error { return nil }
-	w.command = func(ctx context.Context) elect.Exit { <-ctx.Done(); return elect.Exit{Signal: 15} }
+	w.command = func(ctx context.Context) candidate.Exit { <-ctx.Done(); return candidate.Exit{Signal: 15} }
 	return w
 }
 
@@ -143,13 +144,13 @@ func silent(ctx context.Context) error {
 	return &lease.StoreError{Op: "test", Err: ctx.Err()}
 }
 
-func lasts(d time.Duration, code int) func(context.Context) elect.Exit {
-	return func(ctx context.Context) elect.Exit {
+func lasts(d time.Duration, code int) func(context.Context) candidate.Exit {
+	return func(ctx context.Context) candidate.Exit {
 		select {
 		case <-time.After(d):
-			return elect.Exit{Code: code}
+			return candidate.Exit{Code: code}
 		case <-ctx.Done():
-			return elect.Exit{Signal: 9}
+			return candidate.Exit{Signal: 9}
 		}
 	}
 }

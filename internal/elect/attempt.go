@@ -1,6 +1,11 @@
 package elect
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
 
 // attempt asks the store, but only if this host may lead.
 func (m *machine) attempt() {
@@ -15,10 +20,10 @@ func (m *machine) attempt() {
 // remaining time for it, since the limit of --wait is exact.
 func (m *machine) check() {
 	timeout := CheckLimit
-	if m.WaitUntil > m.Began && m.WaitUntil != Forever {
+	if m.WaitUntil > m.Began && m.WaitUntil != candidate.Forever {
 		timeout = min(timeout, max(m.WaitUntil-m.now, 0)+lastAttempt)
 	}
-	m.Phase = Checking
+	m.Phase = candidate.Checking
 	m.do(Action{Kind: Check, Timeout: timeout})
 }
 
@@ -28,17 +33,12 @@ func (m *machine) checking(e Event) {
 		m.acquire()
 	case MayNotLead:
 		m.passOn()
-		m.Err = e.Err
-		why := Ineligible
+		m.Denial, m.Err = lease.Condition{}, e.Err
+		why := candidate.Ineligible
 		if errors.Is(e.Err, ErrUnchecked) {
-			why = Unchecked
+			why = candidate.Unchecked
 		}
 		m.standBy(why, m.WaitUntil, m.set.varied(m.set.Retry))
-	case Order, PassOn:
-		if m.ordered(e) {
-			m.passOn()
-			m.finish(Ordered)
-		}
 	}
 }
 
@@ -61,9 +61,9 @@ func (m *machine) checkedAgain(fit bool) {
 	m.Offering = !fit && m.now-m.UnfitSince >= m.set.TTL
 }
 
-// passOn hands on a wake-up that this candidate has received but does not use now.
+// passOn hands on a wake-up that this candidate may have received but does not use now.
 func (m *machine) passOn() {
-	if m.Woken {
+	if m.Woken || m.Phase == candidate.Standby {
 		m.Woken = false
 		m.do(Action{Kind: Pass})
 	}

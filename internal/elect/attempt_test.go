@@ -1,6 +1,10 @@
 package elect
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
+)
 
 // A leader whose host has not been eligible for a TTL offers its lease with each
 // renewal, until a check succeeds.
@@ -52,7 +56,7 @@ func TestLastAttemptDoesNotWait(t *testing.T) {
 		if wait == 0 {
 			continue
 		}
-		s, _ = Step(s, event(Held, 0.01).remaining(5.34))
+		s, _ = Step(s, denied(lease.Held, 0.01).remaining(5.34))
 		if _, actions = Step(s, event(Timer, 5)); actions[0].Waits != (wait > 5) {
 			t.Errorf("--wait %v: the attempt at 5 s waits: %t", wait, actions[0].Waits)
 		}

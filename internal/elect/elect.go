@@ -17,11 +17,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 )
-
-// Forever is the Settings.Wait of a candidate that stands by without a limit.
-const Forever = time.Duration(1<<63 - 1)
 
 // Settings are the rules of one run. They do not change during the run.
 type Settings struct {
@@ -32,7 +29,7 @@ type Settings struct {
 	// longer. Without it all candidates would ask a store at the same time after an
 	// outage.
 	Jitter float64
-	// Wait is how long a candidate stands by: 0 means not at all; or Forever.
+	// Wait is how long a candidate stands by: 0 means not at all; or candidate.Forever.
 	Wait time.Duration
 	// KillAfter is the grace of an ordered stop, LostGrace of a lost lease.
 	KillAfter, LostGrace time.Duration
@@ -42,7 +39,7 @@ type Settings struct {
 	StopSignalNamed bool
 	// StopOnRenewError gives up leadership at the first failed renewal.
 	StopOnRenewError bool
-	Leftovers        Leftovers
+	Leftovers        candidate.Leftovers
 	// MaxRuntime stops the command after that time; 0 means never.
 	MaxRuntime time.Duration
 	// Rejoin stands by again after a lost or expired lease.
@@ -64,15 +61,6 @@ func (s *Settings) varied(pause time.Duration) time.Duration {
 func (s *Settings) shorter(pause time.Duration) time.Duration {
 	return min(s.varied(pause), 2*pause-s.varied(pause))
 }
-
-// Leftovers says what to do with descendants that outlive the command.
-type Leftovers int
-
-const (
-	LeftoversStop  Leftovers = iota // stop them, and keep the lease until they are gone
-	LeftoversWait                   // keep the lease until they end by themselves
-	LeftoversLeave                  // leave them alive; the guarantee ends there
-)
 
 // leftoversSettle is how long descendants may outlive the command before they count as
 // leftovers: the reader of a pipe (`exec > >(tee log)`) ends a moment after its writer.
@@ -130,60 +118,6 @@ const listenLasts = time.Second
 // the TTL.
 const releaseAttempts = 2
 
-// Phase is the state of a candidate in the state machine.
-type Phase int
-
-const (
-	Campaigning Phase = iota // a request for the lease is on its way
-	Standby                  // somebody else holds the key, or the store does not answer: waiting
-	Checking                 // checking whether this host may ask
-	Starting                 // granted, the command is being started
-	Leading                  // the command runs and the last renewal was answered
-	Doubtful                 // the command runs and renewals get no answer
-	Stopping                 // the tree was signalled and has its grace
-	Killing                  // the tree was sent SIGKILL
-	Releasing                // the tree is gone, the lease is being released
-	Done                     // over
-)
-
-// Outcome is why a run ended, as hooks and log records name it.
-type Outcome string
-
-const (
-	Exited      Outcome = "exited"      // the command ran to its end
-	Ordered     Outcome = "ordered"     // leaderrun was ordered to stop
-	MaxRuntime  Outcome = "max-runtime" // ran too long
-	LeftBehind  Outcome = "leftovers"   // the command ended, descendants had to be stopped
-	Detached    Outcome = "detached"    // the command ended, descendants were left alive
-	Lost        Outcome = "lost"        // the store said that the lease is not ours
-	Expired     Outcome = "expired"     // renewals got no answer until stop-by
-	GuardDied   Outcome = "guard-died"  // the guard ended before the command; the tree was killed
-	NotStarted  Outcome = "not-started" // the command could not be started
-	Denied      Outcome = "denied"      // somebody else leads
-	Skipped     Outcome = "skipped"     // the tick is served
-	Paused      Outcome = "paused"      // an operator paused the key
-	Ineligible  Outcome = "ineligible"  // the check of this host failed
-	Unchecked   Outcome = "unchecked"   // the check of this host gave no answer
-	Unavailable Outcome = "unavailable" // the store gave no answer that counts
-)
-
 // ErrUnchecked in the error of a MayNotLead says that the check gave no answer: it could not be
 // executed, or did not end by itself.
 var ErrUnchecked = errors.New("the check of this host gave no answer")
-
-// Voids reports whether the outcome makes the command's result void.
-func (o Outcome) Voids() bool { return o == Lost || o == Expired }
-
-// Exit is how the command ended.
-type Exit struct {
-	// Code is its exit code; Signal, if not 0, is the signal that ended it.
-	Code, Signal int
-}
-
-// Status returns the exit status that a shell would show.
-func (e Exit) Status() int {
-	if e.Signal != 0 {
-		return lease.ExitSignalled + e.Signal
-	}
-	return e.Code
-}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -15,11 +16,7 @@ const (
 	Begin         EventKind = iota // the candidacy begins
 	Timer                          // time has passed, nothing else
 	Granted                        // Sent, Lease
-	Held                           // Remaining: somebody else has the key
-	Settling                       // Remaining: a holder unknown to the store may be alive, and is called
-	ClockDiffers                   // Tick: the request's tick does not fit the store's time
-	TickDone                       // Tick, if known: the candidate's tick is served
-	KeyPaused                      // Remaining: nobody is granted the key
+	Denied                         // Denial: the key is not granted
 	MayLead                        // the check of this host succeeded
 	MayNotLead                     // Err: it failed
 	NoAnswer                       // Err: no usable answer to acquire, renewal or wait
@@ -46,15 +43,14 @@ type Event struct {
 	// At is when the event was reported. It never goes backwards.
 	At time.Duration
 	// Sent is the time just before the answered request was sent.
-	Sent      time.Duration
-	Lease     lease.Lease
-	Remaining time.Duration
-	// Tick is the candidate's tick at the store's time of the answer.
-	Tick   int64
+	Sent  time.Duration
+	Lease lease.Lease
+	// Denial says why; its Tick is the candidate's tick at the store's time of the answer.
+	Denial lease.Condition
 	Signal int
 	// FromTerminal: a running command has received the signal, too.
 	FromTerminal bool
-	Exit         Exit
+	Exit         candidate.Exit
 	// Expired: the guard found something alive at the kill-by that it knew.
 	Expired bool
 	// Left names a living descendant, for messages.
@@ -67,7 +63,7 @@ type Event struct {
 type ActionKind int
 
 const (
-	Acquire    ActionKind = iota // Timeout, Fresh, Waits, Tick: ask for the lease; answers Granted, Held, Settling, ClockDiffers, TickDone, KeyPaused or NoAnswer
+	Acquire    ActionKind = iota // Timeout, Fresh, Waits, Tick: ask for the lease; answers Granted, Denied or NoAnswer
 	Check                        // Timeout, Beside: find out whether this host may lead; answers MayLead or MayNotLead
 	Wait                         // Timeout: wait for a wake-up; answers Woke, CannotWake or NoAnswer
 	Pass                         // hand a wake-up on
@@ -100,13 +96,10 @@ type Action struct {
 }
 
 var (
-	phaseNames = [...]string{"Campaigning", "Standby", "Checking", "Starting", "Leading", "Doubtful", "Stopping", "Killing", "Releasing", "Done"}
-	eventNames = [...]string{"begin", "timer", "granted", "held", "settling", "clock differs", "tick done", "paused", "may lead", "may not lead", "no answer", "woke", "cannot wake",
+	eventNames = [...]string{"begin", "timer", "granted", "denied", "may lead", "may not lead", "no answer", "woke", "cannot wake",
 		"started", "start failed", "renewed", "lost", "pinged", "broken", "clock set", "order", "pass on", "command ended", "tree gone", "released", "release failed"}
 	actionNames = [...]string{"acquire", "check", "wait", "pass", "start", "extend", "renew", "listen", "signal", "signal rest", "kill", "leave", "release"}
 )
-
-func (p Phase) String() string { return phaseNames[p] }
 
 // String returns the phase, with the outcome if there is one: Stopping(lost).
 func (s State) String() string {
@@ -119,6 +112,8 @@ func (s State) String() string {
 func (e Event) String() string {
 	name := eventNames[e.Kind]
 	switch e.Kind {
+	case Denied:
+		return string(e.Denial.Why)
 	case Order, PassOn:
 		if e.FromTerminal {
 			name = "terminal's " + name

@@ -3,6 +3,8 @@ package elect
 import (
 	"slices"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/candidate"
 )
 
 // holding handles events while a tree may be alive.
@@ -10,15 +12,14 @@ func (m *machine) holding(e Event) {
 	switch e.Kind {
 	case Started:
 		m.Ran = true
-		if m.Phase == Starting {
-			m.Phase = Leading
+		if m.Phase == candidate.Starting {
+			m.Phase = candidate.Leading
 		}
-		if m.running() && m.set.MaxRuntime > 0 {
+		if m.Phase.Running() && m.set.MaxRuntime > 0 {
 			m.MaxAt = m.now + m.set.MaxRuntime
 		}
 	case StartFailed:
 		m.startFailed(e.Err)
-		return
 	case Renewed:
 		m.renewed(e)
 	case NoAnswer:
@@ -34,34 +35,28 @@ func (m *machine) holding(e Event) {
 	case MayLead, MayNotLead:
 		m.checkedAgain(e.Kind == MayLead)
 	case LeaseLost:
-		m.InFlight, m.Taken = false, true
-		if m.Outcome != Expired {
+		m.Renewing, m.Taken = false, true
+		if m.Outcome != candidate.Expired {
 			m.Err = e.Err
 		}
-		m.stop(Lost, m.set.LostGrace)
-	case Order, PassOn:
-		m.signalled(e)
+		m.stop(candidate.Lost, m.set.LostGrace)
 	case CommandEnded:
 		m.commandEnded(e)
 	case TreeGone:
 		m.treeGone(e)
-		return
 	case Timer:
 		m.timer()
-	}
-	if m.Phase == Killing {
-		m.kill()
 	}
 }
 
 func (m *machine) timer() {
-	if m.keeping() && !m.InFlight && m.now >= m.RenewAt {
+	if !m.Taken && !m.Renewing && m.now >= m.RenewAt {
 		m.renew()
 	}
 	if m.over(m.ListenAt) {
 		m.listen()
 	}
-	if m.running() && m.over(m.CheckAt) {
+	if m.Phase.Running() && m.over(m.CheckAt) {
 		m.checkAgain()
 	}
 }
@@ -69,11 +64,11 @@ func (m *machine) timer() {
 // startFailed releases the lease. If only a hand-over had ended the run before, no signal was
 // received that could be its status.
 func (m *machine) startFailed(err error) {
-	m.Tree, m.Err = false, err
-	if m.Outcome == Ordered && m.Orders == 0 {
-		m.Outcome = NotStarted
+	m.Err = err
+	if m.Outcome == candidate.Ordered && m.Orders.Count == 0 {
+		m.Outcome = candidate.NotStarted
 	}
-	m.release(m.orElse(NotStarted))
+	m.release(m.orElse(candidate.NotStarted))
 }
 
 func (m *machine) renew() {
@@ -81,52 +76,55 @@ func (m *machine) renew() {
 	if !m.Outcome.Voids() { // the answer counts until stop-by
 		timeout = min(timeout, m.StopBy-m.now)
 	}
-	m.InFlight, m.Outdated = true, false
+	m.Renewing, m.RenewAgain = true, false
 	l := m.Lease
 	l.Offered = m.Offering
 	m.do(Action{Kind: Renew, Timeout: timeout, Lease: l})
 }
 
 func (m *machine) renewed(e Event) {
-	m.InFlight = false
-	if !m.keeping() {
+	m.Renewing = false
+	if m.Taken {
 		return
 	}
-	if m.Outcome == Expired { // too late for the command, but it keeps others out until the tree is gone
+	if m.Outcome == candidate.Expired { // too late for the command, but it keeps others out until the tree is gone
 		m.RenewAt = e.Sent + m.set.Renew
 		return
 	}
 	m.hold(e)
+	if m.RenewAgain {
+		m.RenewAt = m.now
+	}
 	m.Err = nil
-	if m.Phase == Doubtful {
-		m.Phase = Leading
+	if m.Phase == candidate.Doubtful {
+		m.Phase = candidate.Leading
 	}
 	m.do(Action{Kind: Extend, KillBy: m.KillBy})
 	if m.now >= m.ListenAt { // the store is back
 		m.listen()
 	}
-	if m.Lease.HandOver && m.running() {
+	if m.Lease.HandOver && m.Phase.Running() {
 		m.HandedOver = true
-		m.stop(Ordered, m.set.KillAfter)
+		m.stop(candidate.Ordered, m.set.KillAfter)
 	}
 }
 
 func (m *machine) unanswered(err error) {
-	m.InFlight = false
-	if !m.keeping() {
+	m.Renewing = false
+	if m.Taken {
 		return
 	}
 	m.RenewAt = m.now + m.set.shorter(m.set.DoubtPause())
-	if m.Outcome != Expired {
+	if m.Outcome != candidate.Expired {
 		m.Err = err
 	}
-	if m.set.StopOnRenewError && m.running() {
-		m.stop(Expired, m.set.Grace)
+	if m.set.StopOnRenewError && m.Phase.Running() {
+		m.stop(candidate.Expired, m.set.Grace)
 		return
 	}
 	m.ListenAt, m.ListenPause = 0, listenDelay // a store that does not answer cannot call
-	if m.Phase == Leading {                    // perhaps only the connection was lost
-		m.Phase = Doubtful
+	if m.Phase == candidate.Leading {          // perhaps only the connection was lost
+		m.Phase = candidate.Doubtful
 		m.renew()
 	}
 }
@@ -134,7 +132,7 @@ func (m *machine) unanswered(err error) {
 // pinged answers a call with a renewal, and listens again, but only after the answer to a
 // renewal that is under way: until then the store may keep calling.
 func (m *machine) pinged() {
-	renewing := m.InFlight
+	renewing := m.Renewing
 	m.Listening, m.ListenAt = false, m.now
 	m.signOfLife()
 	if !renewing {
@@ -146,9 +144,9 @@ func (m *machine) pinged() {
 // the call, so another renewal follows it.
 func (m *machine) signOfLife() {
 	switch {
-	case !m.keeping():
-	case m.InFlight:
-		m.Outdated = true
+	case m.Taken:
+	case m.Renewing:
+		m.RenewAgain = true
 	default:
 		m.renew()
 	}
@@ -157,13 +155,13 @@ func (m *machine) signOfLife() {
 // listen starts to listen, but only after the answer to a renewal that is under way: if
 // connections are scarce, renewals come first.
 func (m *machine) listen() {
-	if !m.Listening && !m.InFlight {
+	if !m.Listening && !m.Renewing {
 		m.listenAgain()
 	}
 }
 
 func (m *machine) listenAgain() {
-	if m.keeping() && !m.NoCalls {
+	if !m.Taken && !m.NoCalls {
 		m.Listening, m.ListenedAt, m.ListenAt = true, m.now, 0
 		m.do(Action{Kind: Listen})
 	}
@@ -180,31 +178,9 @@ func (m *machine) broken() {
 	m.signOfLife()
 }
 
-// signalled stops the command if the signal is an order to stop, and otherwise passes it
-// on. A second order ends the grace. A signal from the terminal is not passed on, since
-// the command has received it, too, maybe even before its start was reported.
-func (m *machine) signalled(e Event) {
-	if e.FromTerminal && !m.Ended && (m.Ran || e.Kind == PassOn) {
-		return
-	}
-	if e.Kind == PassOn {
-		m.do(Action{Kind: Signal, Signal: e.Signal})
-		return
-	}
-	if !m.ordered(e) {
-		return
-	}
-	switch {
-	case m.running():
-		m.stop(Ordered, m.set.KillAfter)
-	case m.Orders > 1:
-		m.kill()
-	}
-}
-
 // stop signals the tree once and starts the grace. A reason that voids the result wins
 // over one that does not. The grace is never extended.
-func (m *machine) stop(why Outcome, grace time.Duration) {
+func (m *machine) stop(why candidate.Outcome, grace time.Duration) {
 	if m.Outcome == "" || why.Voids() && !m.Outcome.Voids() {
 		m.Outcome = why
 	}
@@ -212,14 +188,14 @@ func (m *machine) stop(why Outcome, grace time.Duration) {
 	if why.Voids() { // renewals no longer extend it
 		killAt = min(killAt, m.KillBy)
 	}
-	if m.running() {
-		m.Phase, m.KillAt = Stopping, killAt
+	if m.Phase.Running() {
+		m.Phase, m.KillAt = candidate.Stopping, killAt
 		m.MaxAt, m.LeftoversAt = 0, 0
 		if m.now < killAt {
 			m.do(Action{Kind: Signal, Signal: m.stopSignal()})
 		}
 	}
-	if m.Phase == Stopping {
+	if m.Phase == candidate.Stopping {
 		if m.KillAt = min(m.KillAt, killAt); m.now >= m.KillAt {
 			m.kill()
 		}
@@ -231,7 +207,7 @@ func (m *machine) stop(why Outcome, grace time.Duration) {
 const killAgain = time.Second
 
 func (m *machine) kill() {
-	m.Phase, m.KillAt = Killing, m.now+killAgain
+	m.Phase, m.KillAt = candidate.Killing, m.now+killAgain
 	if !slices.ContainsFunc(m.actions, func(a Action) bool { return a.Kind == Kill }) {
 		m.do(Action{Kind: Kill})
 	}
@@ -240,13 +216,12 @@ func (m *machine) kill() {
 func (m *machine) commandEnded(e Event) {
 	m.Ran, m.Ended, m.Exit, m.Left = true, true, e.Exit, e.Left
 	switch {
-	case m.Phase == Stopping:
+	case m.Phase == candidate.Stopping:
 		m.do(Action{Kind: SignalRest, Signal: m.stopSignal()})
-	case !m.running() || m.set.Leftovers == LeftoversWait:
-	case m.set.Leftovers == LeftoversLeave:
+	case !m.Phase.Running() || m.set.Leftovers == candidate.LeftoversWait:
+	case m.set.Leftovers == candidate.LeftoversLeave:
 		m.do(Action{Kind: Leave})
-		m.Tree = false
-		m.release(Detached)
+		m.release(candidate.Detached)
 	default:
 		m.LeftoversAt = m.now + leftoversSettle
 	}
@@ -254,8 +229,8 @@ func (m *machine) commandEnded(e Event) {
 
 // stopSignal returns the signal of the current stop.
 func (m *machine) stopSignal() int {
-	if m.Outcome == Ordered && !m.set.StopSignalNamed && m.Signal != 0 {
-		return m.Signal
+	if m.Outcome == candidate.Ordered && !m.set.StopSignalNamed && m.Orders.Count > 0 {
+		return m.Orders.Signal
 	}
 	return m.set.StopSignal
 }
@@ -263,11 +238,10 @@ func (m *machine) stopSignal() int {
 // treeGone releases the lease. If the guard died, nobody saw the command end: it was
 // killed, unless its end was reported before.
 func (m *machine) treeGone(e Event) {
-	m.Tree = false
-	why, exit := Exited, e.Exit
+	why, exit := candidate.Exited, e.Exit
 	if e.Err != nil {
 		const sigkill = 9
-		why, exit = GuardDied, Exit{Signal: sigkill}
+		why, exit = candidate.GuardDied, candidate.Exit{Signal: sigkill}
 	}
 	if e.Err == nil || !m.Ended {
 		m.Exit = exit
@@ -275,7 +249,7 @@ func (m *machine) treeGone(e Event) {
 	m.Ran, m.Ended = true, true
 	switch {
 	case e.Expired && !m.Outcome.Voids(): // this process stood still between a renewal and the order to extend
-		m.Outcome = Expired
+		m.Outcome = candidate.Expired
 		if m.Err == nil {
 			m.Err = errAsleep
 		}
@@ -286,7 +260,7 @@ func (m *machine) treeGone(e Event) {
 }
 
 // orElse returns the outcome if it is set, else why.
-func (m *machine) orElse(why Outcome) Outcome {
+func (m *machine) orElse(why candidate.Outcome) candidate.Outcome {
 	if m.Outcome != "" {
 		return m.Outcome
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -20,7 +21,7 @@ type watch struct {
 	lines  []string
 	token  int64
 	tree   bool // between a start and the end of its tree
-	voided Outcome
+	voided candidate.Outcome
 
 	// asked is when the last request was sent. The deadlines follow from the last
 	// granted or renewed one, computed by the documented rules and not with Timing.
@@ -37,15 +38,15 @@ func (w *watch) answered(sent time.Duration) {
 	ttl := w.set.TTL
 	w.validUntil = sent + ttl - ttl/100 - 5*time.Millisecond
 	w.killBy = w.validUntil - min(max(500*time.Millisecond, ttl/30), ttl/6)
-	w.stopBy = w.killBy - w.grace(Expired)
+	w.stopBy = w.killBy - w.grace(candidate.Expired)
 }
 
 // grace is the time from the first signal to SIGKILL.
-func (w *watch) grace(why Outcome) time.Duration {
+func (w *watch) grace(why candidate.Outcome) time.Duration {
 	switch why {
-	case Lost:
+	case candidate.Lost:
 		return w.set.LostGrace
-	case Expired:
+	case candidate.Expired:
 		return min(w.set.KillAfter, w.set.TTL/4)
 	}
 	return w.set.KillAfter
@@ -58,8 +59,8 @@ func (w *watch) step(e Event) string {
 	w.lines = append(w.lines, fmt.Sprintf("%10s %s", e.At, line))
 	w.state = to
 
-	if from.Phase == Done {
-		w.require(to.Phase == Done && len(actions) == 0, "done is over")
+	if from.Phase == candidate.Done {
+		w.require(to.Phase == candidate.Done && len(actions) == 0, "done is over")
 	}
 	switch e.Kind {
 	case TreeGone, StartFailed:
@@ -78,47 +79,50 @@ func (w *watch) step(e Event) string {
 	if w.tree {
 		w.alive(e, from, to, actions)
 	}
-	if w.voided != "" && to.Phase > Checking {
+	w.require(!to.Phase.Waiting() || to.Hold == Hold{} && to.Tree == Tree{}, "a candidate holds nothing")
+	w.require(to.Phase >= candidate.Releasing || to.Ending == Ending{}, "a release has its phases")
+	w.require(to.Phase.Waiting() || to.Phase == candidate.Done || to.Candidacy == to.next(), "a holder does not ask")
+	if w.voided != "" && to.Phase > candidate.Checking {
 		w.require(to.Outcome.Voids(), "lost and expired win")
 	}
-	if w.voided = ""; to.Outcome.Voids() && to.Phase != Done {
+	if w.voided = ""; to.Outcome.Voids() && to.Phase != candidate.Done {
 		w.voided = to.Outcome
 	}
 	_, wakes := to.Wake()
-	w.require(wakes || to.Phase != Releasing, "a release has a deadline")
-	w.require(to.Phase != Done || to.Outcome != Ordered || to.Ran || to.Orders > 0, "where nothing ran, only an order ends as ordered")
+	w.require(wakes || to.Phase != candidate.Releasing, "a release has a deadline")
+	w.require(to.Phase != candidate.Done || to.Outcome != candidate.Ordered || to.Ran || to.Orders.Count > 0, "where nothing ran, only an order ends as ordered")
 	if wake, ok := to.Wake(); ok && wake <= e.At && e.Kind == Timer {
 		again, actions := Step(to, e)
 		next, _ := again.Wake()
-		w.require(next > e.At || len(actions) > 0 && again.Phase != Killing, "a timer event is never asked for again at once")
+		w.require(next > e.At || len(actions) > 0 && again.Phase != candidate.Killing, "a timer event is never asked for again at once")
 	}
 	return line
 }
 
 // alive checks a step after which a tree may be alive.
 func (w *watch) alive(e Event, from, to State, actions []Action) {
-	w.require(to.Tree && to.Phase != Done && to.Phase != Releasing, "a tree is never forgotten")
+	w.require(to.Phase.HasTree(), "a tree is never forgotten")
 	w.require(to.StopBy == w.stopBy && to.KillBy == w.killBy && to.ValidUntil == w.validUntil, "the deadlines count from the request")
 	w.require(w.guard == w.killBy, "the guard's kill-by is the elector's")
-	if to.Phase == Stopping && from.Phase != Stopping {
+	if to.Phase == candidate.Stopping && from.Phase != candidate.Stopping {
 		w.graceEnds = e.At + w.grace(to.Outcome)
 	}
 	killed := slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == Kill })
 	wake, wakes := to.Wake()
 	if !wakes {
-		wake = Forever
+		wake = candidate.Forever
 	}
 	switch {
 	case e.At >= w.killBy:
 		w.require(killed, "from kill-by on every answer is a kill")
-	case to.Phase == Stopping:
+	case to.Phase == candidate.Stopping:
 		w.require(e.At < w.graceEnds, "a grace is never lengthened")
 		w.require(wake <= min(w.graceEnds, w.killBy), "the end of the grace is waited for")
-	case to.Phase != Killing:
+	case to.Phase != candidate.Killing:
 		w.require(e.At < w.stopBy, "from stop-by on the command is being stopped")
 		w.require(wake <= w.stopBy, "stop-by is waited for")
 	}
-	if to.Phase == Killing {
+	if to.Phase == candidate.Killing {
 		w.require(killed && wake <= e.At+time.Second, "a kill is repeated")
 	}
 }
@@ -127,7 +131,7 @@ func (w *watch) action(e Event, from State, a Action) {
 	switch a.Kind {
 	case Acquire:
 		w.asked = e.At
-		w.require(!w.set.Checked || e.Kind == MayLead || e.Kind == ClockDiffers, "a checked host asks only when it may")
+		w.require(!w.set.Checked || e.Kind == MayLead || e.Denial.Why == lease.ClockDiffers, "a checked host asks only when it may")
 	case Check:
 		w.require(w.set.Checked && a.Beside == w.tree, "a check only where one is wanted, and beside the renewals of a leader")
 	case Pass:
@@ -145,15 +149,15 @@ func (w *watch) action(e Event, from State, a Action) {
 		w.tree = false
 	case Listen:
 		w.require(!from.Listening || e.Kind == Pinged, "nobody listens twice")
-		w.require(!w.state.InFlight || e.Kind == Pinged, "nobody begins to listen while a renewal is unanswered")
-		w.require(w.tree && w.state.Outcome != Lost, "only a holder listens")
+		w.require(!w.state.Renewing || e.Kind == Pinged, "nobody begins to listen while a renewal is unanswered")
+		w.require(w.tree && w.state.Outcome != candidate.Lost, "only a holder listens")
 	case Renew:
 		w.asked = e.At
 		w.require(!a.Lease.Offered || w.state.UnfitSince != 0 && e.At >= w.state.UnfitSince+w.set.TTL, "a lease is offered only after a TTL of failed checks")
-		w.require(!from.InFlight || e.Kind != Timer, "one request at a time")
+		w.require(!from.Renewing || e.Kind != Timer, "one request at a time")
 		w.require(w.tree, "a renewal only for a tree")
-		w.require(e.At < w.stopBy || w.state.Outcome == Expired, "a renewal from stop-by on moves nothing")
-		w.require(from.Outcome != Lost && !from.Taken, "no renewal of a lost lease")
+		w.require(e.At < w.stopBy || w.state.Outcome == candidate.Expired, "a renewal from stop-by on moves nothing")
+		w.require(from.Outcome != candidate.Lost && !from.Taken, "no renewal of a lost lease")
 	case Release:
 		w.require(!w.tree, "a release only when the tree is gone")
 		w.require(a.Lease.Token == w.token, "only the own lease is released")
@@ -176,7 +180,7 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 	w.step(Event{Kind: Begin})
 	for range steps {
 		s := w.state
-		if s.Phase == Done {
+		if s.Phase == candidate.Done {
 			break
 		}
 		e := Event{Kind: EventKind(1 + choose(int(ReleaseFailed)))}
@@ -195,8 +199,10 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 			e = Event{Kind: Timer, At: now}
 		}
 		e.Sent = w.asked
-		e.Remaining = time.Duration(choose(int(set.TTL)))
-		e.Tick = int64(1 + choose(9))
+		if e.Kind == Denied {
+			hows := []lease.How{lease.Held, lease.Settling, lease.Paused, lease.Served, lease.ClockDiffers}
+			e.Denial = lease.Condition{Why: hows[choose(len(hows))], Remaining: time.Duration(choose(int(set.TTL))), Tick: int64(1 + choose(9))}
+		}
 		e.Signal = []int{1, 2, 3, 10, 15}[choose(5)]
 		e.Exit.Code = choose(3)
 		e.Lease = s.Lease
@@ -219,28 +225,28 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 // plausible reports whether an event answers a request that was made.
 func plausible(s State, kind EventKind) bool {
 	switch kind {
-	case Granted, Held, Settling, ClockDiffers, TickDone:
-		return s.Phase == Campaigning && s.InFlight
+	case Granted, Denied:
+		return s.Phase == candidate.Campaigning
 	case MayLead, MayNotLead:
-		return s.Phase == Checking || s.Tree && s.set.Checked
+		return s.Phase == candidate.Checking || s.Phase.HasTree() && s.set.Checked
 	case NoAnswer:
-		return s.InFlight && s.Phase != Releasing || s.Phase == Standby
+		return s.Phase == candidate.Campaigning || s.Phase.HasTree() && s.Renewing || s.Phase == candidate.Standby
 	case Renewed, LeaseLost:
-		return s.Tree && s.InFlight
+		return s.Phase.HasTree() && s.Renewing
 	case Started:
-		return s.Tree && !s.Ran
+		return s.Phase.HasTree() && !s.Ran
 	case StartFailed:
-		return s.Tree && !s.Ran
+		return s.Phase.HasTree() && !s.Ran
 	case CommandEnded, TreeGone:
-		return s.Tree
+		return s.Phase.HasTree()
 	case Pinged, Broken:
-		return s.Tree && s.Listening
+		return s.Phase.HasTree() && s.Listening
 	case Released, ReleaseFailed:
-		return s.Phase == Releasing && s.InFlight
+		return s.Phase == candidate.Releasing && s.GiveUpAt != 0
 	case Woke:
-		return s.Phase == Standby
+		return s.Phase == candidate.Standby
 	case CannotWake:
-		return s.Phase == Standby || s.Tree && s.Listening
+		return s.Phase == candidate.Standby || s.Phase.HasTree() && s.Listening
 	}
 	return true
 }
@@ -254,9 +260,9 @@ func randomSettings(choose func(n int) int) Settings {
 	return Settings{
 		Timing:  NewTiming(ttl, ttl/time.Duration(3+choose(4)), killAfter),
 		Checked: choose(4) == 0,
-		Retry:   ttl / 6, Jitter: float64(ttl%3) - 1, Wait: []time.Duration{0, 0, ttl, Forever}[choose(4)],
+		Retry:   ttl / 6, Jitter: float64(ttl%3) - 1, Wait: []time.Duration{0, 0, ttl, candidate.Forever}[choose(4)],
 		KillAfter: killAfter, LostGrace: time.Duration(choose(int(3 * time.Second))), StopSignal: 15,
-		StopSignalNamed: choose(2) == 0, StopOnRenewError: choose(4) == 0, Leftovers: Leftovers(choose(3)),
+		StopSignalNamed: choose(2) == 0, StopOnRenewError: choose(4) == 0, Leftovers: candidate.Leftovers(choose(3)),
 		MaxRuntime: time.Duration(choose(2) * choose(int(ttl/8))), Rejoin: choose(2) == 0, OncePer: choose(4) == 0,
 	}
 }
@@ -268,7 +274,7 @@ var (
 
 func TestRandomHistories(t *testing.T) {
 	const usual = 20_000
-	outcomes := map[Outcome]int{}
+	outcomes := map[candidate.Outcome]int{}
 	seed := *first
 	defer func() {
 		if t.Failed() {
@@ -284,7 +290,7 @@ func TestRandomHistories(t *testing.T) {
 	if *histories < usual { // too few to end in every way
 		return
 	}
-	for _, o := range []Outcome{Exited, Ordered, MaxRuntime, LeftBehind, Detached, Lost, Expired, GuardDied, NotStarted, Denied, Skipped, Ineligible, Unavailable} {
+	for _, o := range []candidate.Outcome{candidate.Exited, candidate.Ordered, candidate.MaxRuntime, candidate.LeftBehind, candidate.Detached, candidate.Lost, candidate.Expired, candidate.GuardDied, candidate.NotStarted, candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible, candidate.Unavailable} {
 		if outcomes[o] == 0 {
 			t.Errorf("no history ended as %q", o)
 		}

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // Every signal in every state. While nothing runs, signals that end any program end the
@@ -17,14 +20,14 @@ func TestSignalsAtEveryState(t *testing.T) {
 		{Kind: PassOn, Signal: 3, FromTerminal: true},
 		{Kind: PassOn, Signal: 10},
 	}
-	settled := []Event{event(Begin, 0), event(Settling, 0.01).remaining(0.3)}
+	settled := []Event{event(Begin, 0), denied(lease.Settling, 0.01).remaining(0.3)}
 	for _, state := range []struct {
 		name  string
 		given []Event
 		then  Event // shows the effect of the signal
 		want  [5]string
 	}{
-		{"campaigning", leading[:1], event(Held, 0.1).remaining(20), [5]string{
+		{"campaigning", leading[:1], denied(lease.Held, 0.1).remaining(20), [5]string{
 			"Done(ordered) | ", "Done(ordered) | ", "Done(ordered) | ", "Done(ordered) | ", "Standby(denied) | wait",
 		}},
 		{"settling", settled, Event{}, [5]string{
@@ -73,6 +76,38 @@ func TestSignalsAtEveryState(t *testing.T) {
 			if got := strings.SplitN(line, " | ", 3)[2]; got != state.want[i] {
 				t.Errorf("%s, signal %d: %s, want %s", state.name, e.Signal, line, state.want[i])
 			}
+		}
+	}
+}
+
+// The signals to pass on that end a standby: those that end a program by default.
+func TestSignalsThatEnd(t *testing.T) {
+	for signal := 1; signal <= 64; signal++ {
+		set := settings()
+		set.Wait = at(60)
+		w := newWatch(t, set)
+		for _, e := range standby {
+			w.step(e)
+		}
+		w.step(event(PassOn, 3).signal(signal))
+		want := slices.Contains([]int{1, 3, 14, 30}, signal) || signal >= 32
+		if got := w.state.Phase == candidate.Done; got != want {
+			t.Errorf("signal %d: %s", signal, w.state)
+		}
+	}
+}
+
+// A candidate leads while there is a tree and the lease is not void.
+func TestLeads(t *testing.T) {
+	for s, want := range map[*State]bool{
+		{Phase: candidate.Standby}:                              false,
+		{Phase: candidate.Starting}:                             true,
+		{Phase: candidate.Stopping, Outcome: candidate.Ordered}: true,
+		{Phase: candidate.Stopping, Outcome: candidate.Expired}: false,
+		{Phase: candidate.Releasing, Outcome: candidate.Exited}: false,
+	} {
+		if got := s.Leads(); got != want {
+			t.Errorf("%s: %t", s, got)
 		}
 	}
 }

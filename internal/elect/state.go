@@ -3,33 +3,47 @@ package elect
 import (
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // State is the state of one candidate. It is a value: Step returns a new one. Use New
 // to make the first. Instants are on the campaign's clock; 0 means never.
+//
+// Each part is made when its phases begin and is zero before: see granted, release and
+// afterRelease.
 type State struct {
 	set *Settings
 
-	Phase Phase
+	Phase candidate.Phase
 	// Outcome is why a standby would end now, why a tree is being stopped, or why
 	// the run ended.
-	Outcome Outcome
-	// Err is the last cause of Unavailable, Skipped, Paused, Ineligible, Unchecked, NotStarted, Lost, Expired or
-	// GuardDied.
+	Outcome candidate.Outcome
+	// Err is the last cause of Unavailable, Ineligible, Unchecked, NotStarted, Lost, Expired or
+	// GuardDied; Denial is that of Denied, Skipped or Paused.
 	Err error
+	// Orders are the orders to stop so far.
+	Orders Orders
 
-	// InFlight: a request to the store is unanswered. Asked: this is not the first
-	// request, so it need not dial. Retired: the holder id is used up, the next
-	// attempt takes a new one. Outdated: the answer to the unanswered request may be
-	// older than a call of the store, or than a time when this process stood still.
-	InFlight, Asked, Retired, Outdated bool
+	Candidacy // in every phase; from the grant on it is the one that would follow
+	Hold      // from Starting on
+	Tree      // from Starting on
+	Ending    // from Releasing on
+}
 
-	// Began is when the candidacy began. WaitUntil is when standing by ends. WakeAt
-	// is when a standby asks again without a wake-up.
-	Began, WaitUntil, WakeAt time.Duration
-	// Woken: the store woke this candidate, which has not asked since.
-	Woken bool
+// Candidacy is what a candidate knows that asks for the lease.
+type Candidacy struct {
+	// Asked: this is not the first request, so it need not dial. Retired: the holder id is
+	// used up, the next attempt takes a new one. Outdated: the answer to the unanswered
+	// request may be older than a time when this process stood still. Woken: the store woke
+	// this candidate, which has not asked since.
+	Asked, Retired, Outdated, Woken bool
+	// Began is when the candidacy began. WaitUntil is when standing by ends. WakeAt is when
+	// a standby asks again without a wake-up. QuitAt is when a candidate that was ordered to
+	// stop no longer waits for the answer to its request.
+	Began, WaitUntil, WakeAt, QuitAt time.Duration
+	// Denial is the last answer, if it was one.
+	Denial lease.Condition
 	// SettleUntil is when the candidate stops waiting for a key to settle.
 	SettleUntil time.Duration
 	// Tick is the candidate's tick, known from the store's first answer on. It stays
@@ -39,13 +53,26 @@ type State struct {
 	Refused int
 	// Backoff is the pause before a rejoin.
 	Backoff time.Duration
+}
 
-	// Taken: the store said that the lease is no longer ours.
-	Taken bool
+// next returns the candidacy that follows if the candidate leads no more.
+func (c Candidacy) next() Candidacy {
+	return Candidacy{Asked: true, Retired: true, Began: c.Began, WaitUntil: c.WaitUntil, Tick: c.Tick, Backoff: c.Backoff}
+}
+
+// Hold is what a holder knows of its lease.
+type Hold struct {
 	// Lease is the store's last answer; its instants count from when the request was
 	// sent. AcquiredAt is when the grant arrived, RenewAt when to renew.
 	Lease                                           lease.Lease
 	AcquiredAt, RenewAt, StopBy, KillBy, ValidUntil time.Duration
+	// Renewing: a renewal is unanswered. RenewAgain: its answer may be older than a call of
+	// the store, or than a time when this process stood still. Taken: the store said that
+	// the lease is no longer ours.
+	Renewing, RenewAgain, Taken bool
+	// HandedOver: an operator wants another leader. It does not count as an order to
+	// stop: a first order after it leaves the command its grace.
+	HandedOver bool
 
 	// Listening: the store can call the holder, since ListenedAt. Otherwise the holder
 	// tries again at ListenAt, ListenPause after the last try, or when a renewal is
@@ -53,31 +80,28 @@ type State struct {
 	Listening, NoCalls                bool
 	ListenedAt, ListenAt, ListenPause time.Duration
 
-	// Tree: a start was ordered, and its tree is not known to be gone. Ran: the
-	// command was started. Ended: it ended, as Exit says, and Left outlived it.
-	Tree, Ran, Ended bool
-	Exit             Exit
-	Left             string
-	// MaxAt ends the maximum runtime. At LeftoversAt survivors become leftovers.
-	// KillAt ends the grace period.
-	MaxAt, LeftoversAt, KillAt time.Duration
-
 	// CheckAt is the next check of a leader's host. UnfitSince is when its checks began to
 	// fail, 0 while they succeed. Offering: others may take the lease.
 	CheckAt, UnfitSince time.Duration
 	Offering            bool
+}
 
-	// HandedOver: an operator wants another leader. It does not count as an order to
-	// stop: a first order after it leaves the command its grace.
-	HandedOver bool
+// Tree is what is known of the command and its descendants. While they may live is said by
+// Phase.HasTree.
+type Tree struct {
+	// Ran: the command was started. Ended: it ended, as Exit says, and Left outlived it.
+	Ran, Ended bool
+	Exit       candidate.Exit
+	Left       string
+	// MaxAt ends the maximum runtime. At LeftoversAt survivors become leftovers.
+	// KillAt ends the grace period.
+	MaxAt, LeftoversAt, KillAt time.Duration
+}
 
-	// Orders counts the orders to stop. The last one came at OrderedAt; Signal is the
-	// signal of the first. At QuitAt the candidate no longer waits for an unanswered request.
-	Orders, Signal    int
-	OrderedAt, QuitAt time.Duration
-
-	// Releases counts the attempts to release. RetryAt is the time of the next, and
-	// GiveUpAt is when an unanswered one has failed.
+// Ending is the release of the lease.
+type Ending struct {
+	// Releases counts the attempts. The last one is unanswered and has failed at GiveUpAt,
+	// or has failed and is repeated at RetryAt: one of the two is 0.
 	Releases          int
 	RetryAt, GiveUpAt time.Duration
 }
@@ -88,7 +112,7 @@ func New(set Settings) State { return State{set: &set} }
 // Wake returns when the candidate needs a Timer event; ok is false if it needs none.
 // Earlier and later Timer events do no harm.
 func (s State) Wake() (at time.Duration, ok bool) {
-	at = Forever
+	at = candidate.Forever
 	consider := func(ts ...time.Duration) {
 		for _, t := range ts {
 			if t != 0 {
@@ -96,48 +120,33 @@ func (s State) Wake() (at time.Duration, ok bool) {
 			}
 		}
 	}
-	switch s.Phase {
-	case Campaigning:
+	switch {
+	case s.Phase == candidate.Campaigning:
 		consider(s.QuitAt)
-	case Standby:
+	case s.Phase == candidate.Standby:
 		consider(s.WakeAt)
-	case Starting, Leading, Doubtful, Stopping, Killing:
+	case s.Phase.HasTree():
 		consider(s.MaxAt, s.LeftoversAt, s.KillAt)
-		if s.Phase != Killing {
+		if s.Phase != candidate.Killing {
 			consider(s.KillBy)
 		}
-		if s.running() {
+		if s.Phase.Running() {
 			consider(s.CheckAt)
 		}
 		if !s.Outcome.Voids() {
 			consider(s.StopBy)
 		}
-		if s.keeping() && !s.InFlight {
+		if !s.Taken && !s.Renewing {
 			consider(s.RenewAt)
 			if !s.Listening && !s.NoCalls {
 				consider(s.ListenAt)
 			}
 		}
-	case Releasing:
-		consider(s.RetryAt)
-		if s.InFlight {
-			consider(s.GiveUpAt)
-		}
+	case s.Phase == candidate.Releasing:
+		consider(s.RetryAt, s.GiveUpAt)
 	}
-	return at, at != Forever
+	return at, at != candidate.Forever
 }
 
-// Waiting reports whether the candidate may still be granted the key.
-func (s State) Waiting() bool {
-	return s.Phase == Campaigning || s.Phase == Standby || s.Phase == Checking
-}
-
-// keeping reports whether the lease must be renewed: there is a tree, and the store has
-// not said that the lease is lost. Even an expired lease is renewed: otherwise a store
-// that lost its data would grant it to others while the tree is being stopped.
-func (s State) keeping() bool { return s.Tree && !s.Taken }
-
-// running reports whether the command runs and is not being stopped.
-func (s State) running() bool {
-	return s.Phase == Starting || s.Phase == Leading || s.Phase == Doubtful
-}
+// Leads reports whether the lease is held for a tree, and not lost.
+func (s State) Leads() bool { return s.Phase.HasTree() && !s.Outcome.Voids() }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -16,19 +17,26 @@ func Step(s State, e Event) (State, []Action) {
 		m.deadlines()
 	}
 	switch {
-	case m.Tree:
-		m.holding(e)
-	case m.Phase == Campaigning:
+	case e.Kind == Order || e.Kind == PassOn:
+		m.signalled(e)
+	case m.Phase == candidate.Campaigning:
 		m.campaigning(e)
-	case m.Phase == Standby:
+	case m.Phase == candidate.Standby:
 		m.standby(e)
-	case m.Phase == Checking:
+	case m.Phase == candidate.Checking:
 		m.checking(e)
-	case m.Phase == Releasing:
+	case m.Phase.HasTree():
+		m.holding(e)
+	case m.Phase == candidate.Releasing:
 		m.releasing(e)
+	}
+	if m.Phase == candidate.Killing { // whatever the event
+		m.kill()
 	}
 	return m.State, m.actions
 }
+
+var errClock = errors.New("the store's clock fits neither the tick by this host's clock nor the one by its own")
 
 var errAsleep = errors.New("leaderrun itself was stopped, starved, or asleep with the machine")
 
@@ -46,22 +54,22 @@ func (m *machine) over(t time.Duration) bool { return t != 0 && m.now >= t }
 
 // deadlines handles everything that depends only on the clock.
 func (m *machine) deadlines() {
-	if !m.Tree {
+	if !m.Phase.HasTree() {
 		return
 	}
 	if !m.Outcome.Voids() && m.now >= m.StopBy {
 		if m.Err == nil { // no renewal failed: none was sent in time
 			m.Err = errAsleep
 		}
-		m.stop(Expired, m.set.Grace)
+		m.stop(candidate.Expired, m.set.Grace)
 	}
-	if m.running() && m.over(m.MaxAt) {
-		m.stop(MaxRuntime, m.set.KillAfter)
+	if m.Phase.Running() && m.over(m.MaxAt) {
+		m.stop(candidate.MaxRuntime, m.set.KillAfter)
 	}
-	if m.running() && m.over(m.LeftoversAt) {
-		m.stop(LeftBehind, m.set.KillAfter)
+	if m.Phase.Running() && m.over(m.LeftoversAt) {
+		m.stop(candidate.LeftBehind, m.set.KillAfter)
 	}
-	if m.Phase == Stopping && (m.now >= m.KillAt || m.now >= m.KillBy) {
+	if m.Phase == candidate.Stopping && (m.now >= m.KillAt || m.now >= m.KillBy) {
 		m.kill()
 	}
 }
@@ -73,62 +81,70 @@ func (m *machine) campaigning(e Event) {
 		m.attempt()
 	case Granted:
 		m.granted(e)
-	case Held:
-		m.learnTick(e.Tick)
-		m.standBy(Denied, m.WaitUntil, m.untilNext(e.Remaining))
-		m.awaitWakeup()
-	case Settling:
-		m.learnTick(e.Tick)
-		m.settling(e.Remaining)
-	case ClockDiffers:
-		m.clockDiffers(e)
-	case TickDone:
-		m.learnTick(e.Tick)
-		m.Err = e.Err
-		m.finish(Skipped)
-	case KeyPaused:
-		m.paused(e)
-	case NoAnswer:
-		m.unavailable(e.Err)
+	case Denied, NoAnswer:
+		switch {
+		case m.Orders.Count > 0:
+			m.finish(candidate.Ordered)
+		case e.Kind == NoAnswer:
+			m.unavailable(e.Err)
+		default:
+			m.denied(e.Denial)
+		}
 	case ClockSet:
 		m.Outdated = true
-	case Order, PassOn:
-		if !m.ordered(e) {
-			return
-		}
-		m.QuitAt = m.now + quitPatience
-		if m.Orders > 1 {
-			m.finish(Ordered)
-		}
 	case Timer:
 		if m.over(m.QuitAt) {
-			m.finish(Ordered)
+			m.finish(candidate.Ordered)
 		}
+	}
+}
+
+// denied stands by, if that makes sense, until the key may have become free.
+func (m *machine) denied(d lease.Condition) {
+	if d.Why == lease.ClockDiffers {
+		m.clockDiffers(d)
+		return
+	}
+	m.Denial, m.Err = d, nil
+	m.learnTick(d.Tick)
+	switch d.Why {
+	case lease.Served, lease.GivenUp:
+		m.finish(candidate.Skipped)
+	case lease.Settling:
+		m.settling(d.Remaining)
+	case lease.Paused: // the wake-up at its end may get lost
+		m.awaitWakeup(candidate.Paused, min(after(d.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
+	default:
+		m.awaitWakeup(candidate.Denied, m.untilNext(d.Remaining))
 	}
 }
 
 // granted starts the command, unless the grant came too late or the candidate was ordered
 // to stop.
 func (m *machine) granted(e Event) {
-	m.InFlight, m.Err = false, nil
+	m.Err = nil
 	m.hold(e)
+	if m.Outdated {
+		m.RenewAt = m.now
+	}
+	m.Candidacy = m.next()
 	switch {
-	case m.Orders > 0:
-		m.release(Ordered)
+	case m.Orders.Count > 0:
+		m.release(candidate.Ordered)
 	case m.now >= m.StopBy:
 		m.Err = errors.New("the lease was granted too late to be used")
-		m.release(Unavailable)
+		m.release(candidate.Unavailable)
 	case m.Tick != 0 && m.Tick != e.Lease.Tick: // granted to a late duplicate of a request without a tick
 		m.Err = errors.New("the lease was granted for another tick")
-		m.release(Unavailable)
+		m.release(candidate.Unavailable)
 	default:
 		m.learnTick(e.Lease.Tick)
-		m.AcquiredAt, m.Tree = m.now, true
+		m.AcquiredAt = m.now
 		m.ListenAt, m.ListenPause = m.now+listenDelay, listenDelay
 		if m.set.Checked {
 			m.CheckAt = m.now + m.set.Renew
 		}
-		m.Phase, m.Outcome = Starting, ""
+		m.Phase, m.Outcome = candidate.Starting, ""
 		m.do(Action{Kind: Start, StartBy: m.StopBy, KillBy: m.KillBy, Lease: m.Lease})
 	}
 }
@@ -139,9 +155,6 @@ func (m *machine) hold(e Event) {
 	m.Lease = e.Lease
 	m.StopBy, m.KillBy, m.ValidUntil = m.set.StopBy(e.Sent), m.set.KillBy(e.Sent), m.set.ValidUntil(e.Sent)
 	m.RenewAt = e.Sent + m.set.Renew
-	if m.Outdated {
-		m.RenewAt = m.now
-	}
 }
 
 // learnTick makes the tick of the first answer the candidate's tick.
@@ -153,18 +166,15 @@ func (m *machine) learnTick(tick int64) {
 
 // clockDiffers asks again at once, with the tick of the store's time. A store cannot give
 // this answer twice, since that tick does not depend on this host's clock.
-func (m *machine) clockDiffers(e Event) {
+func (m *machine) clockDiffers(d lease.Condition) {
 	chosen := m.Tick
-	m.learnTick(e.Tick)
-	switch {
-	case m.Tick == chosen:
-		m.unavailable(e.Err)
-	case m.Orders > 0:
-		m.finish(Ordered)
-	default:
-		m.Refused = 0
-		m.acquire()
+	m.learnTick(d.Tick)
+	if m.Tick == chosen {
+		m.unavailable(errClock)
+		return
 	}
+	m.Refused = 0
+	m.acquire()
 }
 
 // untilNext returns the pause of a standby that knows how long the lease still lasts: to
@@ -185,26 +195,16 @@ func (m *machine) settling(remaining time.Duration) {
 		m.SettleUntil = m.now + max(settlePatience, m.set.TTL/6)
 	}
 	if m.now+remaining > m.SettleUntil {
-		m.standBy(Denied, m.WaitUntil, remaining)
-		m.awaitWakeup()
+		m.awaitWakeup(candidate.Denied, remaining)
 		return
 	}
-	m.standBy(Denied, max(m.WaitUntil, m.SettleUntil), remaining)
-}
-
-// paused stands by until the pause ends or is ended by an operator. That wake-up may get
-// lost, so the candidate asks again after a TTL.
-func (m *machine) paused(e Event) {
-	m.Err = e.Err
-	m.learnTick(e.Tick)
-	m.standBy(Paused, m.WaitUntil, min(after(e.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
-	m.awaitWakeup()
+	m.standBy(candidate.Denied, max(m.WaitUntil, m.SettleUntil), remaining)
 }
 
 // unavailable tries again as long as the candidate stands by, and for a moment without
 // --wait.
 func (m *machine) unavailable(err error) {
-	m.Err = err
+	m.Denial, m.Err = lease.Condition{}, err
 	if errors.Is(err, lease.ErrReleased) {
 		m.Retired = true
 	}
@@ -213,7 +213,7 @@ func (m *machine) unavailable(err error) {
 		store = &lease.StoreError{}
 	}
 	if store.Permanent {
-		m.finish(Unavailable)
+		m.finish(candidate.Unavailable)
 		return
 	}
 	m.Refused++
@@ -222,11 +222,11 @@ func (m *machine) unavailable(err error) {
 	}
 	switch {
 	case m.WaitUntil > m.Began:
-		m.standBy(Unavailable, m.WaitUntil, m.set.varied(m.set.Retry))
+		m.standBy(candidate.Unavailable, m.WaitUntil, m.set.varied(m.set.Retry))
 	case m.Refused >= refusedTries:
-		m.standBy(Unavailable, m.now, 0)
+		m.standBy(candidate.Unavailable, m.now, 0)
 	default:
-		m.standBy(Unavailable, m.patience(), m.set.varied(m.set.Pause))
+		m.standBy(candidate.Unavailable, m.patience(), m.set.varied(m.set.Pause))
 	}
 }
 
@@ -240,21 +240,19 @@ func (m *machine) patience() time.Duration {
 }
 
 // standBy waits for at most pause, and makes the last attempt at the limit of --wait.
-func (m *machine) standBy(why Outcome, until, pause time.Duration) {
-	m.InFlight, m.Outcome = false, why
-	switch {
-	case m.Orders > 0:
-		m.finish(Ordered)
-	case m.now >= until:
+func (m *machine) standBy(why candidate.Outcome, until, pause time.Duration) {
+	if m.now >= until {
 		m.finish(why)
-	default:
-		m.Phase = Standby
-		m.WakeAt = min(after(m.now, pause), until)
+		return
 	}
+	m.Phase, m.Outcome = candidate.Standby, why
+	m.WakeAt = min(after(m.now, pause), until)
 }
 
-func (m *machine) awaitWakeup() {
-	if m.Phase == Standby {
+// awaitWakeup stands by until the store wakes the candidate, for at most pause.
+func (m *machine) awaitWakeup(why candidate.Outcome, pause time.Duration) {
+	m.standBy(why, m.WaitUntil, pause)
+	if m.Phase == candidate.Standby {
 		m.do(Action{Kind: Wait, Timeout: m.WakeAt - m.now})
 	}
 }
@@ -268,35 +266,11 @@ func (m *machine) standby(e Event) {
 		m.attempt()
 	case CannotWake, NoAnswer:
 		m.WakeAt = min(m.WakeAt, after(m.now, m.set.varied(m.set.Retry)))
-	case Order, PassOn:
-		if m.ordered(e) {
-			m.do(Action{Kind: Pass})
-			m.finish(Ordered)
-		}
 	case Timer:
 		if m.now >= m.WakeAt {
 			m.attempt()
 		}
 	}
-}
-
-// ordered handles signals while nothing runs. There is no command to pass a signal on to,
-// and a signal that ends a program by default is an order to stop.
-func (m *machine) ordered(e Event) bool {
-	const hangup, quit, alarm, power, realTime = 1, 3, 14, 30, 32 // from realTime on there are no others
-	switch {
-	case e.Kind == Order, e.Signal == hangup, e.Signal == quit, e.Signal == alarm, e.Signal == power, e.Signal >= realTime:
-	default:
-		return false
-	}
-	if m.Orders > 0 && e.Signal == m.Signal && m.now < m.OrderedAt+sameOrder {
-		return false
-	}
-	m.OrderedAt = m.now
-	if m.Orders++; m.Orders == 1 {
-		m.Signal = e.Signal
-	}
-	return true
 }
 
 func (m *machine) acquire() {
@@ -307,11 +281,11 @@ func (m *machine) acquire() {
 			m.Began, m.WaitUntil = m.now, m.now
 		}
 	}
-	if m.WaitUntil != Forever {
+	if m.WaitUntil != candidate.Forever {
 		limit := max(m.patience(), m.SettleUntil)
 		timeout = min(timeout, max(limit-m.now, 0)+lastAttempt)
 	}
-	m.Phase, m.InFlight, m.Asked, m.Outdated, m.Woken = Campaigning, true, true, false, false
+	m.Phase, m.Asked, m.Outdated, m.Woken = candidate.Campaigning, true, false, false
 	m.do(Action{Kind: Acquire, Timeout: timeout, Fresh: m.Retired, Waits: m.now < m.WaitUntil, Tick: m.Tick})
 	m.Retired = false
 }
@@ -327,38 +301,27 @@ func (m *machine) releasing(e Event) {
 		switch {
 		case m.over(m.RetryAt):
 			m.release(m.Outcome)
-		case m.InFlight && m.now >= m.GiveUpAt:
+		case m.over(m.GiveUpAt):
 			m.releaseFailed()
-		}
-	case Order:
-		if !m.ordered(e) {
-			return
-		}
-		if m.Outcome == Unavailable { // the grant came too late, and nothing ran
-			m.Outcome = Ordered
-		}
-		if m.Orders > 1 {
-			m.afterRelease()
 		}
 	}
 }
 
 func (m *machine) releaseFailed() {
-	m.InFlight = false
 	// To record a served tick it may take the whole rest of the lease.
 	worth := m.set.OncePer && m.result().Success && m.now+m.set.Pause < m.ValidUntil
 	if m.Releases < releaseAttempts || worth {
-		m.RetryAt = m.now + m.set.shorter(m.set.Pause)
+		m.RetryAt, m.GiveUpAt = m.now+m.set.shorter(m.set.Pause), 0
 		return
 	}
 	m.afterRelease()
 }
 
 // release makes an attempt to release: the tree is gone, or never existed.
-func (m *machine) release(why Outcome) {
-	m.Phase, m.Outcome = Releasing, why
+func (m *machine) release(why candidate.Outcome) {
+	m.Phase, m.Outcome = candidate.Releasing, why
 	m.Releases++
-	m.InFlight, m.RetryAt, m.GiveUpAt = true, 0, m.now+m.set.Attempt+m.set.Pause
+	m.RetryAt, m.GiveUpAt = 0, m.now+m.set.Attempt+m.set.Pause
 	m.do(Action{Kind: Release, Timeout: m.set.Attempt, Lease: m.Lease, Result: m.result()})
 }
 
@@ -366,23 +329,23 @@ func (m *machine) result() lease.Result {
 	if m.Outcome.Voids() {
 		return lease.Result{Ran: m.Ran, Exit: lease.ExitVoid}
 	}
-	byItself := m.Outcome == Exited || m.Outcome == LeftBehind || m.Outcome == Detached
-	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == Exit{}, Exit: m.Exit.Status()}
+	byItself := m.Outcome == candidate.Exited || m.Outcome == candidate.LeftBehind || m.Outcome == candidate.Detached
+	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == candidate.Exit{}, Exit: m.Exit.Status()}
 }
 
 // afterRelease ends the run, or begins again: with --rejoin, or if a grant came too late to be
 // used while the candidate stands by.
 func (m *machine) afterRelease() {
-	again := m.set.Rejoin && m.Outcome.Voids() && m.Orders == 0 && !m.HandedOver
-	late := m.Outcome == Unavailable && m.now < m.WaitUntil && m.Orders == 0
+	again := m.set.Rejoin && m.Outcome.Voids() && m.Orders.Count == 0 && !m.HandedOver
+	late := m.Outcome == candidate.Unavailable && m.now < m.WaitUntil && m.Orders.Count == 0
 	if !again && !late {
 		m.finish(m.Outcome)
 		return
 	}
-	next := State{set: m.set, Asked: true, Retired: true, Err: m.Err, Began: m.Began, WaitUntil: m.WaitUntil, Tick: m.Tick, Backoff: m.Backoff}
+	next := State{set: m.set, Err: m.Err, Candidacy: m.Candidacy}
 	pause := m.set.Pause
 	if again {
-		next.Began, next.WaitUntil = m.now, Forever
+		next.Began, next.WaitUntil = m.now, candidate.Forever
 		next.Backoff = min(max(m.set.Retry, 2*m.Backoff), m.set.TTL)
 		if m.now-m.AcquiredAt > 2*m.set.TTL { // it led for a while: this is a new problem
 			next.Backoff = m.set.Retry
@@ -390,15 +353,15 @@ func (m *machine) afterRelease() {
 		pause = next.Backoff
 	}
 	m.State = next
-	m.standBy(Unavailable, m.WaitUntil, m.set.varied(pause))
+	m.standBy(candidate.Unavailable, m.WaitUntil, m.set.varied(pause))
 }
 
-func (m *machine) finish(why Outcome) { m.Phase, m.Outcome, m.InFlight = Done, why, false }
+func (m *machine) finish(why candidate.Outcome) { m.Phase, m.Outcome = candidate.Done, why }
 
 // after adds without overflow; Forever stays Forever.
 func after(t, d time.Duration) time.Duration {
-	if d >= Forever-t {
-		return Forever
+	if d >= candidate.Forever-t {
+		return candidate.Forever
 	}
 	return t + d
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -30,9 +31,13 @@ func at(seconds float64) time.Duration {
 
 func event(kind EventKind, seconds float64) Event { return Event{Kind: kind, At: at(seconds)} }
 
+func denied(how lease.How, seconds float64) Event {
+	return Event{Kind: Denied, At: at(seconds), Denial: lease.Condition{Why: how}}
+}
+
 func (e Event) sent(seconds float64) Event      { e.Sent = at(seconds); return e }
-func (e Event) remaining(seconds float64) Event { e.Remaining = at(seconds); return e }
-func (e Event) tick(t int64) Event              { e.Tick = t; return e }
+func (e Event) remaining(seconds float64) Event { e.Denial.Remaining = at(seconds); return e }
+func (e Event) tick(t int64) Event              { e.Denial.Tick = t; return e }
 func (e Event) signal(n int) Event              { e.Signal = n; return e }
 func (e Event) terminal() Event                 { e.FromTerminal = true; return e }
 func (e Event) expired() Event                  { e.Expired = true; return e }
@@ -47,8 +52,8 @@ var (
 	killing  = append(slices.Clip(ordered), event(Timer, 10), event(Renewed, 10.1).sent(10), event(Timer, 15))
 	expired  = append(slices.Clip(leading), event(Timer, 21.195))
 	lost     = append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1))
-	standby  = []Event{event(Begin, 0), event(Held, 0.01).remaining(20).tick(1000)}
-	pausedBy = []Event{event(Begin, 0), event(KeyPaused, 0.01).remaining(3600).tick(1000)}
+	standby  = []Event{event(Begin, 0), denied(lease.Held, 0.01).remaining(20).tick(1000)}
+	pausedBy = []Event{event(Begin, 0), denied(lease.Paused, 0.01).remaining(3600).tick(1000)}
 	handOver = Event{Kind: Renewed, At: at(10.1), Sent: at(10), Lease: lease.Lease{Token: 7, Holder: "h", HandOver: true}}
 	unheard  = errors.New("no answer")
 	refused  = &lease.StoreError{Op: "acquire", Err: syscall.ECONNREFUSED, Refused: true}
@@ -61,10 +66,10 @@ var handedOver = append(slices.Clip(leading), event(Timer, 10), handOver)
 // refusedTwice is a candidate at its third attempt.
 var refusedTwice = []Event{event(Begin, 0), event(NoAnswer, 0.01).because(refused), event(Timer, 0.51), event(NoAnswer, 0.52).because(refused), event(Timer, 1.02)}
 
-func waits(d time.Duration) func(*Settings) { return func(s *Settings) { s.Wait = d } }
-func ticks(s *Settings)                     { s.OncePer, s.Wait = true, at(60) }
-func rejoins(s *Settings)                   { s.Rejoin = true }
-func leftovers(l Leftovers) func(*Settings) { return func(s *Settings) { s.Leftovers = l } }
+func waits(d time.Duration) func(*Settings)           { return func(s *Settings) { s.Wait = d } }
+func ticks(s *Settings)                               { s.OncePer, s.Wait = true, at(60) }
+func rejoins(s *Settings)                             { s.Rejoin = true }
+func leftovers(l candidate.Leftovers) func(*Settings) { return func(s *Settings) { s.Leftovers = l } }
 func killAfter(d time.Duration) func(*Settings) {
 	return func(s *Settings) { s.KillAfter, s.Timing = d, NewTiming(s.TTL, s.Renew, d) }
 }
@@ -74,7 +79,7 @@ func checkedFor(d time.Duration) func(*Settings) {
 }
 
 var (
-	checkedStandby = []Event{event(Begin, 0), event(MayLead, 0), event(Held, 0.01).remaining(20)}
+	checkedStandby = []Event{event(Begin, 0), event(MayLead, 0), denied(lease.Held, 0.01).remaining(20)}
 	checkedLeader  = []Event{event(Begin, 0), event(MayLead, 0), granted, event(Started, 0.02), event(Timer, 0.11), event(Timer, 10), event(Renewed, 10).sent(10)}
 )
 
@@ -93,25 +98,26 @@ var table = []struct {
 	{nil, leading[:1], granted, "Campaigning | granted | Starting | start"},
 	{nil, leading[:1], event(Granted, 21.195), "Campaigning | granted | Releasing(unavailable) | release"},
 	{nil, []Event{event(Begin, 0), event(Order, 1).signal(15)}, event(Granted, 1.1), "Campaigning | granted | Releasing(ordered) | release"},
-	{nil, leading[:1], event(Held, 0.01).remaining(20), "Campaigning | held | Done(denied) | "},
-	{waits(at(60)), leading[:1], event(Held, 0.01).remaining(20), "Campaigning | held | Standby(denied) | wait"},
-	{nil, leading[:1], event(Settling, 0.01).remaining(0.3), "Campaigning | settling | Standby(denied) | "},
-	{nil, leading[:1], event(Settling, 0.01).remaining(20), "Campaigning | settling | Done(denied) | "},
+	{nil, leading[:1], denied(lease.Held, 0.01).remaining(20), "Campaigning | held | Done(denied) | "},
+	{waits(at(60)), leading[:1], denied(lease.Held, 0.01).remaining(20), "Campaigning | held | Standby(denied) | wait"},
+	{nil, leading[:1], denied(lease.Settling, 0.01).remaining(0.3), "Campaigning | settling | Standby(denied) | "},
+	{nil, leading[:1], denied(lease.Settling, 0.01).remaining(20), "Campaigning | settling | Done(denied) | "},
 	{ticks, append(slices.Clip(standby), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7, Tick: 1003}}, "Campaigning(denied) | granted | Releasing(unavailable) | release"},
 	{ticks, append(slices.Clip(standby), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7, Tick: 1000}}, "Campaigning(denied) | granted | Starting | start"},
-	{nil, leading[:1], event(TickDone, 0.01), "Campaigning | tick done | Done(skipped) | "},
-	{ticks, leading[:1], event(ClockDiffers, 0.01).tick(1000), "Campaigning | clock differs | Campaigning | acquire"},
-	{ticks, append(slices.Clip(leading[:1]), event(ClockDiffers, 0.01).tick(1000)), event(ClockDiffers, 0.02).tick(2000), "Campaigning | clock differs | Standby(unavailable) | "},
-	{ticks, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(ClockDiffers, 0.2).tick(1000), "Campaigning | clock differs | Done(ordered) | "},
-	{nil, leading[:1], event(KeyPaused, 0.01).remaining(3600), "Campaigning | paused | Done(paused) | "},
-	{waits(at(60)), leading[:1], event(KeyPaused, 0.01).remaining(3600), "Campaigning | paused | Standby(paused) | wait"},
+	{nil, leading[:1], denied(lease.Served, 0.01), "Campaigning | served | Done(skipped) | "},
+	{ticks, leading[:1], denied(lease.ClockDiffers, 0.01).tick(1000), "Campaigning | clock differs | Campaigning | acquire"},
+	{ticks, append(slices.Clip(leading[:1]), denied(lease.ClockDiffers, 0.01).tick(1000)), denied(lease.ClockDiffers, 0.02).tick(2000), "Campaigning | clock differs | Standby(unavailable) | "},
+	{ticks, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, denied(lease.ClockDiffers, 0.2).tick(1000), "Campaigning | clock differs | Done(ordered) | "},
+	{nil, leading[:1], denied(lease.Paused, 0.01).remaining(3600), "Campaigning | paused | Done(paused) | "},
+	{waits(at(60)), leading[:1], denied(lease.Paused, 0.01).remaining(3600), "Campaigning | paused | Standby(paused) | wait"},
 	{waits(at(60)), pausedBy, event(Woke, 3), "Standby(paused) | woke | Campaigning(paused) | acquire"},
 	{waits(at(60)), pausedBy, event(Timer, 30.02), "Standby(paused) | timer | Campaigning(paused) | acquire"},
-	{waits(at(5)), append(slices.Clip(pausedBy), event(Timer, 5)), event(KeyPaused, 5.01).remaining(3600), "Campaigning(paused) | paused | Done(paused) | "},
-	{waits(at(60)), append(slices.Clip(pausedBy), event(Woke, 3)), event(Held, 3.1).remaining(20), "Campaigning(paused) | held | Standby(denied) | wait"},
+	{waits(at(5)), append(slices.Clip(pausedBy), event(Timer, 5)), denied(lease.Paused, 5.01).remaining(3600), "Campaigning(paused) | paused | Done(paused) | "},
+	{waits(at(60)), append(slices.Clip(pausedBy), event(Woke, 3)), denied(lease.Held, 3.1).remaining(20), "Campaigning(paused) | held | Standby(denied) | wait"},
 	{waits(at(60)), append(slices.Clip(pausedBy), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7}}, "Campaigning(paused) | granted | Starting | start"},
 	{waits(at(60)), pausedBy, event(Order, 3).signal(15), "Standby(paused) | order 15 | Done(ordered) | pass"},
-	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(KeyPaused, 0.2).remaining(3600), "Campaigning | paused | Done(ordered) | "},
+	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, denied(lease.Served, 0.2), "Campaigning | served | Done(ordered) | "},
+	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, denied(lease.Paused, 0.2).remaining(3600), "Campaigning | paused | Done(ordered) | "},
 
 	{checked, nil, event(Begin, 0), "Campaigning | begin | Checking | check"},
 	{checked, leading[:1], event(MayLead, 0.01), "Checking | may lead | Campaigning | acquire"},
@@ -131,17 +137,17 @@ var table = []struct {
 
 	{nil, leading[:1], event(NoAnswer, 0.01).because(refused), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Done(unavailable) | "},
-	{waits(Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},
+	{waits(candidate.Forever), leading[:1], event(NoAnswer, 5).because(unheard), "Campaigning | no answer | Standby(unavailable) | "},
 	{nil, refusedTwice, event(NoAnswer, 1.03).because(refused), "Campaigning(unavailable) | no answer | Done(unavailable) | "},
-	{waits(Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased)}, event(Timer, 5.01), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire anew"},
-	{waits(Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased), event(Timer, 5.01), event(NoAnswer, 6).because(refused)},
+	{waits(candidate.Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased)}, event(Timer, 5.01), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire anew"},
+	{waits(candidate.Forever), []Event{event(Begin, 0), event(NoAnswer, 0.01).because(lease.ErrReleased), event(Timer, 5.01), event(NoAnswer, 6).because(refused)},
 		event(Timer, 16), "Standby(unavailable) | timer | Campaigning(unavailable) | acquire"},
-	{waits(Forever), leading[:1], event(NoAnswer, 0.01).because(rights), "Campaigning | no answer | Done(unavailable) | "},
+	{waits(candidate.Forever), leading[:1], event(NoAnswer, 0.01).because(rights), "Campaigning | no answer | Done(unavailable) | "},
 	{nil, leading[:1], event(Order, 0.1).signal(15), "Campaigning | order 15 | Campaigning | "},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Order, 0.15).signal(15), "Campaigning | order 15 | Campaigning | "},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Order, 0.3).signal(15), "Campaigning | order 15 | Done(ordered) | "},
 	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Timer, 0.6), "Campaigning | timer | Done(ordered) | "},
-	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, event(Held, 0.2).remaining(9), "Campaigning | held | Done(ordered) | "},
+	{nil, []Event{event(Begin, 0), event(Order, 0.1).signal(15)}, denied(lease.Held, 0.2).remaining(9), "Campaigning | held | Done(ordered) | "},
 	{nil, leading[:1], event(PassOn, 0.1).signal(10), "Campaigning | pass on 10 | Campaigning | "},
 
 	{waits(at(60)), standby, event(Woke, 3), "Standby(denied) | woke | Campaigning(denied) | acquire"},
@@ -152,7 +158,7 @@ var table = []struct {
 	{waits(at(60)), standby, event(Order, 3).signal(15), "Standby(denied) | order 15 | Done(ordered) | pass"},
 	{waits(at(60)), standby, event(PassOn, 3).signal(1), "Standby(denied) | pass on 1 | Done(ordered) | pass"},
 	{waits(at(60)), standby, event(PassOn, 3).signal(10), "Standby(denied) | pass on 10 | Standby(denied) | "},
-	{waits(at(5)), append(slices.Clip(standby), event(Timer, 5)), event(Held, 5.01).remaining(15), "Campaigning(denied) | held | Done(denied) | "},
+	{waits(at(5)), append(slices.Clip(standby), event(Timer, 5)), denied(lease.Held, 5.01).remaining(15), "Campaigning(denied) | held | Done(denied) | "},
 
 	{nil, leading[:1], event(ClockSet, 0.005), "Campaigning | clock set | Campaigning | "},
 	{nil, append(slices.Clip(leading[:1]), event(ClockSet, 0.005), granted), event(Timer, 0.01), "Starting | timer | Starting | renew"},
@@ -204,8 +210,8 @@ var table = []struct {
 	{maxRuntime, leading, event(Timer, 3.02), "Leading | timer | Stopping(max-runtime) | signal 15"},
 	{nil, leading, event(CommandEnded, 5).exit(3), "Leading | command ended 3 | Leading | "},
 	{nil, append(slices.Clip(leading), event(CommandEnded, 5).exit(3)), event(Timer, 5.1), "Leading | timer | Stopping(leftovers) | signal 15"},
-	{leftovers(LeftoversWait), append(slices.Clip(leading), event(CommandEnded, 5)), event(Timer, 10), "Leading | timer | Leading | renew"},
-	{leftovers(LeftoversLeave), leading, event(CommandEnded, 5), "Leading | command ended 0 | Releasing(detached) | leave, release"},
+	{leftovers(candidate.LeftoversWait), append(slices.Clip(leading), event(CommandEnded, 5)), event(Timer, 10), "Leading | timer | Leading | renew"},
+	{leftovers(candidate.LeftoversLeave), leading, event(CommandEnded, 5), "Leading | command ended 0 | Releasing(detached) | leave, release"},
 	{nil, leading, event(TreeGone, 5).exit(3), "Leading | tree gone 3 | Releasing(exited) | release"},
 	{nil, leading, event(TreeGone, 5).because(unheard), "Leading | tree gone | Releasing(guard-died) | release"},
 	{nil, leading, event(TreeGone, 28).exit(3), "Leading | tree gone 3 | Releasing(exited) | release"},
@@ -315,14 +321,14 @@ func TestGuardDeathIsNoSuccess(t *testing.T) {
 	for _, e := range append(slices.Clip(ordered), event(TreeGone, 6).because(unheard)) {
 		w.step(e)
 	}
-	if got := w.state.Exit; got != (Exit{Signal: 9}) || w.state.Outcome != Ordered {
+	if got := w.state.Exit; got != (candidate.Exit{Signal: 9}) || w.state.Outcome != candidate.Ordered {
 		t.Errorf("%s, exit %+v", w.state, got)
 	}
 	w = newWatch(t, settings())
 	for _, e := range append(slices.Clip(ordered), event(CommandEnded, 5.5).exit(3), event(TreeGone, 6).because(unheard)) {
 		w.step(e)
 	}
-	if got := w.state.Exit; got != (Exit{Code: 3}) {
+	if got := w.state.Exit; got != (candidate.Exit{Code: 3}) {
 		t.Errorf("exit %+v: the end that was reported is forgotten", got)
 	}
 }

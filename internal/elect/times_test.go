@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -19,7 +20,7 @@ var courses = []struct {
 	events []Event
 }{
 	{"pauses vary", func(s *Settings) { s.Wait, s.Jitter = at(60), 0.5 }, []Event{
-		event(Begin, 0), event(NoAnswer, 5).because(unheard), event(Timer, 10.625), event(Held, 10.7).remaining(20), event(CannotWake, 10.8),
+		event(Begin, 0), event(NoAnswer, 5).because(unheard), event(Timer, 10.625), denied(lease.Held, 10.7).remaining(20), event(CannotWake, 10.8),
 	}},
 	{"a leader's pauses are never longer", func(s *Settings) { s.Jitter = 0.5 }, append(slices.Clip(leading),
 		event(Timer, 10), event(NoAnswer, 12), event(NoAnswer, 12.1), event(TreeGone, 13), event(ReleaseFailed, 15), event(Timer, 15.5))},
@@ -32,6 +33,9 @@ var courses = []struct {
 	}},
 	{"an error that is over is not the reason", nil, append(slices.Clip(leading),
 		event(Timer, 10), event(NoAnswer, 12).because(unheard), event(Renewed, 12.1).sent(12), event(Timer, 33.195))},
+	{"an error before the grant is not the reason", waits(at(60)), []Event{
+		event(Begin, 0), event(NoAnswer, 1).because(unheard), event(Timer, 6), event(Granted, 6.1).sent(6), event(Timer, 27.195),
+	}},
 	{"the first reason stays", nil, append(slices.Clip(leading),
 		event(Timer, 10), event(NoAnswer, 12).because(unheard), event(NoAnswer, 14).because(refused), event(Timer, 21.195), event(NoAnswer, 23).because(rights), event(LeaseLost, 24).because(lease.ErrLost))},
 	{"a loss has a reason", nil, append(slices.Clip(leading), event(Timer, 10), event(LeaseLost, 10.1).because(lease.ErrLost))},
@@ -43,12 +47,12 @@ var courses = []struct {
 	{"it rejoins after two TTLs as after the first loss", rejoins, append(slices.Clip(lost),
 		event(TreeGone, 11), event(Released, 11.1), event(Timer, 16.1), event(Granted, 16.2).sent(16.1), event(LeaseLost, 76.2), event(TreeGone, 76.3), event(Released, 76.4))},
 	{"an answer ends a row of refusals", nil, append(slices.Clip(refusedTwice),
-		event(Settling, 1.03).remaining(0.3), event(Timer, 1.33), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(unheard),
+		denied(lease.Settling, 1.03).remaining(0.3), event(Timer, 1.33), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(unheard),
 		event(Timer, 2.35), event(NoAnswer, 2.36).because(refused), event(Timer, 2.86), event(NoAnswer, 2.87).because(refused))},
 	{"refusals count anew after an answer", nil, append(slices.Clip(refusedTwice),
-		event(Settling, 1.03).remaining(0.3), event(Timer, 1.33), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(refused))},
+		denied(lease.Settling, 1.03).remaining(0.3), event(Timer, 1.33), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(refused))},
 	{"refusals count anew after a clock that differs", func(s *Settings) { s.OncePer = true }, append(slices.Clip(refusedTwice),
-		event(ClockDiffers, 1.03).tick(1000), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(refused))},
+		denied(lease.ClockDiffers, 1.03).tick(1000), event(NoAnswer, 1.34).because(refused), event(Timer, 1.84), event(NoAnswer, 1.85).because(refused))},
 	{"a standby whose command has ended does not stand by again", waits(at(60)), append(slices.Clip(leading), event(TreeGone, 5), event(Released, 5.1))},
 	{"a second loss soon after the first", rejoins, []Event{
 		event(Begin, 100), event(Granted, 100.1).sent(100), event(LeaseLost, 100.2), event(TreeGone, 100.3), event(Released, 100.4),
@@ -58,28 +62,26 @@ var courses = []struct {
 		event(TreeGone, 11), event(Released, 11.1), event(Timer, 16.1), event(Granted, 16.2).sent(16.1), event(LeaseLost, 16.3), event(TreeGone, 16.4), event(Released, 76.2))},
 	{"a tree that is gone at kill-by is too late", nil, append(slices.Clip(leading), event(TreeGone, 28.695))},
 	{"the holder is called ahead of the end, and no later", waits(at(60)), []Event{
-		event(Begin, 0), event(Held, 1).remaining(0.35), event(Woke, 1.1), event(Held, 1.2).remaining(0.351), event(Woke, 1.21), event(Held, 1.3).remaining(0),
+		event(Begin, 0), denied(lease.Held, 1).remaining(0.35), event(Woke, 1.1), denied(lease.Held, 1.2).remaining(0.351), event(Woke, 1.21), denied(lease.Held, 1.3).remaining(0),
 	}},
 	{"a call is asked for as soon as its pause is over", nil, append(slices.Clip(leading), event(Broken, 0.5), event(Renewed, 0.7).sent(0.5))},
 	{"a connection that has lasted a second was worth it", nil, append(slices.Clip(leading),
 		event(Broken, 0.5), event(Renewed, 0.6).sent(0.5), event(Timer, 0.7), event(Broken, 1.7), event(Renewed, 1.71).sent(1.7), event(Timer, 2.1), event(Broken, 3.2))},
 	{"a store that settles is followed for a while", nil, []Event{
-		event(Begin, 0), event(Settling, 0.1).remaining(4), event(Timer, 4.1), event(Settling, 4.2).remaining(0.5), event(Timer, 4.7), event(Settling, 4.8).remaining(0.5),
+		event(Begin, 0), denied(lease.Settling, 0.1).remaining(4), event(Timer, 4.1), denied(lease.Settling, 4.2).remaining(0.5), event(Timer, 4.7), denied(lease.Settling, 4.8).remaining(0.5),
 	}},
 	{"a long settling is like a lease", waits(at(60)), []Event{
-		event(Begin, 0), event(Settling, 0.1).remaining(5.001), event(Woke, 0.2), event(Settling, 0.3).remaining(4.8), event(Timer, 5.1), event(Settling, 5.2).remaining(0.3),
+		event(Begin, 0), denied(lease.Settling, 0.1).remaining(5.001), event(Woke, 0.2), denied(lease.Settling, 0.3).remaining(4.8), event(Timer, 5.1), denied(lease.Settling, 5.2).remaining(0.3),
 	}},
 	{"a short TTL is followed for a second", func(s *Settings) { s.Timing = NewTiming(3*time.Second, time.Second, time.Second) }, []Event{
-		event(Begin, 0), event(Settling, 0.1).remaining(0.9), event(Timer, 1), event(Settling, 1.05).remaining(0.3),
+		event(Begin, 0), denied(lease.Settling, 0.1).remaining(0.9), event(Timer, 1), denied(lease.Settling, 1.05).remaining(0.3),
 	}},
-	{"the tick is that of the first answer: settling", ticks, []Event{event(Begin, 0), event(Settling, 0.1).remaining(0.3).tick(1000), event(Timer, 0.4), event(Held, 0.5).remaining(20).tick(2000), event(Woke, 1)}},
-	{"the tick is that of the first answer: paused", ticks, []Event{event(Begin, 0), event(KeyPaused, 0.1).remaining(30).tick(1000), event(Woke, 0.4)}},
+	{"the tick is that of the first answer: settling", ticks, []Event{event(Begin, 0), denied(lease.Settling, 0.1).remaining(0.3).tick(1000), event(Timer, 0.4), denied(lease.Held, 0.5).remaining(20).tick(2000), event(Woke, 1)}},
+	{"the tick is that of the first answer: paused", ticks, []Event{event(Begin, 0), denied(lease.Paused, 0.1).remaining(30).tick(1000), event(Woke, 0.4)}},
 	{"without --rejoin a loss is the end", nil, append(slices.Clip(lost), event(TreeGone, 11), event(Released, 11.1))},
 	{"with --rejoin a command that ends by itself is the end", rejoins, append(slices.Clip(leading), event(TreeGone, 5), event(Released, 5.1))},
-	{"a pause has a reason", waits(at(60)), []Event{event(Begin, 0), event(KeyPaused, 0.1).remaining(30).because(unheard)}},
 	{"another signal is another order, also right after the first", nil, append(slices.Clip(leading), event(Order, 5).signal(15), event(Order, 5.05).signal(2))},
-	{"a skip has a reason", ticks, []Event{event(Begin, 0), event(TickDone, 0.1).because(unheard)}},
-	{"the last attempts are short", waits(at(5)), append(slices.Clip(standby), event(Woke, 4.9), event(Held, 4.95).remaining(20), event(Timer, 5))},
+	{"the last attempts are short", waits(at(5)), append(slices.Clip(standby), event(Woke, 4.9), denied(lease.Held, 4.95).remaining(20), event(Timer, 5))},
 	{"orders while a grant is given back", waits(at(60)), []Event{
 		event(Begin, 0), event(Granted, 21.2), event(Order, 21.3).signal(15), event(Order, 21.35).signal(15), event(Timer, 22), event(Order, 22.1).signal(15),
 	}},
@@ -93,9 +95,9 @@ var courses = []struct {
 	{"the check of a candidate that stands by ends with its wait", checkedFor(at(5)), []Event{
 		event(Begin, 0), event(MayNotLead, 1), event(Timer, 5), event(MayNotLead, 5.2),
 	}},
-	{"the check of a candidate that stands by for ever has its time", checkedFor(Forever), []Event{event(Begin, 0), event(MayNotLead, 1), event(Timer, 6)}},
+	{"the check of a candidate that stands by for ever has its time", checkedFor(candidate.Forever), []Event{event(Begin, 0), event(MayNotLead, 1), event(Timer, 6)}},
 	{"a wake-up is passed on once", checkedFor(at(60)), []Event{
-		event(Begin, 0), event(MayLead, 0.1), event(Held, 0.2).remaining(20), event(Woke, 1), event(MayNotLead, 1.1), event(Timer, 6.1), event(MayNotLead, 6.2),
+		event(Begin, 0), event(MayLead, 0.1), denied(lease.Held, 0.2).remaining(20), event(Woke, 1), event(MayNotLead, 1.1), event(Timer, 6.1), event(MayNotLead, 6.2),
 	}},
 	{"a tree that is killed by kill-by", killAfter(at(0)), append(slices.Clip(leading), event(Timer, 28.695), event(TreeGone, 28.7))},
 }
@@ -197,7 +199,7 @@ func inFull(s State, actions []Action) string {
 			fmt.Fprintf(&b, " tick %d", a.Tick)
 		}
 	}
-	show("exit", s.Exit, Exit{})
+	show("exit", s.Exit, candidate.Exit{})
 	show("left", s.Left, "")
 	show("because", s.Err, nil)
 	if next, ok := s.Wake(); ok {
@@ -211,17 +213,7 @@ func TestTickOfASkip(t *testing.T) {
 	set := settings()
 	ticks(&set)
 	s, _ := Step(New(set), event(Begin, 0))
-	if s, _ = Step(s, event(TickDone, 0.1).tick(1000)); s.Tick != 1000 || s.Outcome != Skipped {
+	if s, _ = Step(s, denied(lease.Served, 0.1).tick(1000)); s.Tick != 1000 || s.Outcome != candidate.Skipped {
 		t.Errorf("%s, tick %d", s, s.Tick)
-	}
-}
-
-// A candidate is waiting until it is granted the key or ends.
-func TestWaiting(t *testing.T) {
-	for phase := Campaigning; phase <= Done; phase++ {
-		want := slices.Contains([]Phase{Campaigning, Standby, Checking}, phase)
-		if got := (State{Phase: phase}).Waiting(); got != want {
-			t.Errorf("%s: %t", phase, got)
-		}
 	}
 }

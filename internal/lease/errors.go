@@ -3,7 +3,6 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 var (
@@ -21,97 +20,23 @@ var (
 	ErrNoWakeups = errors.New("the store has no wake-ups")
 )
 
-// HeldError is a denial: somebody else has the key.
-type HeldError struct {
-	// Value is the value of the key, cut to 256 bytes: usually a holder id, but it can
-	// be anything if Why is HeldForeign. Treat it as hostile.
-	Value string
-	Why   HeldReason
-	Token int64
-	// Remaining is the time until the key expires if nobody renews it. TTL is the
-	// holder's.
-	Remaining, TTL time.Duration
-	// Since is how long the holder has had the key, 0 if unknown.
-	Since time.Duration
-	// Expires is the end of the lease in the store's milliseconds, 0 if unknown. A change
-	// shows that the lease was renewed.
-	Expires int64
-	// Tick is the store's time of this answer, as in Request.Tick.
-	Tick int64
-}
-
-// HeldReason says how a key is taken.
-type HeldReason string
-
-const (
-	HeldLeader   HeldReason = "held"     // a leader runs
-	HeldCooldown HeldReason = "cooldown" // the run ended, but its minimum hold has not
-	HeldRevoked  HeldReason = "revoked"  // taken by an operator from a holder that has yet to stop
-	HeldForeign  HeldReason = "foreign"  // not written by leaderrun
+// The denials of Acquire: each says how the key is.
+type (
+	// HeldError means that somebody has the key, and PausedError that an operator paused it.
+	HeldError   struct{ Condition }
+	PausedError struct{ Condition }
+	// DoneError is an ErrDone: the tick was served, or is given up.
+	DoneError struct{ Condition }
+	// SettlingError is a denial for a moment: there may be a living holder that the store
+	// does not know, or whose lease is over only by the store's clock. It gets time to renew,
+	// which restores its lease.
+	SettlingError struct{ Condition }
+	// ClockError means that the request's tick does not fit the store's time: ask again with
+	// the tick for that.
+	ClockError struct{ Condition }
 )
 
-func (e *HeldError) Error() string {
-	return fmt.Sprintf("held by %q (%s) for at most %s", e.Value, e.Why, e.Remaining)
-}
-
-// PausedError is a denial: an operator paused the key.
-type PausedError struct {
-	Pause
-	// Remaining is the rest of the pause.
-	Remaining time.Duration
-	// Tick is the store's time of this answer, as in Request.Tick.
-	Tick int64
-}
-
-func (e *PausedError) Error() string {
-	text := fmt.Sprintf("paused by %s for another %s", e.By, e.Remaining.Round(time.Second))
-	if e.Reason != "" {
-		text += ": " + e.Reason
-	}
-	return text
-}
-
-// DoneError is an ErrDone with what the store knows about the tick.
-type DoneError struct {
-	// Ago is how long ago the served or given-up tick was.
-	Ago time.Duration
-	// Host succeeded that recently, without ticks; "" with ticks.
-	Host string
-	// GivenUp: the tick was not served, but has had Request.Tries starts, or a newer
-	// tick was started.
-	GivenUp bool
-}
-
-func (e *DoneError) Error() string {
-	ago := e.Ago.Round(time.Second)
-	if e.Host != "" {
-		return fmt.Sprintf("a run on %s succeeded %s ago", e.Host, ago)
-	}
-	if e.GivenUp {
-		return fmt.Sprintf("the tick of %s ago has had its last try", ago)
-	}
-	return fmt.Sprintf("the tick of %s ago has been served", ago)
-}
-
 func (e *DoneError) Unwrap() error { return ErrDone }
-
-// SettlingError is a denial for a moment: there may be a living holder that the store does
-// not know, or whose lease is over only by the store's clock. It gets time to renew, which
-// restores its lease.
-type SettlingError struct {
-	Remaining time.Duration
-	Why       SettleReason
-	// Tick is the store's time of this answer, as in Request.Tick.
-	Tick int64
-}
-
-// ClockError is a denial: the request's tick does not fit the store's time. Ask again with
-// the tick for Tick, the store's time of this answer in milliseconds.
-type ClockError struct{ Tick int64 }
-
-func (e *ClockError) Error() string {
-	return "the tick is that of another time than the store's, which is " + time.UnixMilli(e.Tick).UTC().Format(time.RFC3339)
-}
 
 // SettleReason says why a key settles before it is granted.
 type SettleReason string
@@ -124,10 +49,6 @@ const (
 	// SettleRestarted: this is not the server that granted, and it may have lost data.
 	SettleRestarted SettleReason = "restarted"
 )
-
-func (e *SettlingError) Error() string {
-	return fmt.Sprintf("the key settles for %s (%s)", e.Remaining, e.Why)
-}
 
 // StoreError means that there was no usable answer: the operation may or may not have
 // happened.

@@ -51,9 +51,9 @@ type Admin interface {
 // milliseconds since its epoch; 0 means unknown.
 type Status struct {
 	Key string
-	Why HeldReason // "" if the key is free
+	Why How // "" if nobody has the key
 	// Value is the value of the key, cut to 256 bytes. It can be anything if Why is
-	// HeldForeign.
+	// Foreign.
 	Value string
 	// Holder is the holder of the newest grant, "" if it was released. A free key with a
 	// holder has not been released. The holder of a revoked key has yet to stop.
@@ -86,6 +86,34 @@ type Status struct {
 	Pause Pause
 	// Candidates are the hosts that have asked for the key with ticks, at most 64.
 	Candidates []Candidate
+}
+
+// How says how the key is, apart from a pause.
+func (s Status) How() How {
+	switch {
+	case s.Why != "":
+		return s.Why
+	case s.Holder != "":
+		return Vanished
+	}
+	return Free
+}
+
+// Condition returns how the key is, apart from a pause.
+func (s Status) Condition() Condition {
+	c := Condition{Why: s.How(), Value: s.Value, Host: s.Holder.Host(), Token: s.Token, Remaining: s.Remaining, TTL: s.TTL, HandOver: s.HandOver}
+	if ValidTime(s.Since) && ValidTime(s.Now) {
+		c.Since = time.Duration(max(s.Now-s.Since, 0)) * time.Millisecond
+	}
+	return c
+}
+
+// Paused returns the current pause as a condition, zero if there is none.
+func (s Status) Paused() Condition {
+	if s.Pause == (Pause{}) {
+		return Condition{}
+	}
+	return Condition{Why: Paused, Pause: s.Pause, Remaining: s.Pause.Left(s.Now)}
 }
 
 // AtRest reports whether the key is free, was released or revoked, and is not paused.

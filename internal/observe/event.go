@@ -1,6 +1,10 @@
 package observe
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"github.com/leaderrun/leaderrun/internal/candidate"
+)
 
 // Events are the values of the attribute event of log records. Programs rely on them,
 // people read the messages. docs/settings.md explains each.
@@ -26,17 +30,8 @@ var (
 	EventNotReleased   = event("not-released")
 	EventNotRecorded   = event("not-recorded")
 
-	EventVoid        = event("void")
-	EventDenied      = event("denied")
-	EventSkipped     = event("skipped")
-	EventPaused      = event("paused")
-	EventIneligible  = event("ineligible")
-	EventUnchecked   = event("unchecked")
-	EventWaitRanOut  = event("wait-ran-out")
-	EventUnavailable = event("unavailable")
-	EventNotStarted  = event("not-started")
-	EventGuardDied   = event("guard-died")
-	EventMaxRuntime  = event("max-runtime")
+	EventVoid       = event("void")
+	EventWaitRanOut = event("wait-ran-out")
 
 	EventRefused    = event("refused")
 	EventAdvice     = event("advice")
@@ -46,6 +41,9 @@ var (
 	EventServing    = event("metrics-served")
 	EventManager    = event("notify-failed")
 )
+
+// EventOf returns the event of a run that ended with this outcome, or is about to.
+func EventOf(why candidate.Outcome) slog.Attr { return slog.String("event", string(why)) }
 
 // events are all names of events.
 var events []string

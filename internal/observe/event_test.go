@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -27,7 +29,12 @@ func TestEventsAreDocumented(t *testing.T) {
 			explained = append(explained, strings.Trim(name, "`"))
 		}
 	}
-	want := slices.Sorted(slices.Values(events))
+	want := slices.Clone(events)
+	for _, why := range []candidate.Outcome{candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible, candidate.Unchecked,
+		candidate.Unavailable, candidate.NotStarted, candidate.GuardDied, candidate.MaxRuntime} {
+		want = append(want, EventOf(why).Value.String())
+	}
+	slices.Sort(want)
 	slices.Sort(explained)
 	if !slices.Equal(explained, want) {
 		t.Errorf("the page explains %q, the events are %q", explained, want)
@@ -97,7 +104,7 @@ func aboutEvent(arg ast.Expr) bool {
 	case *ast.SelectorExpr:
 		return strings.HasPrefix(x.Sel.Name, "Event")
 	case *ast.CallExpr:
-		return len(x.Args) > 0 && aboutEvent(x.Args[0])
+		return aboutEvent(x.Fun) || len(x.Args) > 0 && aboutEvent(x.Args[0])
 	}
 	return false
 }
@@ -125,8 +132,8 @@ func TestEventsOfRuns(t *testing.T) {
 		"unfit, and its offer was taken": {offers(at(elect.Event{Kind: elect.Order, Signal: 15}, 44), at(fit, 45)),
 			"acquired started renewed renewed renewed renewed ineligible stopping"},
 		"success":  {led(ended(12*time.Second, 3)...), "acquired started renewed ended released"},
-		"denied":   {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}}, "standing-by"},
-		"takeover": {append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}, {Kind: elect.Woke}}, led()[1:]...), "standing-by acquired started renewed"},
+		"denied":   {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held}}}, "standing-by"},
+		"takeover": {append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held}}, {Kind: elect.Woke}}, led()[1:]...), "standing-by acquired started renewed"},
 		"outage": {led(at(elect.Event{Kind: elect.Timer}, 21), at(answer, 22), at(answer, 23), at(elect.Event{Kind: elect.Renewed}, 24)),
 			"acquired started renewed renewal-failed renewal-failed recovered"},
 		"lost":    {led(append([]elect.Event{at(elect.Event{Kind: elect.LeaseLost}, 12)}, ended(12*time.Second, 0)...)...), "acquired started renewed lost ended released"},

@@ -1,10 +1,10 @@
 package observe
 
 import (
-	"errors"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -25,7 +25,7 @@ type Hook struct {
 	Token  int64
 	// Outcome is why the lease was lost, the run ended or nothing ran; empty for
 	// HookAcquire.
-	Outcome elect.Outcome
+	Outcome candidate.Outcome
 	// For HookEnd: leaderrun's exit status, when the start of the command was ordered,
 	// and when its tree was gone.
 	Status         int
@@ -37,7 +37,6 @@ type Hook struct {
 type Hooks struct {
 	queue   chan Hook
 	done    chan struct{}
-	held    *lease.HeldError
 	leftOut func(Hook)
 	status  func(elect.State) int
 	// started and ended are the times of the newest run.
@@ -69,43 +68,42 @@ func (h *Hooks) End() <-chan struct{} {
 
 // Observe queues the event of a step, if there is one.
 func (h *Hooks) Observe(t campaign.Transition) {
-	errors.As(t.Event.Err, &h.held)
 	h.note(t)
 	l := t.To.Lease
 	switch {
-	case t.Event.Kind == elect.Started && holds(t.To):
+	case t.Event.Kind == elect.Started && t.To.Leads():
 		h.put(Hook{Event: HookAcquire, Holder: l.Holder, Token: l.Token})
-	case t.From.Tree && t.To.Outcome.Voids() && !t.From.Outcome.Voids():
+	case voided(t):
 		h.put(Hook{Event: HookLost, Holder: l.Holder, Token: l.Token, Outcome: t.To.Outcome})
 	case over(t):
 		from := t.From // To may belong to the next run
 		h.put(Hook{Event: HookEnd, Holder: from.Lease.Holder, Token: from.Lease.Token, Outcome: from.Outcome,
 			Status: h.status(from), Started: h.started, Ended: h.ended})
 	case skipped(t):
-		h.put(h.skip(t.To.Outcome))
+		h.put(skip(t.To))
 	}
 }
 
 // note records when the run started and ended.
 func (h *Hooks) note(t campaign.Transition) {
-	if !t.From.Tree && t.To.Tree {
+	if starts(t) {
 		h.started = time.Now()
 	}
-	if t.From.Phase != elect.Releasing && t.To.Phase == elect.Releasing {
+	if t.From.Phase != candidate.Releasing && t.To.Phase == candidate.Releasing {
 		h.ended = time.Now()
 	}
 }
 
 // over reports whether a run whose start was ordered has ended.
 func over(t campaign.Transition) bool {
-	return t.From.Phase == elect.Releasing && t.To.Phase != elect.Releasing && t.From.AcquiredAt != 0
+	return t.From.Phase == candidate.Releasing && t.To.Phase != candidate.Releasing && t.From.AcquiredAt != 0
 }
 
 // skip returns the event of a skipped run, with the leader if the store named it.
-func (h *Hooks) skip(why elect.Outcome) Hook {
-	hook := Hook{Event: HookSkip, Outcome: why}
-	if why == elect.Denied && h.held != nil && h.held.Why == lease.HeldLeader && lease.Holder(h.held.Value).Valid() {
-		hook.Holder, hook.Token = lease.Holder(h.held.Value), h.held.Token
+func skip(s elect.State) Hook {
+	hook := Hook{Event: HookSkip, Outcome: s.Outcome}
+	if holder := s.Denial.Holder(); s.Outcome == candidate.Denied && s.Denial.Why == lease.Held && holder != "" {
+		hook.Holder, hook.Token = holder, s.Denial.Token
 	}
 	return hook
 }
@@ -120,6 +118,5 @@ func (h *Hooks) put(hook Hook) {
 
 // skipped reports whether the run ends with this step because nothing needed to run.
 func skipped(t campaign.Transition) bool {
-	why := t.To.Outcome
-	return t.From.Phase != elect.Done && t.To.Phase == elect.Done && (why == elect.Denied || why == elect.Skipped || why == elect.Paused || why == elect.Ineligible)
+	return t.From.Phase != candidate.Done && t.To.Phase == candidate.Done && t.To.Outcome.Skips()
 }

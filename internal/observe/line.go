@@ -1,10 +1,8 @@
 package observe
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,11 +20,9 @@ type Line struct {
 
 	mu    sync.Mutex
 	w     io.Writer
-	held  *lease.HeldError
-	pause *lease.PausedError // newer than held, if it is not nil
-	unfit error              // why this host must not lead: newer than both, if it is not nil
-	since time.Time          // when held or pause came
-	stop  chan struct{}      // ends the rewriting; nil while nothing is shown
+	what  func(elapsed time.Duration) string
+	since time.Time     // when that was learnt
+	stop  chan struct{} // ends the rewriting; nil while nothing is shown
 	shown bool
 }
 
@@ -44,24 +40,18 @@ const (
 func (l *Line) Observe(t campaign.Transition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var held *lease.HeldError
-	var pause *lease.PausedError
 	switch {
-	case !t.To.Waiting():
+	case !t.To.Phase.Waiting():
 		l.hide()
-	case errors.As(t.Event.Err, &held):
-		l.held, l.pause, l.unfit, l.since = held, nil, nil, time.Now()
-		l.show()
-	case errors.As(t.Event.Err, &pause):
-		l.pause, l.unfit, l.since = pause, nil, time.Now()
-		l.show()
+	case t.Event.Kind == elect.Denied && denied(t.To) && t.To.Denial.Why != lease.Settling: // that is over soon
+		l.show(func(elapsed time.Duration) string { return t.To.Denial.After(elapsed).String() })
 	case t.Event.Kind == elect.MayNotLead:
-		l.unfit = t.Event.Err
-		l.show()
+		l.show(func(time.Duration) string { return t.Event.Err.Error() })
 	}
 }
 
-func (l *Line) show() {
+func (l *Line) show(what func(elapsed time.Duration) string) {
+	l.what, l.since = what, time.Now()
 	l.draw()
 	if l.stop != nil {
 		return
@@ -102,35 +92,8 @@ func (l *Line) draw() {
 func (l *Line) onScreen() bool { return l.shown && l.on() }
 
 func (l *Line) text() string {
-	elapsed := time.Since(l.since)
-	var b strings.Builder
-	fmt.Fprintf(&b, "leaderrun: %s: standing by: ", l.key)
-	if l.unfit != nil {
-		b.WriteString(Printable(l.unfit.Error()))
-		return b.String()
-	}
-	if l.pause != nil {
-		rest := *l.pause
-		rest.Remaining = max(rest.Remaining-elapsed, 0)
-		b.WriteString(Printable(rest.Error()))
-		return b.String()
-	}
-	switch holder := lease.Holder(l.held.Value); {
-	case l.held.Why == lease.HeldLeader && holder.Valid() && l.held.Since > 0:
-		fmt.Fprintf(&b, "%s has led for %s", holder.Host(), seconds(l.held.Since+elapsed))
-	case l.held.Why == lease.HeldLeader && holder.Valid():
-		fmt.Fprintf(&b, "%s leads", holder.Host())
-	case l.held.Why == lease.HeldCooldown:
-		fmt.Fprintf(&b, "the minimum hold of the last run lasts for another %s", seconds(l.held.Remaining-elapsed))
-	case l.held.Why == lease.HeldRevoked:
-		fmt.Fprintf(&b, "the lease was revoked, its holder has %s to stop", seconds(l.held.Remaining-elapsed))
-	default:
-		fmt.Fprintf(&b, "the key holds %q, which leaderrun did not write", Printable(l.held.Value))
-	}
-	return b.String()
+	return fmt.Sprintf("leaderrun: %s: standing by: %s", l.key, Printable(l.what(time.Since(l.since))))
 }
-
-func seconds(d time.Duration) time.Duration { return max(d, 0).Round(time.Second) }
 
 func (l *Line) hide() {
 	if l.stop != nil {

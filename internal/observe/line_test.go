@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -54,8 +55,12 @@ func TestLine(t *testing.T) {
 		watched.Store(true)
 		line := NewLine(&term, "nightly", watched.Load)
 		log := NewLogger(line, slog.LevelWarn, Form{})
-		step := func(phase elect.Phase, err error) {
-			line.Observe(campaign.Transition{Event: elect.Event{Err: err}, To: elect.State{Phase: phase}})
+		denied := func(d lease.Condition) {
+			line.Observe(campaign.Transition{Event: elect.Event{Kind: elect.Denied, Denial: d},
+				To: elect.State{Phase: candidate.Standby, Outcome: candidate.Denied, Candidacy: elect.Candidacy{Denial: d}}})
+		}
+		step := func(phase candidate.Phase) {
+			line.Observe(campaign.Transition{To: elect.State{Phase: phase}})
 		}
 		expect := func(want string) {
 			t.Helper()
@@ -65,25 +70,25 @@ func TestLine(t *testing.T) {
 			}
 		}
 
-		step(elect.Campaigning, nil)
+		step(candidate.Campaigning)
 		expect("")
-		held := &lease.HeldError{Value: "web-1/812/" + strings.Repeat("0a", 16), Why: lease.HeldLeader, Since: 5 * time.Second, Remaining: 20 * time.Second}
-		step(elect.Standby, held)
+		held := lease.Condition{Why: lease.Held, Value: "web-1/812/" + strings.Repeat("0a", 16), Since: 5 * time.Second, Remaining: 20 * time.Second}
+		denied(held)
 		expect("leaderrun: nightly: standing by: web-1 has led for 5s")
 		time.Sleep(2500 * time.Millisecond)
 		expect("leaderrun: nightly: standing by: web-1 has led for 7s")
 		log.Warn("trouble")
 		expect("leaderrun: trouble\nleaderrun: nightly: standing by: web-1 has led for 8s")
-		step(elect.Campaigning, nil)
-		step(elect.Standby, &lease.HeldError{Value: "a\x1b[2J\nb", Why: lease.HeldForeign})
-		expect("leaderrun: trouble\nleaderrun: nightly: standing by: the key holds \"a?[2J?b\", which leaderrun did not write")
-		step(elect.Starting, nil)
+		step(candidate.Campaigning)
+		denied(lease.Condition{Why: lease.Foreign, Value: "a\x1b[2J\nb"})
+		expect("leaderrun: trouble\nleaderrun: nightly: standing by: the key holds \"a\\x1b[2J\\nb\", which leaderrun did not write")
+		step(candidate.Starting)
 		expect("leaderrun: trouble\n")
 		log.Warn("more")
 		time.Sleep(5 * time.Second) // the line is no longer redrawn, else the bubble would not end
 		expect("leaderrun: trouble\nleaderrun: more\n")
 
-		step(elect.Standby, held)
+		denied(held)
 		watched.Store(false) // the shell has taken the terminal, and begun a new line
 		log.Warn("unwatched")
 		time.Sleep(5 * time.Second)
@@ -92,7 +97,7 @@ func TestLine(t *testing.T) {
 		watched.Store(true)
 		time.Sleep(time.Second)
 		expect(lines + "leaderrun: nightly: standing by: web-1 has led for 11s")
-		step(elect.Starting, nil)
+		step(candidate.Starting)
 		expect(lines)
 	})
 }
@@ -100,8 +105,8 @@ func TestLine(t *testing.T) {
 // The line is erased before the command can write, however busy the terminal is; one that
 // takes nothing does not keep the command from its start.
 func TestLineIsErasedBeforeTheStart(t *testing.T) {
-	standby := campaign.Transition{Event: elect.Event{Err: &lease.HeldError{}}, To: elect.State{Phase: elect.Standby}}
-	starts := campaign.Transition{To: elect.State{Phase: elect.Starting}}
+	standby := campaign.Transition{Event: elect.Event{Kind: elect.Denied}, To: elect.State{Phase: candidate.Standby, Outcome: candidate.Denied}}
+	starts := campaign.Transition{To: elect.State{Phase: candidate.Starting}}
 	var term screen
 	slow := NewWriter(writerFunc(func(b []byte) (int, error) {
 		time.Sleep(20 * time.Millisecond)

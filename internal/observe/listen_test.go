@@ -50,7 +50,7 @@ func get(t *testing.T, url string) (status int, text string) {
 func TestServer(t *testing.T) {
 	waits := usual
 	waits.Wait = time.Hour
-	standby := []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: &lease.HeldError{}}}
+	standby := []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held, Remaining: 20 * time.Second}}}
 	tests := map[string]struct {
 		events        []elect.Event
 		now           time.Duration

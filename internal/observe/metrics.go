@@ -2,7 +2,6 @@ package observe
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,8 +10,8 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
-	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // The metrics, in the order in which they are written.
@@ -104,26 +103,25 @@ func (m *Metrics) Observe(t campaign.Transition) {
 	m.state = t.To
 	m.count(t)
 	m.measure(t)
-	if holds(t.From) != holds(t.To) {
-		m.values.set(isLeader, Truth(holds(t.To)))
+	if t.From.Leads() != t.To.Leads() {
+		m.values.set(isLeader, Truth(t.To.Leads()))
 	}
 }
 
 func (m *Metrics) count(t campaign.Transition) {
-	var held *lease.HeldError
 	switch {
-	case errors.As(t.Event.Err, &held):
-		m.seen = max(m.seen, held.Token)
-	case t.Event.Kind == elect.Granted && t.To.Tree:
+	case t.Event.Kind == elect.Denied:
+		m.seen = max(m.seen, t.Event.Denial.Token)
+	case starts(t):
 		m.values.add(acquired, 1)
 		m.values.set(token, float64(t.To.Lease.Token))
 		m.values.set(ttl, t.To.Lease.TTL.Seconds())
-	case t.Event.Kind == elect.Renewed && t.From.Tree:
+	case t.Event.Kind == elect.Renewed && t.From.Phase.HasTree():
 		m.values.add(renewals, 1)
-	case t.Event.Kind == elect.NoAnswer && t.From.Tree:
+	case t.Event.Kind == elect.NoAnswer && t.From.Phase.HasTree():
 		m.values.add(renewalFailures, 1)
 	}
-	if t.From.Tree && t.To.Outcome.Voids() && !t.From.Outcome.Voids() {
+	if voided(t) {
 		m.values.add(lost, 1)
 	}
 	if skipped(t) {
@@ -157,10 +155,17 @@ func (m *Metrics) measure(t campaign.Transition) {
 	}
 }
 
-// holds reports whether the lease is held for a tree.
-func holds(s elect.State) bool { return s.Tree && !s.Outcome.Voids() }
+// starts reports whether this step orders the start of the command.
+func starts(t campaign.Transition) bool { return !t.From.Phase.HasTree() && t.To.Phase.HasTree() }
 
-func stopping(s elect.State) bool { return s.Phase == elect.Stopping || s.Phase == elect.Killing }
+// voided reports whether the lease is lost or expires with this step.
+func voided(t campaign.Transition) bool {
+	return t.From.Phase.HasTree() && t.To.Outcome.Voids() && !t.From.Outcome.Voids()
+}
+
+func stopping(s elect.State) bool {
+	return s.Phase == candidate.Stopping || s.Phase == candidate.Killing
+}
 
 // Truth returns 1 for true and 0 for false.
 func Truth(b bool) float64 {
@@ -184,7 +189,7 @@ func (m *Metrics) snapshot() (v values, seen int64) {
 func (m *Metrics) standing() (s elect.State, held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state, holds(m.state) && m.now() < m.state.ValidUntil
+	return m.state, m.state.Leads() && m.now() < m.state.ValidUntil
 }
 
 // live returns all values, including those that change with time.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/test/must"
@@ -45,7 +46,7 @@ func led(more ...elect.Event) []elect.Event {
 }
 
 func ended(at time.Duration, code int) []elect.Event {
-	return []elect.Event{{Kind: elect.TreeGone, At: at, Exit: elect.Exit{Code: code}}, {Kind: elect.Released, At: at}}
+	return []elect.Event{{Kind: elect.TreeGone, At: at, Exit: candidate.Exit{Code: code}}, {Kind: elect.Released, At: at}}
 }
 
 func TestMetrics(t *testing.T) {
@@ -71,8 +72,8 @@ func TestMetrics(t *testing.T) {
 			map[int]float64{acquired: 1, renewals: 1, lost: 1, isLeader: 0, token: 7, ttl: 30}},
 		"expired": {led(elect.Event{Kind: elect.Timer, At: 40 * time.Second}),
 			map[int]float64{acquired: 1, renewals: 1, lost: 1, isLeader: 0, token: 7, ttl: 30}},
-		"denied":      {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}}, map[int]float64{skips: 1}},
-		"tick served": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.TickDone}}, map[int]float64{skips: 1}},
+		"denied":      {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held}}}, map[int]float64{skips: 1}},
+		"tick served": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Served}}}, map[int]float64{skips: 1}},
 		"too late":    {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted, At: 40 * time.Second}}, nil},
 		"not started": {[]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted}, {Kind: elect.StartFailed}},
 			map[int]float64{acquired: 1, isLeader: 0, token: 0, ttl: 0}},
@@ -203,7 +204,7 @@ func TestTextfileCarriesOver(t *testing.T) {
 	text, _ = textfile(t, dir, led()...)
 	has(t, text, "leader_acquired_total 3", "leaderrun_is_leader 1", "leaderrun_token 7")
 	met := func(token int64) []elect.Event {
-		return []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Err: &lease.HeldError{Token: token}}}
+		return []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held, Token: token}}}
 	}
 	text, _ = textfile(t, dir, met(7)...)
 	has(t, text, "leaderrun_skips_total 1", "leaderrun_is_leader 1")
@@ -316,7 +317,7 @@ func TestTextfileOfALockedDirectory(t *testing.T) {
 	defer held.Close()
 	must.Succeed(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX))
 	began := time.Now()
-	text, said := textfile(t, dir, elect.Event{Kind: elect.Begin}, elect.Event{Kind: elect.Held})
+	text, said := textfile(t, dir, elect.Event{Kind: elect.Begin}, elect.Event{Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held}})
 	late := strings.Contains(said, "flock") || strings.Contains(said, "within a second") // on a busy machine
 	if text != "" || !late || time.Since(began) > 5*time.Second {
 		t.Errorf("after %s: %q, %q", time.Since(began), text, said)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -99,7 +100,7 @@ func TestRun(t *testing.T) {
 	ending := func(granted lease.Lease, exit int, givenUp time.Duration, why ...elect.Event) []elect.Event {
 		failure := &lease.StoreError{Op: "release", Err: errors.New("connection refused"), Hint: "start it"}
 		events := append([]elect.Event{{Kind: elect.Begin}, {Kind: elect.Granted, Lease: granted}, {Kind: elect.Started}}, why...)
-		return append(events, elect.Event{Kind: elect.TreeGone, At: 22 * time.Second, Exit: elect.Exit{Code: exit}},
+		return append(events, elect.Event{Kind: elect.TreeGone, At: 22 * time.Second, Exit: candidate.Exit{Code: exit}},
 			elect.Event{Kind: elect.ReleaseFailed, At: 23 * time.Second, Err: failure}, elect.Event{Kind: elect.Timer, At: 24 * time.Second},
 			elect.Event{Kind: elect.ReleaseFailed, At: givenUp, Err: failure})
 	}
@@ -111,7 +112,7 @@ func TestRun(t *testing.T) {
 		want   []string
 	}{
 		"success": {0, quiet, nil},
-		"skip":    {0, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held}}, nil},
+		"skip":    {0, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held}}}, nil},
 		"outage": {0, append(leading,
 			elect.Event{Kind: elect.NoAnswer, At: 12 * time.Second, Err: timeout},
 			elect.Event{Kind: elect.NoAnswer, At: 14 * time.Second, Err: timeout},
@@ -151,10 +152,10 @@ func TestRun(t *testing.T) {
 		"leftovers": {0, append(leading, elect.Event{Kind: elect.CommandEnded, At: 11 * time.Second, Left: "process 7 (sleep)"}, elect.Event{Kind: elect.Timer, At: 12 * time.Second}),
 			[]string{"left descendants alive, stopping them: process 7 (sleep)", "--leftovers wait"}},
 		"away": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: timeout}, {Kind: elect.Timer, At: 5 * time.Second},
-			{Kind: elect.NoAnswer, At: 6 * time.Second, Err: timeout}, {Kind: elect.Timer, At: 11 * time.Second}, {Kind: elect.Held, At: 11 * time.Second, Remaining: time.Second}},
+			{Kind: elect.NoAnswer, At: 6 * time.Second, Err: timeout}, {Kind: elect.Timer, At: 11 * time.Second}, {Kind: elect.Denied, At: 11 * time.Second, Denial: lease.Condition{Why: lease.Held, Remaining: time.Second}}},
 			[]string{"standing by, but the store cannot be used: renew: no answer in time", "look at the network", "the store can be used again"}},
-		"a proxy cuts the wait": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: time.Minute}, {Kind: elect.NoAnswer, At: time.Second, Err: timeout},
-			{Kind: elect.Timer, At: 6 * time.Second}, {Kind: elect.Held, At: 6 * time.Second, Remaining: time.Minute}}, nil},
+		"a proxy cuts the wait": {time.Minute, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held, Remaining: time.Minute}}, {Kind: elect.NoAnswer, At: time.Second, Err: timeout},
+			{Kind: elect.Timer, At: 6 * time.Second}, {Kind: elect.Denied, At: 6 * time.Second, Denial: lease.Condition{Why: lease.Held, Remaining: time.Minute}}}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -34,7 +35,7 @@ func (r *Run) Observe(t campaign.Transition) {
 	}
 	switch {
 	case !t.From.Offering && t.To.Offering:
-		r.warn(EventIneligible, "the next standby that may lead gets the lease", t.Event.Err)
+		r.warn(EventOf(candidate.Ineligible), "the next standby that may lead gets the lease", t.Event.Err)
 	case t.From.Offering && !t.To.Offering && t.To.Outcome == "":
 		r.log.Warn("this host is eligible again and keeps the lease", EventRecovered)
 	}
@@ -43,7 +44,7 @@ func (r *Run) Observe(t campaign.Transition) {
 	}
 	switch t.Event.Kind {
 	case elect.Granted:
-		if t.To.Tree {
+		if starts(t) {
 			r.log.Info("the lease is acquired", EventAcquired, "holder", t.To.Lease.Holder, "token", t.To.Lease.Token)
 		}
 	case elect.Started:
@@ -57,7 +58,7 @@ func (r *Run) Observe(t campaign.Transition) {
 	case elect.NoAnswer, elect.Broken:
 		r.unanswered(t)
 	case elect.ReleaseFailed:
-		if t.To.Phase != elect.Releasing {
+		if t.To.Phase != candidate.Releasing {
 			r.notReleased(t)
 		}
 	}
@@ -66,7 +67,7 @@ func (r *Run) Observe(t campaign.Transition) {
 			r.result = a.Result
 		}
 	}
-	if t.From.Outcome != t.To.Outcome && t.To.Outcome != "" && t.To.Tree {
+	if t.From.Outcome != t.To.Outcome && t.To.Outcome != "" && t.To.Phase.HasTree() {
 		r.stopping(t)
 	}
 	if t.From.Phase != t.To.Phase {
@@ -75,7 +76,7 @@ func (r *Run) Observe(t campaign.Transition) {
 }
 
 func (r *Run) renewed(t campaign.Transition) {
-	if t.From.Phase == elect.Doubtful && t.To.Phase == elect.Leading {
+	if t.From.Phase == candidate.Doubtful && t.To.Phase == candidate.Leading {
 		r.log.Warn("the lease is renewed again", EventRecovered)
 	} else {
 		r.log.Info("the lease is renewed", EventRenewed)
@@ -103,20 +104,20 @@ const LostHint = "find out what took it: leaderrun release --force --now, the cl
 const UncheckedHint = "run it by hand as this user: 0 is yes, 1 to 125 is no; 126, 127, a signal and more than 10s are no answer"
 
 func (r *Run) unanswered(t campaign.Transition) {
-	if t.From.Phase == elect.Leading {
+	if t.From.Phase == candidate.Leading {
 		r.told = nil
 	}
 	switch {
-	case t.Event.Kind == elect.NoAnswer && t.To.Phase == elect.Doubtful && r.isNew(t.Event.Err):
+	case t.Event.Kind == elect.NoAnswer && t.To.Phase == candidate.Doubtful && r.isNew(t.Event.Err):
 		left := (t.To.StopBy - t.Event.At).Round(100 * time.Millisecond)
 		r.warn(EventRenewalFailed, fmt.Sprintf("renewal failed, the command is stopped in %s unless one succeeds", left), t.Event.Err)
-	case t.From.Tree && t.Event.Kind == elect.NoAnswer:
+	case t.From.Phase.HasTree() && t.Event.Kind == elect.NoAnswer:
 		r.log.Info(because("renewal failed", t.Event.Err), EventRenewalFailed)
 	// A proxy in front of the store may close the idle connection of a waiting standby.
 	// The next attempt shows whether the store can be used.
-	case t.From.Phase == elect.Standby:
+	case t.From.Phase == candidate.Standby:
 		r.log.Info(because("standing by, without a wake-up until the next attempt", t.Event.Err), EventStandingBy)
-	case t.To.Phase == elect.Standby && t.To.WaitUntil > t.Event.At && !r.away:
+	case t.To.Phase == candidate.Standby && t.To.WaitUntil > t.Event.At && !r.away:
 		r.away = true
 		r.warn(EventStoreAway, "standing by, but the store cannot be used", t.Event.Err)
 	}
@@ -137,35 +138,37 @@ func (r *Run) isNew(cause error) bool {
 
 // entered logs a new phase.
 func (r *Run) entered(t campaign.Transition) {
-	if r.away && (t.To.Phase == elect.Starting || denied(t.To)) {
+	if r.away && (t.To.Phase == candidate.Starting || denied(t.To)) {
 		r.away = false
 		r.log.Warn("the store can be used again", EventStoreBack)
 	}
-	ineligible := t.To.Phase == elect.Standby && t.To.Outcome == elect.Ineligible
-	if (denied(t.To) || ineligible) && t.From.Outcome != t.To.Outcome {
-		r.log.Info(because("standing by", t.Event.Err), EventStandingBy)
+	switch {
+	case t.To.Phase != candidate.Standby || t.From.Outcome == t.To.Outcome:
+	case denied(t.To):
+		r.log.Info("standing by: "+t.To.Denial.String(), EventStandingBy)
+	case t.To.Outcome == candidate.Ineligible:
+		r.log.Info(because("standing by", t.To.Err), EventStandingBy)
+	case t.To.Outcome == candidate.Unchecked:
+		r.log.Warn(because("standing by", t.To.Err), EventOf(candidate.Unchecked), HintAttr, UncheckedHint)
 	}
-	if t.To.Phase == elect.Standby && t.To.Outcome == elect.Unchecked && t.From.Outcome != elect.Unchecked {
-		r.log.Warn(because("standing by", t.Event.Err), EventUnchecked, HintAttr, UncheckedHint)
-	}
-	if t.From.Phase == elect.Stopping && t.To.Phase == elect.Killing && t.To.Orders < 2 {
+	if t.From.Phase == candidate.Stopping && t.To.Phase == candidate.Killing && t.To.Orders.Count < 2 {
 		r.log.Warn("the command did not end within its grace, killing it", EventKilling)
 	}
 }
 
 // denied reports whether the candidate stands by because the store said no.
 func denied(s elect.State) bool {
-	return s.Phase == elect.Standby && (s.Outcome == elect.Denied || s.Outcome == elect.Paused)
+	return s.Phase == candidate.Standby && (s.Outcome == candidate.Denied || s.Outcome == candidate.Paused)
 }
 
 // stopping logs why a tree is being stopped.
 func (r *Run) stopping(t campaign.Transition) {
 	switch t.To.Outcome {
-	case elect.Lost:
+	case candidate.Lost:
 		r.log.Warn("lease lost, stopping the command", EventLost)
-	case elect.Expired:
+	case candidate.Expired:
 		r.log.Warn(because("giving up the lease, stopping the command", t.To.Err), EventExpired)
-	case elect.LeftBehind:
+	case candidate.LeftBehind:
 		r.log.Warn("the command ended but left descendants alive, stopping them: "+t.To.Left,
 			EventLeftovers, HintAttr, "run the work in the foreground, or use --leftovers wait")
 	default:

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,8 +12,8 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
-	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // NotifySocket is the variable that names the service manager's socket. Only the process
@@ -42,7 +41,6 @@ type Service struct {
 	log      *slog.Logger
 	queue    chan string
 	done     chan struct{}
-	held     *lease.HeldError
 	text     string
 	stopping bool
 }
@@ -74,9 +72,8 @@ func (s *Service) Close() {
 
 // Observe sends what has changed.
 func (s *Service) Observe(t campaign.Transition) {
-	errors.As(t.Event.Err, &s.held)
 	var news []string
-	if t.Event.Kind == elect.Started && t.To.Phase == elect.Leading {
+	if t.Event.Kind == elect.Started && t.To.Phase == candidate.Leading {
 		news = append(news, daemon.SdNotifyReady)
 	}
 	if !s.stopping && s.ends(t.To) {
@@ -99,59 +96,55 @@ func (s *Service) Observe(t campaign.Transition) {
 // ends reports whether it is certain that the run ends now.
 func (s *Service) ends(to elect.State) bool {
 	switch to.Phase {
-	case elect.Stopping, elect.Killing:
-		return to.Orders > 0 || !s.rejoins
-	case elect.Releasing:
-		return to.Orders > 0 || to.Outcome != elect.Unavailable && !(s.rejoins && to.Outcome.Voids())
+	case candidate.Stopping, candidate.Killing:
+		return to.Orders.Count > 0 || !s.rejoins
+	case candidate.Releasing:
+		return to.Orders.Count > 0 || to.Outcome != candidate.Unavailable && !(s.rejoins && to.Outcome.Voids())
 	}
-	return to.Phase == elect.Done
+	return to.Phase == candidate.Done
 }
 
 // status returns the status line; empty if it does not change.
 func (s *Service) status(t campaign.Transition) string {
 	switch t.To.Phase {
-	case elect.Standby, elect.Campaigning, elect.Checking:
-		return s.waiting(t.To)
-	case elect.Leading:
-		if t.From.Phase == elect.Leading {
+	case candidate.Standby, candidate.Campaigning, candidate.Checking:
+		return waiting(t.To)
+	case candidate.Leading:
+		if t.From.Phase == candidate.Leading {
 			return ""
 		}
 		return fmt.Sprintf("leading with token %d since %s", t.To.Lease.Token, time.Now().Add(t.To.AcquiredAt-t.Event.At).Format(time.RFC3339))
-	case elect.Doubtful:
+	case candidate.Doubtful:
 		return fmt.Sprintf("leading with token %d, but renewals are not answered", t.To.Lease.Token)
-	case elect.Stopping, elect.Killing:
+	case candidate.Stopping, candidate.Killing:
 		return "stopping: " + reasons[t.To.Outcome]
-	case elect.Releasing:
+	case candidate.Releasing:
 		return "releasing the lease"
-	case elect.Done:
+	case candidate.Done:
 		return "ended" // the manager shows it after the end of the process
 	}
 	return ""
 }
 
-func (s *Service) waiting(to elect.State) string {
-	switch {
-	case to.Outcome == elect.Unavailable:
+func waiting(to elect.State) string {
+	switch to.Outcome {
+	case candidate.Unavailable:
 		return "standing by: the store cannot be used"
-	case to.Outcome == elect.Paused:
-		return "standing by: the key is paused"
-	case to.Outcome == elect.Ineligible:
+	case candidate.Ineligible:
 		return "standing by: this host is not eligible"
-	case to.Outcome == elect.Unchecked:
+	case candidate.Unchecked:
 		return "standing by: the check of this host gives no answer"
-	case to.Outcome != elect.Denied || s.held == nil:
-		return ""
-	case s.held.Why == lease.HeldLeader && lease.Holder(s.held.Value).Valid():
-		return "standing by: " + lease.Holder(s.held.Value).Host() + " leads"
+	case candidate.Denied, candidate.Paused:
+		return "standing by: " + to.Denial.Lasting().String()
 	}
-	return "standing by: the key is taken"
+	return ""
 }
 
 // reasons say why a command is being stopped.
-var reasons = map[elect.Outcome]string{
-	elect.Ordered:    "ordered to",
-	elect.Lost:       "the lease is lost",
-	elect.Expired:    "the lease runs out",
-	elect.MaxRuntime: "it ran too long",
-	elect.LeftBehind: "descendants outlived the command",
+var reasons = map[candidate.Outcome]string{
+	candidate.Ordered:    "ordered to",
+	candidate.Lost:       "the lease is lost",
+	candidate.Expired:    "the lease runs out",
+	candidate.MaxRuntime: "it ran too long",
+	candidate.LeftBehind: "descendants outlived the command",
 }

@@ -44,7 +44,7 @@ func manager(t *testing.T) (heard func() []string) {
 
 func TestService(t *testing.T) {
 	heard := manager(t)
-	held := &lease.HeldError{Value: "web-1/812/" + strings.Repeat("0a", 16), Why: lease.HeldLeader, Remaining: 20 * time.Second}
+	held := lease.Condition{Why: lease.Held, Value: "web-1/812/" + strings.Repeat("0a", 16), Remaining: 20 * time.Second}
 	waits := usual
 	waits.Wait = time.Hour
 	rejoins := waits
@@ -57,10 +57,10 @@ func TestService(t *testing.T) {
 		want   []string
 	}{
 		"success":  {usual, led(ended(12*time.Second, 0)...), append(leading, "STOPPING=1\nSTATUS=releasing the lease", "STATUS=ended")},
-		"standby":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: held}, {Kind: elect.Timer, At: 20 * time.Second}}, []string{"STATUS=standing by: web-1 leads"}},
-		"foreign":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Remaining: 20 * time.Second, Err: &lease.HeldError{Value: "x\nMAINPID=1"}}}, []string{"STATUS=standing by: the key is taken"}},
+		"standby":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: held}, {Kind: elect.Timer, At: 20 * time.Second}}, []string{"STATUS=standing by: web-1 leads"}},
+		"foreign":  {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: lease.Condition{Why: lease.Foreign, Value: "x\nMAINPID=1", Remaining: 20 * time.Second}}}, []string{`STATUS=standing by: the key holds "x\nMAINPID=1", which leaderrun did not write`}},
 		"away":     {waits, []elect.Event{{Kind: elect.Begin}, {Kind: elect.NoAnswer, Err: &lease.StoreError{}}}, []string{"STATUS=standing by: the store cannot be used"}},
-		"skipped":  {usual, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Held, Err: held}}, []string{"STOPPING=1\nSTATUS=ended"}},
+		"skipped":  {usual, []elect.Event{{Kind: elect.Begin}, {Kind: elect.Denied, Denial: held}}, []string{"STOPPING=1\nSTATUS=ended"}},
 		"ordered":  {usual, led(append([]elect.Event{{Kind: elect.Order, Signal: 15, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: ordered to"), end...)},
 		"lost":     {usual, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STOPPING=1\nSTATUS=stopping: the lease is lost"), end...)},
 		"rejoined": {rejoins, led(append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)...), append(append(leading, "STATUS=stopping: the lease is lost"), "STATUS=releasing the lease", "STATUS=standing by: the store cannot be used")},

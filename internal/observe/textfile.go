@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 )
 
@@ -60,7 +61,7 @@ func fileName(key string) string {
 // Observe requests a write when the command has started. A write at the grant would compete
 // with its start for the processor. The last run ends with Close.
 func (f *Textfile) Observe(t campaign.Transition) {
-	rejoins := t.From.Phase == elect.Releasing && t.To.Phase == elect.Standby
+	rejoins := t.From.Phase == candidate.Releasing && t.To.Phase == candidate.Standby
 	if t.Event.Kind != elect.Started && !rejoins {
 		return
 	}

@@ -53,7 +53,7 @@ func missingText(s lease.Status) string {
 	gone := missing(s)
 	var texts []string
 	for _, c := range gone[:min(len(gone), named)] {
-		texts = append(texts, fmt.Sprintf("%s has not come since %s (%s)", c.Host, Instant(c.Last), Span(between(c.Last, s.Now))))
+		texts = append(texts, fmt.Sprintf("%s has not come since %s (%s)", c.Host, lease.Instant(c.Last), lease.Span(between(c.Last, s.Now))))
 	}
 	if more := len(gone) - named; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
@@ -67,7 +67,7 @@ func candidateRows(s lease.Status) [][]string {
 	gone := missing(s)
 	for i, c := range s.Candidates {
 		if i < shown || slices.Contains(gone, c) {
-			rows = append(rows, []string{c.Host, fmt.Sprintf("%s (%s ago)", Instant(c.Last), Span(between(c.Last, s.Now)))})
+			rows = append(rows, []string{c.Host, fmt.Sprintf("%s (%s ago)", lease.Instant(c.Last), lease.Span(between(c.Last, s.Now)))})
 		}
 	}
 	return rows

@@ -21,7 +21,7 @@ func FuzzStatus(f *testing.F) {
 	f.Fuzz(func(t *testing.T, why, value, meta string, token, start, end, left int64, exit int, odd bool) {
 		holder := lease.Holder("host/12/00112233445566778899aabbccddeeff") // the only form that stores return
 		s := lease.Status{
-			Key: "nightly", Why: lease.HeldReason(why), Value: value, Meta: meta, Token: token, Since: start, Now: end, MinHoldUntil: end + left,
+			Key: "nightly", Why: lease.How(why), Value: value, Meta: meta, Token: token, Since: start, Now: end, MinHoldUntil: end + left,
 			Remaining: time.Duration(left), TTL: time.Duration(start), Tick: start, ServedTick: end, Starts: exit, HandOver: odd,
 			Runs: []lease.Run{{Token: token, Tick: start, Start: start, End: end, Exit: exit, Vanished: odd, Host: "host", Holder: holder}},
 		}

@@ -57,7 +57,7 @@ func pauseOf(s lease.Status) *Pause {
 // KeyOf returns the JSON form of a status.
 func KeyOf(s lease.Status) Key {
 	v := Key{
-		Key: s.Key, State: state(s), Token: s.Token,
+		Key: s.Key, State: string(s.How()), Token: s.Token,
 		LeftMs: s.Remaining.Milliseconds(), TTLMs: s.TTL.Milliseconds(),
 		HandOver: s.HandOver, Starts: s.Starts, PeriodMs: s.Period.Milliseconds(),
 		Tick: moment(s.Tick), Served: moment(s.ServedTick), StoreTime: moment(s.Now),
@@ -73,7 +73,7 @@ func KeyOf(s lease.Status) Key {
 	if s.MinHoldUntil > s.Now {
 		v.MinHold = moment(s.MinHoldUntil)
 	}
-	if s.Why == lease.HeldForeign {
+	if s.Why == lease.Foreign {
 		v.Value = &s.Value
 	}
 	return v
@@ -144,7 +144,7 @@ func encode(v any) ([]byte, error) {
 
 // moment converts a time of the store for JSON; nil if it is unknown.
 func moment(ms int64) *time.Time {
-	if !validTime(ms) {
+	if !lease.ValidTime(ms) {
 		return nil
 	}
 	t := time.UnixMilli(ms).UTC()

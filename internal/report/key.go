@@ -12,59 +12,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// Unreadable is the state of a key whose value in the store was not written by leaderrun.
-const Unreadable lease.HeldReason = "unreadable"
-
-// state returns the state of a key in one word.
-func state(s lease.Status) string {
-	switch {
-	case s.Why != "":
-		return string(s.Why)
-	case s.Holder != "":
-		return "vanished"
-	}
-	return "free"
-}
-
-// listState returns the state and whether the key is paused.
+// listState returns how the key is and whether it is paused.
 func listState(s lease.Status) string {
-	switch {
-	case s.Pause == (lease.Pause{}):
-		return state(s)
-	case state(s) == "free":
-		return "paused"
+	how, paused := string(s.How()), string(s.Paused().Why)
+	if how == string(lease.Free) && paused != "" {
+		return paused
 	}
-	return state(s) + ", paused"
-}
-
-// InWords returns the state of a key as a clause.
-func InWords(s lease.Status) string {
-	switch {
-	case s.Why == lease.HeldLeader && s.HandOver:
-		return s.Holder.Host() + " leads and was asked to hand over"
-	case s.Why == lease.HeldLeader:
-		return s.Holder.Host() + " leads"
-	case s.Why == lease.HeldCooldown:
-		return "nobody leads, the minimum hold of the last run goes on"
-	case s.Why == lease.HeldRevoked:
-		return "the lease was taken from its holder, which may still be stopping its command"
-	case s.Why == lease.HeldForeign:
-		return fmt.Sprintf("the store holds %q there, which leaderrun did not write", s.Value)
-	case s.Holder != "":
-		return "nobody leads, the last leader did not report its end"
-	case s.Token == 0:
-		return "nobody has ever led"
-	}
-	return "nobody leads"
-}
-
-// Paused describes a current pause.
-func Paused(s lease.Status) string {
-	text := fmt.Sprintf("paused until %s (%s left) by %s", Instant(s.Pause.Until), Span(s.Pause.Left(s.Now)), s.Pause.By)
-	if s.Pause.Reason != "" {
-		text += ": " + s.Pause.Reason
-	}
-	return text
+	return strings.TrimSuffix(how+", "+paused, ", ")
 }
 
 // WriteKey writes the status of a key as text.
@@ -107,18 +61,18 @@ func WriteKeys(b *bytes.Buffer, all []lease.Status, wide bool) {
 }
 
 func keyRows(s lease.Status) [][]string {
-	rows := [][]string{{"key", s.Key}, {"state", state(s) + ": " + InWords(s)}}
+	rows := [][]string{{"key", s.Key}, {"state", fmt.Sprintf("%s: %s", s.How(), s.Condition().Lasting())}}
 	add := func(name, value string) { rows = append(rows, []string{name, value}) }
-	if s.Pause != (lease.Pause{}) {
-		add("paused", strings.TrimPrefix(Paused(s), "paused "))
+	if p := s.Paused(); p.Why != "" {
+		add("paused", strings.TrimPrefix(p.String(), "paused "))
 	}
 	if s.Holder != "" {
 		add("holder", fmt.Sprintf("%s (pid %d)", s.Holder.Host(), pid(s.Holder)))
 		if name := commandOf(s); name != "" {
 			add("command", settings.Redact(name))
 		}
-		if validTime(s.Since) {
-			add("since", fmt.Sprintf("%s (%s)", Instant(s.Since), Span(between(s.Since, s.Now))))
+		if lease.ValidTime(s.Since) {
+			add("since", fmt.Sprintf("%s (%s)", lease.Instant(s.Since), lease.Span(between(s.Since, s.Now))))
 		}
 	}
 	if s.Token != 0 {
@@ -126,26 +80,26 @@ func keyRows(s lease.Status) [][]string {
 	}
 	if s.Why != "" {
 		text := timeLeft(s)
-		if s.TTL > 0 && s.Why != lease.HeldCooldown {
-			text += " of " + settings.FormatDuration(s.TTL)
+		if s.TTL > 0 && s.Why != lease.Cooldown {
+			text += " of " + lease.FormatDuration(s.TTL)
 		}
-		if s.Why == lease.HeldLeader {
+		if s.Why == lease.Held {
 			text += ", unless renewed"
 		}
 		add("left", text)
 	}
 	if s.MinHoldUntil > s.Now {
-		add("min hold", "until "+Instant(s.MinHoldUntil))
+		add("min hold", "until "+lease.Instant(s.MinHoldUntil))
 	}
 	if s.Tick != 0 {
-		tick := Instant(s.Tick)
+		tick := lease.Instant(s.Tick)
 		if s.Starts > 0 {
 			tick += fmt.Sprintf(", starts: %d", s.Starts)
 		}
 		add("tick", tick)
 	}
 	if s.ServedTick != 0 {
-		add("served", Instant(s.ServedTick))
+		add("served", lease.Instant(s.ServedTick))
 	}
 	if text := missingText(s); text != "" {
 		add("missing", text)
@@ -156,20 +110,20 @@ func keyRows(s lease.Status) [][]string {
 func listRow(s lease.Status) []string {
 	var host, since, due, lastRun string
 	if s.Holder != "" {
-		host, since = s.Holder.Host(), shortInstant(s.Since, s.Now)
+		host, since = s.Holder.Host(), lease.ShortInstant(s.Since, s.Now)
 	}
 	well := "no"
-	if s.Why != Unreadable && Diagnose(s).Well {
+	if s.Why != lease.Unreadable && Diagnose(s).Well {
 		well = "yes"
 	}
-	if s.Period > 0 && validTime(s.ServedTick) {
-		due = shortInstant(s.ServedTick+s.Period.Milliseconds(), s.Now)
+	if s.Period > 0 && lease.ValidTime(s.ServedTick) {
+		due = lease.ShortInstant(s.ServedTick+s.Period.Milliseconds(), s.Now)
 	}
 	if len(s.Runs) > 0 {
 		last := s.Runs[0]
 		lastRun = ended(last)
-		if end := max(last.Start, last.End); validTime(end) {
-			lastRun += " at " + shortInstant(end, s.Now)
+		if end := max(last.Start, last.End); lease.ValidTime(end) {
+			lastRun += " at " + lease.ShortInstant(end, s.Now)
 		}
 	}
 	return []string{s.Key, listState(s), host, since, well, due, lastRun}
@@ -177,7 +131,7 @@ func listRow(s lease.Status) []string {
 
 func wideRow(s lease.Status) []string {
 	var left, id, token string
-	if s.Why != "" && s.Why != Unreadable {
+	if s.Why != "" && s.Why != lease.Unreadable {
 		left = timeLeft(s)
 	}
 	if s.Holder != "" {
@@ -191,10 +145,10 @@ func wideRow(s lease.Status) []string {
 
 // timeLeft returns the time until a taken key becomes free by itself.
 func timeLeft(s lease.Status) string {
-	if s.Why == lease.HeldForeign && s.Remaining <= 0 {
+	if s.Why == lease.Foreign && s.Remaining <= 0 {
 		return "for ever"
 	}
-	return Span(s.Remaining)
+	return lease.Span(s.Remaining)
 }
 
 // commandOf returns the holder's command, as the holder reported it.
@@ -217,13 +171,12 @@ func pid(h lease.Holder) int {
 
 // Holder describes the holder of a lease, or the last holder of a released one.
 func Holder(s lease.Status) string {
-	id := s.Value[strings.LastIndexByte(s.Value, ':')+1:] // some stores prefix it with a kind
-	holder := cmp.Or(s.Holder, lease.Holder(id))
+	holder := cmp.Or(s.Holder, s.Condition().Holder())
 	if !holder.Valid() {
 		return fmt.Sprintf("%q", s.Value)
 	}
 	text := fmt.Sprintf("%s (pid %d", holder.Host(), pid(holder))
-	if s.Why != lease.HeldRevoked { // a revoked lease is no longer the holder's
+	if s.Why != lease.Revoked { // a revoked lease is no longer the holder's
 		text += fmt.Sprintf(", token %d", s.Token)
 	}
 	if name := commandOf(s); name != "" {

@@ -18,10 +18,10 @@ var keyMetrics = []struct {
 	value      func(s lease.Status) (v float64, ok bool)
 }{
 	{"held", "1 while somebody leads, else 0.", func(s lease.Status) (float64, bool) {
-		return observe.Truth(s.Why == lease.HeldLeader), s.Why != Unreadable
+		return observe.Truth(s.Why == lease.Held), s.Why != lease.Unreadable
 	}},
 	{"paused", "1 while an operator wants nobody to lead, else 0.", func(s lease.Status) (float64, bool) {
-		return observe.Truth(s.Pause != (lease.Pause{})), s.Why != Unreadable
+		return observe.Truth(s.Pause != (lease.Pause{})), s.Why != lease.Unreadable
 	}},
 	{"pause_left_seconds", "Time until the pause ends.", func(s lease.Status) (float64, bool) {
 		return s.Pause.Left(s.Now).Seconds(), s.Pause != lease.Pause{}
@@ -32,7 +32,7 @@ var keyMetrics = []struct {
 	{"last_success_timestamp_seconds", "When the newest run that succeeded ended, of the last 20.", func(s lease.Status) (float64, bool) {
 		for _, r := range s.Runs {
 			if !r.Vanished && r.Exit == 0 {
-				return seconds(r.End), validTime(r.End)
+				return seconds(r.End), lease.ValidTime(r.End)
 			}
 		}
 		return 0, false
@@ -59,7 +59,7 @@ var keyMetrics = []struct {
 		return s.Period.Seconds(), s.Period > 0
 	}},
 	{"tick_due_seconds", "Time since the tick was due that follows the newest served one, negative before.", func(s lease.Status) (float64, bool) {
-		return seconds(s.Now - unserved(s)), s.Period > 0 && validTime(s.ServedTick) && validTime(s.Now)
+		return seconds(s.Now - unserved(s)), s.Period > 0 && lease.ValidTime(s.ServedTick) && lease.ValidTime(s.Now)
 	}},
 }
 

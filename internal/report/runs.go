@@ -13,10 +13,10 @@ func WriteRuns(b *bytes.Buffer, runs []lease.Run) {
 	for _, r := range runs {
 		took := Nothing
 		if r.End != 0 && !r.Vanished {
-			took = Span(between(r.Start, r.End))
+			took = lease.Span(between(r.Start, r.End))
 		}
 		rows = append(rows, []string{
-			Instant(r.Start), took, ended(r), r.Host, strconv.Itoa(pid(r.Holder)), strconv.FormatInt(r.Token, 10), Instant(r.Tick),
+			lease.Instant(r.Start), took, ended(r), r.Host, strconv.Itoa(pid(r.Holder)), strconv.FormatInt(r.Token, 10), lease.Instant(r.Tick),
 		})
 	}
 	WriteTable(b, rows)

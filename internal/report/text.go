@@ -14,8 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // WriteTable writes rows in columns. Cells may come from the store, so they are made
@@ -39,60 +39,10 @@ func writeTable(b *bytes.Buffer, rows [][]string, gap int) {
 // Nothing is shown in a cell without a value.
 const Nothing = "-"
 
-// validTime reports whether a time from the store is plausible.
-func validTime(ms int64) bool {
-	const year9999 = 253402300799999
-	return ms > 0 && ms <= year9999
-}
-
-// Instant formats a time of the store in the local time zone.
-func Instant(ms int64) string {
-	if !validTime(ms) {
-		return Nothing
-	}
-	return time.UnixMilli(ms).Format("2006-01-02 15:04:05 MST")
-}
-
-// shortInstant formats a time of the store without what it has in common with the store's present
-// time: the day, or the year.
-func shortInstant(ms, now int64) string {
-	if !validTime(ms) {
-		return Nothing
-	}
-	t, present := time.UnixMilli(ms), time.UnixMilli(now)
-	switch {
-	case t.Format(time.DateOnly) == present.Format(time.DateOnly):
-		return t.Format("15:04")
-	case t.Year() == present.Year():
-		return t.Format("01-02 15:04")
-	}
-	return t.Format("2006-01-02")
-}
-
 // between returns the time from one instant of the store to another.
 func between(from, to int64) time.Duration {
-	if !validTime(from) || !validTime(to) || to < from {
+	if !lease.ValidTime(from) || !lease.ValidTime(to) || to < from {
 		return 0
 	}
 	return time.UnixMilli(to).Sub(time.UnixMilli(from))
-}
-
-// Span formats a duration, rounded for people.
-func Span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Second:
-		return settings.FormatDuration(d.Round(time.Millisecond))
-	case d < time.Minute:
-		return settings.FormatDuration(d.Round(100 * time.Millisecond))
-	case d < time.Hour:
-		return settings.FormatDuration(d.Round(time.Second))
-	case d < day:
-		return settings.FormatDuration(d.Round(time.Minute))
-	}
-	days := fmt.Sprintf("%dd", d/day)
-	if hours := (d % day).Truncate(time.Hour); hours > 0 {
-		days += settings.FormatDuration(hours)
-	}
-	return days
 }

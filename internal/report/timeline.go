@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
@@ -28,9 +29,9 @@ const Points = 5
 func TimelineOf(c settings.Config) Timeline {
 	t := elect.NewTiming(c.TTL, c.Renew, c.KillAfter)
 	return Timeline{
-		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; without an answer for %s it is repeated every %s", Span(t.Attempt), Span(t.Attempt+t.DoubtPause()))},
-		{t.StopBy(0), "stop_by", "stop-by", fmt.Sprintf("still no answer: the command gets the first signal, and %s to end", Span(t.Grace))},
-		{t.KillBy(0), "kill_by", "kill-by", fmt.Sprintf("SIGKILL to its whole tree, by the guard, also if leaderrun itself is dead; it has %s to die", Span(t.KillMargin))},
+		{t.Renew, "renew", "renewal", fmt.Sprintf("the next one is sent; without an answer for %s it is repeated every %s", lease.Span(t.Attempt), lease.Span(t.Attempt+t.DoubtPause()))},
+		{t.StopBy(0), "stop_by", "stop-by", fmt.Sprintf("still no answer: the command gets the first signal, and %s to end", lease.Span(t.Grace))},
+		{t.KillBy(0), "kill_by", "kill-by", fmt.Sprintf("SIGKILL to its whole tree, by the guard, also if leaderrun itself is dead; it has %s to die", lease.Span(t.KillMargin))},
 		{t.ValidUntil(0), "valid_until", "valid until", "the lease may be another host's from here on, if clocks differ"},
 		{t.TTL, "expiry", "expiry", "the store gives the lease to the next who asks"},
 		{t.Outage(), "outage", "outage", "the store or the network may be away for this long before a command is stopped"},
@@ -52,7 +53,7 @@ func (t Timeline) Write(b *bytes.Buffer) {
 func (t Timeline) rows() [][]string {
 	rows := make([][]string, 0, len(t))
 	for _, e := range t {
-		rows = append(rows, []string{"  " + e.What, Span(e.At), e.Meaning})
+		rows = append(rows, []string{"  " + e.What, lease.Span(e.At), e.Meaning})
 	}
 	return rows
 }

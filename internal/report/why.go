@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 // Diagnosis is the answer of why, also as JSON. Fields are only ever added.
@@ -58,17 +57,14 @@ func WorstFirst(list []Diagnosis) {
 // Diagnose says what happened last under a key, or why nobody leads. It knows only what
 // the store knows.
 func Diagnose(s lease.Status) Diagnosis {
-	d := diagnoseHeld(s)
-	switch s.Why {
-	case "":
+	d := diagnoseTaken(s)
+	if s.Why == "" {
 		d = diagnoseFree(s)
-	case Unreadable:
-		d = Diagnosis{Reason: string(Unreadable), Text: "what the store holds for this key was not written by leaderrun, or by a newer one", Next: "leaderrun status"}
 	}
-	if s.Pause != (lease.Pause{}) {
-		d = Diagnosis{Reason: "paused", Text: Paused(s), Next: "leaderrun resume"}
-		if s.Why == lease.HeldLeader {
-			d.Text += "; " + s.Holder.Host() + " leads and goes on"
+	if p := s.Paused(); p.Why != "" {
+		d = Diagnosis{Reason: string(p.Why), Text: p.String(), Next: "leaderrun resume"}
+		if s.Why == lease.Held {
+			d.Text += "; " + s.Condition().Lasting().String() + " and goes on"
 		}
 	}
 	d.Key, d.Missing = s.Key, []string{}
@@ -87,33 +83,30 @@ func Diagnose(s lease.Status) Diagnosis {
 	return d
 }
 
-func diagnoseHeld(s lease.Status) Diagnosis {
-	host := s.Holder.Host()
-	switch s.Why {
-	case lease.HeldCooldown:
-		d := Diagnosis{Well: true, Reason: "cooldown", Text: "the last run is over", Next: "leaderrun status"}
+func diagnoseTaken(s lease.Status) Diagnosis {
+	c := s.Condition()
+	d := Diagnosis{Reason: string(c.Why), Text: c.String(), Next: "leaderrun status"}
+	switch c.Why {
+	case lease.Held:
+		d.Well = true
+		if usual := longestRun(s.Runs); usual > 0 && c.Since > 3*max(usual, time.Minute) && !s.HandOver {
+			d.Well, d.Reason, d.Next = false, "long", "leaderrun release"
+			d.Text += fmt.Sprintf(", the runs before took %s at most", lease.Span(usual))
+		}
+	case lease.Cooldown:
+		d.Well = true
 		if len(s.Runs) > 0 {
-			d = lastRun(s)
+			last := lastRun(s)
+			last.Text += "; " + d.Text
+			return last
 		}
-		d.Text += fmt.Sprintf("; its minimum hold keeps the key for another %s", Span(s.Remaining))
-		return d
-	case lease.HeldRevoked:
-		return Diagnosis{Reason: "revoked", Text: fmt.Sprintf("nobody leads: the lease was taken from %s, which has %s to stop its command", host, Span(s.Remaining)), Next: "leaderrun status"}
-	case lease.HeldForeign:
+	case lease.Foreign:
 		if s.Remaining > 0 { // somebody's lock
-			return Diagnosis{Reason: "foreign", Text: fmt.Sprintf("%s: another program holds the key, for %s unless it renews that", InWords(s), Span(s.Remaining)), Next: "leaderrun status"}
+			d.Text += fmt.Sprintf(": another program has it, for %s unless it renews that", lease.Span(s.Remaining))
+			break
 		}
-		return Diagnosis{Reason: "foreign", Text: InWords(s) + ": nobody is granted the key; if no other program needs that, delete it", Next: "leaderrun release --force --now"}
-	}
-	held := between(s.Since, s.Now)
-	d := Diagnosis{Well: true, Reason: "held", Text: fmt.Sprintf("held by %s for %s", host, Span(held)), Next: "leaderrun status"}
-	if s.HandOver {
-		d.Text += ", which was asked to hand over"
-		return d
-	}
-	if usual := longestRun(s.Runs); usual > 0 && held > 3*max(usual, time.Minute) {
-		d.Well, d.Reason, d.Next = false, "long", "leaderrun release"
-		d.Text += fmt.Sprintf(", the runs before took %s at most", Span(usual))
+		d.Text += ": nobody is granted it; if no other program needs that, delete it"
+		d.Next = "leaderrun release --force --now"
 	}
 	return d
 }
@@ -136,7 +129,7 @@ func longestRun(runs []lease.Run) (longest time.Duration) {
 
 func diagnoseFree(s lease.Status) Diagnosis {
 	if s.Holder != "" {
-		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody has led since; %s", s.Holder.Host(), Instant(s.Since), unreported), Next: "leaderrun status"}
+		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished: it led from %s on, its lease ran out, and nobody has led since; %s", s.Holder.Host(), lease.Instant(s.Since), unreported), Next: "leaderrun status"}
 	}
 	if len(s.Runs) == 0 {
 		d := Diagnosis{Reason: "never", Text: "nobody has ever led under this key; leaderrun status lists all keys", Next: seeDoctor}
@@ -150,11 +143,11 @@ func diagnoseFree(s lease.Status) Diagnosis {
 	free, usual := between(max(last.Start, last.End), s.Now), longestBreak(s.Runs)
 	if s.Period == 0 && usual > 0 && free > 3*max(usual, time.Minute) {
 		d.Well, d.Reason, d.Next, d.On = false, "idle", seeDoctor, last.Host
-		d.Text = fmt.Sprintf("nobody has led for %s, between the runs before for %s at most: no host asks for the key, or none is eligible; the last run: %s", Span(free), Span(usual), d.Text)
+		d.Text = fmt.Sprintf("nobody has led for %s, between the runs before for %s at most: no host asks for the key, or none is eligible; the last run: %s", lease.Span(free), lease.Span(usual), d.Text)
 	}
 	if late := overdue(s); late > 0 {
 		d.Well, d.Reason, d.Next, d.On = false, "overdue", seeDoctor, cmp.Or(s.Candidates...).Host
-		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", Instant(newestTick(s)), settings.FormatDuration(s.Period), Span(late), cameLast(s), d.Text)
+		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", lease.Instant(newestTick(s)), lease.FormatDuration(s.Period), lease.Span(late), cameLast(s), d.Text)
 	}
 	return d
 }
@@ -185,9 +178,9 @@ func cameLast(s lease.Status) string {
 	}
 	last := s.Candidates[0]
 	if between(newestTick(s), last.Last) < s.Period-lateness(s.Period) {
-		return fmt.Sprintf("nobody has come since %s; ", Instant(last.Last))
+		return fmt.Sprintf("nobody has come since %s; ", lease.Instant(last.Last))
 	}
-	return fmt.Sprintf("%s came at %s and ran nothing; ", last.Host, Instant(last.Last))
+	return fmt.Sprintf("%s came at %s and ran nothing; ", last.Host, lease.Instant(last.Last))
 }
 
 // lateness is how late hosts may come for their tick: a quarter of the period, at most
@@ -212,14 +205,14 @@ func overdue(s lease.Status) time.Duration {
 func lastRun(s lease.Status) Diagnosis {
 	r := s.Runs[0]
 	ended := max(r.Start, r.End)
-	ago := fmt.Sprintf("%s (%s ago)", Instant(ended), Span(between(ended, s.Now)))
+	ago := fmt.Sprintf("%s (%s ago)", lease.Instant(ended), lease.Span(between(ended, s.Now)))
 	switch {
 	case r.Vanished:
-		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: %s", r.Host, Instant(r.Start), unreported), Next: "leaderrun history"}
+		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: %s", r.Host, lease.Instant(r.Start), unreported), Next: "leaderrun history"}
 	case r.Exit == 0:
-		d := Diagnosis{Well: true, Reason: "succeeded", Text: fmt.Sprintf("ran on %s and succeeded at %s, it took %s", r.Host, ago, Span(between(r.Start, r.End))), Next: "leaderrun history"}
+		d := Diagnosis{Well: true, Reason: "succeeded", Text: fmt.Sprintf("ran on %s and succeeded at %s, it took %s", r.Host, ago, lease.Span(between(r.Start, r.End))), Next: "leaderrun history"}
 		if s.Period > 0 && s.ServedTick != 0 && overdue(s) == 0 {
-			d.Text += fmt.Sprintf("; the tick of %s is served, the next is due %s", Instant(s.ServedTick), Instant(s.ServedTick+s.Period.Milliseconds()))
+			d.Text += fmt.Sprintf("; the tick of %s is served, the next is due %s", lease.Instant(s.ServedTick), lease.Instant(s.ServedTick+s.Period.Milliseconds()))
 		}
 		return d
 	}

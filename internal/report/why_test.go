@@ -25,7 +25,7 @@ func TestDiagnosis(t *testing.T) {
 	vanished.Vanished, vanished.End = true, at(30*time.Second)
 	nights := []lease.Run{run(-day, 5*minute, 0), run(-2*day, 4*minute, 0), run(-3*day, 5*minute, 0)}
 	held := func(since time.Duration, runs ...lease.Run) lease.Status {
-		return lease.Status{Why: lease.HeldLeader, Value: db1, Holder: db1, Since: at(-since), Now: three, Remaining: 20 * time.Second, Runs: runs}
+		return lease.Status{Why: lease.Held, Value: db1, Holder: db1, Since: at(-since), Now: three, Remaining: 20 * time.Second, Runs: runs}
 	}
 	asked := held(minute)
 	asked.HandOver = true
@@ -51,18 +51,18 @@ func TestDiagnosis(t *testing.T) {
 		well   bool
 		want   string
 	}{
-		{held(12 * minute), true, "held | held by db1 for 12m | leaderrun status"},
-		{held(12*minute, nights...), true, "held | held by db1 for 12m | leaderrun status"},
-		{held(7*time.Hour, nights...), false, "long | held by db1 for 7h, the runs before took 5m at most | leaderrun release"},
-		{held(7*time.Hour, nights[:2]...), true, "held | held by db1 for 7h | leaderrun status"},
-		{asked, true, "held | held by db1 for 1m, which was asked to hand over | leaderrun status"},
-		{lease.Status{Why: lease.HeldCooldown, Remaining: minute, Now: three}, true, "cooldown | the last run is over; its minimum hold keeps the key for another 1m | leaderrun status"},
-		{lease.Status{Why: lease.HeldCooldown, Remaining: minute, Now: three, Runs: []lease.Run{run(-minute, minute, 0)}}, true,
-			"succeeded | ran on db2 and succeeded at 2026-11-21 03:00:00 UTC (0s ago), it took 1m; its minimum hold keeps the key for another 1m | leaderrun history"},
-		{lease.Status{Why: lease.HeldRevoked, Holder: db1, Value: "revoked:" + db1, Remaining: 20 * time.Second}, false,
-			"revoked | nobody leads: the lease was taken from db1, which has 20s to stop its command | leaderrun status"},
-		{lease.Status{Why: lease.HeldForeign, Value: "x"}, false,
-			`foreign | the store holds "x" there, which leaderrun did not write: nobody is granted the key; if no other program needs that, delete it | leaderrun release --force --now`},
+		{held(12 * minute), true, "held | db1 has led for 12m | leaderrun status"},
+		{held(12*minute, nights...), true, "held | db1 has led for 12m | leaderrun status"},
+		{held(7*time.Hour, nights...), false, "long | db1 has led for 7h, the runs before took 5m at most | leaderrun release"},
+		{held(7*time.Hour, nights[:2]...), true, "held | db1 has led for 7h | leaderrun status"},
+		{asked, true, "held | db1 has led for 1m and was asked to hand over | leaderrun status"},
+		{lease.Status{Why: lease.Cooldown, Remaining: minute, Now: three}, true, "cooldown | the minimum hold of the last run goes on for another 1m | leaderrun status"},
+		{lease.Status{Why: lease.Cooldown, Remaining: minute, Now: three, Runs: []lease.Run{run(-minute, minute, 0)}}, true,
+			"succeeded | ran on db2 and succeeded at 2026-11-21 03:00:00 UTC (0s ago), it took 1m; the minimum hold of the last run goes on for another 1m | leaderrun history"},
+		{lease.Status{Why: lease.Revoked, Holder: db1, Value: "revoked:" + db1, Remaining: 20 * time.Second}, false,
+			"revoked | the lease was taken from db1, which has 20s to stop its command | leaderrun status"},
+		{lease.Status{Why: lease.Foreign, Value: "x"}, false,
+			`foreign | the key holds "x", which leaderrun did not write: nobody is granted it; if no other program needs that, delete it | leaderrun release --force --now`},
 		{lease.Status{Now: three, Pause: pause, Runs: nights}, false, "paused | paused until 2026-11-21 05:00:00 UTC (2h left) by ann@db1: upgrade | leaderrun resume"},
 		{pausedHeld, false, "paused | paused until 2026-11-21 05:00:00 UTC (2h left) by ann@db1: upgrade; db1 leads and goes on | leaderrun resume"},
 		{lease.Status{Now: three}, false, "never | nobody has ever led under this key; leaderrun status lists all keys | leaderrun doctor"},
@@ -102,7 +102,7 @@ func TestDiagnosis(t *testing.T) {
 			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC; db3 has not come since 2026-11-20 03:00:00 UTC (1d2h), db4 has not come since 2026-11-19 03:00:00 UTC (2d2h), db5 has not come since 2026-11-18 03:00:00 UTC (3d2h), and 1 more | on db3: leaderrun doctor"},
 		{night(2*time.Hour, came("db2", 0), came("db3", -13*time.Hour)), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1h55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
 		{night(time.Hour, came("db2", 0), came("db3", -3*day)), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m; the tick of 2026-11-21 03:00:00 UTC is served, the next is due 2026-11-22 03:00:00 UTC | leaderrun history"},
-		{busy, false, "long | held by db1 for 2d, the runs before took 5m at most; db3 has not come since 2026-11-19 03:00:00 UTC (2d) | leaderrun release"},
+		{busy, false, "long | db1 has led for 2d, the runs before took 5m at most; db3 has not come since 2026-11-19 03:00:00 UTC (2d) | leaderrun release"},
 		{night(2*day, came("db2", 0)), false,
 			"overdue | nothing has run since 2026-11-21 03:00:00 UTC: expected again after 24h, due 1d ago; nobody has come since 2026-11-21 03:00:00 UTC; the last run: ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (1d23h ago), it took 5m | on db2: leaderrun doctor"},
 		{night(2*day, came("db2", day)), false,

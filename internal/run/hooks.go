@@ -33,8 +33,8 @@ type Hooks struct {
 	cut      chan struct{}      // closed to kill the running one and to start no other
 }
 
-// Status chooses the exit status of a result.
-type Status func(campaign.Result, settings.Config) int
+// Status chooses the exit status of a run that ended in a state.
+type Status func(elect.State, settings.Config) int
 
 // runHook is RunHook of package runner, or one of a test.
 type runHook func(path string, args, env []string, limit time.Duration, cut <-chan struct{}) error
@@ -55,7 +55,7 @@ func NewHooks(c settings.Config, log *slog.Logger, run runHook, status Status) *
 	if len(h.programs) == 0 {
 		return nil
 	}
-	h.Hooks = observe.NewHooks(h.call, h.noRoom, func(s elect.State) int { return status(campaign.Result{State: s}, c) })
+	h.Hooks = observe.NewHooks(h.call, h.noRoom, func(s elect.State) int { return status(s, c) })
 	return h
 }
 

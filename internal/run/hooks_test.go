@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
@@ -49,7 +50,7 @@ func TestLeftOutHooksCauseWarnings(t *testing.T) {
 		for range 16 + 3 {
 			h.Observe(skipped)
 		}
-		h.Observe(campaign.Transition{From: elect.State{Tree: true}, To: elect.State{Outcome: elect.Lost}}) // has no hook
+		h.Observe(campaign.Transition{From: elect.State{Phase: candidate.Leading}, To: elect.State{Phase: candidate.Stopping, Outcome: candidate.Lost}}) // has no hook
 		if n := strings.Count(log.String(), "--on-skip was not run, because 16 events wait"); n != 3 {
 			t.Errorf("%d warnings, want 3:\n%s", n, log.String())
 		}
@@ -63,7 +64,7 @@ func TestLeftOutHooksCauseWarnings(t *testing.T) {
 }
 
 // skipped is the end of a run that has HookSkip.
-var skipped = campaign.Transition{To: elect.State{Phase: elect.Done, Outcome: elect.Denied}}
+var skipped = campaign.Transition{To: elect.State{Phase: candidate.Done, Outcome: candidate.Denied}}
 
 // hanging returns hooks with --on-skip only, which calls run and succeeds.
 func hanging(log io.Writer, run func(cut <-chan struct{})) *Hooks {

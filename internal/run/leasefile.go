@@ -25,10 +25,10 @@ type leaseFile struct {
 // disk only to create the file.
 func (l *leaseFile) Observe(t campaign.Transition) {
 	switch {
-	case !t.From.Tree && t.To.Tree:
+	case !t.From.Phase.HasTree() && t.To.Phase.HasTree():
 		l.create(t.To)
 	case l.file == nil:
-	case t.From.Tree && !t.To.Tree:
+	case t.From.Phase.HasTree() && !t.To.Phase.HasTree():
 		l.file.Remove()
 	case leadsUntil(t.From) != leadsUntil(t.To):
 		if err := l.file.Update(leadsUntil(t.To)); err != nil && !l.warned {

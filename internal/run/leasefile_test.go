@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/leasefile"
@@ -16,7 +17,7 @@ import (
 )
 
 func leading(stopBy time.Duration) elect.State {
-	return elect.State{Phase: elect.Leading, Tree: true, StopBy: stopBy, Lease: lease.Lease{Token: 7, Holder: "h/1/0123456789abcdef0123456789abcdef"}}
+	return elect.State{Phase: candidate.Leading, Hold: elect.Hold{StopBy: stopBy, Lease: lease.Lease{Token: 7, Holder: "h/1/0123456789abcdef0123456789abcdef"}}}
 }
 
 // A run goes on without a lease file: one warning, and no variable.
@@ -26,7 +27,7 @@ func TestNowhereForTheLeaseFile(t *testing.T) {
 	defer l.close()
 	l.Observe(campaign.Transition{To: leading(time.Second)})
 	l.Observe(campaign.Transition{From: leading(time.Second), To: leading(2 * time.Second)})
-	l.Observe(campaign.Transition{From: leading(2 * time.Second), To: elect.State{Phase: elect.Releasing}})
+	l.Observe(campaign.Transition{From: leading(2 * time.Second), To: elect.State{Phase: candidate.Releasing}})
 	if got := said.String(); strings.Count(got, "leaderrun: ") != 1 || !strings.Contains(got, "/missing: no such file") || strings.Count(got, "\n  ") != 1 {
 		t.Errorf("it said:\n%s", got)
 	}
@@ -39,9 +40,9 @@ func TestNowhereForTheLeaseFile(t *testing.T) {
 
 // Until when the command leads, step by step.
 func TestLeaseFileFollowsTheRun(t *testing.T) {
-	with := func(why elect.Outcome) elect.State {
+	with := func(why candidate.Outcome) elect.State {
 		s := leading(3 * time.Second)
-		s.Phase, s.Outcome = elect.Stopping, why
+		s.Phase, s.Outcome = candidate.Stopping, why
 		return s
 	}
 	l := &leaseFile{log: slog.New(slog.DiscardHandler), dirs: []string{t.TempDir()}}
@@ -50,13 +51,13 @@ func TestLeaseFileFollowsTheRun(t *testing.T) {
 		from, to elect.State
 		want     time.Duration
 	}{
-		{elect.State{Phase: elect.Campaigning}, leading(time.Second), time.Second},
+		{elect.State{Phase: candidate.Campaigning}, leading(time.Second), time.Second},
 		{leading(time.Second), leading(3 * time.Second), 3 * time.Second},
-		{leading(3 * time.Second), with(elect.Ordered), 3 * time.Second},
-		{with(elect.Ordered), with(elect.MaxRuntime), 3 * time.Second},
-		{with(elect.MaxRuntime), with(elect.Expired), 0},
-		{with(elect.Expired), with(elect.Ordered), 3 * time.Second},
-		{with(elect.Ordered), with(elect.Lost), 0},
+		{leading(3 * time.Second), with(candidate.Ordered), 3 * time.Second},
+		{with(candidate.Ordered), with(candidate.MaxRuntime), 3 * time.Second},
+		{with(candidate.MaxRuntime), with(candidate.Expired), 0},
+		{with(candidate.Expired), with(candidate.Ordered), 3 * time.Second},
+		{with(candidate.Ordered), with(candidate.Lost), 0},
 	} {
 		l.Observe(campaign.Transition{From: step.from, To: step.to})
 		var got leasefile.Lease
@@ -70,7 +71,7 @@ func TestLeaseFileFollowsTheRun(t *testing.T) {
 			t.Fatalf("%s, then %s: the file says %v (%v), want stop-by %v", step.from, step.to, got, err, step.want)
 		}
 	}
-	l.Observe(campaign.Transition{From: with(elect.Lost), To: elect.State{Phase: elect.Releasing, Outcome: elect.Lost}})
+	l.Observe(campaign.Transition{From: with(candidate.Lost), To: elect.State{Phase: candidate.Releasing, Outcome: candidate.Lost}})
 	l.close()
 	if got, err := leasefile.Read(l.path()); err == nil {
 		t.Errorf("after the end: %v", got)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -22,7 +22,7 @@ func TestOutputIsTheCommands(t *testing.T) {
 	for _, rejoin := range []bool{false, true} {
 		r := newTrial(t, `exec >&- 2>&-; echo closed >$DIR/closed; exec sleep 60`)
 		if r.Rejoin = rejoin; rejoin {
-			r.Wait = elect.Forever
+			r.Wait = candidate.Forever
 		}
 		read, write, err := os.Pipe()
 		must.Succeed(t, err)
@@ -59,7 +59,7 @@ func TestHooks(t *testing.T) {
 	const stamp = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`
 	r := newTrial(t, "exit 2")
 	r.OnAcquire, r.OnEnd, r.OnSkip, r.OnLost = hook("acquire"), hook("end"), hook("skip"), []string{"/no/such/program"}
-	r.want(r.run(), elect.Exited, 2, -1)
+	r.want(r.run(), candidate.Exited, 2, -1)
 	const holder = `LEADERRUN_HOLDER=\S+\n`
 	for name, want := range map[string]string{
 		"acquire": "LEADERRUN_EVENT=acquire\n" + holder + "LEADERRUN_KEY=k\n",
@@ -83,7 +83,7 @@ func TestHooks(t *testing.T) {
 	skips := newTrial(t, "")
 	skips.Store, skips.OnSkip, skips.OnEnd = leader.Store, hook("skip"), hook("end")
 	o := skips.run()
-	skips.want(o, elect.Denied, -1, -1)
+	skips.want(o, candidate.Denied, -1, -1)
 	if got := skips.file("skip"); !regexp.MustCompile("^LEADERRUN_EVENT=skip\n"+holder+"LEADERRUN_KEY=k\nLEADERRUN_OUTCOME=denied\n$").MatchString(got) || skips.file("end") != "" {
 		t.Errorf("skip got:\n%s\nend got:\n%s", got, skips.file("end"))
 	}
@@ -95,7 +95,7 @@ func TestHooks(t *testing.T) {
 func TestSuccessfulHooksAreSilent(t *testing.T) {
 	r := newTrial(t, "exit 0")
 	r.OnAcquire = []string{"sh", "-c", "echo ran >$DIR/ran"}
-	if r.want(r.run(), elect.Exited, 0, -1); r.stderr != "" || r.file("ran") != "ran\n" {
+	if r.want(r.run(), candidate.Exited, 0, -1); r.stderr != "" || r.file("ran") != "ran\n" {
 		t.Errorf("%q, it said:\n%s", r.file("ran"), r.stderr)
 	}
 }
@@ -194,10 +194,10 @@ func TestStandbyLine(t *testing.T) {
 	leader.start()
 	leader.await("leads", "leads")
 	standby := newTrial(t, "exit 4")
-	standby.Store, standby.Wait = leader.Store, elect.Forever
+	standby.Store, standby.Wait = leader.Store, candidate.Forever
 	standby.start()
 	standby.await("stderr", "k")
 	leader.signal(syscall.SIGTERM)
 	leader.end()
-	standby.want(standby.end(), elect.Exited, 4, -1)
+	standby.want(standby.end(), candidate.Exited, 4, -1)
 }

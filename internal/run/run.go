@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/leasefile"
@@ -25,10 +26,10 @@ import (
 
 // Run runs the command while leader. It returns an error if the store's address cannot
 // be used.
-func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status) (campaign.Result, error) {
+func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status) (elect.State, error) {
 	leases, err := open(c, log, false)
 	if err != nil {
-		return campaign.Result{}, err
+		return elect.State{}, err
 	}
 	defer func() { _ = leases.Close() }()
 	commands := runner.New(c.Path, c.Command)
@@ -143,12 +144,9 @@ func (p process) report(r runner.Report, to func(elect.Event)) {
 	}
 }
 
-func exit(r runner.Report) elect.Exit {
-	switch {
-	case r.Err != nil:
-		return elect.Exit{}
-	case r.Status.Signaled():
-		return elect.Exit{Signal: int(r.Status.Signal())}
+func exit(r runner.Report) candidate.Exit {
+	if r.Status.Signaled() {
+		return candidate.Exit{Signal: int(r.Status.Signal())}
 	}
-	return elect.Exit{Code: r.Status.ExitStatus()}
+	return candidate.Exit{Code: r.Status.ExitStatus()}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
@@ -29,19 +30,19 @@ func TestRunEnds(t *testing.T) {
 		exit, signal int
 	}{{"test -s $LEADERRUN_LEASE_FILE && exit 3", 3, -1}, {"exit 0", 0, -1}, {"kill -9 $$", -1, 9}} {
 		r := newTrial(t, tt.script)
-		if r.want(r.run(), elect.Exited, tt.exit, tt.signal); r.stderr != "" {
+		if r.want(r.run(), candidate.Exited, tt.exit, tt.signal); r.stderr != "" {
 			t.Errorf("it said:\n%s", r.stderr)
 		}
 	}
 	r := newTrial(t, "")
 	r.Path = filepath.Join(r.dir, "missing")
-	r.want(r.run(), elect.NotStarted, -1, -1)
+	r.want(r.run(), candidate.NotStarted, -1, -1)
 }
 
 // Descendants that outlive the command are stopped.
 func TestRunStopsLeftovers(t *testing.T) {
 	r := newTrial(t, "sleep 60 & exit 3")
-	r.want(r.run(), elect.LeftBehind, 3, -1)
+	r.want(r.run(), candidate.LeftBehind, 3, -1)
 	if !strings.Contains(r.stderr, "left descendants alive, stopping them") {
 		t.Errorf("it said:\n%s", r.stderr)
 	}
@@ -93,7 +94,7 @@ echo ready >>$DIR/got; while :; do sleep 0.01; done`
 		r.signal(s.Signal)
 		r.await("got", s.says)
 	}
-	r.want(r.end(), elect.Ordered, 5, -1)
+	r.want(r.end(), candidate.Ordered, 5, -1)
 	if got := r.file("got"); got != "ready\nUSR1\nHUP\nQUIT\nTERM\n" {
 		t.Errorf("it got:\n%s", got)
 	}
@@ -109,7 +110,7 @@ func TestIgnoredSignal(t *testing.T) {
 	r.signal(syscall.SIGUSR1)
 	r.await("got", "USR1")
 	r.signal(syscall.SIGTERM)
-	r.want(r.end(), elect.Ordered, -1, int(syscall.SIGTERM))
+	r.want(r.end(), candidate.Ordered, -1, int(syscall.SIGTERM))
 	if got := r.file("got"); got != "ready\nUSR1\n" {
 		t.Errorf("it got:\n%s", got)
 	}
@@ -119,15 +120,15 @@ func TestIgnoredSignal(t *testing.T) {
 func TestEligible(t *testing.T) {
 	r := newTrial(t, "exit 0")
 	r.Eligible = []string{"sh", "-c", "echo $LEADERRUN_KEY >$DIR/asked; exit 1"}
-	if o := r.run(); o.Outcome == elect.Exited || r.file("asked") != "k\n" {
+	if o := r.run(); o.Outcome == candidate.Exited || r.file("asked") != "k\n" {
 		t.Errorf("%+v, asked for %q", o, r.file("asked"))
 	}
 	r = newTrial(t, "exit 0")
 	r.Eligible = []string{"true"}
-	r.want(r.run(), elect.Exited, 0, -1)
+	r.want(r.run(), candidate.Exited, 0, -1)
 	r = newTrial(t, "exit 0")
 	r.Eligible = []string{"/no/such/program"}
-	if o := r.run(); o.Outcome == elect.Exited || !strings.Contains(CheckEligible(&r.Config).Error(), "cannot be run") {
+	if o := r.run(); o.Outcome == candidate.Exited || !strings.Contains(CheckEligible(&r.Config).Error(), "cannot be run") {
 		t.Errorf("%+v", o)
 	}
 	for _, well := range [][]string{nil, {"sh"}} {
@@ -139,7 +140,7 @@ func TestEligible(t *testing.T) {
 
 // A candidate with --wait has a guard ready; one without has none yet.
 func TestGuardIsReady(t *testing.T) {
-	for _, wait := range []time.Duration{0, elect.Forever} {
+	for _, wait := range []time.Duration{0, candidate.Forever} {
 		r := newTrial(t, "exit 0")
 		r.Wait = wait
 		r.Eligible = []string{"sh", "-c", "cat /proc/$PPID/task/*/children >$DIR/children"}
@@ -169,7 +170,7 @@ func TestRunClosesTheStore(t *testing.T) {
 	must.Succeed(t, errors.Join(err, s.Close()))
 	defer signal.Reset() // which the run has caught
 	result, err := Run(c, log, observe.NewLine(io.Discard, c.Key, func() bool { return false }), nil)
-	if err != nil || result.Outcome != elect.Denied {
+	if err != nil || result.Outcome != candidate.Denied {
 		t.Errorf("%s, %v", result.Outcome, err)
 	}
 	for late := time.Now().Add(20 * time.Second); server.CurrentConnectionCount() > 0; time.Sleep(time.Millisecond) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	_ "github.com/leaderrun/leaderrun/internal/early"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/observe"
@@ -38,10 +38,10 @@ func TestMain(m *testing.M) {
 	var c settings.Config
 	err := json.Unmarshal([]byte(text), &c)
 	_ = os.Unsetenv(asLeaderrun)
-	var result campaign.Result
+	var result elect.State
 	if err == nil {
 		line := observe.NewLine(os.Stderr, c.Key, func() bool { return true })
-		status := func(r campaign.Result, _ settings.Config) int { return 40 + r.Exit.Code }
+		status := func(r elect.State, _ settings.Config) int { return 40 + r.Exit.Code }
 		result, err = Run(c, observe.NewLogger(line, slog.LevelWarn, observe.Form{}), line, status)
 	}
 	if err == nil {
@@ -109,11 +109,11 @@ func (r *trial) start() {
 
 // outcome is the result of a trial. The command's end is nil if it did not run.
 type outcome struct {
-	Outcome elect.Outcome
-	Exit    *elect.Exit
+	Outcome candidate.Outcome
+	Exit    *candidate.Exit
 }
 
-func writeOutcome(file string, r campaign.Result) error {
+func writeOutcome(file string, r elect.State) error {
 	o := outcome{Outcome: r.Outcome}
 	if r.Ran {
 		o.Exit = &r.Exit
@@ -168,7 +168,7 @@ func (r *trial) signal(s syscall.Signal) {
 	}
 }
 
-func (r *trial) want(o outcome, why elect.Outcome, exit, signal int) {
+func (r *trial) want(o outcome, why candidate.Outcome, exit, signal int) {
 	r.Helper()
 	gotExit, gotSignal := -1, -1
 	switch {

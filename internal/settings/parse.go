@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/schedule"
 	"github.com/leaderrun/leaderrun/internal/store/location"
@@ -180,7 +180,7 @@ func parseTick(value string) (int64, *Error) {
 
 func parseWait(value string) (time.Duration, *Error) {
 	if value == "forever" {
-		return elect.Forever, nil
+		return candidate.Forever, nil
 	}
 	d, e := parseDuration(value)
 	if e != nil {
@@ -266,29 +266,14 @@ func parseProfile(value string) (Profile, *Error) {
 	return "", &Error{Problem: "is not a profile", Hint: "use fast, normal or unreliable"}
 }
 
-func parseLeftovers(value string) (elect.Leftovers, *Error) {
-	l, ok := map[string]elect.Leftovers{
-		"stop":  elect.LeftoversStop,
-		"wait":  elect.LeftoversWait,
-		"leave": elect.LeftoversLeave,
+func parseLeftovers(value string) (candidate.Leftovers, *Error) {
+	l, ok := map[string]candidate.Leftovers{
+		"stop":  candidate.LeftoversStop,
+		"wait":  candidate.LeftoversWait,
+		"leave": candidate.LeftoversLeave,
 	}[value]
 	if !ok {
 		return 0, &Error{Problem: "is neither stop, wait nor leave", Hint: "use stop, wait or leave"}
 	}
 	return l, nil
-}
-
-// FormatDuration formats a duration without zero units: 5m, not 5m0s.
-func FormatDuration(d time.Duration) string {
-	if d == elect.Forever {
-		return "forever"
-	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }

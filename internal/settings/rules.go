@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // Validate derives what was not given (the TTL from the profile, the renew
@@ -35,12 +36,12 @@ func (c *Config) ValidateSettings() error {
 	}
 	switch {
 	case c.TTL < elect.MinTTL:
-		return &Error{Setting: "ttl", Value: FormatDuration(c.TTL), Problem: "is shorter than 1s", Hint: "use 1s or more; 30s is a good value"}
+		return &Error{Setting: "ttl", Value: lease.FormatDuration(c.TTL), Problem: "is shorter than 1s", Hint: "use 1s or more; 30s is a good value"}
 	case c.Renew > c.TTL/3:
 		return &Error{
-			Setting: "renew", Value: FormatDuration(c.Renew),
-			Problem: "is more than a third of the TTL of " + FormatDuration(c.TTL) + ": one lost renewal would cost the lease",
-			Hint:    "use --renew " + FormatDuration((c.TTL / 3).Truncate(time.Millisecond)) + " or less, or a longer --ttl",
+			Setting: "renew", Value: lease.FormatDuration(c.Renew),
+			Problem: "is more than a third of the TTL of " + lease.FormatDuration(c.TTL) + ": one lost renewal would cost the lease",
+			Hint:    "use --renew " + lease.FormatDuration((c.TTL / 3).Truncate(time.Millisecond)) + " or less, or a longer --ttl",
 		}
 	case c.Verbose && c.Quiet:
 		return &Error{Problem: "--verbose and --quiet contradict each other", Hint: "use one of them"}
@@ -66,7 +67,7 @@ func (c *Config) validateTicks() error {
 	if c.Tries == 0 {
 		c.Tries = defaultTries
 	}
-	refused := &Error{Setting: "once-per", Value: FormatDuration(c.OncePer)}
+	refused := &Error{Setting: "once-per", Value: lease.FormatDuration(c.OncePer)}
 	shortest := c.OncePer
 	switch {
 	case c.Schedule != nil:
@@ -86,9 +87,9 @@ func (c *Config) validateTicks() error {
 	case c.Rejoin:
 		return refuse("and --rejoin exclude each other: a service has no ticks", "use --once-per for jobs and --rejoin for services")
 	case shortest > 0 && c.Wait >= shortest && c.Schedule != nil:
-		return refuse("has ticks that are no further apart than --wait "+FormatDuration(c.Wait)+": a candidate could stand by into the next tick", "use a shorter --wait")
+		return refuse("has ticks that are no further apart than --wait "+lease.FormatDuration(c.Wait)+": a candidate could stand by into the next tick", "use a shorter --wait")
 	case shortest > 0 && c.Wait >= shortest:
-		return refuse("is not longer than --wait "+FormatDuration(c.Wait)+": a candidate could stand by into the next tick", "use a shorter --wait")
+		return refuse("is not longer than --wait "+lease.FormatDuration(c.Wait)+": a candidate could stand by into the next tick", "use a shorter --wait")
 	}
 	return nil
 }

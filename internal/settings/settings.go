@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/schedule"
 )
 
@@ -39,7 +39,7 @@ type Config struct {
 	// are 0 until they are given or derived by Validate.
 	TTL, Renew, Retry time.Duration
 	Profile           Profile
-	// Wait is how long a candidate stands by: 0 not at all, or elect.Forever.
+	// Wait is how long a candidate stands by: 0 not at all, or candidate.Forever.
 	Wait time.Duration
 
 	// Eligible is a program and its arguments: this host asks only while it succeeds,
@@ -60,7 +60,7 @@ type Config struct {
 	StopOnRenewError bool
 	// Leftovers says what to do with descendants that outlive the command.
 	// MaxRuntime is how long the command may run; 0 means no limit.
-	Leftovers  elect.Leftovers
+	Leftovers  candidate.Leftovers
 	MaxRuntime time.Duration
 	// Rejoin stands by again after a lost or expired lease.
 	Rejoin bool

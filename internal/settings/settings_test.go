@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/settings"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
@@ -31,7 +32,7 @@ func TestSetReadsValues(t *testing.T) {
 		{"profile", "fast", func(c settings.Config) bool { return c.Profile == settings.Fast }},
 		{"wait", "0", func(c settings.Config) bool { return c.Wait == 0 }},
 		{"wait", "2m", func(c settings.Config) bool { return c.Wait == 2*time.Minute }},
-		{"wait", "forever", func(c settings.Config) bool { return c.Wait == elect.Forever }},
+		{"wait", "forever", func(c settings.Config) bool { return c.Wait == candidate.Forever }},
 		{"skip-exit-code", "0", func(c settings.Config) bool { return c.SkipExitCode == 0 && c.SkipExitCodeNamed }},
 		{"skip-exit-code", "255", func(c settings.Config) bool { return c.SkipExitCode == 255 && c.SkipExitCodeNamed }},
 		{"kill-after", "0", func(c settings.Config) bool { return c.KillAfter == 0 }},
@@ -373,8 +374,8 @@ func TestFormatDuration(t *testing.T) {
 		90 * time.Second: "1m30s", 500 * time.Millisecond: "500ms", 0: "0s", 10 * time.Minute: "10m", 20 * time.Hour: "20h",
 	}
 	for d, want := range tests {
-		if got := settings.FormatDuration(d); got != want {
-			t.Errorf("FormatDuration(%d) = %q, want %q", d, got, want)
+		if got := lease.FormatDuration(d); got != want {
+			t.Errorf("lease.FormatDuration(%d) = %q, want %q", d, got, want)
 		}
 	}
 }
@@ -394,8 +395,8 @@ func FuzzDuration(f *testing.F) {
 			t.Errorf("%q was taken as %s", value, d)
 		}
 		again := settings.Default()
-		if err := again.Set("kill-after", settings.FormatDuration(c.KillAfter)); err != nil || again.KillAfter != c.KillAfter {
-			t.Errorf("%q is shown as %q, which reads as %s, %v", value, settings.FormatDuration(c.KillAfter), again.KillAfter, err)
+		if err := again.Set("kill-after", lease.FormatDuration(c.KillAfter)); err != nil || again.KillAfter != c.KillAfter {
+			t.Errorf("%q is shown as %q, which reads as %s, %v", value, lease.FormatDuration(c.KillAfter), again.KillAfter, err)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store"
 )
 
@@ -28,7 +29,7 @@ func (v View) MarshalJSON() ([]byte, error) {
 
 // Views returns all settings in order of name, with their values and sources.
 func (s *Sources) Views(c Config) []View {
-	derived := map[string]string{"ttl": FormatDuration(c.TTL), "renew": FormatDuration(c.Renew), "retry": FormatDuration(c.Retry)}
+	derived := map[string]string{"ttl": lease.FormatDuration(c.TTL), "renew": lease.FormatDuration(c.Renew), "retry": lease.FormatDuration(c.Retry)}
 	views := make([]View, 0, len(all()))
 	for _, setting := range all() {
 		name := setting.Name

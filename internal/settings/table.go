@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
@@ -56,7 +57,7 @@ var Groups = []Group{
 			set:  into(func(c *Config) *string { return &c.Prefix }, parseName),
 		},
 		{
-			Name: "ttl", Common: true, Value: "D", Derived: FormatDuration(Normal.ttl()), Usage: "life of a lease that is not renewed",
+			Name: "ttl", Common: true, Value: "D", Derived: lease.FormatDuration(Normal.ttl()), Usage: "life of a lease that is not renewed",
 			set: into(func(c *Config) *time.Duration { return &c.TTL }, parsePositive),
 		},
 		{
@@ -152,7 +153,7 @@ var Groups = []Group{
 			Name: "leftovers", Value: "WHAT", Default: "stop", Usage: "descendants that outlive the command: stop, wait for, or leave them",
 			Help:    "descendants that outlive the command: stop them, wait for them, or leave them, without any promise",
 			Choices: []string{"stop", "wait", "leave"},
-			set:     into(func(c *Config) *elect.Leftovers { return &c.Leftovers }, parseLeftovers),
+			set:     into(func(c *Config) *candidate.Leftovers { return &c.Leftovers }, parseLeftovers),
 		},
 	}},
 	{"Reporting", []Setting{

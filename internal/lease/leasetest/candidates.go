@@ -49,7 +49,7 @@ func candidatesNoted(t *testing.T, h Harness) {
 	l := h.Grant(t, s, from("web-1", r))
 	came(t, s, r.Key, "web-1")
 	h.pass(h.Unit) // the records have different times
-	held(t, s, from("web-2", r), lease.HeldLeader)
+	held(t, s, from("web-2", r), lease.Held)
 	came(t, s, r.Key, "web-2", "web-1")
 	renew(t, s, l)
 	release(t, s, l, succeeded)
@@ -69,7 +69,7 @@ func candidatesNoted(t *testing.T, h Harness) {
 func candidatesWithoutTicks(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	l := h.Grant(t, s, from("web-1", r))
-	held(t, s, from("web-2", r), lease.HeldLeader)
+	held(t, s, from("web-2", r), lease.Held)
 	release(t, s, l, succeeded)
 	came(t, s, r.Key)
 }
@@ -78,10 +78,10 @@ func candidatesWithoutTicks(t *testing.T, h Harness) {
 func candidatesOnce(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.ticking()
 	l := h.Grant(t, s, from("web-1", r))
-	held(t, s, from("web-2", r), lease.HeldLeader)
+	held(t, s, from("web-2", r), lease.Held)
 	before := came(t, s, r.Key, "web-2", "web-1")
 	h.pass(2 * h.Unit)
-	held(t, s, from("web-2", r), lease.HeldLeader)
+	held(t, s, from("web-2", r), lease.Held)
 	if now := came(t, s, r.Key, "web-2", "web-1"); !slices.Equal(now, before) {
 		t.Errorf("noted %+v, and before %+v", now, before)
 	}
@@ -103,6 +103,6 @@ func candidatesForgotten(t *testing.T, h Harness) {
 func candidatesBesideForeign(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.ticking()
 	h.Put(t, r.Key, "another program's")
-	held(t, s, from("web-1", r), lease.HeldForeign)
+	held(t, s, from("web-1", r), lease.Foreign)
 	came(t, s, r.Key)
 }

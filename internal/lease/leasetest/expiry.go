@@ -22,7 +22,7 @@ func expired(t *testing.T, h Harness) (s lease.Store, l lease.Lease, seen lease.
 	s, r := h.Open(t), h.request()
 	r.TTL = max(h.Unit, time.Second) // long enough for a denial that does not call the holder
 	l = h.Grant(t, s, r)
-	denied := held(t, s, rival(r), lease.HeldLeader)
+	denied := held(t, s, rival(r), lease.Held)
 	h.pass(2 * r.TTL)
 	return s, l, lease.Seen{Token: denied.Token, TTL: denied.TTL, Expires: denied.Expires}
 }
@@ -43,13 +43,13 @@ func foreseen(t *testing.T, h Harness) bool {
 	l := h.Grant(t, s, r)
 	standby := rival(r)
 	const ahead, settling = 350 * time.Millisecond, 300 * time.Millisecond // a standby asks again that long before the end
-	denied := held(t, s, standby, lease.HeldLeader)
+	denied := held(t, s, standby, lease.Held)
 	begun := time.Now()
 	h.pass(denied.Remaining - ahead)
 	if time.Since(begun) > denied.Remaining-ahead/2 {
 		return false
 	}
-	if denied = held(t, s, standby, lease.HeldLeader); denied.Remaining <= settling {
+	if denied = held(t, s, standby, lease.Held); denied.Remaining <= settling {
 		return false
 	}
 	standby.Seen = lease.Seen{Token: denied.Token, TTL: denied.TTL, Expires: denied.Expires}
@@ -77,11 +77,11 @@ func expiryDoubted(t *testing.T, h Harness) {
 			change(&seen)
 			candidate := h.request()
 			candidate.Key, candidate.Seen = l.Key, seen
-			if settling := settles(t, s, candidate); settling.Why != lease.SettleExpired {
-				t.Errorf("settles because it is %s, want %s", settling.Why, lease.SettleExpired)
+			if settling := settles(t, s, candidate); settling.Settle != lease.SettleExpired {
+				t.Errorf("settles because it is %s, want %s", settling.Settle, lease.SettleExpired)
 			}
 			reasserted(t, s, l)
-			held(t, s, candidate, lease.HeldLeader)
+			held(t, s, candidate, lease.Held)
 		})
 	}
 }

@@ -331,7 +331,7 @@ func (c *client) acquired(l lease.Lease, err error) answer {
 	case errors.As(err, &settles):
 		return answer{what: settling}
 	case errors.As(err, &done):
-		return answer{what: map[bool]string{false: served, true: givenUp}[done.GivenUp]}
+		return answer{what: map[bool]string{false: served, true: givenUp}[done.Why == lease.GivenUp]}
 	case errors.Is(err, lease.ErrReleased):
 		return answer{what: released}
 	}

@@ -25,7 +25,7 @@ func holdOutlastsRelease(t *testing.T, h Harness) {
 	release(t, s, l, succeeded)
 	release(t, s, l, succeeded) // repeated: its reply got lost
 
-	denied := held(t, s, rival(r), lease.HeldCooldown)
+	denied := held(t, s, rival(r), lease.Cooldown)
 	if !strings.Contains(denied.Value, string(l.Holder)) {
 		t.Errorf("%q does not name the holder %q", denied.Value, l.Holder)
 	}
@@ -44,7 +44,7 @@ func holdOutlastsCrash(t *testing.T, h Harness) {
 	held8.TTL, held8.MinHold = 2*h.Unit, 8*h.Unit
 	renew(t, s, h.Grant(t, s, held8))
 	h.pass(4 * h.Unit) // a renewal that shortened it would end it after 2
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 	h.pass(5 * h.Unit)
 	h.Grant(t, s, rival(r))
 }
@@ -57,7 +57,7 @@ func holdWhileRunning(t *testing.T, h Harness) {
 		t.Errorf("a minimum hold of %d ms, asked for %s", hold, r.MinHold)
 	}
 	h.pass(2 * h.Unit)
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 	if again := h.Grant(t, s, r); again.Token != l.Token || again.MinHoldUntil != l.MinHoldUntil {
 		t.Errorf("granted %+v, then %+v", l, again)
 	}

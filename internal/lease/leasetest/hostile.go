@@ -48,7 +48,7 @@ func wipeKeepsHolder(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	h.Wipe(t)
 	reasserted(t, s, l)
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 	release(t, s, l, succeeded)
 	refused(t, s, r, lease.ErrReleased)
 }
@@ -71,11 +71,11 @@ func wipeSettles(t *testing.T, h Harness) {
 	h.Wipe(t)
 	if h.Settles {
 		settling := settles(t, s, rival(r))
-		if settling.Why != lease.SettleFresh {
-			t.Errorf("settles because it is %s, want %s", settling.Why, lease.SettleFresh)
+		if settling.Settle != lease.SettleFresh {
+			t.Errorf("settles because it is %s, want %s", settling.Settle, lease.SettleFresh)
 		}
 		reasserted(t, s, l)
-		held(t, s, rival(r), lease.HeldLeader)
+		held(t, s, rival(r), lease.Held)
 		return
 	}
 	h.Grant(t, s, rival(r)) // a store that does not settle must at least say so
@@ -86,14 +86,14 @@ func wipeRollback(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
 	standby := rival(r)
-	denied := held(t, s, standby, lease.HeldLeader)
+	denied := held(t, s, standby, lease.Held)
 	standby.Seen.Token, standby.Seen.TTL = denied.Token, denied.TTL
 	h.Wipe(t)
-	if settling := settles(t, s, standby); settling.Why != lease.SettleRollback {
-		t.Errorf("settles because it is %s, want %s", settling.Why, lease.SettleRollback)
+	if settling := settles(t, s, standby); settling.Settle != lease.SettleRollback {
+		t.Errorf("settles because it is %s, want %s", settling.Settle, lease.SettleRollback)
 	}
 	reasserted(t, s, l)
-	held(t, s, standby, lease.HeldLeader)
+	held(t, s, standby, lease.Held)
 	release(t, s, l, succeeded)
 	if next := h.Grant(t, s, standby); next.Token <= l.Token {
 		t.Errorf("token %d after %d", next.Token, l.Token)
@@ -107,7 +107,7 @@ func wipeExpired(t *testing.T, h Harness) {
 	h.Wipe(t)
 	h.pass(6 * h.Unit)
 	reasserted(t, s, l) // the holder's own clock decides whether it renews
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 }
 
 func wipeAnotherGrant(t *testing.T, h Harness) {
@@ -140,7 +140,7 @@ func forgetReasserts(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	h.Forget(t, r.Key)
 	reasserted(t, s, l)
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 }
 
 func forgetSettles(t *testing.T, h Harness) {
@@ -149,11 +149,11 @@ func forgetSettles(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	h.Forget(t, r.Key)
 	settling := settles(t, s, rival(r))
-	if settling.Why != lease.SettleVanished || settling.Remaining > r.TTL+h.Unit {
+	if settling.Settle != lease.SettleVanished || settling.Remaining > r.TTL+h.Unit {
 		t.Errorf("settles: %v, the ttl was %s", settling, r.TTL)
 	}
 	reasserted(t, s, l)
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 
 	h.Forget(t, r.Key) // and now the holder is dead, too
 	if next := h.Grant(t, s, rival(r)); next.Token <= l.Token {
@@ -182,12 +182,12 @@ func foreignDenies(t *testing.T, h Harness) {
 		r := h.request()
 		r.TTL = h.Unit
 		h.Put(t, r.Key, value)
-		denied := held(t, s, r, lease.HeldForeign)
+		denied := held(t, s, r, lease.Foreign)
 		if denied.Value != shown(value) || denied.Remaining <= 0 {
 			t.Errorf("denied by %+v, %q stands there", denied, value)
 		}
 		h.pass(2 * h.Unit)
-		held(t, s, r, lease.HeldForeign)
+		held(t, s, r, lease.Foreign)
 		if got := h.Get(t, r.Key); got != value {
 			t.Errorf("%q became %q", value, got)
 		}
@@ -204,7 +204,7 @@ func foreignTakes(t *testing.T, h Harness) {
 	h.Put(t, r.Key, "somebody")
 	lost(t, s, l)
 	releaseLost(t, s, l, succeeded)
-	if since := held(t, s, rival(r), lease.HeldForeign).Since; since != 0 {
+	if since := held(t, s, rival(r), lease.Foreign).Since; since != 0 {
 		t.Errorf("held for %s by nobody knows whom", since)
 	}
 	if got := h.Get(t, r.Key); got != "somebody" {

@@ -156,7 +156,7 @@ func acquireIsIdempotent(t *testing.T, h Harness) {
 		t.Errorf("granted %+v, then %+v", first, again)
 	}
 	h.pass(5 * h.Unit)
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 }
 
 func releasedForGood(t *testing.T, h Harness) {
@@ -176,7 +176,7 @@ func denialSaysWho(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	l := h.Grant(t, s, r)
 	h.pass(h.Unit)
-	denied := held(t, h.Open(t), rival(r), lease.HeldLeader)
+	denied := held(t, h.Open(t), rival(r), lease.Held)
 	if denied.Value != string(r.Holder) || denied.Token != l.Token || denied.TTL != r.TTL {
 		t.Errorf("denied by %+v, the holder has %+v", denied, l)
 	}
@@ -189,13 +189,13 @@ func denialSaysSince(t *testing.T, h Harness) {
 	s, r := h.Open(t), h.request()
 	began := time.Now()
 	l := h.Grant(t, s, r)
-	first := held(t, s, rival(r), lease.HeldLeader).Since
+	first := held(t, s, rival(r), lease.Held).Since
 	if took := time.Since(began); first < 0 || first > took+h.Unit {
 		t.Errorf("held for %s right after the grant", first)
 	}
 	h.pass(2 * h.Unit)
 	renew(t, s, l) // is not when it began
-	if later := held(t, s, rival(r), lease.HeldLeader).Since; later < first+h.Unit {
+	if later := held(t, s, rival(r), lease.Held).Since; later < first+h.Unit {
 		t.Errorf("held for %s, and %s later for %s", first, 2*h.Unit, later)
 	}
 }
@@ -205,9 +205,9 @@ func holdersTTLCounts(t *testing.T, h Harness) {
 	h.Grant(t, s, r)
 	hasty := rival(r)
 	hasty.TTL = h.Unit
-	held(t, s, hasty, lease.HeldLeader)
+	held(t, s, hasty, lease.Held)
 	h.pass(2 * h.Unit)
-	if denied := held(t, s, hasty, lease.HeldLeader); denied.TTL != r.TTL {
+	if denied := held(t, s, hasty, lease.Held); denied.TTL != r.TTL {
 		t.Errorf("the holder's ttl is %s, not %s", denied.TTL, r.TTL)
 	}
 
@@ -256,7 +256,7 @@ func renewalExtends(t *testing.T, h Harness) {
 		t.Errorf("a renewal changed %+v to %+v", l, renewed)
 	}
 	h.pass(5 * h.Unit)
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 }
 
 func renewalCompares(t *testing.T, h Harness) {
@@ -288,7 +288,7 @@ func renewalAfterExpiry(t *testing.T, h Harness) {
 	if back := renew(t, s, l); !back.Reasserted || back.Token != l.Token {
 		t.Errorf("nobody was granted it since, and it came back as %+v", back)
 	}
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 	h.pass(2 * r.TTL)
 	h.Grant(t, s, rival(r))
 	lost(t, s, l)
@@ -327,7 +327,7 @@ func releaseCompares(t *testing.T, h Harness) {
 	for _, l := range []lease.Lease{older, foreign} {
 		releaseLost(t, s, l, succeeded)
 	}
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 	renew(t, s, l)
 }
 
@@ -365,7 +365,7 @@ func largerTokenSeen(t *testing.T, h Harness) {
 		knowing := rival(r)
 		knowing.Seen.Token, knowing.Seen.TTL = l.Token+1_000_000, 4*h.Unit
 		settling := settles(t, s, knowing)
-		if settling.Why != lease.SettleRollback || settling.Remaining > max(knowing.Seen.TTL, time.Second)+h.Unit {
+		if settling.Settle != lease.SettleRollback || settling.Remaining > max(knowing.Seen.TTL, time.Second)+h.Unit {
 			t.Errorf("settles: %v, the holder's ttl is %s", settling, knowing.Seen.TTL)
 		}
 		settling = settles(t, s, knowing) // counted from the first answer, if that was slow
@@ -385,6 +385,6 @@ func closeReleasesNothing(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	must.Succeed(t, s.Close())
 	other := h.Open(t)
-	held(t, other, rival(r), lease.HeldLeader)
+	held(t, other, rival(r), lease.Held)
 	renew(t, other, l)
 }

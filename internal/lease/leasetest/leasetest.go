@@ -224,7 +224,7 @@ func denies[E error](t *testing.T, s lease.Store, r lease.Request) E {
 }
 
 // held checks that the acquire is denied for this reason.
-func held(t *testing.T, s lease.Store, r lease.Request, why lease.HeldReason) *lease.HeldError {
+func held(t *testing.T, s lease.Store, r lease.Request, why lease.How) *lease.HeldError {
 	t.Helper()
 	denial := denies[*lease.HeldError](t, s, r)
 	if denial.Why != why {

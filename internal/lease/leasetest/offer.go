@@ -36,13 +36,13 @@ func waiting(r lease.Request) lease.Request {
 func offerIsTaken(t *testing.T, h Harness) {
 	s, r := operate(t, h), h.request()
 	l := h.Grant(t, s, r)
-	held(t, s, waiting(r), lease.HeldLeader)
+	held(t, s, waiting(r), lease.Held)
 	offers(t, s, l, true, false) // who came before does not count
 	offers(t, s, l, true, false)
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 	offers(t, s, l, true, false)
 	other := waiting(r)
-	held(t, s, other, lease.HeldLeader)
+	held(t, s, other, lease.Held)
 	if status := inspect(t, s, r.Key); !status.HandOver {
 		t.Errorf("the status is %+v", status)
 	}
@@ -57,7 +57,7 @@ func offerIsWithdrawn(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	offers(t, s, l, true, false)
 	offers(t, s, l, false, false)
-	held(t, s, waiting(r), lease.HeldLeader)
+	held(t, s, waiting(r), lease.Held)
 	offers(t, s, l, false, false)
 }
 
@@ -67,10 +67,10 @@ func offerInAPause(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	pause(t, s, r.Key, h.long())
 	offers(t, s, l, true, false)
-	held(t, s, waiting(r), lease.HeldLeader)
+	held(t, s, waiting(r), lease.Held)
 	offers(t, s, l, true, false)
 	resume(t, s, r.Key)
-	held(t, s, waiting(r), lease.HeldLeader)
+	held(t, s, waiting(r), lease.Held)
 	offers(t, s, l, true, true)
 }
 
@@ -81,6 +81,6 @@ func offerIsForOne(t *testing.T, h Harness) {
 	release(t, s, l, succeeded)
 	r = rival(r)
 	l = h.Grant(t, s, r)
-	held(t, s, waiting(r), lease.HeldLeader)
+	held(t, s, waiting(r), lease.Held)
 	offers(t, s, l, false, false)
 }

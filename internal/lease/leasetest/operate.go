@@ -75,7 +75,7 @@ func inspect(t *testing.T, s lease.Admin, key string) lease.Status {
 }
 
 // is checks the parts of a key's status that do not change with time.
-func is(t *testing.T, got lease.Status, why lease.HeldReason, holder lease.Holder) {
+func is(t *testing.T, got lease.Status, why lease.How, holder lease.Holder) {
 	t.Helper()
 	if got.Why != why || got.Holder != holder {
 		t.Errorf("status %q with the holder %q, want %q and %q", got.Why, got.Holder, why, holder)
@@ -130,7 +130,7 @@ func statusShowsLeader(t *testing.T, h Harness) {
 	r.MinHold, r.Meta = h.Unit, `{"command":"job"}`
 	l := h.Grant(t, s, r)
 	first := inspect(t, s, r.Key)
-	is(t, first, lease.HeldLeader, r.Holder)
+	is(t, first, lease.Held, r.Holder)
 	if first.Token != l.Token || first.TTL != r.TTL || first.Tick != l.Tick || first.Starts != 1 || first.Meta != r.Meta ||
 		first.ServedTick != 0 || first.HandOver || len(first.Runs) > 0 || first.MinHoldUntil-first.Since != r.MinHold.Milliseconds() {
 		t.Errorf("granted %+v, status %+v", l, first)
@@ -213,7 +213,7 @@ func statusShowsCooldown(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	release(t, s, l, failed)
 	status := inspect(t, s, r.Key)
-	is(t, status, lease.HeldCooldown, "")
+	is(t, status, lease.Cooldown, "")
 	if status.Remaining == 0 || status.Remaining > r.MinHold || status.MinHoldUntil <= status.Now || !strings.Contains(status.Value, string(r.Holder)) {
 		t.Errorf("status %+v in the minimum hold of %+v", status, l)
 	}
@@ -280,7 +280,7 @@ func handOverAsks(t *testing.T, h Harness) {
 	heard := h.listen(t, s, r.Key)
 	for range 2 {
 		asked := handOver(t, operate(t, h), r.Key)
-		is(t, asked, lease.HeldLeader, r.Holder)
+		is(t, asked, lease.Held, r.Holder)
 		if !asked.HandOver || asked.Token != l.Token {
 			t.Errorf("status %+v, asked for a hand-over", asked)
 		}
@@ -337,7 +337,7 @@ func handOverAsksNobody(t *testing.T, h Harness) {
 	handOver(t, s, r.Key)
 	release(t, s, l, succeeded)
 	cooling := handOver(t, s, r.Key)
-	is(t, cooling, lease.HeldCooldown, "")
+	is(t, cooling, lease.Cooldown, "")
 	revoke(t, s, r.Key, false)
 	free := handOver(t, s, r.Key)
 	is(t, free, "", "")
@@ -385,14 +385,14 @@ func operateForeign(t *testing.T, h Harness) {
 		l := h.Grant(t, s, r)
 		h.Put(t, r.Key, value)
 		for _, status := range []lease.Status{inspect(t, s, r.Key), handOver(t, s, r.Key), revoke(t, s, r.Key, false), inspect(t, s, r.Key)} {
-			if status.Why != lease.HeldForeign || status.Value != shown(value) || status.Holder != "" || status.Token < l.Token || status.Remaining != 0 || status.HandOver {
+			if status.Why != lease.Foreign || status.Value != shown(value) || status.Holder != "" || status.Token < l.Token || status.Remaining != 0 || status.HandOver {
 				t.Errorf("status %+v, %.40q stands there", status, value)
 			}
 		}
 		if got := h.Get(t, r.Key); got != value {
 			t.Errorf("%.40q became %.40q", value, got)
 		}
-		if before := revoke(t, s, r.Key, true); before.Why != lease.HeldForeign {
+		if before := revoke(t, s, r.Key, true); before.Why != lease.Foreign {
 			t.Errorf("status before: %+v", before)
 		}
 		status := inspect(t, s, r.Key)

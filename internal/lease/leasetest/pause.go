@@ -97,8 +97,8 @@ func pauseSparesHolder(t *testing.T, h Harness) {
 	r.TTL = 4 * h.Unit
 	l := h.Grant(t, s, r)
 	pause(t, s, r.Key, h.long())
-	is(t, inspect(t, s, r.Key), lease.HeldLeader, r.Holder)
-	held(t, s, rival(r), lease.HeldLeader)
+	is(t, inspect(t, s, r.Key), lease.Held, r.Holder)
+	held(t, s, rival(r), lease.Held)
 	if again, err := s.Acquire(bounded(t), r); err != nil || again.Token != l.Token {
 		t.Errorf("asked again: %+v, error %v", again, err)
 	}
@@ -168,7 +168,7 @@ func resumeNothing(t *testing.T, h Harness) {
 		t.Errorf("resumed %+v", before)
 	}
 	l := h.Grant(t, s, r)
-	is(t, resume(t, s, r.Key), lease.HeldLeader, r.Holder)
+	is(t, resume(t, s, r.Key), lease.Held, r.Holder)
 	renew(t, s, l)
 }
 
@@ -193,5 +193,5 @@ func pauseOfAForgottenKey(t *testing.T, h Harness) {
 	h.Forget(t, r.Key)
 	paused(t, s, rival(r))
 	reasserted(t, s, l)
-	held(t, s, rival(r), lease.HeldLeader)
+	held(t, s, rival(r), lease.Held)
 }

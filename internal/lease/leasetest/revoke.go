@@ -12,18 +12,18 @@ func revokeTakes(t *testing.T, h Harness) {
 	l := h.Grant(t, s, r)
 	heard := h.listen(t, s, r.Key)
 	before := revoke(t, operate(t, h), r.Key, false)
-	is(t, before, lease.HeldLeader, r.Holder)
+	is(t, before, lease.Held, r.Holder)
 	if before.Token != l.Token || len(before.Runs) > 0 {
 		t.Errorf("status before: %+v", before)
 	}
 	heard()
 	lost(t, s, l)
 	status := inspect(t, s, r.Key)
-	is(t, status, lease.HeldRevoked, r.Holder)
+	is(t, status, lease.Revoked, r.Holder)
 	if status.Token <= l.Token || status.Remaining == 0 || status.Remaining > r.TTL {
 		t.Errorf("%+v revoked, status %+v", l, status)
 	}
-	if denied := held(t, s, rival(r), lease.HeldRevoked); denied.Token != status.Token || !strings.Contains(denied.Value, string(r.Holder)) {
+	if denied := held(t, s, rival(r), lease.Revoked); denied.Token != status.Token || !strings.Contains(denied.Value, string(r.Holder)) {
 		t.Errorf("denied by %+v", denied)
 	}
 	release(t, s, l, failed)
@@ -47,7 +47,7 @@ func revokeOfADeadHolder(t *testing.T, h Harness) {
 	r.TTL = 10 * h.Unit
 	l := h.Grant(t, s, r)
 	revoke(t, s, r.Key, false)
-	held(t, s, rival(r), lease.HeldRevoked)
+	held(t, s, rival(r), lease.Revoked)
 	h.pass(11 * h.Unit)
 	is(t, inspect(t, s, r.Key), "", "")
 	next, err := s.Acquire(bounded(t), rival(r))
@@ -104,7 +104,7 @@ func revokeAtOnce(t *testing.T, h Harness) {
 	r.MinHold = h.long()
 	l := h.Grant(t, s, r)
 	heard := h.listen(t, s, r.Key)
-	is(t, revoke(t, operate(t, h), r.Key, true), lease.HeldLeader, r.Holder)
+	is(t, revoke(t, operate(t, h), r.Key, true), lease.Held, r.Holder)
 	heard()
 	lost(t, s, l)
 	status := inspect(t, s, r.Key)
@@ -120,7 +120,7 @@ func revokeAtOnce(t *testing.T, h Harness) {
 	lost(t, s, l)
 	releaseLost(t, s, l, failed)
 	status = inspect(t, s, r.Key)
-	is(t, status, lease.HeldLeader, next.Holder)
+	is(t, status, lease.Held, next.Holder)
 	filed(t, status, l, false, failed.Exit)
 	renew(t, s, next)
 }
@@ -131,16 +131,16 @@ func revokeTwice(t *testing.T, h Harness) {
 	handOver(t, s, r.Key)
 	revoke(t, s, r.Key, false)
 	first := inspect(t, s, r.Key)
-	is(t, revoke(t, s, r.Key, false), lease.HeldRevoked, r.Holder)
+	is(t, revoke(t, s, r.Key, false), lease.Revoked, r.Holder)
 	again := inspect(t, s, r.Key)
-	is(t, again, lease.HeldRevoked, r.Holder)
+	is(t, again, lease.Revoked, r.Holder)
 	if again.Token != first.Token || again.Remaining > first.Remaining || len(again.Runs) != 1 || first.HandOver {
 		t.Errorf("revoked %+v, then %+v", first, again)
 	}
 	if asked := handOver(t, s, r.Key); asked.HandOver {
 		t.Error("asked to hand over what was taken away")
 	}
-	is(t, revoke(t, s, r.Key, true), lease.HeldRevoked, r.Holder)
+	is(t, revoke(t, s, r.Key, true), lease.Revoked, r.Holder)
 	is(t, inspect(t, s, r.Key), "", "")
 	lost(t, s, l)
 	h.Grant(t, s, rival(r))
@@ -152,7 +152,7 @@ func revokeOfACooldown(t *testing.T, h Harness) {
 		r.MinHold = h.long()
 		l := h.Grant(t, s, r)
 		release(t, s, l, failed)
-		is(t, revoke(t, s, r.Key, atOnce), lease.HeldCooldown, "")
+		is(t, revoke(t, s, r.Key, atOnce), lease.Cooldown, "")
 		status := inspect(t, s, r.Key)
 		is(t, status, "", "")
 		filed(t, status, l, false, failed.Exit)

@@ -69,10 +69,10 @@ func answersHaveTime(t *testing.T, h Harness) {
 		}
 		last = tick
 	}
-	next("denied", held(t, s, rival(r), lease.HeldLeader).Tick)
+	next("denied", held(t, s, rival(r), lease.Held).Tick)
 	before := last
 	h.pass(h.Unit)
-	next("denied", held(t, s, rival(r), lease.HeldLeader).Tick)
+	next("denied", held(t, s, rival(r), lease.Held).Tick)
 	if last-before < h.Unit.Milliseconds()/2 {
 		t.Errorf("denied at %d, and %s later at %d", before, h.Unit, last)
 	}
@@ -106,11 +106,11 @@ func doneSaysWhy(t *testing.T, h Harness) {
 		release(t, s, h.Grant(t, s, r), result)
 		h.pass(2 * h.Unit)
 		served := denies[*lease.DoneError](t, s, rival(r))
-		if most := 3*h.Unit + time.Since(began); served.Ago < h.Unit || served.Ago > most {
-			t.Errorf("the tick was %s ago, %s have passed", served.Ago, 2*h.Unit)
+		if most := 3*h.Unit + time.Since(began); served.Since < h.Unit || served.Since > most {
+			t.Errorf("the tick was %s ago, %s have passed", served.Since, 2*h.Unit)
 		}
-		if served.GivenUp == result.Success {
-			t.Errorf("given up: %t after %+v", served.GivenUp, result)
+		if (served.Why == lease.GivenUp) == result.Success {
+			t.Errorf("given up: %t after %+v", served.Why == lease.GivenUp, result)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func startsPerTick(t *testing.T, h Harness) {
 	first := h.Grant(t, s, r)
 	release(t, s, first, failed)
 	second := h.Grant(t, s, at(r, first.Tick+half-1)) // the same tick, seen by a slower host
-	held(t, s, at(r, first.Tick), lease.HeldLeader)   // it may still succeed
+	held(t, s, at(r, first.Tick), lease.Held)         // it may still succeed
 	release(t, s, second, failed)
 	refused(t, s, at(r, first.Tick), lease.ErrDone)
 	refused(t, s, at(r, first.Tick+half-1), lease.ErrDone)
@@ -228,7 +228,7 @@ func newerTickIsLast(t *testing.T, h Harness) {
 	first := h.Grant(t, s, r)
 	release(t, s, first, failed)
 	release(t, s, h.Grant(t, s, at(r, first.Tick+half)), failed)
-	if served := denies[*lease.DoneError](t, s, at(r, first.Tick)); !served.GivenUp {
+	if served := denies[*lease.DoneError](t, s, at(r, first.Tick)); served.Why != lease.GivenUp {
 		t.Errorf("%+v", served)
 	}
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed) // a slow clock's, of the same round
@@ -316,7 +316,7 @@ func exactStarts(t *testing.T, h Harness) {
 	refused(t, s, at(r, first.Tick), lease.ErrDone)
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed)
 	r.Tries = 5
-	if answer := denies[*lease.DoneError](t, s, at(r, first.Tick)); !answer.GivenUp { // not after a newer one
+	if answer := denies[*lease.DoneError](t, s, at(r, first.Tick)); answer.Why != lease.GivenUp { // not after a newer one
 		t.Errorf("%+v", answer)
 	}
 	release(t, s, h.Grant(t, s, at(r, first.Tick+1)), failed)
@@ -393,9 +393,9 @@ func (h Harness) bare(key, host string) lease.Request {
 func recentSuccess(t *testing.T, h Harness) {
 	s, key := h.Open(t), h.request().Key
 	first := h.Grant(t, s, h.bare(key, "web-1"))
-	held(t, s, h.bare(key, "web-2"), lease.HeldLeader)
+	held(t, s, h.bare(key, "web-2"), lease.Held)
 	release(t, s, first, succeeded)
-	if done := denies[*lease.DoneError](t, s, h.bare(key, "web-2")); done.Host != "web-1" || done.GivenUp {
+	if done := denies[*lease.DoneError](t, s, h.bare(key, "web-2")); done.Host != "web-1" || done.Why == lease.GivenUp {
 		t.Errorf("%+v", done)
 	}
 	again := h.Grant(t, s, h.bare(key, "web-1")) // the same host may go on at once

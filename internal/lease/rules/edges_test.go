@@ -115,7 +115,7 @@ func TestSettles(t *testing.T) {
 	} {
 		var settling *lease.SettlingError
 		_, err := c.st.Acquire(c.r, c.now)
-		if c.want == 0 && err != nil || c.want != 0 && (!errors.As(err, &settling) || settling.Remaining != milliseconds(c.want) || settling.Why != c.why) {
+		if c.want == 0 && err != nil || c.want != 0 && (!errors.As(err, &settling) || settling.Remaining != milliseconds(c.want) || settling.Settle != c.why) {
 			t.Errorf("%s: %v, want %d ms (%s)", name, err, c.want, c.why)
 		}
 	}
@@ -226,7 +226,7 @@ func TestAnswersOfTheSameMillisecond(t *testing.T) {
 	}
 	must.Succeed(t, st.Release(l, lease.Result{Ran: true, Success: true}, noon))
 	var done *lease.DoneError
-	if _, err := st.Acquire(from("web-2"), noon); !errors.As(err, &done) || done.Ago != 0 {
+	if _, err := st.Acquire(from("web-2"), noon); !errors.As(err, &done) || done.Since != 0 {
 		t.Errorf("%#v", err)
 	}
 }

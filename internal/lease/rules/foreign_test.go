@@ -22,10 +22,10 @@ func TestForeign(t *testing.T) {
 	r := lease.Request{Key: "k", Holder: lease.NewHolder("h", 1), TTL: time.Minute}
 	st := foreign(100)
 	var denied *lease.HeldError
-	if _, err := st.Acquire(r, instant); !errors.As(err, &denied) || denied.Why != lease.HeldForeign || denied.Value != "rival" || st.Settling != nil {
+	if _, err := st.Acquire(r, instant); !errors.As(err, &denied) || denied.Why != lease.Foreign || denied.Value != "rival" || st.Settling != nil {
 		t.Errorf("%v, %+v", err, st.Settling)
 	}
-	if s := st.Status(instant); s.Why != lease.HeldForeign || s.Value != "rival" || s.Holder != "" {
+	if s := st.Status(instant); s.Why != lease.Foreign || s.Value != "rival" || s.Holder != "" {
 		t.Errorf("%+v", s)
 	}
 	st.HandOver(instant)

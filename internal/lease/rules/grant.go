@@ -71,20 +71,20 @@ func (st *State) lease(period time.Duration, exact bool) lease.Lease {
 func (st *State) denial(now Instant) *lease.HeldError {
 	g := st.Grant
 	g.Expires = min(g.Expires, now.Up+max(g.TTL, g.rest(now))+now.Apart)
-	return &lease.HeldError{Value: string(g.Holder), Why: g.why(), Token: st.Token,
+	return &lease.HeldError{Condition: lease.Condition{Value: string(g.Holder), Why: g.why(), Token: st.Token,
 		Remaining: milliseconds(g.left(now)), TTL: milliseconds(g.TTL),
-		Since: milliseconds(max(0, now.Up-g.Acquired)), Expires: g.Expires, Tick: now.Wall}
+		Since: milliseconds(max(0, now.Up-g.Acquired)), Expires: g.Expires, Tick: now.Wall}}
 }
 
 // why says how a living grant takes the key.
-func (g *Grant) why() lease.HeldReason {
+func (g *Grant) why() lease.How {
 	switch {
 	case g.Cooldown:
-		return lease.HeldCooldown
+		return lease.Cooldown
 	case g.Revoked:
-		return lease.HeldRevoked
+		return lease.Revoked
 	case g.Foreign:
-		return lease.HeldForeign
+		return lease.Foreign
 	}
-	return lease.HeldLeader
+	return lease.Held
 }

@@ -26,7 +26,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("the store's clock shows a time before 2001"), Hint: "set the clock of the store's host"}
 	}
 	if r.TickUntil != 0 && (now.Wall < r.TickFrom || now.Wall >= r.TickUntil) {
-		return lease.Lease{}, &lease.ClockError{Tick: now.Wall}
+		return lease.Lease{}, &lease.ClockError{Condition: lease.Condition{Why: lease.ClockDiffers, Tick: now.Wall}}
 	}
 	tick, round, reach := r.Tick, lease.Round(r.Period, r.Exact), lease.Reach(r.Period, r.Exact)
 	recent := r.Recent.Milliseconds()
@@ -34,10 +34,10 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		tick = cmp.Or(tick, now.Wall)
 	}
 	if covers(st.ServedTick, tick, round, now.Wall+reach) {
-		return lease.Lease{}, &lease.DoneError{Ago: since(st.ServedTick, now)}
+		return lease.Lease{}, &lease.DoneError{Condition: lease.Condition{Why: lease.Served, Since: since(st.ServedTick, now)}}
 	}
 	if s := st.Success; s != nil && s.Host != r.Holder.Host() && covers(s.Tick, tick, recent, now.Wall+recent) {
-		return lease.Lease{}, &lease.DoneError{Ago: since(s.Tick, now), Host: s.Host}
+		return lease.Lease{}, &lease.DoneError{Condition: lease.Condition{Why: lease.Served, Since: since(s.Tick, now), Host: s.Host}}
 	}
 	if g.lives(now) {
 		denial := st.denial(now)
@@ -52,17 +52,17 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		return lease.Lease{}, denial
 	}
 	if p := st.pause(now); p != (lease.Pause{}) {
-		return lease.Lease{}, &lease.PausedError{Pause: p, Remaining: p.Left(now.Wall), Tick: now.Wall}
+		return lease.Lease{}, &lease.PausedError{Condition: lease.Condition{Why: lease.Paused, Pause: p, Remaining: p.Left(now.Wall), Tick: now.Wall}}
 	}
 	if need, why := st.doubt(r, now); need > 0 {
 		if left := st.settle(need, now); left > 0 {
-			return lease.Lease{}, &lease.SettlingError{Remaining: milliseconds(left), Why: why, Tick: now.Wall}
+			return lease.Lease{}, &lease.SettlingError{Condition: lease.Condition{Why: lease.Settling, Remaining: milliseconds(left), Settle: why, Tick: now.Wall}}
 		}
 	}
 	// A tick is not run after a newer one, whatever the outcome of that.
 	triedOut := r.Tries > 0 && st.Starts >= r.Tries
 	if covers(st.SeriesTick, tick, round, now.Wall+reach) && (triedOut || !sameRound(tick, st.SeriesTick, round)) {
-		return lease.Lease{}, &lease.DoneError{Ago: since(st.SeriesTick, now), GivenUp: true}
+		return lease.Lease{}, &lease.DoneError{Condition: lease.Condition{Why: lease.GivenUp, Since: since(st.SeriesTick, now)}}
 	}
 	if g != nil && g.Holder != r.Holder {
 		st.vanish()

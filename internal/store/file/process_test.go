@@ -254,7 +254,7 @@ func isDenied(dir string) error {
 	}
 	r := request("k")
 	_, err = s.Acquire(context.Background(), r)
-	if held, ok := errors.AsType[*lease.HeldError](err); !ok || held.Why != lease.HeldLeader || held.Remaining > r.TTL {
+	if held, ok := errors.AsType[*lease.HeldError](err); !ok || held.Why != lease.Held || held.Remaining > r.TTL {
 		return errors.Join(err, fmt.Errorf("not denied for %s at most", r.TTL))
 	}
 	return nil

@@ -58,7 +58,7 @@ func TestRivalLeads(t *testing.T) {
 	held := func() *lease.HeldError {
 		t.Helper()
 		held := denied(t, s, r)
-		if held.Why != lease.HeldForeign || held.Value != "rival" {
+		if held.Why != lease.Foreign || held.Value != "rival" {
 			t.Fatalf("%+v", held)
 		}
 		return held
@@ -70,7 +70,7 @@ func TestRivalLeads(t *testing.T) {
 		held()
 	}
 	status, err := s.Inspect(bounded(t), "k")
-	if err != nil || status.Why != lease.HeldForeign || status.Value != "rival" || status.Holder != "" {
+	if err != nil || status.Why != lease.Foreign || status.Value != "rival" || status.Holder != "" {
 		t.Errorf("%+v, %v", status, err)
 	}
 	if _, err := s.Revoke(bounded(t), "k", false); err != nil {

@@ -26,7 +26,7 @@ var verdicts = []verdict{
 	{`(\w+=\S+ )*(/\S+/)?leaderrun -.* -- .+`, (*try).job},
 	{`go run \. .*`, (*try).fromSource},
 	{`leaderrun status -o openmetrics`, says(`^leaderrun_key_held\{.*\} 1$`)},
-	{`leaderrun why .*`, says(`held by`)},
+	{`leaderrun why .*`, says(`has led for`)},
 	{`leaderrun why`, says(`all is well`)},
 	{`leaderrun status.*`, says(`\bheld\b`)},
 	{`leaderrun history .*`, says(`^START .*\n.* 0 `)},

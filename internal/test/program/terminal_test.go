@@ -261,7 +261,7 @@ func TestTerminal(t *testing.T) {
 		"only there a skip is shown, and who leads": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
 			s.enter("leaderrun touch ran; echo status $?; ls\n")
-			s.expect(`\nleaderrun: k: nothing ran: [^\s/]+ leads\r\nstatus 0\r\nprompt> `)
+			s.expect(`\nleaderrun: k: nothing ran: [^\s/]+ has led for [0-9.ms]+\r\nstatus 0\r\nprompt> `)
 			s.enter("leaderrun touch ran 2>err; cmp err /dev/null\n")
 			s.status(0)
 		},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/redis"
@@ -46,7 +47,7 @@ func TestCrowdSpreads(t *testing.T) {
 					must.Succeed(t, err)
 					orders := make(chan campaign.Received, 1)
 					set := campaign.Settings{
-						Settings:  elect.Settings{Timing: elect.NewTiming(30*time.Second, 10*time.Second, 0), Retry: 5 * time.Second, Wait: elect.Forever},
+						Settings:  elect.Settings{Timing: elect.NewTiming(30*time.Second, 10*time.Second, 0), Retry: 5 * time.Second, Wait: candidate.Forever},
 						Now:       func() time.Duration { return time.Second + time.Since(began) },
 						Request:   lease.Request{Key: key, TTL: 30 * time.Second},
 						NewHolder: func() lease.Holder { return lease.Holder(fmt.Sprintf("host-%d/1/%032x", i, i)) },

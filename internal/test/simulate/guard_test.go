@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -29,7 +30,7 @@ type tree struct {
 	seen     time.Duration // when the store last had the lease
 	guardErr error
 	ended    bool // the command has ended, but not its descendants
-	exit     elect.Exit
+	exit     candidate.Exit
 	endAt    time.Duration
 	end      *time.Timer
 	alarm    *time.Timer
@@ -112,10 +113,10 @@ func (p *process) Signal(signal int) {
 		case t.leaves && !t.ended: // the rest gets it later
 			t.cut = true
 			time.AfterFunc(t.obey/2, func() {
-				t.order(func() { t.endCommand(elect.Exit{Signal: signal}) })
+				t.order(func() { t.endCommand(candidate.Exit{Signal: signal}) })
 			})
 		default:
-			t.die(t.obey, elect.Exit{Signal: signal})
+			t.die(t.obey, candidate.Exit{Signal: signal})
 		}
 	})
 }
@@ -222,7 +223,7 @@ func (t *tree) begin() {
 }
 
 // endCommand leaves descendants behind.
-func (t *tree) endCommand(exit elect.Exit) {
+func (t *tree) endCommand(exit candidate.Exit) {
 	if t.ended || t.endAt != 0 {
 		return
 	}
@@ -236,7 +237,7 @@ func (t *tree) interrupt(signal int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if signal == 2 && !t.stubborn && !t.cut {
-		t.die(t.obey, elect.Exit{Signal: signal})
+		t.die(t.obey, candidate.Exit{Signal: signal})
 		t.cut = false
 	}
 }
@@ -300,10 +301,10 @@ func (t *tree) wake() {
 }
 
 // kill kills the tree. That takes time, which the kill margin covers.
-func (t *tree) kill() { t.die(t.dying, elect.Exit{Signal: 9}) }
+func (t *tree) kill() { t.die(t.dying, candidate.Exit{Signal: 9}) }
 
 // die ends the tree after a time, unless it ends earlier anyway.
-func (t *tree) die(after time.Duration, exit elect.Exit) {
+func (t *tree) die(after time.Duration, exit candidate.Exit) {
 	at := t.p.host.w.at() + after
 	if !t.live || t.endAt != 0 && t.endAt <= at {
 		return

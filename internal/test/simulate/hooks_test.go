@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/run"
@@ -63,7 +64,7 @@ func newHooks(p *process) *hooks {
 	h := &hooks{p: p, rng: &dice{r: rand.New(rand.NewPCG(p.host.w.seed, name.Sum64()))}, passed: map[string]int{}, failed: map[string]int{}}
 	program := []string{os.Args[0]}
 	c := settings.Config{Key: key, OnAcquire: program, OnLost: program, OnEnd: program, OnSkip: program}
-	h.Hooks = run.NewHooks(c, slog.New(h), h.run, func(r campaign.Result, _ settings.Config) int { return r.Exit.Status() })
+	h.Hooks = run.NewHooks(c, slog.New(h), h.run, func(r elect.State, _ settings.Config) int { return r.Exit.Status() })
 	return h
 }
 
@@ -86,21 +87,21 @@ func (h *hooks) observe(t campaign.Transition) {
 // promise notes the hook that a step promises.
 func (h *hooks) promise(t campaign.Transition) {
 	from, to := t.From, t.To
-	void := func(o elect.Outcome) bool { return o == elect.Lost || o == elect.Expired }
-	add := func(event string, s elect.State, outcome elect.Outcome) {
+	void := func(o candidate.Outcome) bool { return o == candidate.Lost || o == candidate.Expired }
+	add := func(event string, s elect.State, outcome candidate.Outcome) {
 		h.promised = append(h.promised, promise{event, string(s.Lease.Holder), string(outcome), h.p.host.w.at()})
 	}
-	if from.Tree && void(to.Outcome) && !void(from.Outcome) {
+	if from.Phase.HasTree() && void(to.Outcome) && !void(from.Outcome) {
 		add(observe.HookLost, to, to.Outcome)
 	}
 	if t.Event.Kind == elect.Started && !void(to.Outcome) {
 		add(observe.HookAcquire, to, "")
 	}
-	if from.Phase == elect.Releasing && to.Phase != elect.Releasing && h.starts {
+	if from.Phase == candidate.Releasing && to.Phase != candidate.Releasing && h.starts {
 		h.starts = false
 		add(observe.HookEnd, from, from.Outcome)
 	}
-	if to.Phase == elect.Done && slices.Contains([]elect.Outcome{elect.Denied, elect.Skipped, elect.Paused, elect.Ineligible}, to.Outcome) {
+	if to.Phase == candidate.Done && slices.Contains([]candidate.Outcome{candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible}, to.Outcome) {
 		add(observe.HookSkip, elect.State{}, to.Outcome)
 	}
 	for _, a := range t.Actions {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -92,7 +93,7 @@ func (h *host) start() *process {
 	p.set = campaign.Settings{
 		Settings: elect.Settings{
 			Timing: elect.NewTiming(h.ttl, h.ttl/time.Duration(3+p.rng.IntN(3)), killAfter),
-			Retry:  h.ttl / 6, Wait: elect.Forever,
+			Retry:  h.ttl / 6, Wait: candidate.Forever,
 			KillAfter: killAfter, LostGrace: time.Second, StopSignal: 15,
 			StopOnRenewError: p.rng.IntN(8) == 0, Rejoin: p.rng.IntN(2) == 0,
 		},
@@ -105,7 +106,7 @@ func (h *host) start() *process {
 	if p.rng.IntN(4) == 0 {
 		p.set.MaxRuntime = h.w.upTo(p.rng, 3*h.ttl)
 	}
-	p.set.Leftovers = []elect.Leftovers{elect.LeftoversStop, elect.LeftoversStop, elect.LeftoversWait, elect.LeftoversLeave}[p.rng.IntN(4)]
+	p.set.Leftovers = []candidate.Leftovers{candidate.LeftoversStop, candidate.LeftoversStop, candidate.LeftoversWait, candidate.LeftoversLeave}[p.rng.IntN(4)]
 	if p.rng.IntN(4) == 0 {
 		p.set.Wait = 0
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -131,13 +132,13 @@ func (j *jobs) started(w *world, t *tree) {
 // has acknowledged. It also checks the answers that a tick needs no run.
 func (j *jobs) observed(p *process, t campaign.Transition) {
 	s := t.To
-	success := s.Ran && (s.Outcome == elect.Exited || s.Outcome == elect.LeftBehind || s.Outcome == elect.Detached) && s.Exit == elect.Exit{}
+	success := s.Ran && (s.Outcome == candidate.Exited || s.Outcome == candidate.LeftBehind || s.Outcome == candidate.Detached) && s.Exit == candidate.Exit{}
 	switch {
-	case success && s.Phase == elect.Releasing:
+	case success && s.Phase == candidate.Releasing:
 		j.succeeded = append(j.succeeded, s.Lease.Tick)
 	case success && t.Event.Kind == elect.Released:
 		j.served = append(j.served, s.Lease.Tick)
-	case t.Event.Kind == elect.TickDone && !p.host.w.forgetful:
+	case (t.Event.Denial.Why == lease.Served || t.Event.Denial.Why == lease.GivenUp) && !p.host.w.forgetful:
 		tick := s.Tick
 		if tick == 0 { // the store chose the tick, not before it was asked
 			tick = p.host.w.stored(t.Event.Sent - p.offset)

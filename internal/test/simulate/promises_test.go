@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // due is by when a tree must be dead, if its guard and elector do not stand still after
@@ -111,7 +113,7 @@ func (w *world) setHostClock(p *process, step time.Duration) {
 func (w *world) took(p *process, s campaign.Transition) {
 	p.last = s.To
 	switch sent := s.Event.Sent - p.offset; {
-	case s.Event.Kind == elect.KeyPaused:
+	case s.Event.Denial.Why == lease.Paused:
 		w.deniedByAPause(p, sent)
 	case s.Event.Kind == elect.LeaseLost && p.losable < sent:
 		w.failLocked("%s loses its lease to one that came back with older data", p)
@@ -123,7 +125,7 @@ func (w *world) took(p *process, s campaign.Transition) {
 		if limit := p.set.MaxRuntime; limit > 0 {
 			t.due(w.at()+limit, p.grace(), "--max-runtime was over", false)
 		}
-	case s.Event.Kind == elect.CommandEnded && p.set.Leftovers == elect.LeftoversStop:
+	case s.Event.Kind == elect.CommandEnded && p.set.Leftovers == candidate.LeftoversStop:
 		const settle = 100 * time.Millisecond
 		t.due(w.at(), settle+p.grace(), "the command had ended", false)
 	}
@@ -155,7 +157,7 @@ func (w *world) deniedByAPause(p *process, asked time.Duration) {
 }
 
 // ended judges how a run ended.
-func (w *world) ended(p *process, r campaign.Result) {
+func (w *world) ended(p *process, r elect.State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, t := w.at(), p.held()
@@ -168,13 +170,13 @@ func (w *world) ended(p *process, r campaign.Result) {
 	}
 	limit, life := p.set.MaxRuntime, t.dead-t.born
 	switch {
-	case r.Outcome == elect.MaxRuntime && (limit == 0 || life < limit):
+	case r.Outcome == candidate.MaxRuntime && (limit == 0 || life < limit):
 		w.failLocked("%s says that its command ran too long, after %s", p, life)
-	case r.Outcome == elect.Exited && t.cut:
+	case r.Outcome == candidate.Exited && t.cut:
 		w.failLocked("I5: %s says that its command ended by itself, which it stopped", p)
-	case r.Outcome == elect.Exited && r.Exit != t.exit:
+	case r.Outcome == candidate.Exited && r.Exit != t.exit:
 		w.failLocked("I5: %s says that its command ended with %+v, and it was %+v", p, r.Exit, t.exit)
-	case r.Outcome == elect.LeftBehind && p.set.Leftovers != elect.LeftoversStop:
+	case r.Outcome == candidate.LeftBehind && p.set.Leftovers != candidate.LeftoversStop:
 		w.failLocked("%s stopped leftovers, which it should not", p)
 	}
 }
@@ -184,7 +186,7 @@ func (w *world) left(t *tree) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteLocked("%s: the tree of %s is let go", t.p, t.lease.Holder)
-	if t.p.set.Leftovers != elect.LeftoversLeave || !t.ended {
+	if t.p.set.Leftovers != candidate.LeftoversLeave || !t.ended {
 		w.failLocked("%s lets a tree go, which it should not", t.p)
 	}
 	w.remove(t)

@@ -51,7 +51,7 @@ func (p *probe) look(ctx context.Context, store lease.Admin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.token = 0
-	if status.Why == lease.HeldLeader {
+	if status.Why == lease.Held {
 		p.token = status.Token
 	}
 }

@@ -40,7 +40,7 @@ func Lost(t testing.TB, s lease.Store, l lease.Lease) {
 func Settles(t testing.TB, s lease.Store, r lease.Request, why lease.SettleReason) {
 	t.Helper()
 	_, err := s.Acquire(Bounded(t), r)
-	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Why != why {
+	if settling, ok := errors.AsType[*lease.SettlingError](err); !ok || settling.Settle != why {
 		t.Errorf("acquire: %v, want it to settle (%s)", err, why)
 	}
 }
