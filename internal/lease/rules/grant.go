@@ -11,13 +11,25 @@ func (g *Grant) lives(now Instant) bool { return g.left(now) > 0 }
 // left returns how long, in ms, the key stays taken if nobody renews the grant.
 func (g *Grant) left(now Instant) int64 {
 	switch {
-	case g == nil || g.Boot != now.Boot || g.Vanished:
+	case g == nil || g.Vanished || g.isEarlierBoot(now):
 		return 0
 	case now.Apart == 0 || g.Cooldown:
 		return g.Expires - now.Up
 	}
 	// The caller saw a renewal after its holder asked for it, never before.
 	return max(g.rest(now), min(g.Expires+now.Apart-now.Up, g.TTL-now.Unrenewed))
+}
+
+// isEarlierBoot reports whether g ended with an earlier boot. Another boot id does not show that
+// alone: containers of one kernel may have ids of their own (systemd-nspawn, LXC). But the time
+// since the boot, which they share, has then passed the last renewal. If it has after a reboot,
+// too, g counts until its end.
+func (g *Grant) isEarlierBoot(now Instant) bool {
+	renewed := g.Expires - g.TTL
+	if g.Expires == g.MinHoldUntil {
+		renewed = g.Acquired // or later
+	}
+	return g.Boot != now.Boot && now.Up < renewed
 }
 
 // leads reports whether g is a living lease.

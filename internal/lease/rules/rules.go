@@ -101,8 +101,8 @@ type Settling struct {
 	Server string `json:"server,omitempty"`
 }
 
-// Instant is the store's current time, in milliseconds. Leases run on Up, which is valid
-// only in the same Boot; ticks, tokens and the history use Wall.
+// Instant is the store's current time, in milliseconds. Leases run on Up, which begins
+// anew with each Boot; ticks, tokens and the history use Wall.
 type Instant struct {
 	Boot string
 	Up   int64

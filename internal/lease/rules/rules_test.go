@@ -65,7 +65,7 @@ func TestRebootEndsLeasesAndKeepsTheRest(t *testing.T) {
 	r.MinHold = time.Hour
 	second := granted(t, st, r, noon)
 
-	for name, up := range map[string]int64{"soon": 10, "at a time the old boot has seen": noon.Up + 10} {
+	for name, up := range map[string]int64{"soon": 10, "when the lease has ended": noon.Up + time.Hour.Milliseconds()} {
 		t.Run(name, func(t *testing.T) {
 			st := &State{Token: st.Token, Grant: st.Grant, ServedTick: st.ServedTick, SeriesTick: st.SeriesTick, Starts: st.Starts, Released: st.Released}
 			now := Instant{Boot: "b2", Up: up, Wall: noon.Wall + 60_000}
@@ -96,6 +96,7 @@ func TestFree(t *testing.T) {
 		return st
 	}
 	held, _ := leading(0)
+	holding, _ := leading(time.Hour)
 	settling := &State{Token: 5}
 	knowing := request()
 	knowing.Seen.Token, knowing.Seen.TTL = 6, time.Minute
@@ -112,7 +113,10 @@ func TestFree(t *testing.T) {
 		{"new", &State{}, noon, true},
 		{"held", held, noon.later(ttl - 1), false},
 		{"expired", held, noon.later(ttl), true},
-		{"held in another boot", held, Instant{Boot: "b2", Up: noon.Up, Wall: noon.Wall}, true},
+		{"held in an earlier boot", held, Instant{Boot: "b2", Up: noon.Up - 1, Wall: noon.Wall}, true},
+		{"held in a container with another boot id", held, Instant{Boot: "b2", Up: noon.Up + ttl - 1, Wall: noon.Wall}, false},
+		{"held for long in such a container", holding, Instant{Boot: "b2", Up: noon.Up, Wall: noon.Wall}, false},
+		{"cools down in such a container", released(time.Hour, ran), Instant{Boot: "b2", Up: noon.Up + ttl, Wall: noon.Wall}, false},
 		{"released", released(0, ran), noon, true},
 		{"cools down", released(time.Hour, ran), noon.later(ttl), false},
 		{"cooled down", released(time.Hour, ran), noon.later(time.Hour.Milliseconds()), true},

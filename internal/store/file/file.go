@@ -5,8 +5,8 @@
 // success that serves a tick, survive a power cut; a renewal need not. A cleaner of old files
 // may remove the lock files at any time.
 //
-// Not promised: anything across hosts. Each kernel has its own boot, so two hosts would take
-// each other's leases for expired. Therefore network file systems are refused. A disk that is
+// Not promised: anything across kernels. Each has its own time since the boot, so two hosts
+// would take each other's leases for expired. Therefore network file systems are refused. A disk that is
 // attached to two hosts cannot be recognised. Deleting or moving the directory takes the
 // leases away.
 //
@@ -14,9 +14,10 @@
 // flock(2) while it is replaced. Standbys and the holder watch the directory and read the key's
 // file when it is replaced. The directory keeps what was granted, so a first grant need not settle.
 //
-// Clocks: a lease runs on the time since the boot, including sleep, and is valid only for
-// that boot; AcquiredAt, MinHoldUntil and Until are milliseconds of it. So a step of the wall
-// clock does not change a lease, and a reboot, which ends the holder, ends it. Ticks are in
+// Clocks: a lease runs on the time since the boot, including sleep, which all containers of a
+// kernel share; AcquiredAt, MinHoldUntil and Until are milliseconds of it. So a step of the wall
+// clock does not change a lease, and a reboot, which ends the holder, ends it: at once,
+// unless the last renewal was sooner after that boot than now is after this one. Ticks are in
 // wall time, since they outlive a reboot. A token is larger than the last one, and at least
 // the wall time, so tokens grow even if the directory is lost.
 //
