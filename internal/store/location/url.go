@@ -88,7 +88,7 @@ func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	}
 	for name, value := range values {
 		switch {
-		case !slices.Contains(known, name) && (strings.Contains(u.RawQuery, "@") || !isName(name)):
+		case !slices.Contains(known, name) && !isName(name, u.RawQuery):
 			return nil, k.Refusal("the URL has a parameter that it cannot have", hintKnown(known))
 		case !slices.Contains(known, name):
 			return nil, k.Refusal("the URL has the parameter "+strconv.Quote(name)+", which this store does not know", hintKnown(known))
@@ -99,10 +99,11 @@ func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	return values, nil
 }
 
-// isName reports whether a text looks like the name of a parameter.
-func isName(text string) bool {
-	const signs, most = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", 40
-	return strings.Trim(text, signs) == "" && len(text) <= most
+// isName reports whether a text looks like the name of a parameter of a query, and not like a part
+// of a password with a question mark.
+func isName(text, query string) bool {
+	const signs, most = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.", 40
+	return strings.Trim(text, signs) == "" && len(text) <= most && strings.Contains(query, text+"=") && !strings.Contains(query, "@")
 }
 
 func hintKnown(known []string) string {
