@@ -104,7 +104,7 @@ func TestUnknownAddressIsOneShortLine(t *testing.T) {
 			continue
 		}
 		for _, f := range factories {
-			if !strings.Contains(bad.Problem, f.Schemes[0]+":") || len(bad.Problem) > 140 || bad.Hint != "" {
+			if !strings.Contains(bad.Problem, f.Schemes[0]+":") || len(bad.Problem) > 140 || bad.Hint == "" {
 				t.Errorf("%q: %s; %s", address, bad.Problem, bad.Hint)
 			}
 		}
