@@ -9,6 +9,7 @@ package network
 import (
 	"context"
 	"net"
+	"net/netip"
 	"time"
 )
 
@@ -119,6 +120,9 @@ func race(dial Dial, lookup lookupFunc) Dial {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
 			return nil, err
+		}
+		if _, err := netip.ParseAddr(host); err == nil {
+			return dial(ctx, network, addr)
 		}
 		ips, err := lookup(ctx, host)
 		if err != nil {

@@ -3,6 +3,7 @@ package network
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
 )
 
@@ -38,7 +39,7 @@ func NewPool[C any](quit func(C), isCut func(C) bool) *Pool[C] {
 
 // Take returns an idle connection, or a new one from open.
 func (p *Pool[C]) Take(open func() (C, error)) (c C, err error) {
-	c, found, err := p.takeIdle()
+	c, found, err := p.TakeIdle(func(C) bool { return true })
 	if found || err != nil {
 		return c, err
 	}
@@ -48,21 +49,37 @@ func (p *Pool[C]) Take(open func() (C, error)) (c C, err error) {
 	return c, err
 }
 
-func (p *Pool[C]) takeIdle() (c C, found bool, err error) {
+// TakeIdle returns the idle connection that fits and was used last.
+func (p *Pool[C]) TakeIdle(fits func(C) bool) (c C, found bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return c, false, ErrClosed
 	}
-	for len(p.idle) > 0 {
-		last := len(p.idle) - 1
-		c, p.idle = p.idle[last], p.idle[:last]
+	for i, c := range slices.Backward(p.idle) {
+		if !fits(c) {
+			continue
+		}
+		p.idle = slices.Delete(p.idle, i, i+1)
 		if !p.isCut(c) {
 			return c, true, nil
 		}
 		p.quit(c)
 	}
 	return c, false, nil
+}
+
+// Drop closes the idle connections that fit.
+func (p *Pool[C]) Drop(fits func(C) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = slices.DeleteFunc(p.idle, func(c C) bool {
+		if fits(c) {
+			p.quit(c)
+			return true
+		}
+		return false
+	})
 }
 
 // IsCut reports whether the peer has closed a TCP connection. It never blocks, not even
@@ -102,11 +119,11 @@ func (p *Pool[C]) Yield() {
 	}
 }
 
-// Idle returns the number of idle connections.
-func (p *Pool[C]) Idle() int {
+// Idle returns the idle connections.
+func (p *Pool[C]) Idle() []C {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.idle)
+	return slices.Clone(p.idle)
 }
 
 // Close closes all idle connections, and the others once they are put back.

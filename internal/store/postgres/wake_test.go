@@ -47,7 +47,7 @@ func TestWaitGivesItsConnectionBack(t *testing.T) {
 	b := newBackend(t)
 	grant(t, b.open(t), request("k"))
 	standby := b.open(t)
-	idle := func() bool { return standby.conns.Idle() == 1 }
+	idle := func() bool { return len(standby.conns.Idle()) == 1 }
 	for range 5 {
 		over := networktest.Start(func() error { return standby.Wait(bounded(t), "k", 20*waitEndsEarly) })
 		awaits(t, "connection in use", func() bool { return !idle() })

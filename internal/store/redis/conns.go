@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,13 +29,9 @@ type conns struct {
 	dial func(ctx context.Context, addr string) (net.Conn, *target, error)
 	who  func(*target) (user, password string)
 
-	slots network.Slots
+	*network.Pool[*conn]
 	// accepted is what the servers have accepted before.
 	accepted *network.Accepted
-
-	mu     sync.Mutex
-	idle   []*conn // the last one used is taken first
-	closed bool
 }
 
 // conn is a connection and the context of the call that uses it. A dial ends with that
@@ -53,7 +48,8 @@ type conn struct {
 // newConns returns no connection yet. dial opens one, and returns the address's target as it
 // is then; who returns the login of a target.
 func newConns(db int, who func(*target) (user, password string), dial func(context.Context, string) (net.Conn, *target, error)) *conns {
-	return &conns{dial: dial, who: who, accepted: &network.Accepted{}, opt: redis.Options{
+	pool := network.NewPool(func(c *conn) { _ = c.Close() }, func(*conn) bool { return false }) // the client dials again
+	return &conns{Pool: pool, dial: dial, who: who, accepted: &network.Accepted{}, opt: redis.Options{
 		// The greeting has user and password; a new connection sends nothing else.
 		DB:              db,
 		Protocol:        2,
@@ -92,15 +88,15 @@ func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (a
 	if err == nil && !c.warm {
 		c.warm = true
 		p.accepted.Login()
-		p.slots.Admitted()
+		p.Slots.Admitted()
 	}
 	if uncut() && err == nil {
-		p.put(c)
+		p.Put(c)
 		return v, nil
 	}
 	_ = c.Close()
 	if noSlot(err) {
-		p.slots.Refused()
+		p.Slots.Refused()
 	}
 	if err != nil && !isReply(err) && !errors.Is(ctx.Err(), context.Canceled) {
 		p.drop(addr)
@@ -123,26 +119,20 @@ func (p *conns) ask(ctx context.Context, addr string, question func(*redis.Clien
 }
 
 // keeps reports whether there is an idle connection to addr.
-func (p *conns) keeps(addr string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.idle, func(c *conn) bool { return c.addr == addr })
-}
+func (p *conns) keeps(addr string) bool { return slices.ContainsFunc(p.Idle(), at(addr)) }
+
+// drop closes the idle connections to addr.
+func (p *conns) drop(addr string) { p.Drop(at(addr)) }
+
+func at(addr string) func(*conn) bool { return func(c *conn) bool { return c.addr == addr } }
 
 func (p *conns) take(addr string) (*conn, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, network.ErrClosed
+	c, found, err := p.TakeIdle(at(addr))
+	if found || err != nil {
+		return c, err
 	}
-	for i, c := range slices.Backward(p.idle) {
-		if c.addr == addr {
-			p.idle = slices.Delete(p.idle, i, i+1)
-			return c, nil
-		}
-	}
-	opt, c := p.opt, &conn{addr: addr}
-	opt.Addr = addr
+	opt := p.opt
+	opt.Addr, c = addr, &conn{addr: addr}
 	opt.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		opened, now, err := p.dial(c.ctx, addr)
 		if err == nil {
@@ -155,49 +145,6 @@ func (p *conns) take(addr string) (*conn, error) {
 	}
 	c.Client = redis.NewClient(&opt)
 	return c, nil
-}
-
-func (p *conns) put(c *conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		_ = c.Close()
-		return
-	}
-	p.idle = append(p.idle, c)
-}
-
-// yield closes the connection that was used last, if the server has too few.
-func (p *conns) yield() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if last := len(p.idle) - 1; last >= 0 && p.slots.Scarce() {
-		_ = p.idle[last].Close()
-		p.idle = p.idle[:last]
-	}
-}
-
-// drop closes the idle connections to addr.
-func (p *conns) drop(addr string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.idle = slices.DeleteFunc(p.idle, func(c *conn) bool {
-		if c.addr != addr {
-			return false
-		}
-		_ = c.Close()
-		return true
-	})
-}
-
-func (p *conns) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for _, c := range p.idle {
-		_ = c.Close()
-	}
-	p.idle = nil
 }
 
 // plain is a connection without TLS that reports if the server has too many clients. The

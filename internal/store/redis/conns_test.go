@@ -278,8 +278,7 @@ func TestConnections(t *testing.T) {
 
 	// The leader loses the connection for renewals, and gives up the one that listens.
 	b.do(t, "CONFIG", "SET", "maxclients", "1")
-	leader.servers.conns.close()
-	leader.servers.conns.closed = false
+	leader.servers.conns.Drop(func(*conn) bool { return true })
 	if _, err := leader.Renew(bounded(t), l); !errors.As(err, &full) {
 		t.Errorf("renewal at a server that is full: %v", err)
 	}

@@ -257,7 +257,7 @@ func (s *servers) slot(key string) string {
 }
 
 func (s *servers) close() {
-	s.conns.close()
-	s.listeners.close()
-	s.guides.close()
+	s.conns.Close()
+	s.listeners.Close()
+	s.guides.Close()
 }

@@ -69,7 +69,7 @@ func New(o Options) (*Store, error) {
 	s := &Store{prefix: o.Prefix, servers: newServers(o.URL, t, o.Dialer)}
 	conns := s.servers.conns
 	s.Store = keep.New(keep.Config{
-		Do: s.do, Hear: s.hear, Pass: s.pass, Slots: &conns.slots, Yield: conns.yield, Remembers: true, Overwritten: true,
+		Do: s.do, Hear: s.hear, Pass: s.pass, Slots: &conns.Slots, Yield: conns.Yield, Remembers: true, Overwritten: true,
 		Instant: rules.Instant{Boot: "redis", Settle: keep.Settle},
 	})
 	return s, nil
