@@ -70,12 +70,13 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	took, renewErr := renewals(ctx, store, l, renewalSpan)
 	listening, unlisten := context.WithCancel(ctx)
 	defer unlisten()
-	called := listen(listening, store)
+	called, waited := listen(listening, store), make(chan error, 1)
+	go func() { waited <- store.Wait(ctx, Key, clockSpan) }()
 	gained, elapsed, clockErr := drift(ctx, store) // takes clockSpan, in which the listener connects
 	_, handOverErr := store.HandOver(ctx, Key)     // calls the holder
 	time.AfterFunc(time.Second, unlisten)
 	heard := <-called
-	waitErr := store.Wait(ctx, Key, 10*time.Millisecond)
+	waitErr := <-waited
 	if errors.Is(waitErr, lease.ErrNoWakeups) {
 		heard, waitErr = false, nil
 	}

@@ -131,14 +131,14 @@ func TestRivalAfterHolder(t *testing.T) {
 	now.Set(&s.Now, &s.Wall)
 	last := grant(t, s, request("k"))
 	b.put(t, "k", map[string]any{"spec": map[string]any{
-		"holderIdentity": "rival", "leaseDurationSeconds": 6, "renewTime": "2100-01-01T00:00:00.000000Z",
+		"holderIdentity": "rival", "leaseDurationSeconds": 60, "renewTime": "2100-01-01T00:00:00.000000Z",
 	}})
 	r := request("k")
 	for range 5 {
 		denied(t, s, r)
-		now.Advance(time.Second)
+		now.Advance(10 * time.Second)
 	}
-	now.Advance(time.Second + time.Millisecond)
+	now.Advance(10*time.Second + time.Millisecond)
 	networktest.GrantAfter(t, s, r, last)
 }
 
