@@ -15,9 +15,9 @@ const schedules = 20
 
 // The same seed gives the same events, to the nanosecond. But the race detector changes the
 // order of goroutines, and sometimes the kernel does: if it takes the processor away for
-// 10 ms, the Go scheduler runs another goroutine. So two of a few runs must be the same.
+// 10 ms, the Go scheduler runs another goroutine. So two of some runs must be the same.
 func TestReplay(t *testing.T) {
-	const most = 6
+	const most = 20
 	oneProcessor(t)
 	for i, build := range slices.Repeat([]func(*testing.T, uint64) *world{newWorld, newJobs}, 5) {
 		seed := uint64(i)
