@@ -9,6 +9,7 @@ import (
 )
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
+       leaderrun hold [flags]
        leaderrun status|why|history|pause|resume|release|forget|check ...
        leaderrun doctor|config|explain|help|version|man|completion|install
 `

@@ -49,7 +49,11 @@ func Main(args []string) int {
 		fail(newLogger(os.Stderr, settings.Default()), flagError(flags, err, verbNames()))
 		return exitUsage
 	}
-	result, status := lead(flags, flags.Args())
+	return end(lead(flags, append([]string{}, flags.Args()...)))
+}
+
+// end returns the exit status, unless the run ends by a signal.
+func end(result elect.State, status int) int {
 	if sig := diesOf(result); sig != 0 {
 		runner.DieOf(sig)
 	}
@@ -64,8 +68,8 @@ func helpArgs(args []string) []string {
 	return []string{"help"}
 }
 
-// lead runs the command while leader. Errors that can be found without the store are
-// reported before the store is asked.
+// lead runs the command while leader; hold's, if it is nil. Errors that can be found without
+// the store are reported before the store is asked.
 func lead(flags *pflag.FlagSet, command []string) (result elect.State, status int) {
 	stderr := observe.NewWriter(os.Stderr) // a blocked reader of stderr must not delay a renewal
 	defer stderr.Close()
@@ -77,7 +81,7 @@ func lead(flags *pflag.FlagSet, command []string) (result elect.State, status in
 		return result, exitUsage
 	}
 
-	if c.Path, err = run.Lookup(command[0]); err != nil {
+	if c.Path, err = lookup(c); err != nil {
 		result.Outcome, result.Err = candidate.NotStarted, err
 	} else {
 		warnAbout(log, c)
@@ -90,9 +94,19 @@ func lead(flags *pflag.FlagSet, command []string) (result elect.State, status in
 	return result, runStatus(result, c)
 }
 
+// lookup returns the file to execute.
+func lookup(c settings.Config) (string, error) {
+	if c.Hold {
+		return os.Executable()
+	}
+	return run.Lookup(c.Command[0])
+}
+
 func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Config, error) {
 	c, sources, err := settings.Read(flags, files)
-	c.Command = command
+	if c.Command, c.Hold = command, command == nil; c.Hold {
+		c.Command = []string{"leaderrun hold"} // as ps shows it
+	}
 	if err != nil {
 		return c, err
 	}

@@ -23,6 +23,7 @@ func verbs() map[string]func() *cobra.Command {
 		"forget":     forgetCommand,
 		"help":       func() *cobra.Command { return helpCommand(helpOf) },
 		"history":    historyCommand,
+		"hold":       holdCommand,
 		"install":    installCommand,
 		"man":        manCommand,
 		"pause":      pauseCommand,
@@ -71,6 +72,9 @@ func execute(root *cobra.Command, args []string) error {
 
 func runVerb(root *cobra.Command, args []string) int {
 	err := execute(root, args)
+	if held, ok := errors.AsType[ended](err); ok {
+		return end(held.result, held.status)
+	}
 	if err != nil && !errors.Is(err, errNo) {
 		fail(newLogger(os.Stderr, settings.Default()), err)
 	}

@@ -22,10 +22,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/sender"
 )
 
-// Dispatch makes this process a guard if Marker is set, and then does not return.
+// Dispatch makes this process a guard if Marker is set, or one that waits if Held is, and then does
+// not return.
 func Dispatch() {
 	value, ok := syscall.Getenv(Marker)
 	if !ok {
+		for _, held := syscall.Getenv(Held); held; {
+			proc.Sleep(3600e9)
+		}
 		return
 	}
 	proc.DenyAccess()

@@ -19,11 +19,18 @@ import (
 // Server reports the state of the run over HTTP. Clients cannot delay the run: the number
 // and the duration of connections are limited.
 type Server struct {
-	metrics *Metrics
-	http    http.Server
-	cancel  context.CancelFunc
-	done    chan struct{}
+	metrics  *Metrics
+	http     http.Server
+	cancel   context.CancelFunc
+	done     chan struct{}
+	watchers chan struct{} // a place for each
 }
+
+const (
+	patience = 5 * time.Second
+	atOnce   = 16         // a renewal needs file descriptors, too
+	watching = atOnce / 2 // others want to ask
+)
 
 // Serve serves at the address, from its own goroutine, until Close. Errors are logged.
 func Serve(address string, m *Metrics, log *slog.Logger) *Server {
@@ -40,8 +47,7 @@ func Serve(address string, m *Metrics, log *slog.Logger) *Server {
 }
 
 func newServer(m *Metrics) *Server {
-	const patience = 5 * time.Second
-	s := &Server{metrics: m, done: make(chan struct{})}
+	s := &Server{metrics: m, done: make(chan struct{}), watchers: make(chan struct{}, watching)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, true, "alive") })
@@ -67,7 +73,6 @@ func (s *Server) serve(ctx context.Context, address string, log *slog.Logger) er
 }
 
 func (s *Server) accept(listener net.Listener) error {
-	const atOnce = 16 // a renewal needs file descriptors, too
 	return s.http.Serve(netutil.LimitListener(listener, atOnce))
 }
 
@@ -122,13 +127,4 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	default:
 		answer(w, false, "neither leading nor standing by")
 	}
-}
-
-func (s *Server) serveLeader(w http.ResponseWriter, _ *http.Request) {
-	state, holds := s.metrics.standing()
-	if !holds || stopping(state) {
-		answer(w, false, "not the leader")
-		return
-	}
-	answer(w, true, string(state.Lease.Holder))
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"bufio"
 	"io"
 	"log/slog"
 	"net"
@@ -80,7 +81,7 @@ func TestServer(t *testing.T) {
 			if status, text := get(t, url+"/readyz"); status != test.ready {
 				t.Errorf("/readyz: %d, %q", status, text)
 			}
-			if status, text := get(t, url+"/leader"); status != test.leader || status != 200 && text != "not the leader\n" {
+			if status, text := get(t, url+"/leader"); status != test.leader || strings.Contains(text, `"leading":true`) != (status == 200) {
 				t.Errorf("/leader: %d, %q", status, text)
 			}
 			status, text := get(t, url+"/metrics")
@@ -95,11 +96,65 @@ func TestServer(t *testing.T) {
 	}
 }
 
-func TestServerNamesTheHolder(t *testing.T) {
+// Who leads is told in every state.
+func TestServerNamesTheLeader(t *testing.T) {
 	m := NewMetrics("k", func() time.Duration { return time.Second })
-	observe(m, usual, elect.Event{Kind: elect.Begin}, elect.Event{Kind: elect.Granted, Lease: lease.Lease{Holder: "h/1/x"}})
-	if status, text := get(t, served(t, m)+"/leader"); status != 200 || text != "h/1/x\n" {
-		t.Errorf("%d, %q", status, text)
+	url := served(t, m)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/leader?watch", nil)
+	must.Succeed(t, err)
+	stream, err := http.DefaultClient.Do(request)
+	must.Succeed(t, err)
+	defer stream.Body.Close()
+	lines := bufio.NewScanner(stream.Body)
+	says := func(want string) {
+		t.Helper()
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
+			t.Errorf("it watches %s, want %s", lines.Text(), want)
+		}
+	}
+	other, own := lease.NewHolder("web-1", 7), lease.NewHolder("web-2", 8)
+	steps := []elect.Event{{Kind: elect.Begin}}
+	says(`{"key":"k","leading":false,"leader":null}`)
+	waits := usual
+	waits.Wait = time.Hour
+	for _, step := range []struct {
+		event  elect.Event
+		status int
+		want   string
+	}{
+		{elect.Event{Kind: elect.Denied, Denial: lease.Condition{Why: lease.Held, Value: string(other), Token: 7, Since: time.Minute}}, 503,
+			`{"key":"k","leading":false,"leader":{"host":"web-1","holder":"` + string(other) + `","token":7,"since":"`},
+		{elect.Event{Kind: elect.Woke}, 503, ""},
+		{elect.Event{Kind: elect.Granted, Lease: lease.Lease{Holder: own, Token: 8, TTL: 30 * time.Second}}, 200,
+			`{"key":"k","leading":true,"leader":{"host":"web-2","holder":"` + string(own) + `","token":8,"since":"`},
+		{elect.Event{Kind: elect.LeaseLost}, 503, `{"key":"k","leading":false,"leader":null}`},
+	} {
+		steps = append(steps, step.event)
+		observe(m, waits, steps...)
+		if step.want == "" {
+			continue
+		}
+		says(step.want)
+		if status, text := get(t, url+"/leader"); status != step.status || !strings.HasPrefix(text, step.want) {
+			t.Errorf("%d, %s, want %d, %s", status, text, step.status, step.want)
+		}
+	}
+}
+
+// A page in a browser listens with EventSource. Not everybody may watch: others want to ask.
+func TestManyWatch(t *testing.T) {
+	url := served(t, NewMetrics("k", func() time.Duration { return 0 })) + "/leader?watch"
+	for i := range watching + 1 {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		must.Succeed(t, err)
+		request.Header.Set("Accept", "text/event-stream")
+		stream, err := http.DefaultClient.Do(request)
+		must.Succeed(t, err)
+		defer stream.Body.Close()
+		line, _ := bufio.NewReader(stream.Body).ReadString('\n')
+		if i < watching && line != `data: {"key":"k","leading":false,"leader":null}`+"\n" || i == watching && stream.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%d: %d, %q", i, stream.StatusCode, line)
+		}
 	}
 }
 

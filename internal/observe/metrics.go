@@ -64,14 +64,15 @@ func (v *values) add(metric int, n float64) { v.set(metric, v[metric].value+n) }
 
 // Metrics is a campaign.Observer that counts and measures the runs of one key.
 type Metrics struct {
-	labels string
-	now    func() time.Duration
+	key, labels string
+	now         func() time.Duration
 
 	mu     sync.Mutex
 	values values
 	state  elect.State
-	// seen is the largest token in a denial so far.
-	seen int64
+	// seen is the largest token in a denial so far, leader who was last said to lead.
+	seen   int64
+	leader *Leader
 	// started and signalled are when the command started and got its first signal; 0 if
 	// it has not.
 	started, signalled time.Duration
@@ -80,7 +81,7 @@ type Metrics struct {
 // NewMetrics returns the metrics of a key, with counters starting at 0. now is the
 // campaign's clock.
 func NewMetrics(key string, now func() time.Duration) *Metrics {
-	m := &Metrics{labels: "{" + KeyLabels(key) + "}", now: now}
+	m := &Metrics{key: key, labels: "{" + KeyLabels(key) + "}", now: now}
 	for metric := range metrics {
 		if metrics[metric].kind == "counter" {
 			m.values.set(metric, 0)
@@ -102,6 +103,7 @@ func (m *Metrics) Observe(t campaign.Transition) {
 	defer m.mu.Unlock()
 	m.state = t.To
 	m.count(t)
+	m.note(t)
 	m.measure(t)
 	if t.From.Leads() != t.To.Leads() {
 		m.values.set(isLeader, Truth(t.To.Leads()))

@@ -17,6 +17,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/leasefile"
 	"github.com/leaderrun/leaderrun/internal/observe"
@@ -121,6 +122,9 @@ type process struct {
 func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.signals.beforeStart()
 	env := environment(os.Environ(), p.config.Key, l, p.file.path())
+	if p.config.Hold {
+		env = append(env, guard.Held+"=1")
+	}
 	p.Runner.Start(startBy, killBy, env, func(r runner.Report) { p.report(r, report) })
 }
 

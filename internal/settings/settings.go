@@ -88,9 +88,11 @@ type Config struct {
 	Verbose, Quiet bool
 	JSONLog        bool
 
-	// Command is COMMAND and its arguments as typed; Path is the file to execute.
+	// Command is COMMAND and its arguments as typed; Path is the file to execute. Hold: it is a
+	// process of leaderrun's own that waits.
 	Command []string
 	Path    string
+	Hold    bool
 }
 
 // Recent returns for how long a success on another host makes a run superfluous: the run's line

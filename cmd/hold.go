@@ -1,0 +1,39 @@
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/leaderrun/leaderrun/internal/elect"
+	"github.com/leaderrun/leaderrun/internal/settings"
+)
+
+// ended is the end of a run that a verb began.
+type ended struct {
+	result elect.State
+	status int
+}
+
+func (ended) Error() string { return "the run has ended" }
+
+// holdCommand is the verb that leads without COMMAND.
+func holdCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "hold [flags]",
+		Short: "Lead without COMMAND, until a signal",
+		Long: `Lead until a signal ends it, without COMMAND, with the flags of a run: for programs that run on every host and ask who
+leads, by --metrics-listen (/leader) or hooks. Nobody stops such a program when the lease ends: it has to ask before
+each step, or write with the fencing token that /leader tells.
+
+Exit status: as that of a run; 128+n once signal n has ended it.`,
+		Example: "  leaderrun hold --key queue --wait forever --rejoin --metrics-listen 127.0.0.1:9090",
+		Args:    noArguments,
+	}
+	flags := settings.NewFlags()
+	command.Flags().AddFlagSet(flags)
+	verbFlags{"hold", flags, new(settings.Told)}.complete(command)
+	command.RunE = func(*cobra.Command, []string) error {
+		result, status := lead(flags, nil)
+		return ended{result, status}
+	}
+	return command
+}
