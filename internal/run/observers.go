@@ -37,6 +37,9 @@ func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *ru
 	if hooks := NewHooks(c, log, r.RunHook, status); hooks != nil {
 		all, closers = append(all, hooks), append(closers, func() { hooks.Finish(signals) })
 	}
+	if pings := newPings(c, log, status); pings != nil {
+		all, closers = append(all, pings), append(closers, pings.Finish)
+	}
 	if c.MetricsListen != "" {
 		closers = append(closers, observe.Serve(c.MetricsListen, metrics, log).Close)
 	}

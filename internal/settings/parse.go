@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,6 +54,15 @@ func parseAddress(value string) (string, *Error) {
 		return "", &Error{Problem: "is not an address", Hint: "remove that from the value"}
 	}
 	return parseText(value)
+}
+
+// parsePing accepts a URL. It is a secret, so no error shows it.
+func parsePing(value string) (string, *Error) {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", &Error{Problem: "is no URL of HTTP", Hint: "write it like https://hc-ping.com/UUID"}
+	}
+	return value, nil
 }
 
 // parseListen parses an address to listen on. The default host is loopback: other

@@ -84,6 +84,8 @@ type Config struct {
 	MetricsListen string
 	// OnAcquire, OnLost, OnEnd and OnSkip are the hooks: programs and their arguments.
 	OnAcquire, OnLost, OnEnd, OnSkip []string
+	// Ping is the URL that is told of starts and ends, if not empty.
+	Ping string
 
 	Verbose, Quiet bool
 	JSONLog        bool

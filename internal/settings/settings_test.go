@@ -128,6 +128,8 @@ func TestSetRefuses(t *testing.T) {
 		{"on-acquire", "--", "begins like a flag"},
 		{"on-lost", "a 'b c'", "and no shell reads it"},
 		{"on-lost", "a $HOST", "and no shell reads it"},
+		{"ping", "hc-ping.com/s3cret", "is no URL"},
+		{"ping", "ftp://h/s3cret", "is no URL"},
 		{"on-skip", "a | b", "and no shell reads it"},
 		{"on-skip", "a && b", "and no shell reads it"},
 		{"metrics-textfile", "", "empty"},

@@ -3,6 +3,7 @@ package settings
 import (
 	"cmp"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -48,15 +49,27 @@ func (s *Sources) Views(c Config) []View {
 				v.From = cmp.Or(s.get("profile").source, v.From)
 			}
 		}
-		if name == "store" {
+		switch name {
+		case "store":
 			v.Value = store.Redact(v.Value)
-		} else {
+		case "ping":
+			v.Value = redactPath(v.Value)
+		default:
 			v.Value = redactWords(v.Value)
 		}
 		views = append(views, v)
 	}
 	slices.SortFunc(views, func(a, b View) int { return cmp.Compare(a.Name, b.Name) })
 	return views
+}
+
+// redactPath returns a URL without what follows the host: whoever knows that may ping.
+func redactPath(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + "/***"
 }
 
 // redactWords returns a text, such as a hook, without the passwords of its addresses.

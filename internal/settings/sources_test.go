@@ -41,6 +41,7 @@ var values = map[string][3]string{
 	"on-lost":          {"flag a", "variable", "file"},
 	"on-end":           {"flag a", "variable", "file"},
 	"on-skip":          {"flag a", "variable", "file"},
+	"ping":             {"http://flag/a", "https://variable/a", "http://file:1"},
 	"metrics-textfile": {"flag", "variable", "file"},
 	"verbose":          {"true", "false", "true"},
 	"quiet":            {"true", "false", "true"},

@@ -182,6 +182,10 @@ var Groups = []Group{
 			set: into(func(c *Config) *[]string { return &c.OnSkip }, parseWords),
 		},
 		{
+			Name: "ping", Value: "URL", Usage: "ask for URL/start when the command has started, and URL/STATUS after the run",
+			set: into(func(c *Config) *string { return &c.Ping }, parsePing),
+		},
+		{
 			Name: "verbose", Common: true, Short: "v", Usage: "write every step to stderr",
 			set: into(func(c *Config) *bool { return &c.Verbose }, parseBool),
 		},
