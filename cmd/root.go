@@ -28,6 +28,9 @@ import (
 // so that a command of any name can be run.
 func Main(args []string) int {
 	log.SetOutput(io.Discard) // net/http writes there what a server says before it is asked
+	if run.IsEnder() {
+		return end()
+	}
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
 		if isTerminal(os.Stderr) {
@@ -49,15 +52,24 @@ func Main(args []string) int {
 		fail(newLogger(os.Stderr, settings.Default()), flagError(flags, err, verbNames()))
 		return exitUsage
 	}
-	return end(lead(flags, append([]string{}, flags.Args()...)))
+	return leave(lead(flags, append([]string{}, flags.Args()...)))
 }
 
-// end returns the exit status, unless the run ends by a signal.
-func end(result elect.State, status int) int {
+// leave returns the exit status, unless the run ends by a signal.
+func leave(result elect.State, status int) int {
 	if sig := diesOf(result); sig != 0 {
 		runner.DieOf(sig)
 	}
 	return status
+}
+
+// end ends the lease of a leaderrun that has died.
+func end() int {
+	if err := run.End(); err != nil {
+		fail(newLogger(os.Stderr, settings.Default()), err)
+		return exitUsage
+	}
+	return 0
 }
 
 // helpArgs returns the arguments of the verb help for those of a run with --help.

@@ -73,7 +73,7 @@ func execute(root *cobra.Command, args []string) error {
 func runVerb(root *cobra.Command, args []string) int {
 	err := execute(root, args)
 	if held, ok := errors.AsType[ended](err); ok {
-		return end(held.result, held.status)
+		return leave(held.result, held.status)
 	}
 	if err != nil && !errors.Is(err, errNo) {
 		fail(newLogger(os.Stderr, settings.Default()), err)

@@ -125,7 +125,7 @@ func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func
 	if p.config.Hold {
 		env = append(env, guard.Held+"=1")
 	}
-	p.Runner.Start(startBy, killBy, env, func(r runner.Report) { p.report(r, report) })
+	p.Runner.Start(startBy, killBy, env, forEnder(p.config, l, p.file.path()), func(r runner.Report) { p.report(r, report) })
 }
 
 // report translates the runner's reports into events.
