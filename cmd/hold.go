@@ -2,18 +2,15 @@ package cmd
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// ended is the end of a run that a verb began.
-type ended struct {
-	result elect.State
-	status int
-}
+// holding is what the verb hold asks for: a run without COMMAND.
+type holding struct{ flags *pflag.FlagSet }
 
-func (ended) Error() string { return "the run has ended" }
+func (holding) Error() string { return "hold" }
 
 // holdCommand is the verb that leads without COMMAND.
 func holdCommand() *cobra.Command {
@@ -31,9 +28,6 @@ Exit status: as that of a run; 128+n once signal n has ended it.`,
 	flags := settings.NewFlags()
 	command.Flags().AddFlagSet(flags)
 	verbFlags{"hold", flags, new(settings.Told)}.complete(command)
-	command.RunE = func(*cobra.Command, []string) error {
-		result, status := lead(flags, nil)
-		return ended{result, status}
-	}
+	command.RunE = func(*cobra.Command, []string) error { return holding{flags} }
 	return command
 }

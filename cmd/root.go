@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
@@ -53,6 +54,14 @@ func Main(args []string) int {
 		return exitUsage
 	}
 	return leave(lead(flags, append([]string{}, flags.Args()...)))
+}
+
+func runVerb(root *cobra.Command, args []string) int {
+	err := execute(root, args)
+	if hold, ok := errors.AsType[holding](err); ok {
+		return leave(lead(hold.flags, nil))
+	}
+	return statusOf(err)
 }
 
 // leave returns the exit status, unless the run ends by a signal.

@@ -70,11 +70,8 @@ func execute(root *cobra.Command, args []string) error {
 	return writeAnswer(answer.String())
 }
 
-func runVerb(root *cobra.Command, args []string) int {
-	err := execute(root, args)
-	if held, ok := errors.AsType[ended](err); ok {
-		return leave(held.result, held.status)
-	}
+// statusOf returns the exit status of a verb, and says what its error is.
+func statusOf(err error) int {
 	if err != nil && !errors.Is(err, errNo) {
 		fail(newLogger(os.Stderr, settings.Default()), err)
 	}

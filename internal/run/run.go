@@ -17,7 +17,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/elect"
-	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/leasefile"
 	"github.com/leaderrun/leaderrun/internal/observe"
@@ -123,7 +122,7 @@ func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func
 	p.signals.beforeStart()
 	env := environment(os.Environ(), p.config.Key, l, p.file.path())
 	if p.config.Hold {
-		env = append(env, guard.Held+"=1")
+		env = append(env, runner.Held+"=1")
 	}
 	p.Runner.Start(startBy, killBy, env, forEnder(p.config, l, p.file.path()), func(r runner.Report) { p.report(r, report) })
 }
