@@ -3,6 +3,8 @@
 package program
 
 import (
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,53 +16,73 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// recipe is one sink of docs/fencing.md.
+// recipe is one sink of docs/fencing.md and docs/fencing-recipes.md, or a language.
 type recipe struct {
 	name    string
-	job     string   // the program of the document that is the job
+	job     string   // the program that is the job
 	env     []string // where the sink is
 	read    func() string
 	refusal string // the error that a stale leader gets; TOKEN and NEWER stand for the tokens
 	status  string // of its job
 }
 
-// TestFencing runs the recipes of docs/fencing.md unchanged. Leader A claims, and its job
-// still runs when leader B takes over, claims and writes. A's late write is refused, and
-// B's stays.
+// TestFencing runs the recipes of the documents unchanged. Leader A claims, and its job still
+// runs when leader B takes over, claims and writes. A's late write is refused, and B's stays.
 func TestFencing(t *testing.T) {
 	t.Parallel()
-	programs := blocks(t, "docs/fencing.md")
+	programs := recipes(t)
 
 	postgres := script.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
-	sql := func(text string) string {
-		out, err := postgres.Do(text)
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return out
-	}
+	sql := func(text string) string { return answer(t, postgres.Do, text) }
 	sql("CREATE TABLE report (text text); INSERT INTO report VALUES ('nothing')")
 	sql(programs["fence.sql"])
+	sql("CREATE ROLE writer LOGIN; GRANT UPDATE ON report TO writer; GRANT EXECUTE ON FUNCTION fence TO writer")
+	inPostgres := []string{"DATABASE_URL=postgresql://" + postgres.Addr + "/postgres?user=writer"}
+	readPostgres := func() string { return sql("SELECT text FROM report") }
+	const refused = "fenced: token TOKEN is refused, a newer leader of report has claimed its own"
+
+	maria := script.StartMariaDB(t)
+	mysql := func(text string) string { return answer(t, maria.Do, text) }
+	mysql("CREATE TABLE report (text text); INSERT INTO report VALUES ('nothing')")
+	mysql(programs["fence-mysql.sql"])
+	mysql("CREATE USER writer; GRANT SELECT, UPDATE ON report TO writer; GRANT EXECUTE ON PROCEDURE fence TO writer")
+	host, port, _ := net.SplitHostPort(maria.Addr) // it has one
+	inMySQL := []string{
+		"SINK=" + file(t, "[mysql]\nhost="+host+"\nport="+port+"\nuser=writer\ndatabase=jobs\n"),
+		"DATABASE_URL=mysql://writer@" + maria.Addr + "/jobs", "NODE_PATH=/usr/share/nodejs",
+	}
+	readMySQL := func() string { return mysql("SELECT text FROM report") }
+
 	redis := script.StartRedis(t)
 	dir := t.TempDir()
+	bucket := newBucket(t)
 
-	for _, r := range []recipe{
-		{
-			"postgres", "job-psql", []string{"DATABASE_URL=" + postgres.URL},
-			func() string { return sql("SELECT text FROM report") },
-			"ERROR:  fenced: token TOKEN is refused, a newer leader of report has claimed its own", "3",
-		},
+	sinks := []recipe{
+		{"postgres", "job-psql", inPostgres, readPostgres, "ERROR:  " + refused, "3"},
+		{"python", "job-python", inPostgres, readPostgres, refused, "1"},
+		{"go", "job-go", inPostgres, readPostgres, refused, "1"},
+		{"mysql", "job-mysql", inMySQL, readMySQL, "fenced: token TOKEN is refused, NEWER has claimed report", "1"},
+		{"node", "job-node", inMySQL, readMySQL, "fenced: token TOKEN is refused, NEWER has claimed report", "1"},
 		{
 			"redis", "job-redis", []string{"REDIS_URL=redis://" + redis.Addr},
 			func() string { return output(t, "redis-cli", "-u", "redis://"+redis.Addr, "GET", "report") },
 			"FENCED token TOKEN is refused, NEWER has claimed fence:report", "1",
 		},
 		{
+			"s3", "job-s3", []string{"SINK=" + bucket.config, "URL=" + bucket.URL + "/report"},
+			func() string { _, text, _ := strings.Cut(bucket.content(), "\n"); return text },
+			"fenced: token TOKEN is refused, NEWER has claimed " + bucket.URL + "/report", "76",
+		},
+		{
 			"file", "job-file", []string{"DIR=" + dir},
 			func() string { return output(t, "cat", filepath.Join(dir, "report")) },
 			"fenced: token TOKEN is refused, NEWER has claimed " + dir, "76",
 		},
-	} {
+	}
+	if programs["job-java"] != "" {
+		sinks = append(sinks, recipe{"java", "job-java", inPostgres, readPostgres, refused, "1"})
+	}
+	for _, r := range sinks {
 		t.Run(r.name, func(t *testing.T) { r.test(t, programs) })
 	}
 }
@@ -106,8 +128,8 @@ func (r recipe) test(t *testing.T, programs map[string]string) {
 	if old == "" {
 		t.Fatalf("A's claim was refused: %s", read("late.out"))
 	}
-	if out, err := run("B", append(leaderrun, "--", r.job)...); err != nil {
-		t.Fatalf("leader B: %v: %s", err, out)
+	if out, err := run("B", append(leaderrun, "--", r.job)...); err != nil || out != "" {
+		t.Fatalf("leader B: %v: %s", err, out) // cron would send what it prints
 	}
 	newer := read("works.B")
 	want := "leader's report of " + newer
@@ -131,6 +153,13 @@ func (r recipe) test(t *testing.T, programs map[string]string) {
 	if err == nil || !strings.Contains(out, refusal) || read("works.late") != "" {
 		t.Errorf("a late claim: %v, %q", err, out)
 	}
+	// Nor does one that leads no more when it asks.
+	if strings.Contains(programs[r.job], "leads()") {
+		out, err := run("idle", "env", "LEADERRUN_KEY=report", "LEADERRUN_TOKEN="+newer, r.job)
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 76 || read("works.idle") != "" {
+			t.Errorf("it asks without a lease: %v, %q", err, out)
+		}
+	}
 	// Without a token nothing is written.
 	if out, err := run("nobody", r.job); err == nil || read("works.nobody") != "" {
 		t.Errorf("outside leaderrun: %v, %q", err, out)
@@ -138,6 +167,24 @@ func (r recipe) test(t *testing.T, programs map[string]string) {
 	if got := strings.TrimSpace(r.read()); got != want {
 		t.Errorf("at the end the sink has %q, want %q", got, want)
 	}
+}
+
+// answer returns what a server's client prints.
+func answer(t *testing.T, do func(string) (string, error), text string) string {
+	t.Helper()
+	out, err := do(text)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return out
+}
+
+// file makes a file with this text.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
+	return name
 }
 
 // blocks returns the code blocks of a document that have a name after their language.
