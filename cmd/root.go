@@ -28,6 +28,9 @@ import (
 // so that a command of any name can be run.
 func Main(args []string) int {
 	log.SetOutput(io.Discard) // net/http writes there what a server says before it is asked
+	if run.IsEnder() {
+		return end()
+	}
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
 		if isTerminal(os.Stderr) {
@@ -54,6 +57,15 @@ func Main(args []string) int {
 		runner.DieOf(sig)
 	}
 	return status
+}
+
+// end ends the lease of a leaderrun that has died.
+func end() int {
+	if err := run.End(); err != nil {
+		fail(newLogger(os.Stderr, settings.Default()), err)
+		return exitUsage
+	}
+	return 0
 }
 
 // helpArgs returns the arguments of the verb help for those of a run with --help.

@@ -78,7 +78,7 @@ func Guard(path string, argv ...string) error {
 	commands := runner.New(path, append([]string{path}, argv...))
 	defer commands.Close()
 	gone := make(chan error, 1)
-	commands.Start(runner.Now()+limit, runner.Now()+limit, nil, func(r runner.Report) {
+	commands.Start(runner.Now()+limit, runner.Now()+limit, nil, "", func(r runner.Report) {
 		if r.Kind == runner.Failed || r.Kind == runner.Gone {
 			gone <- r.Err
 		}

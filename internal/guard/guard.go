@@ -1,6 +1,7 @@
 // Package guard is the second process. It starts the command and kills its tree, also if the
 // elector is stopped or dead. It knows nothing of leases, only one time: kill-by. It never
-// uses the network.
+// uses the network. If its elector is dead, the ender takes its place once the tree is gone: this
+// program, executed once more, which ends the lease.
 //
 // Promise: the command's whole tree is dead by kill-by, and soon after the elector's end of
 // the pipe closes. A tree is reported as gone only if it is gone. Nothing is started after
@@ -22,8 +23,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/sender"
 )
 
-// Dispatch makes this process a guard if Marker is set, and then does not return.
+// Dispatch makes this process a guard if Marker is set, and then does not return. It keeps others
+// from an ender, which the main function makes of this process.
 func Dispatch() {
+	if _, ender := syscall.Getenv(EnderMarker); ender {
+		proc.DenyAccess()
+		proc.SetName(EnderName)
+		return
+	}
 	value, ok := syscall.Getenv(Marker)
 	if !ok {
 		return
@@ -90,6 +97,7 @@ type guard struct {
 	status          syscall.WaitStatus
 	restSignalled   bool // after the command's end a signal was sent to the rest of its tree
 	killing         bool
+	alone           bool // the tree is gone, and so is the elector
 	expired         bool // kill-by came while something lived
 	elector         int
 	electorStopped  bool                // by this guard, with the command
@@ -127,6 +135,9 @@ func run(orders, reports int) int {
 		return Refused
 	}
 	for !g.turn() {
+	}
+	if g.alone {
+		g.becomeEnder()
 	}
 	return exitDone
 }
@@ -288,13 +299,14 @@ func (g *guard) collect(most int) (died int, gone bool) {
 	})
 	if gone {
 		g.killGroup()
-		// Its own end must not take processor time from the release and the next leader.
-		proc.GiveWay()
 		kind := ReportGone
 		if g.expired {
 			kind = ReportExpired
 		}
-		g.report(kind, int64(g.status))
+		if g.alone = !g.report(kind, int64(g.status)); !g.alone {
+			// Its own end must not take processor time from the release and the next leader.
+			proc.GiveWay()
+		}
 		return died, true
 	}
 	if g.ended && !g.reported {
@@ -431,8 +443,9 @@ func (g *guard) kill() (gone bool) {
 	})
 }
 
-func (g *guard) report(kind ReportKind, value int64) {
-	tryWrite(g.reports, encodeReport(Report{Kind: kind, Value: value})) // fails only if the elector is gone
+// report reports whether the elector can still read it.
+func (g *guard) report(kind ReportKind, value int64) (sent bool) {
+	return tryWrite(g.reports, encodeReport(Report{Kind: kind, Value: value}))
 }
 
 // failed reports that nothing was started. Then the guard's work is done.

@@ -19,6 +19,28 @@ func leaveSession() {
 	}
 }
 
+// becomeEnder executes this program once more, in this process. What the ender is told may contain
+// a password, so neither its arguments nor its environment have it.
+func (g *guard) becomeEnder() {
+	var told [2]int
+	if g.command.Ender == "" || syscall.Pipe(told[:]) != nil {
+		return
+	}
+	_ = syscall.SetNonblock(told[1], true) // what is longer than a pipe has no reader yet
+	if !tryWrite(told[1], encodeEnder(g.killBy, g.command.Ender)) {
+		return
+	}
+	_ = syscall.Dup3(told[0], 0, 0)
+	for fd := stderr + 1; fd < descriptors; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+	_ = syscall.Exec("/proc/self/exe", []string{EnderName}, append(g.command.Env, EnderMarker+"="))
+}
+
+// descriptors is how many descriptors the ender does not keep open: the caller may wait for the end of
+// one that it has opened for the command.
+const descriptors = 1024
+
 // signalRest signals the rest of the command's group, and every child of the guard that is
 // not in it.
 func (g *guard) signalRest(sig syscall.Signal) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,8 +18,33 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// This test binary can also be the guard.
-func init() { Dispatch() }
+// This test binary can also be the guard, and an ender, which notes what it is told and what it sees.
+func init() {
+	Dispatch()
+	if _, ender := os.LookupEnv(EnderMarker); !ender {
+		return
+	}
+	told, _ := io.ReadAll(os.Stdin)
+	killBy, text, ok := DecodeEnder(told)
+	pipes := 0
+	for fd := range descriptors {
+		if to, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); strings.HasPrefix(to, "pipe:") {
+			pipes++
+		}
+	}
+	var others []string
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range all {
+		environ, _ := os.ReadFile(file)
+		if bytes.Contains(environ, []byte("TREE="+os.Getenv("TREE"))) && file != fmt.Sprintf("/proc/%d/environ", os.Getpid()) {
+			others = append(others, file)
+		}
+	}
+	name, _ := os.ReadFile("/proc/self/comm")
+	note := fmt.Sprintf("%d %s %t, arguments %q, name %q, alive %q, %d pipe", killBy, text, ok, os.Args, name, others, pipes)
+	_ = os.WriteFile(os.Getenv("ENDER"), []byte(note), 0o600)
+	os.Exit(0)
+}
 
 // another returns a guard that is not started yet, with these descriptors from 3 on.
 func another(marker string, files ...*os.File) (cmd *exec.Cmd, said *bytes.Buffer) {
@@ -416,6 +442,52 @@ func TestElectorEndsBeforeTheCommand(t *testing.T) {
 	g.orders.Close()
 	g.next(t, ReportGone)
 	g.ends(t)
+}
+
+// When the elector is dead and nothing of the tree lives any more, the guard becomes an ender, which
+// is told the last kill-by.
+func TestEnder(t *testing.T) {
+	note := filepath.Join(t.TempDir(), "note")
+	t.Setenv("ENDER", note)
+	t.Setenv("TREE", note)
+	c := shell("setsid sh -c 'trap \"\" TERM; sleep 60 & wait' & trap '' TERM; sleep 60 & wait")
+	c.Ender = "told"
+	held, _ := pipe(t) // by the caller, for the command
+	g := start(t, func(cmd *exec.Cmd) { cmd.ExtraFiles = append(cmd.ExtraFiles, held) })
+	g.order(t, OrderStart, far(), c)
+	g.next(t, ReportStarted)
+	killBy := far() + 1
+	g.order(t, OrderExtend, killBy, nil)
+	g.reports.Close() // a dead elector reads nothing
+	g.orders.Close()
+	must.Succeed(t, g.cmd.Wait())
+	want := fmt.Sprintf("%d told true, arguments [%q], name %q, alive %q, 1 pipe", killBy, EnderName, EnderName+"\n", []string(nil))
+	if got := must.Read(t, note); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// There is no ender while the elector lives, nor for a run that has nothing to end.
+func TestNoEnder(t *testing.T) {
+	note := filepath.Join(t.TempDir(), "note")
+	t.Setenv("ENDER", note)
+	ends := func(ender string, end func(*started)) {
+		t.Helper()
+		c := shell("exec sleep 60")
+		c.Ender = ender
+		g := start(t, func(*exec.Cmd) {})
+		g.order(t, OrderStart, far(), c)
+		g.next(t, ReportStarted)
+		end(g)
+		_ = g.cmd.Wait()
+		if _, err := os.Stat(note); err == nil {
+			t.Error("there was an ender")
+		}
+	}
+	dies := func(g *started) { g.reports.Close(); g.orders.Close() }
+	ends("", dies)
+	ends("told", func(g *started) { g.kills(t) })
+	ends("told", func(g *started) { g.order(t, OrderLeave, 0, nil) })
 }
 
 // The threads exist before the command, which may use up the process limit. While the guard

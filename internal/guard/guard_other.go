@@ -10,6 +10,9 @@ func attributes(c Command) *syscall.SysProcAttr {
 
 func leaveSession() { _, _ = syscall.Setsid() }
 
+// becomeEnder does nothing: a process that has left the command's group may be alive.
+func (g *guard) becomeEnder() {}
+
 // signalRest signals the command's process group, or only the command if the group is the
 // terminal's. This system has no subreapers.
 func (g *guard) signalRest(sig syscall.Signal) {

@@ -11,6 +11,13 @@ const Marker = "LEADERRUN_GUARD"
 // does not kill both processes that hold a tree.
 const Name = "lease-guard"
 
+// EnderMarker is the environment variable that makes a process an ender: it does what its elector
+// can no longer do, since it is dead. The guard executes it in its own place once the tree is gone.
+const EnderMarker = "LEADERRUN_ENDER"
+
+// EnderName is the ender's name in ps.
+const EnderName = "lease-ender"
+
 // Settings are those of the guard's Go runtime. Where the command has used up a limit of
 // processes, the runtime ends a program that needs one more thread. So there is one more
 // processor than goroutines, which then never wait for each other, and no garbage collection
@@ -35,6 +42,9 @@ type Command struct {
 	Path    string   // the program
 	Args    []string // argv, which begins with the name
 	Env     []string
+	// Ender is what the ender reads on its standard input; "" if there is to be none. The guard
+	// does not know what it means.
+	Ender string
 	// Shared: the command stays in the caller's process group, at a terminal, and signals are
 	// sent to the command alone. Otherwise it gets its own group, to which they are sent.
 	Shared bool
@@ -66,8 +76,8 @@ func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
 	var body []byte
 	if c != nil {
 		body = put32(put32(put64(body, c.StartBy), flag(c.Shared)), uint32(len(c.Args)))
-		for _, s := range append(append([]string{c.Path}, c.Args...), c.Env...) {
-			body = append(append(body, s...), 0) // exec's strings contain no NUL
+		for _, s := range append(append([]string{c.Path, c.Ender}, c.Args...), c.Env...) {
+			body = append(append(body, s...), 0) // neither exec's strings nor JSON contain NUL
 		}
 	}
 	b := put64(put32(put32(nil, uint32(kind)), uint32(len(body))), value)
@@ -90,11 +100,24 @@ func decodeCommand(b []byte) (c Command, ok bool) {
 	}
 	c.StartBy, c.Shared = int64(get64(b)), get32(b[8:]) != 0
 	n := int(get32(b[12:]))
-	if n < 1 || len(all) < n+1 {
+	if n < 1 || len(all) < n+2 {
 		return c, false
 	}
-	c.Path, c.Args, c.Env = all[0], all[1:n+1], all[n+1:]
+	c.Path, c.Ender, c.Args, c.Env = all[0], all[1], all[2:n+2], all[n+2:]
 	return c, true
+}
+
+// encodeEnder returns what the ender reads.
+func encodeEnder(killBy int64, told string) []byte { return append(put64(nil, killBy), told...) }
+
+// DecodeEnder returns the guard's last kill-by, and Command.Ender; ok is false if this is not
+// what a guard has written.
+func DecodeEnder(b []byte) (killBy int64, told []byte, ok bool) {
+	const number = 8
+	if len(b) <= number {
+		return 0, nil, false
+	}
+	return int64(get64(b)), b[number:], true
 }
 
 // ReportLen is the length of every report.

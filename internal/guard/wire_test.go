@@ -11,7 +11,7 @@ import (
 func TestCommandOnTheWire(t *testing.T) {
 	for _, c := range []Command{
 		{Path: "/bin/true", Args: []string{"true"}, StartBy: 1 << 40},
-		{Path: "/bin/printf", Args: []string{"printf", "[%s]", "a b", "", "*"}, Env: []string{"A=", "B=x\ny", ""}, Shared: true},
+		{Path: "/bin/printf", Args: []string{"printf", "[%s]", "a b", "", "*"}, Env: []string{"A=", "B=x\ny", ""}, Ender: `{"a":1}`, Shared: true},
 	} {
 		b := EncodeOrder(OrderStart, -7, &c)
 		if OrderKind(get32(b)) != OrderStart || int64(get64(b[8:])) != -7 || int(get32(b[4:])) != len(b)-headerLen {
@@ -32,6 +32,20 @@ func TestReportOnTheWire(t *testing.T) {
 		b := encodeReport(r)
 		if len(b) != ReportLen || DecodeReport(b) != r {
 			t.Errorf("%+v became %+v", r, DecodeReport(b))
+		}
+	}
+}
+
+func TestEnderOnTheWire(t *testing.T) {
+	for _, told := range []string{"x", `{"a":1}`} {
+		killBy, got, ok := DecodeEnder(encodeEnder(-7, told))
+		if killBy != -7 || string(got) != told || !ok {
+			t.Errorf("%q became %d, %q (%t)", told, killBy, got, ok)
+		}
+	}
+	for _, b := range []string{"", "1234567", "12345678"} {
+		if _, _, ok := DecodeEnder([]byte(b)); ok {
+			t.Errorf("%q counts as a guard's", b)
 		}
 	}
 }

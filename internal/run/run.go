@@ -121,7 +121,7 @@ type process struct {
 func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.signals.beforeStart()
 	env := environment(os.Environ(), p.config.Key, l, p.file.path())
-	p.Runner.Start(startBy, killBy, env, func(r runner.Report) { p.report(r, report) })
+	p.Runner.Start(startBy, killBy, env, forEnder(p.config, l, p.file.path()), func(r runner.Report) { p.report(r, report) })
 }
 
 // report translates the runner's reports into events.

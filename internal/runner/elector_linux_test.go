@@ -96,7 +96,7 @@ func TestStartAwaitsThreads(t *testing.T) {
 	r.reserved = make(chan struct{})
 	time.AfterFunc(50*time.Millisecond, func() { close(r.reserved) })
 	reports := make(chan Report, 8)
-	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 	select {
 	case <-r.reserved:
 	default:
@@ -153,7 +153,7 @@ func TestClose(t *testing.T) {
 		r.Close()
 		r = New("/bin/true", []string{"true"})
 		reports := make(chan Report, 8)
-		r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+		r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 		next(t, reports, Started)
 		last(t, reports)
 		r.Close()
@@ -166,7 +166,7 @@ func TestClose(t *testing.T) {
 	runs()
 	await(t, func() bool { return opened() <= before+2*kept })
 	reports := make(chan Report, 1)
-	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 	if failed := next(t, reports, Failed); !errors.Is(failed.Err, os.ErrClosed) {
 		t.Errorf("%+v", failed)
 	}

@@ -157,8 +157,10 @@ func (r *Runner) prepared() (*guarded, error) {
 
 // Start starts the command with the environment env under its own guard, but not after
 // startBy; its tree is dead by killBy. Both are times of Now. It calls report from another
-// goroutine, with Failed, or with Started, perhaps Ended, and Gone.
-func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(Report)) {
+// goroutine, with Failed, or with Started, perhaps Ended, and Gone. If this process dies, the
+// guard's process becomes an ender once the tree is gone, with ender as what it is told, unless
+// that is empty.
+func (r *Runner) Start(startBy, killBy time.Duration, env []string, ender string, report func(Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h, err := r.prepared()
@@ -170,7 +172,7 @@ func (r *Runner) Start(startBy, killBy time.Duration, env []string, report func(
 	<-r.reserved
 	r.alarm.Set(int64(killBy))
 	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
-		StartBy: int64(startBy), Path: r.path, Args: r.args, Env: env, Shared: HasTerminal(),
+		StartBy: int64(startBy), Path: r.path, Args: r.args, Env: env, Ender: ender, Shared: HasTerminal(),
 	}))
 	h.guard.signal(syscall.SIGCONT) // it may be stopped, and has no alarm yet that would continue it
 }

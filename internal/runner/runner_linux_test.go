@@ -86,7 +86,7 @@ func TestGuardKilledBeforeReport(t *testing.T) {
 	guardOf(r).signal(syscall.SIGSTOP)
 	reports := make(chan Report, 8)
 	guardOf(r).reaped = true // so that the start does not continue it
-	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 	guardOf(r).reaped = false
 	guardOf(r).signal(syscall.SIGKILL)
 	if gone := next(t, reports, Gone); gone.Err == nil || gone.Err.Error() != "the guard process died before it reported a start: killed" {
@@ -244,7 +244,7 @@ func TestPreparedGuardIsReplaced(t *testing.T) {
 	r.mu.Unlock()
 	must.Succeed(t, err)
 	reports := make(chan Report, 8)
-	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 	defer r.Close()
 	next(t, reports, Started)
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
@@ -278,7 +278,7 @@ func TestStoppedPreparedGuardStarts(t *testing.T) {
 	guardOf(r).signal(syscall.SIGSTOP)
 	await(t, func() bool { state, _ := lives(guardOf(r).pid); return state == "T" })
 	reports := make(chan Report, 8)
-	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 	t.Cleanup(func() { r.Kill(); r.Close() })
 	next(t, reports, Started)
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
@@ -307,12 +307,12 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	killGuard(r)
 	reports := make(chan Report, 8)
 	limit(3)
-	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 	limit(usual)
 	if failed := next(t, reports, Failed); !errors.Is(failed.Err, ErrGuard) {
 		t.Errorf("%+v", failed)
 	}
-	r.Start(far(), far(), nil, func(rep Report) { reports <- rep }) // now it has
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep }) // now it has
 	next(t, reports, Started)
 	last(t, reports)
 	r.Close()

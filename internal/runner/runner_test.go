@@ -28,7 +28,7 @@ func start(t *testing.T, killBy time.Duration, script string) (*Runner, <-chan R
 	t.Helper()
 	r := New("/bin/sh", []string{"sh", "-c", script})
 	reports := make(chan Report, 8)
-	r.Start(killBy, killBy, append(os.Environ(), "DIR="+t.TempDir()), func(rep Report) { reports <- rep })
+	r.Start(killBy, killBy, append(os.Environ(), "DIR="+t.TempDir()), "", func(rep Report) { reports <- rep })
 	t.Cleanup(func() { r.Kill(); r.Close() })
 	return r, reports
 }
@@ -120,7 +120,7 @@ func TestNotExecutable(t *testing.T) {
 	for path, want := range map[string]error{"/nonexistent": syscall.ENOENT, "/etc/passwd": syscall.EACCES} {
 		r := New(path, []string{path})
 		reports := make(chan Report, 1)
-		r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+		r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 		if rep := next(t, reports, Failed); !errors.Is(rep.Err, want) {
 			t.Errorf("%s: %v, want %v", path, rep.Err, want)
 		}
@@ -142,7 +142,7 @@ func TestNoDescriptors(t *testing.T) {
 	for n := uint64(few); n < enough; n++ {
 		reports := make(chan Report, 8)
 		limit(n)
-		r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+		r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 		rep := <-reports
 		limit(usual)
 		if rep.Kind == Started {
@@ -181,7 +181,7 @@ func TestNothingStartsAfterStartBy(t *testing.T) {
 	r := New("/bin/sh", []string{"sh", "-c", "touch " + mark})
 	defer r.Close()
 	reports := make(chan Report, 8)
-	r.Start(Now(), far(), os.Environ(), func(rep Report) { reports <- rep })
+	r.Start(Now(), far(), os.Environ(), "", func(rep Report) { reports <- rep })
 	if rep := next(t, reports, Failed); !errors.Is(rep.Err, syscall.ETIMEDOUT) {
 		t.Errorf("%v", rep.Err)
 	}
@@ -222,7 +222,7 @@ func startTreeUntil(t *testing.T, killBy time.Duration) (*Runner, <-chan Report,
 	defer out.Close()
 	r := New("/bin/sh", []string{"sh", "-c", "exec >" + out.Name() + "\n" + tree})
 	reports := make(chan Report, 8)
-	r.Start(far(), killBy, os.Environ(), func(rep Report) { reports <- rep })
+	r.Start(far(), killBy, os.Environ(), "", func(rep Report) { reports <- rep })
 	t.Cleanup(func() { r.Kill(); r.Close() })
 	pids := []int{next(t, reports, Started).Pid}
 	for ; Now() < killBy; time.Sleep(5 * time.Millisecond) {
@@ -314,7 +314,7 @@ func TestPreparedGuard(t *testing.T) {
 	r.Prepare()
 	prepared := guardOf(r).pid
 	reports := make(chan Report, 8)
-	r.Start(far(), far(), nil, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 	if guardOf(r).pid != prepared {
 		t.Error("the prepared guard was not used")
 	}
@@ -340,7 +340,7 @@ func TestLargeEnvironment(t *testing.T) {
 	}
 	r := New("/bin/sh", []string{"sh", "-c", "[ ${#BIG9} = 100000 ]"})
 	reports := make(chan Report, 8)
-	r.Start(far(), far(), env, func(rep Report) { reports <- rep })
+	r.Start(far(), far(), env, "", func(rep Report) { reports <- rep })
 	defer r.Close()
 	next(t, reports, Started)
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 0 {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 type child struct {
 	cmd  *exec.Cmd
 	over chan struct{} // closed when it is reaped
+	// killed is when it was first sent SIGKILL, just before that; 0 if it was not.
+	killed atomic.Int64
 }
 
 func launch(cmd *exec.Cmd) (*child, error) {
@@ -44,7 +47,12 @@ func (c *child) ended() bool {
 }
 
 // signal signals the child, and nobody if it has been reaped.
-func (c *child) signal(sig syscall.Signal) { _ = c.cmd.Process.Signal(sig) }
+func (c *child) signal(sig syscall.Signal) {
+	if sig == syscall.SIGKILL {
+		c.killed.CompareAndSwap(0, int64(clock()))
+	}
+	_ = c.cmd.Process.Signal(sig)
+}
 
 // guard returns the process id of the candidate's guard, 0 if there is none.
 func (c *child) guard() int {

@@ -120,12 +120,17 @@ func (r *records) end() {
 	r.pending = nil
 }
 
-// all returns the calls so far, including one without an answer yet.
+// all returns the calls so far, including one without an answer yet, and the release that the guard
+// of a dead leaderrun makes if it lives itself, and logs nowhere.
 func (r *records) all() []timed.Call {
-	if r.pending == nil || r.pending.Verb == "wait" {
-		return r.calls
+	all := slices.Clip(r.calls)
+	if r.pending != nil && r.pending.Verb != "wait" {
+		all = append(all, *r.pending)
 	}
-	return append(slices.Clip(r.calls), *r.pending)
+	if killed := r.child.killed.Load(); killed != 0 {
+		all = append(all, timed.Call{Who: r.who, Verb: timed.Release, Sent: time.Duration(killed)})
+	}
+	return all
 }
 
 // breaks maps a broken rule to the violation that it counts as.

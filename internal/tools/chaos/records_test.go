@@ -43,7 +43,7 @@ func TestRecords(t *testing.T) {
 		{Who: 5, Verb: timed.Release, Sent: at(4.1), Success: true},
 	}
 	for _, first := range []int{0, 700, 1100} {
-		r := &records{file: filepath.Join(t.TempDir(), "log"), who: 5}
+		r := &records{file: filepath.Join(t.TempDir(), "log"), who: 5, child: &child{}}
 		for _, text := range []string{written[:first], written} {
 			must.Succeed(t, os.WriteFile(r.file, []byte(text), 0o600))
 			must.Succeed(t, r.follow(0))
