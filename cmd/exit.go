@@ -29,7 +29,7 @@ func runStatus(result elect.State, c settings.Config) int {
 	switch result.Outcome {
 	case candidate.Lost, candidate.Expired: // this always wins
 		return exitVoid
-	case candidate.Exited, candidate.LeftBehind, candidate.Detached, candidate.Ordered:
+	case candidate.Exited, candidate.LeftBehind, candidate.Detached, candidate.Ordered, candidate.HandedOver, candidate.Unfit:
 		return exitOf(result).Status()
 	case candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible:
 		if ranOut(result, c) {
@@ -59,7 +59,7 @@ func exitOf(result elect.State) candidate.Exit {
 // only if it sees that death, and systemd takes a death by SIGTERM for a clean stop.
 func diesOf(result elect.State) syscall.Signal {
 	switch result.Outcome {
-	case candidate.Exited, candidate.LeftBehind, candidate.Detached, candidate.Ordered:
+	case candidate.Exited, candidate.LeftBehind, candidate.Detached, candidate.Ordered, candidate.HandedOver, candidate.Unfit:
 	default: // the status is leaderrun's own
 		return 0
 	}

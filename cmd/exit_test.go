@@ -60,6 +60,8 @@ var exitTable = []struct {
 	{result(candidate.Ordered, exited(0, 0), orderedBy(15)), "", 0},
 	{result(candidate.Ordered, exited(7, 0), orderedBy(2)), "", 7},
 	{result(candidate.Ordered, orderedBy(15)), "", 143},
+	{result(candidate.HandedOver, exited(0, 15)), "", 143},
+	{result(candidate.Unfit, exited(7, 0)), "", 7},
 	{result(candidate.Ordered, orderedBy(2)), "skip-exit-code=9 wait=forever", 130},
 
 	{result(candidate.Denied), "", 0},
@@ -198,6 +200,8 @@ func TestDiesOf(t *testing.T) {
 		{result(candidate.Ordered, exited(0, 15), orderedBy(2)), syscall.SIGTERM},
 		{result(candidate.Ordered, exited(0, 0), orderedBy(15)), 0},
 		{result(candidate.Ordered, orderedBy(15)), syscall.SIGTERM},
+		{result(candidate.HandedOver, exited(0, 15)), syscall.SIGTERM},
+		{result(candidate.Unfit, exited(0, 15)), syscall.SIGTERM},
 		{result(candidate.Expired, exited(0, 15)), 0},
 		{result(candidate.MaxRuntime, exited(0, 15)), 0},
 	} {

@@ -16,7 +16,9 @@ func historyCommand() *cobra.Command {
 		Use:   "history --key NAME",
 		Short: "Show the last 20 runs of a key",
 		Long: `Show the last 20 runs of a key, newest first. "vanished" means that the run did not report its end: its host or leaderrun
-died, or it could not reach the store. 76 means that its lease was lost or ran out, or that the command ended with 76.
+died, or it could not reach the store. OUTCOME says why the run ended: exited (by itself), ordered (a signal to leaderrun),
+handed-over (leaderrun release), unfit (--eligible failed), max-runtime, leftovers, detached, lost, expired, guard-died, or
+killed (leaderrun itself was).
 
 Exit status: 0 there are runs, 1 there are none, 69 the store is away.`,
 		Example: "  leaderrun history --key nightly\n  leaderrun history --key nightly -o json | jq '.[0].exit'",

@@ -201,6 +201,7 @@ var shortages = []struct {
 	hint string
 }{
 	{runner.ErrNoProc, "mount the /proc of this process namespace: mount -t proc proc /proc"},
+	{runner.ErrUnkillable, "add KILL to the capabilities, drop SETUID, or change the user before leaderrun (gosu USER leaderrun …)"},
 	{runner.ErrRefused, "raise the limits of pending signals (ulimit -i) and of open files (ulimit -n); a seccomp filter must allow kill, ppoll, prctl, wait4, waitid and timers"},
 	{syscall.EMFILE, "raise the limit of open files: ulimit -n, or LimitNOFILE= of a systemd unit"},
 	{syscall.ENFILE, "this host has no open files left: find out who holds them, or raise fs.file-max"},

@@ -15,7 +15,8 @@ func releaseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "release --key NAME [--force [--now]]",
 		Short: "Ask the leader to stop its command and hand over",
-		Long: `Ask the leader to stop its command and to hand over: a standby takes the lease.
+		Long: `Ask the leader to stop its command and to hand over: a standby takes the lease. The leader's leaderrun ends, also with
+--rejoin.
 
   --force        take the lease away. The holder kills its command within --lost-grace, and then the key is free. If the
                  holder is dead, the key is free when its TTL ends. No other command starts before.

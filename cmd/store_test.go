@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -71,13 +72,13 @@ func storeAtNight() *fakeStore {
 	three := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC).UnixMilli()
 	at := func(d time.Duration) int64 { return three + d.Milliseconds() }
 	now := at(12*time.Minute + 5*time.Second)
-	run := func(day int, took time.Duration, exit int, holder lease.Holder) lease.Run {
+	run := func(day int, took time.Duration, exit int, why candidate.Outcome, holder lease.Holder) lease.Run {
 		start := at(time.Duration(-24*day) * time.Hour)
-		return lease.Run{Token: start + 7, Tick: start, Start: start + 7, End: start + 7 + took.Milliseconds(), Exit: exit, Host: holder.Host(), Holder: holder}
+		return lease.Run{Token: start + 7, Tick: start, Start: start + 7, End: start + 7 + took.Milliseconds(), Exit: exit, Outcome: string(why), Host: holder.Host(), Holder: holder}
 	}
-	vanished := run(2, 0, 0, db2)
+	vanished := run(2, 0, 0, "", db2)
 	vanished.Vanished, vanished.End = true, vanished.Start+40_000
-	runs := []lease.Run{run(1, 93*time.Minute+4*time.Second, 0, db1), vanished, run(3, 1500*time.Millisecond, 143, db2)}
+	runs := []lease.Run{run(1, 93*time.Minute+4*time.Second, 0, candidate.Exited, db1), vanished, run(3, 1500*time.Millisecond, 143, candidate.HandedOver, db2)}
 	const ttl = 30 * time.Second
 	return &fakeStore{keys: map[string]lease.Status{
 		"nightly": {

@@ -24,7 +24,7 @@ func TestRunRenewsAndReleases(t *testing.T) {
 		if r.Outcome != candidate.Exited || r.Exit.Code != 3 {
 			t.Errorf("%s, exit %+v", r.Outcome, r.Exit)
 		}
-		if want := (lease.Result{Ran: true, Exit: 3}); w.released != want {
+		if want := (lease.Result{Ran: true, Exit: 3, Outcome: "exited"}); w.released != want {
 			t.Errorf("filed %+v", w.released)
 		}
 	})
@@ -40,7 +40,7 @@ func TestBlackHole(t *testing.T) {
 		// Attempts of 2 s, pauses of 0.1 s; stop-by 21.195 s, kill-by 28.695 s.
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.1 renew", "16.2 renew", "18.3 renew", "20.4 renew",
 			"21.2 signal 15", "21.3 renew", "23.4 renew", "25.5 renew", "27.6 renew", "28.7 kill", "28.7 gone", "28.7 release", "31.2 release")
-		if r.Outcome != candidate.Expired || w.released != (lease.Result{Ran: true, Exit: lease.ExitVoid}) {
+		if r.Outcome != candidate.Expired || w.released != (lease.Result{Ran: true, Exit: lease.ExitVoid, Outcome: "expired"}) {
 			t.Errorf("%s, filed %+v", r.Outcome, w.released)
 		}
 	})
@@ -73,7 +73,7 @@ func TestShortOutageCostsNothing(t *testing.T) {
 		r := Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.1 renew", "16.2 renew", "18.3 renew",
 			"28.3 renew", "38.3 renew", "40.0 gone", "40.0 release")
-		if r.Outcome != candidate.Exited || w.released != (lease.Result{Ran: true, Success: true}) {
+		if r.Outcome != candidate.Exited || w.released != (lease.Result{Ran: true, Success: true, Outcome: "exited"}) {
 			t.Errorf("%s %+v", r.Outcome, w.released)
 		}
 	})

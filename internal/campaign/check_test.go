@@ -126,7 +126,7 @@ func TestIneligibleLeaderHandsOver(t *testing.T) {
 		}
 		r := Run(t.Context(), set, w, w, w)
 		// Checked at 10, failed at 15; checked at 25 and 40, failed at 30 and 45.
-		if took := time.Since(w.start); r.Outcome != candidate.Ordered || !r.HandedOver || took != 50*time.Second || renewals != 5 || checks != 4 {
+		if took := time.Since(w.start); r.Outcome != candidate.Unfit || !r.HandedOver || took != 50*time.Second || renewals != 5 || checks != 4 {
 			t.Error(r.Outcome, r.HandedOver, took, renewals, checks)
 		}
 	})

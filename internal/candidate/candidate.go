@@ -42,12 +42,14 @@ func (p Phase) HasTree() bool { return p >= Starting && p <= Killing }
 // Running reports whether the command runs and is not being stopped.
 func (p Phase) Running() bool { return p >= Starting && p <= Doubtful }
 
-// Outcome is why a run ended, as hooks and log records name it.
+// Outcome is why a run ended, as hooks, log records and the store's records of runs name it.
 type Outcome string
 
 const (
 	Exited      Outcome = "exited"      // the command ran to its end
 	Ordered     Outcome = "ordered"     // leaderrun was ordered to stop
+	HandedOver  Outcome = "handed-over" // an operator wants another leader
+	Unfit       Outcome = "unfit"       // the check of this host failed, and a standby took the lease
 	MaxRuntime  Outcome = "max-runtime" // ran too long
 	LeftBehind  Outcome = "leftovers"   // the command ended, descendants had to be stopped
 	Detached    Outcome = "detached"    // the command ended, descendants were left alive

@@ -61,11 +61,11 @@ func (m *machine) timer() {
 	}
 }
 
-// startFailed releases the lease. If only a hand-over had ended the run before, no signal was
-// received that could be its status.
+// startFailed releases the lease. A hand-over that had ended the run before is no reason for its
+// status.
 func (m *machine) startFailed(err error) {
 	m.Err = err
-	if m.Outcome == candidate.Ordered && m.Orders.Count == 0 {
+	if m.Outcome == candidate.HandedOver || m.Outcome == candidate.Unfit {
 		m.Outcome = candidate.NotStarted
 	}
 	m.release(m.orElse(candidate.NotStarted))
@@ -105,7 +105,11 @@ func (m *machine) renewed(e Event) {
 	}
 	if m.Lease.HandOver && m.Phase.Running() {
 		m.HandedOver = true
-		m.stop(candidate.Ordered, m.set.KillAfter)
+		why := candidate.HandedOver
+		if m.Offering {
+			why = candidate.Unfit
+		}
+		m.stop(why, m.set.KillAfter)
 	}
 }
 
@@ -229,7 +233,7 @@ func (m *machine) commandEnded(e Event) {
 
 // stopSignal returns the signal of the current stop.
 func (m *machine) stopSignal() int {
-	if m.Outcome == candidate.Ordered && !m.set.StopSignalNamed && m.Orders.Count > 0 {
+	if m.Outcome == candidate.Ordered && !m.set.StopSignalNamed {
 		return m.Orders.Signal
 	}
 	return m.set.StopSignal

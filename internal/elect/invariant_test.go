@@ -290,7 +290,7 @@ func TestRandomHistories(t *testing.T) {
 	if *histories < usual { // too few to end in every way
 		return
 	}
-	for _, o := range []candidate.Outcome{candidate.Exited, candidate.Ordered, candidate.MaxRuntime, candidate.LeftBehind, candidate.Detached, candidate.Lost, candidate.Expired, candidate.GuardDied, candidate.NotStarted, candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible, candidate.Unavailable} {
+	for _, o := range []candidate.Outcome{candidate.Exited, candidate.Ordered, candidate.HandedOver, candidate.MaxRuntime, candidate.LeftBehind, candidate.Detached, candidate.Lost, candidate.Expired, candidate.GuardDied, candidate.NotStarted, candidate.Denied, candidate.Skipped, candidate.Paused, candidate.Ineligible, candidate.Unavailable} {
 		if outcomes[o] == 0 {
 			t.Errorf("no history ended as %q", o)
 		}

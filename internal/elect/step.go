@@ -327,10 +327,10 @@ func (m *machine) release(why candidate.Outcome) {
 
 func (m *machine) result() lease.Result {
 	if m.Outcome.Voids() {
-		return lease.Result{Ran: m.Ran, Exit: lease.ExitVoid}
+		return lease.Result{Ran: m.Ran, Exit: lease.ExitVoid, Outcome: string(m.Outcome)}
 	}
 	byItself := m.Outcome == candidate.Exited || m.Outcome == candidate.LeftBehind || m.Outcome == candidate.Detached
-	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == candidate.Exit{}, Exit: m.Exit.Status()}
+	return lease.Result{Ran: m.Ran, Success: m.Ran && byItself && m.Exit == candidate.Exit{}, Exit: m.Exit.Status(), Outcome: string(m.Outcome)}
 }
 
 // afterRelease ends the run, or begins again: with --rejoin, or if a grant came too late to be

@@ -194,7 +194,12 @@ type Result struct {
 	Success bool
 	// Exit is the command's status as a shell would show it, or ExitVoid.
 	Exit int
+	// Outcome is why the run ended, in one word: OutcomeKilled, or one of package candidate.
+	Outcome string
 }
+
+// OutcomeKilled: leaderrun itself was killed, and then the tree.
+const OutcomeKilled = "killed"
 
 // ExitVoid is the Exit of a run whose lease was lost or expired, however its command ended.
 // ExitSignalled is added to the number of the signal that ended a command.

@@ -170,6 +170,8 @@ type Run struct {
 	// End is 0, or the end of the lease, for a run that vanished.
 	End  int64 `json:"end"`
 	Exit int   `json:"exit"`
+	// Outcome is that of its Result; "" if it vanished.
+	Outcome string `json:"outcome,omitempty"`
 	// Vanished: its holder never reported how it ended.
 	Vanished bool   `json:"vanished,omitempty"`
 	Host     string `json:"host"`

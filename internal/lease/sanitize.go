@@ -32,6 +32,11 @@ func ValidRuns(runs []Run) []Run {
 	filed := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool {
 		return r.Token <= 0 || !r.Holder.Valid() || r.Host != r.Holder.Host()
 	})
+	for i := range filed {
+		if !made(filed[i].Outcome, inHost, 1, maxHost) {
+			filed[i].Outcome = ""
+		}
+	}
 	slices.SortStableFunc(filed, func(a, b Run) int { return cmp.Compare(b.Token, a.Token) })
 	return filed[:min(len(filed), MaxRuns)]
 }

@@ -143,6 +143,8 @@ func waiting(to elect.State) string {
 // reasons say why a command is being stopped.
 var reasons = map[candidate.Outcome]string{
 	candidate.Ordered:    "ordered to",
+	candidate.HandedOver: "an operator's release",
+	candidate.Unfit:      "this host is not eligible any more",
 	candidate.Lost:       "the lease is lost",
 	candidate.Expired:    "the lease runs out",
 	candidate.MaxRuntime: "it ran too long",

@@ -88,6 +88,20 @@ func RefusedCall() (name string, err error) {
 	return "", nil
 }
 
+// MayLoseChildren reports whether this process has the right to change its user, which a child
+// inherits, but not the right to signal a child that has done so. The kernel then does not kill the
+// child with its parent, either.
+func MayLoseChildren() bool {
+	const version3, kill, setUID = 0x20080522, 1 << 5, 1 << 7 // capabilities(7)
+	header := struct {
+		version uint32
+		pid     int32
+	}{version: version3}
+	var sets [2]struct{ effective, permitted, inheritable uint32 }
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets)), 0)
+	return errno == 0 && sets[0].permitted&setUID != 0 && sets[0].effective&kill == 0
+}
+
 // HasTerminal reports whether this process has a controlling terminal. A file /dev/tty may be missing
 // where there is one.
 func HasTerminal() bool {

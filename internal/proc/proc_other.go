@@ -46,6 +46,9 @@ func AdoptOrphans() error { return nil }
 // DenyAccess does nothing here.
 func DenyAccess() {}
 
+// MayLoseChildren reports false: this system has no capabilities.
+func MayLoseChildren() bool { return false }
+
 // HasTerminal reports whether this process has a controlling terminal.
 func HasTerminal() bool {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)

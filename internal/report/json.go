@@ -86,6 +86,7 @@ type Run struct {
 	Start    *time.Time `json:"start"`
 	End      *time.Time `json:"end"`
 	Exit     *int       `json:"exit"` // null: unknown
+	Outcome  *string    `json:"outcome"`
 	Vanished bool       `json:"vanished"`
 	Host     string     `json:"host"`
 	PID      int        `json:"pid"`
@@ -98,7 +99,7 @@ func RunsOf(runs []lease.Run) []Run {
 	for _, r := range runs {
 		v := Run{
 			Token: r.Token, Tick: moment(r.Tick), Start: moment(r.Start), End: moment(r.End),
-			Vanished: r.Vanished, Host: r.Host, PID: pid(r.Holder), Holder: string(r.Holder),
+			Outcome: orNull(r.Outcome), Vanished: r.Vanished, Host: r.Host, PID: pid(r.Holder), Holder: string(r.Holder),
 		}
 		if !r.Vanished {
 			v.Exit = &r.Exit

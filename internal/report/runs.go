@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -9,14 +10,14 @@ import (
 
 // WriteRuns writes a table of runs, in the same order.
 func WriteRuns(b *bytes.Buffer, runs []lease.Run) {
-	rows := [][]string{{"START", "TOOK", "EXIT", "HOST", "PID", "TOKEN", "TICK"}}
+	rows := [][]string{{"START", "TOOK", "EXIT", "OUTCOME", "HOST", "PID", "TOKEN", "TICK"}}
 	for _, r := range runs {
 		took := Nothing
 		if r.End != 0 && !r.Vanished {
 			took = lease.Span(between(r.Start, r.End))
 		}
 		rows = append(rows, []string{
-			lease.Instant(r.Start), took, ended(r), r.Host, strconv.Itoa(pid(r.Holder)), strconv.FormatInt(r.Token, 10), lease.Instant(r.Tick),
+			lease.Instant(r.Start), took, ended(r), cmp.Or(r.Outcome, Nothing), r.Host, strconv.Itoa(pid(r.Holder)), strconv.FormatInt(r.Token, 10), lease.Instant(r.Tick),
 		})
 	}
 	WriteTable(b, rows)

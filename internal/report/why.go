@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -200,6 +201,18 @@ func overdue(s lease.Status) time.Duration {
 	return late
 }
 
+// stops say how runs ended that did not end by themselves.
+var stops = map[candidate.Outcome]string{
+	candidate.Ordered:    "stopped by a signal to leaderrun",
+	candidate.HandedOver: "stopped by an operator's release",
+	candidate.Unfit:      "stopped because --eligible failed there",
+	candidate.MaxRuntime: "stopped after its --max-runtime",
+	candidate.Lost:       "lost its lease",
+	candidate.Expired:    "could not renew its lease in time",
+	candidate.GuardDied:  "killed with its guard",
+	lease.OutcomeKilled:  "killed with leaderrun itself",
+}
+
 // lastRun says how the newest run ended, and how often in a row runs for the same tick
 // ended like that.
 func lastRun(s lease.Status) Diagnosis {
@@ -209,7 +222,7 @@ func lastRun(s lease.Status) Diagnosis {
 	switch {
 	case r.Vanished:
 		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: %s", r.Host, lease.Instant(r.Start), unreported), Next: "leaderrun history"}
-	case r.Exit == 0:
+	case r.Exit == 0 && stops[candidate.Outcome(r.Outcome)] == "":
 		d := Diagnosis{Well: true, Reason: "succeeded", Text: fmt.Sprintf("ran on %s and succeeded at %s, it took %s", r.Host, ago, lease.Span(between(r.Start, r.End))), Next: "leaderrun history"}
 		if s.Period > 0 && s.ServedTick != 0 && overdue(s) == 0 {
 			d.Text += fmt.Sprintf("; the tick of %s is served, the next is due %s", lease.Instant(s.ServedTick), lease.Instant(s.ServedTick+s.Period.Milliseconds()))
@@ -218,14 +231,16 @@ func lastRun(s lease.Status) Diagnosis {
 	}
 	times := 1
 	for ; times < min(s.Starts, len(s.Runs)); times++ { // the store counts the starts for one tick
-		if before := s.Runs[times]; before.Vanished || before.Exit != r.Exit {
+		if before := s.Runs[times]; before.Vanished || before.Exit != r.Exit || before.Outcome != r.Outcome {
 			break
 		}
 	}
 	d := Diagnosis{Reason: "failed", Text: fmt.Sprintf("ran on %s and failed with %d", r.Host, r.Exit), Next: "leaderrun history"}
-	switch {
-	case r.Exit == lease.ExitVoid:
-		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and ended with %d", r.Host, r.Exit)
+	switch stop := stops[candidate.Outcome(r.Outcome)]; {
+	case candidate.Outcome(r.Outcome).Voids():
+		d.Reason, d.Text = "lost", fmt.Sprintf("ran on %s and %s", r.Host, stop)
+	case stop != "":
+		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was %s", r.Host, stop)
 	case r.Exit > lease.ExitSignalled:
 		d.Reason, d.Text = "stopped", fmt.Sprintf("ran on %s and was ended by signal %d", r.Host, r.Exit-lease.ExitSignalled)
 	}
@@ -233,9 +248,6 @@ func lastRun(s lease.Status) Diagnosis {
 		d.Text += fmt.Sprintf(", %d times in a row, the last time", times)
 	}
 	d.Text += " at " + ago
-	if d.Reason == "lost" {
-		d.Text += ": its lease was lost or ran out, unless the command itself ended with that"
-	}
 	if s.Period > 0 && s.Starts > 0 {
 		d.Text += fmt.Sprintf("; starts for its tick: %d", s.Starts)
 		if s.Tries > 0 && s.Starts >= s.Tries {

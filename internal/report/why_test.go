@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -20,6 +21,11 @@ func TestDiagnosis(t *testing.T) {
 	at := func(d time.Duration) int64 { return three + d.Milliseconds() }
 	run := func(start, took time.Duration, exit int) lease.Run {
 		return lease.Run{Token: at(start), Tick: at(start), Start: at(start), End: at(start + took), Exit: exit, Host: "db2", Holder: db2}
+	}
+	ended := func(exit int, why candidate.Outcome) lease.Status {
+		r := run(0, minute, exit)
+		r.Outcome = string(why)
+		return lease.Status{Now: at(time.Hour), Runs: []lease.Run{r}}
 	}
 	vanished := run(0, 0, 0)
 	vanished.Vanished, vanished.End = true, at(30*time.Second)
@@ -70,8 +76,18 @@ func TestDiagnosis(t *testing.T) {
 		{lease.Status{Now: three, Token: 5, Holder: db1, Since: at(-time.Hour)}, false,
 			"vanished | db1 vanished: it led from 2026-11-21 02:00:00 UTC on, its lease ran out, and nobody has led since; its host or leaderrun died, or the store was out of its reach | leaderrun status"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{vanished}}, false, "vanished | db2 vanished with the run that began 2026-11-21 03:00:00 UTC: its host or leaderrun died, or the store was out of its reach | leaderrun history"},
-		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, lease.ExitVoid)}}, false,
-			"lost | ran on db2 and ended with 76 at 2026-11-21 03:05:00 UTC (55m ago): its lease was lost or ran out, unless the command itself ended with that | leaderrun history"},
+		{ended(lease.ExitVoid, candidate.Lost), false, "lost | ran on db2 and lost its lease at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(lease.ExitVoid, candidate.Expired), false, "lost | ran on db2 and could not renew its lease in time at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(lease.ExitVoid, candidate.Exited), false, "failed | ran on db2 and failed with 76 at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(0, candidate.Exited), true, "succeeded | ran on db2 and succeeded at 2026-11-21 03:01:00 UTC (59m ago), it took 1m | leaderrun history"},
+		{ended(143, candidate.Exited), false, "stopped | ran on db2 and was ended by signal 15 at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(143, candidate.Ordered), false, "stopped | ran on db2 and was stopped by a signal to leaderrun at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(143, candidate.HandedOver), false, "stopped | ran on db2 and was stopped by an operator's release at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(143, candidate.Unfit), false, "stopped | ran on db2 and was stopped because --eligible failed there at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(143, candidate.MaxRuntime), false, "stopped | ran on db2 and was stopped after its --max-runtime at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(0, candidate.MaxRuntime), false, "stopped | ran on db2 and was stopped after its --max-runtime at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(137, candidate.GuardDied), false, "stopped | ran on db2 and was killed with its guard at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
+		{ended(137, lease.OutcomeKilled), false, "stopped | ran on db2 and was killed with leaderrun itself at 2026-11-21 03:01:00 UTC (59m ago) | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), Runs: []lease.Run{run(0, 5*minute, 0)}}, true,
 			"succeeded | ran on db2 and succeeded at 2026-11-21 03:05:00 UTC (55m ago), it took 5m | leaderrun history"},
 		{lease.Status{Now: at(time.Hour), ServedTick: three, Period: day, Starts: 1, Runs: []lease.Run{run(0, 5*minute, 0)}}, true,

@@ -52,7 +52,7 @@ func End() error {
 	}
 	defer func() { _ = store.Close() }()
 	t := elect.NewTiming(h.Lease.TTL, h.Lease.TTL, 0)
-	killed := lease.Result{Ran: true, Exit: lease.ExitSignalled + int(syscall.SIGKILL)}
+	killed := lease.Result{Ran: true, Exit: lease.ExitSignalled + int(syscall.SIGKILL), Outcome: lease.OutcomeKilled}
 	for timeout := t.FirstAttempt; runner.Now() < killBy; timeout = t.Attempt {
 		err := release(store, h.Lease, killed, min(timeout, killBy-runner.Now()))
 		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent { // done, or in vain

@@ -47,6 +47,10 @@ var ErrRefused = errors.New("the system refused it a timer, a descriptor or a ca
 // ErrNoProc says that process trees cannot be seen here. It is wrapped with ErrGuard.
 var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")
 
+// ErrUnkillable says that this process could not kill a command that has changed its user. It is
+// wrapped with ErrGuard.
+var ErrUnkillable = errors.New("a command that changes its user could not be killed: leaderrun has the capability SETUID, but not KILL")
+
 // Report is one event of the command.
 type Report struct {
 	Kind   Kind
@@ -224,6 +228,9 @@ func (r *Runner) prepareProcess() error {
 	}
 	if call, err := proc.RefusedCall(); err != nil { // the guard inherits a filter
 		return fmt.Errorf("%w: %s: %w", ErrRefused, call, err)
+	}
+	if proc.MayLoseChildren() {
+		return ErrUnkillable
 	}
 	if err := proc.AdoptOrphans(); err != nil {
 		return fmt.Errorf("%w: prctl: %w", ErrRefused, err)

@@ -137,7 +137,7 @@ func (st *State) Release(l lease.Lease, r lease.Result, now Instant) error {
 			l.Tick = 0 // it is none of a schedule
 		}
 		st.note(lease.Run{Token: l.Token, Tick: l.Tick, Start: now.Wall - (now.Up - l.AcquiredAt), End: now.Wall,
-			Exit: r.Exit, Host: l.Holder.Host(), Holder: l.Holder})
+			Exit: r.Exit, Outcome: r.Outcome, Host: l.Holder.Host(), Holder: l.Holder})
 	}
 	if !own && st.Grant.lives(now) {
 		return lease.ErrLost

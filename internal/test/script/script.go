@@ -130,7 +130,7 @@ func build(to, program string) error {
 //	proxy                   start a proxy to the server: PROXY is its URL
 //	proxy MODE|delay D      as faultnet.Mode
 //
-// The condition [free:PORT] says whether PORT of loopback is free, [mounts]
+// The condition [root] says whether this user is root, [free:PORT] whether PORT of loopback is free, [mounts]
 // whether this user may mount a file system in a namespace of his own.
 func Run(t *testing.T, dir string, store Store) { runScripts(t, dir, store, nil) }
 

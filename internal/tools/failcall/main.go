@@ -4,8 +4,8 @@
 //
 //	failcall [-late] REPORT [ROLE CALL N ERRNO] -- COMMAND [ARG…]
 //
-// ROLE is elector, guard, or command: the child of the guard until its exec, after which it
-// is no longer traced. The N-th CALL of the role, counted over all its threads, is not
+// ROLE is elector, guard, ender: the guard's process after its exec, or command: the child of the
+// guard until its exec, after which it is no longer traced. The N-th CALL of the role, counted over all its threads, is not
 // carried out and returns ERRNO; a close is carried out, since it frees the descriptor
 // whatever it returns. With -late only calls after a SIGUSR1 to failcall count; failcall
 // creates an empty REPORT when it starts to count.
@@ -46,14 +46,15 @@ const (
 	exitCannot = 3
 )
 
-// Roles, in the order in which they start each other.
+// Roles, the first three in the order in which they start each other.
 const (
 	elector = iota
 	guard
 	command
+	ender
 )
 
-var roles = []string{"elector", "guard", "command"}
+var roles = []string{"elector", "guard", "command", "ender"}
 
 // fault is the call to fail; none if n is 0.
 type fault struct {
@@ -66,6 +67,8 @@ type fault struct {
 // thread is a traced thread.
 type thread struct {
 	role int
+	// executed: it has executed the program since it was forked.
+	executed bool
 	// fails is what the current close is to return, 0 for its own result.
 	fails syscall.Errno
 }
@@ -254,6 +257,11 @@ func (t *tracer) stopped(tid int, status syscall.WaitStatus) {
 		_ = ptrace(unix.PTRACE_DETACH, tid, 0)
 		delete(t.threads, tid)
 		return
+	case event == unix.PTRACE_EVENT_EXEC && th.role == guard:
+		if th.executed {
+			th.role = ender
+		}
+		th.executed = true
 	case event == unix.PTRACE_EVENT_EXEC && tid == t.first: // become has done
 		t.threads = map[int]*thread{tid: th}
 		if !t.late {
