@@ -7,6 +7,7 @@ package store
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/store/etcd"
 	"github.com/leaderrun/leaderrun/internal/store/file"
@@ -77,6 +78,14 @@ func forms() string {
 func list(words []string, end string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], end+", ") + end + " or " + words[last] + end
+}
+
+// Shortest returns the shortest TTL of the store at an address; 0 means any.
+func Shortest(url string) time.Duration {
+	if f := factory(url); f != nil {
+		return f.Shortest
+	}
+	return 0
 }
 
 // Redact returns an address without its passwords.
