@@ -16,6 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/mysql"
 	"github.com/leaderrun/leaderrun/internal/store/postgres"
 	"github.com/leaderrun/leaderrun/internal/store/redis"
+	"github.com/leaderrun/leaderrun/internal/store/s3"
 )
 
 var factories = []location.Factory{
@@ -24,6 +25,7 @@ var factories = []location.Factory{
 	mysql.Factory,
 	etcd.Factory,
 	kubernetes.Factory,
+	s3.Factory,
 	file.Factory,
 }
 
