@@ -19,6 +19,8 @@ type request struct {
 	query         url.Values
 	header, value string // the condition of a write
 	body          []byte
+	// last is called before the last byte of the body is sent; nil: it is sent at once.
+	last func()
 }
 
 // answer is an answer of the server, an error too.
@@ -90,11 +92,23 @@ func (s *Store) request(ctx context.Context, q request) (*http.Request, error) {
 		return nil, err
 	}
 	r.Header.Set("User-Agent", "leaderrun")
+	if q.last != nil {
+		most, end := bytes.NewReader(q.body[:len(q.body)-1]), bytes.NewReader(q.body[len(q.body)-1:])
+		r.Body, r.GetBody = io.NopCloser(io.MultiReader(most, pause(q.last), end)), nil
+	}
 	if q.body != nil {
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set(q.header, q.value)
 	}
 	return r, nil
+}
+
+// pause is a reader of nothing, which takes its time.
+type pause func()
+
+func (p pause) Read([]byte) (int, error) {
+	p()
+	return 0, io.EOF
 }
 
 // address returns the URL of the bucket. A bucket whose name has dots has no certificate of its

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -45,30 +46,38 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	return all
 }
 
-// race sends several writes with one condition at a time, and returns how many were taken.
+// race sends several writes with one condition at a time, and returns how many were taken. Nobody sends
+// the last byte before all have sent the others: a server that compares before it has the whole
+// body does so for all of them.
 func (k keeper) race(ctx context.Context, name string, last answer) (taken int) {
+	const size = 8 << 10 // more than a client keeps back
 	var version any
 	if last.etag != "" {
 		version = last.etag
 	}
-	var mu sync.Mutex
+	var arrived, won atomic.Int32
+	all := make(chan struct{})
+	meet := func() {
+		if arrived.Add(1) == writers {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-time.After(time.Second): // some cannot connect
+		}
+	}
 	var end sync.WaitGroup
-	start := make(chan struct{})
 	for range writers {
-		w := request{method: http.MethodPut, name: name, body: []byte(`"` + rand.Text() + `"`)}
+		w := request{method: http.MethodPut, name: name, body: fmt.Appendf(nil, "%q%*s", rand.Text(), size, ""), last: meet}
 		w.header, w.value = unchanged(version)
 		end.Go(func() {
-			<-start
 			if _, err := k.write(ctx, w); err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				taken++
+				won.Add(1)
 			}
 		})
 	}
-	close(start)
 	end.Wait()
-	return taken
+	return int(won.Load())
 }
 
 // clocks compares this host's clock with the server's. Signatures name the host's time.
