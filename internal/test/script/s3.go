@@ -3,9 +3,9 @@
 package script
 
 import (
+	"context"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -60,7 +60,10 @@ func StartS3(t testing.TB) *S3Server {
 		s.args = []string{"--port", s.Racy, "posix", filepath.Join(dir, "data")}
 		if s.start() {
 			s.awaitPort()
-			s.Addr = OneAtATime(t, s.Racy)
+			var end func()
+			s.Addr, end, err = Serve("127.0.0.1:0", OneAtATime(s.Racy))
+			must.Succeed(t, err)
+			t.Cleanup(end)
 			return s
 		}
 	}
@@ -94,14 +97,14 @@ var s3server = sync.OnceValues(func() (string, error) {
 	return built("s3", "S3SERVER", "github.com/versity/versitygw/cmd/versitygw")
 })
 
-// OneAtATime starts a proxy to a server that lets one write at a time pass, or several reads, and
-// returns its address. What the server does not answer it does not answer either.
-func OneAtATime(t testing.TB, addr string) string {
+// OneAtATime is a proxy to a server that lets one write at a time pass, or several reads. What the
+// server does not answer it does not answer either; whoever asked may have gone by then.
+func OneAtATime(addr string) http.Handler {
 	var mu sync.RWMutex
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
 	proxy.Transport = &http.Transport{DisableKeepAlives: true} // the server ends each connection
 	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			mu.RLock()
 			defer mu.RUnlock()
@@ -109,8 +112,17 @@ func OneAtATime(t testing.TB, addr string) string {
 			mu.Lock()
 			defer mu.Unlock()
 		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(front.Close)
-	return front.Listener.Addr().String()
+		proxy.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+	})
+}
+
+// Serve serves HTTP at an address, without waiting for answers at its end.
+func Serve(addr string, handler http.Handler) (at string, end func(), err error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", nil, err
+	}
+	front := &http.Server{Handler: handler} //nolint:gosec // on loopback
+	go func() { _ = front.Serve(l) }()
+	return l.Addr().String(), func() { _ = front.Close() }, nil
 }
