@@ -87,8 +87,9 @@ const quitPatience = 500 * time.Millisecond
 const sameOrder = 100 * time.Millisecond
 
 // settlePatience is how long every candidate waits for a settling, even one without
-// --wait: the stores' 300 ms on a slower clock, and some time for the last attempt.
-const settlePatience = 400 * time.Millisecond
+// --wait: the stores' 300 ms on a slower clock, and some time for the last attempt. Where no holder
+// can be called, a key settles for two fifths of a TTL.
+func (s *Settings) settlePatience() time.Duration { return max(400*time.Millisecond, s.TTL/2) }
 
 // callAhead is how long before the end of a lease a standby asks. If the holder has not
 // renewed by then, the store calls it and the key settles. The settling is over when the

@@ -192,7 +192,7 @@ func (m *machine) untilNext(remaining time.Duration) time.Duration {
 func (m *machine) settling(remaining time.Duration) {
 	m.Refused = 0
 	if m.SettleUntil == 0 {
-		m.SettleUntil = m.now + max(settlePatience, m.set.TTL/6)
+		m.SettleUntil = m.now + m.set.settlePatience()
 	}
 	if m.now+remaining > m.SettleUntil {
 		m.awaitWakeup(candidate.Denied, remaining)

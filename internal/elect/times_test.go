@@ -68,10 +68,10 @@ var courses = []struct {
 	{"a connection that has lasted a second was worth it", nil, append(slices.Clip(leading),
 		event(Broken, 0.5), event(Renewed, 0.6).sent(0.5), event(Timer, 0.7), event(Broken, 1.7), event(Renewed, 1.71).sent(1.7), event(Timer, 2.1), event(Broken, 3.2))},
 	{"a store that settles is followed for a while", nil, []Event{
-		event(Begin, 0), denied(lease.Settling, 0.1).remaining(4), event(Timer, 4.1), denied(lease.Settling, 4.2).remaining(0.5), event(Timer, 4.7), denied(lease.Settling, 4.8).remaining(0.5),
+		event(Begin, 0), denied(lease.Settling, 0.1).remaining(14), event(Timer, 14.1), denied(lease.Settling, 14.2).remaining(0.5), event(Timer, 14.7), denied(lease.Settling, 14.8).remaining(0.5),
 	}},
 	{"a long settling is like a lease", waits(at(60)), []Event{
-		event(Begin, 0), denied(lease.Settling, 0.1).remaining(5.001), event(Woke, 0.2), denied(lease.Settling, 0.3).remaining(4.8), event(Timer, 5.1), denied(lease.Settling, 5.2).remaining(0.3),
+		event(Begin, 0), denied(lease.Settling, 0.1).remaining(15.001), event(Woke, 0.2), denied(lease.Settling, 0.3).remaining(14.8), event(Timer, 15.1), denied(lease.Settling, 15.2).remaining(0.3),
 	}},
 	{"a short TTL is followed for a second", func(s *Settings) { s.Timing = NewTiming(3*time.Second, time.Second, time.Second) }, []Event{
 		event(Begin, 0), denied(lease.Settling, 0.1).remaining(0.9), event(Timer, 1), denied(lease.Settling, 1.05).remaining(0.3),

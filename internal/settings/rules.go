@@ -6,6 +6,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store"
 )
 
 // Validate derives what was not given (the TTL from the profile, the renew
@@ -34,9 +35,12 @@ func (c *Config) ValidateSettings() error {
 	if c.Retry == 0 {
 		c.Retry = c.TTL / 6
 	}
+	shortest := store.Shortest(c.Store)
 	switch {
 	case c.TTL < elect.MinTTL:
 		return &Error{Setting: "ttl", Value: lease.FormatDuration(c.TTL), Problem: "is shorter than 1s", Hint: "use 1s or more; 30s is a good value"}
+	case c.TTL < shortest:
+		return &Error{Setting: "ttl", Value: lease.FormatDuration(c.TTL), Problem: "is too short for this store, where every renewal is dear", Hint: "use --ttl " + lease.FormatDuration(shortest) + " or longer"}
 	case c.Renew > c.TTL/3:
 		return &Error{
 			Setting: "renew", Value: lease.FormatDuration(c.Renew),

@@ -54,7 +54,9 @@ func TestOneAddressOfANameIsDark(t *testing.T) {
 	must.Succeed(t, os.WriteFile(kubeconfig, []byte(`{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u}],
 		clusters: [{name: c, cluster: {server: "https://`+at+`"}}]}`), 0o600))
 	t.Setenv("KUBECONFIG", kubeconfig)
-	for _, address := range []string{"redis://" + at, "postgres://u@" + at + "/d", "mysql://u@" + at + "/d", "etcd://" + at, "kubernetes://c/d"} {
+	t.Setenv("AWS_ACCESS_KEY_ID", "k")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
+	for _, address := range []string{"redis://" + at, "postgres://u@" + at + "/d", "mysql://u@" + at + "/d", "etcd://" + at, "kubernetes://c/d", "s3://leases?endpoint=http://" + at} {
 		s, err := Open(address, location.Options{Prefix: "p"})
 		must.Succeed(t, err)
 		defer s.Close()

@@ -7,6 +7,7 @@ package store
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/store/etcd"
 	"github.com/leaderrun/leaderrun/internal/store/file"
@@ -15,6 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/mysql"
 	"github.com/leaderrun/leaderrun/internal/store/postgres"
 	"github.com/leaderrun/leaderrun/internal/store/redis"
+	"github.com/leaderrun/leaderrun/internal/store/s3"
 )
 
 var factories = []location.Factory{
@@ -23,6 +25,7 @@ var factories = []location.Factory{
 	mysql.Factory,
 	etcd.Factory,
 	kubernetes.Factory,
+	s3.Factory,
 	file.Factory,
 }
 
@@ -77,6 +80,14 @@ func forms() string {
 func list(words []string, end string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], end+", ") + end + " or " + words[last] + end
+}
+
+// Shortest returns the shortest TTL of the store at an address; 0 means any.
+func Shortest(url string) time.Duration {
+	if f := factory(url); f != nil {
+		return f.Shortest
+	}
+	return 0
 }
 
 // Redact returns an address without its passwords.

@@ -16,7 +16,7 @@ import (
 // A store that takes any certificate is opened with a warning.
 func TestInsecureStoreWarns(t *testing.T) {
 	for address, insecure := range map[string]bool{
-		"rediss://h?insecure=true": true, "rediss-cluster://h?insecure=true": true, "etcds://h?insecure=true": true, "mysql://u@h/d?insecure=true": true,
+		"rediss://h?insecure=true": true, "rediss-cluster://h?insecure=true": true, "etcds://h?insecure=true": true, "mysql://u@h/d?insecure=true": true, "s3://leases?region=r&insecure=true": true,
 		"redis://h": false, "rediss://h": false, "etcd://h": false, "etcds://h?insecure=false": false, "mysql://u@h/d": false, "mysql://u@h/d?tls=true": false,
 	} {
 		warned := ""
@@ -139,6 +139,8 @@ func TestRedact(t *testing.T) {
 		"mysql://u@h/d?password=s3cret":                               "mysql://u@h/d?password=***",
 		"postgres://u@h/d?sslpassword=s3cret&sslmode=require":         "postgres://u@h/d?sslpassword=***&sslmode=require",
 		"postgres://h/d?user=u&passwd=s3cret":                         "postgres://h/d?user=***&passwd=***",
+		"s3://leases/jobs?endpoint=https://h:9000&region=r":           "s3://leases/jobs?endpoint=https://h:9000&region=r",
+		"s3://AKIA:s3cret@leases?secret=s3cret":                       "s3://AKIA:***@leases?secret=***",
 		"https://s3cret@h/ping?token=s3cret":                          "https://***@h/ping?token=***",
 	} {
 		if got := Redact(address); got != want {

@@ -77,7 +77,7 @@ var rules = []rule{
 		"golang.org/x/net/netutil", "golang.org/x/sys/unix",
 		"internal/campaign", "internal/candidate", "internal/elect", "internal/lease"},
 		why: "it reports what happened and never takes part"},
-	{path: "internal/store", only: []string{"slices", "strings", "internal/store/location", "internal/store/etcd", "internal/store/file", "internal/store/kubernetes", "internal/store/mysql", "internal/store/postgres", "internal/store/redis"},
+	{path: "internal/store", only: []string{"slices", "strings", "time", "internal/store/location", "internal/store/etcd", "internal/store/file", "internal/store/kubernetes", "internal/store/mysql", "internal/store/postgres", "internal/store/redis", "internal/store/s3"},
 		why: "it lists the stores; what an address means is theirs"},
 	{path: "internal/store/location", only: []string{std, "internal/lease"},
 		why: "every store imports what all addresses have in common"},
@@ -89,6 +89,7 @@ var rules = []rule{
 	{path: "internal/store/keep", only: []string{std, "internal/lease", "internal/lease/rules", "internal/store/network"},
 		why: "it applies the rules to states that stores keep, and knows none of them"},
 	{path: "internal/store/kubernetes", only: []string{std, "go.yaml.in/yaml/v3", "internal/lease", "internal/lease/rules", "internal/store/keep", "internal/store/location", "internal/store/network"}, why: oneStore},
+	{path: "internal/store/s3", only: []string{std, "internal/lease", "internal/lease/rules", "internal/store/keep", "internal/store/location", "internal/store/network"}, why: oneStore},
 	{path: "internal/store/network", only: []string{std, "golang.org/x/sys/unix", "internal/lease"},
 		why: "it is what the stores share that are reached by a network, and knows none of them"},
 }

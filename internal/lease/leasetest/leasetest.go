@@ -46,6 +46,10 @@ type Harness struct {
 	// and a candidate that will not use its wake-up passes it on.
 	WakesAll bool
 
+	// Uncalled says that the store cannot call a holder. Then Listen must answer
+	// ErrNoWakeups, and keys settle for two fifths of a TTL.
+	Uncalled bool
+
 	// Listens reports whether the store knows that a holder listens for key. Nil means
 	// that a call waits until one does, or that the store cannot call.
 	Listens func(t *testing.T, key string) bool

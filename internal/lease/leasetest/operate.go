@@ -2,6 +2,7 @@ package leasetest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -305,7 +306,10 @@ func handOverAsks(t *testing.T, h Harness) {
 func (h Harness) listen(t *testing.T, s lease.Store, key string) (heard func()) {
 	t.Helper()
 	caller, ok := s.(lease.Pinger)
-	if !ok {
+	if !ok || h.Uncalled {
+		if ok && !errors.Is(caller.Listen(bounded(t), key), lease.ErrNoWakeups) {
+			t.Error("a store that cannot call does not say so")
+		}
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -108,8 +108,10 @@ type Instant struct {
 	Up   int64
 	Wall int64
 	// Settle is how long a key settles if a holder that this store does not know may be
-	// alive: 0 if its clock cannot be set and it loses no data.
-	Settle int64
+	// alive: 0 if its clock cannot be set and it loses no data. Uncalled: no holder can be
+	// called, so it settles until the next renewal must have come (see settling).
+	Settle   int64
+	Uncalled bool
 	// Server names the store's server, "" if there is none or it is unknown. Another
 	// server may have lost acknowledged writes. Serving is how long this one has lost
 	// none.

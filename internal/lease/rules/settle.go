@@ -6,6 +6,15 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
+// settling returns how long a key settles for a holder with this TTL. One that cannot be called
+// renews after a third of the TTL at most, and its request takes a fifteenth.
+func (i Instant) settling(ttl int64) int64 {
+	if i.Uncalled && i.Settle > 0 {
+		return max(i.Settle, 2*ttl/5)
+	}
+	return i.Settle
+}
+
 // doubt returns how long the key has to settle before it is granted to r, and why: there
 // may be a living holder that this store does not know, or whose lease is over only by the
 // store's clock.
@@ -23,10 +32,10 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 		return 0, ""
 	}
 	if st.Token == 0 && now.Serving <= max(2*r.TTL.Milliseconds(), serving) {
-		wait(now.Settle, lease.SettleFresh)
+		wait(now.settling(r.TTL.Milliseconds()), lease.SettleFresh)
 	}
 	if st.remembered(now) {
-		wait(now.Settle, lease.SettleRestarted)
+		wait(now.settling(r.TTL.Milliseconds()), lease.SettleRestarted)
 	}
 	g := st.Grant
 	if g != nil && g.Foreign && g.Vanished {
@@ -38,7 +47,7 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 	if g.Vanished {
 		wait(min(g.Expires-now.Up, max(g.TTL, g.rest(now))), lease.SettleVanished) // the clock may have gone back
 	}
-	wait(now.Settle, lease.SettleExpired)
+	wait(now.settling(g.TTL), lease.SettleExpired)
 	if r.Seen.Token == st.Token && r.Seen.Expires == g.Expires { // its own clock may ask for longer
 		wait(min((r.Seen.Left+time.Millisecond-1).Milliseconds(), g.TTL), lease.SettleExpired)
 	}

@@ -46,8 +46,8 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		}
 		// It ends soon and was not renewed for long: the holder is called now, so that
 		// the key has settled when the lease ends.
-		if now.Settle > 0 && g.isLease() && g.left(now) <= now.Settle+100 {
-			st.settle(now.Settle, now)
+		if need := now.settling(g.TTL); need > 0 && g.isLease() && g.left(now) <= need+100 {
+			st.settle(need, now)
 		}
 		return lease.Lease{}, denial
 	}

@@ -44,8 +44,10 @@ type Keeper interface {
 	Read(ctx context.Context, key string) (Row, error)
 	// Swap replaces a row that was read by the one with this state, and rings the bells that e
 	// names. It returns the row as it is now: if somebody has changed it since it was read,
-	// that one, and nothing is written. An error of type *Refused says that the store has
-	// undone the change because of others.
+	// that one, and nothing is written. If it was saved, that is r, whose Version and Kept matter
+	// only to a store that Remembers. An error of type *Refused says that the store has undone
+	// the change because of others: it is made again. Any other error says that nobody knows, even
+	// if it was saved.
 	Swap(ctx context.Context, r Row, e Effect) (now Row, saved bool, err error)
 	// Names returns the names of all keys, in any order, and perhaps names that are none.
 	Names(ctx context.Context) ([]string, error)
@@ -63,9 +65,9 @@ type Pruner interface {
 // Row is the state of a key as it was read.
 type Row struct {
 	rules.State
-	Now rules.Instant // at which it was read
-	// Version is another one after each change; nil means that there is no row. Values of it
-	// can be compared.
+	Now rules.Instant // at which it was read, from [Store.At]
+	// Version is another one after each change, also if the state is one that the row had
+	// before; nil means that there is no row. Values of it can be compared.
 	Version any
 	Kept    any // what else the keeper needs to replace the row
 }
@@ -94,8 +96,8 @@ func (b Bell) Op() string {
 }
 
 // Settle is how long, in ms, a key waits for a holder that may be alive although a store does not
-// know it, unless the store cannot call holders. It is longer than a holder on the same network
-// needs to hear the call and to renew, and short enough for a first run.
+// know it: longer than a holder on the same network needs to hear the call and to renew, and short
+// enough for a first run. If the store cannot call holders, that is Uncalled in [rules.Instant].
 const Settle = 300
 
 // Config says how a store is reached. Everything may be called from several goroutines.
@@ -107,7 +109,7 @@ type Config struct {
 	// Hear returns nil once the bell of key has rung since the call began, or if until is
 	// true of its row, which Hear reads, or may have missed changes of, once it can hear. A
 	// bell that stays audible for some seconds needs no row. It returns errors as
-	// *lease.StoreError.
+	// *lease.StoreError; or lease.ErrNoWakeups at once, if the store has no bells.
 	Hear func(ctx context.Context, bell Bell, key string, until func(Row) bool) error
 	// Slots and Yield are those of a store whose servers limit connections, or nil.
 	Slots *network.Slots
@@ -120,7 +122,8 @@ type Config struct {
 	Remembers bool
 	// Overwritten: other programs may have the lease, and ring no bell.
 	Overwritten bool
-	// Instant is what all instants of the store have in common: Boot, Settle and Apart.
+	// Instant is what all instants of the store have in common: Boot, which is not empty (the name
+	// of the store, unless its leases end with a boot), Settle, Uncalled and Apart.
 	Instant rules.Instant
 	// Now is the clock of this process, and Wall corrects a store's. Only tests set them.
 	Now  func() time.Duration

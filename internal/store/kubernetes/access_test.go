@@ -198,7 +198,8 @@ cat "$FILE" || exit 1
 	if asked() != 1 {
 		t.Errorf("asked %d times", asked())
 	}
-	s.credentials.last = &credential{Token: "not any more"}
+	says(`"token":"not any more"`)
+	s.credentials.Forget()
 	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "")
 	says(`"token":"client","expirationTimestamp":"2001-01-01T00:00:00Z"`)
 	if renew(t, s, l); asked() < 3 {
@@ -239,11 +240,6 @@ cat "$FILE"
 	opens := func() { write(t, dir, "gate", "") }
 	opens()
 	l := grant(t, s, request("k"))
-	awaits(t, "end of the plugin", func() bool {
-		s.credentials.mu.Lock()
-		defer s.credentials.mu.Unlock()
-		return s.credentials.running == nil
-	})
 	must.Succeed(t, os.Remove(gate))
 	says("client", time.Now().Add(time.Hour))
 	renew(t, s, l) // with what it said before

@@ -91,7 +91,7 @@ func newer(version, than string) bool {
 // judge returns an error unless the answer is a success. kind is that of the request.
 func (s *Store) judge(a *answer, kind string) error {
 	if a.status == http.StatusUnauthorized {
-		s.credentials.forget()
+		s.credentials.Forget()
 	}
 	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status >= 500 {
 		e := a.serverError()

@@ -3,7 +3,6 @@
 package kubernetes
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -34,15 +33,8 @@ func TestHistories(t *testing.T) {
 	leasetest.Histories(t, leasetest.Harness{Apart: apart * time.Millisecond, Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
 		s.Instant.Settle = 0 // otherwise the first grant of each key would wait
-		return brief{s}
+		return s
 	}})
-}
-
-// brief is a store that accepts any TTL.
-type brief struct{ *Store }
-
-func (s brief) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	return s.Store.Store.Acquire(ctx, r)
 }
 
 // damages are annotations that leaderrun does not write; package rules tests what else no state may be.

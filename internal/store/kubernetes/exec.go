@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -46,74 +45,8 @@ type credential struct {
 	Expires time.Time `json:"expirationTimestamp"`
 }
 
-// validFor reports whether the credential is still valid after d.
-func (c *credential) validFor(d time.Duration) bool {
-	return c != nil && (c.Expires.IsZero() || time.Until(c.Expires) > d) //nolint:forbidigo // Expires is wall time
-}
-
-// credentials keep the plugin's last answer until it expires or is no longer accepted.
-type credentials struct {
-	mu      sync.Mutex
-	last    *credential
-	running *pluginRun // nil if the plugin does not run
-}
-
-// pluginRun is one run of the plugin.
-type pluginRun struct {
-	over   chan struct{} // closed when it has ended
-	answer *credential
-	err    error
-}
-
-func (c *credentials) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = nil
-}
-
-const (
-	// ahead is how long before its expiry a credential is replaced. It is still used
-	// meanwhile, so a leader, which renews more often than that at the usual TTLs, never
-	// waits for the plugin.
-	ahead = 30 * time.Second
-	// pluginLimit is how long a plugin may take.
-	pluginLimit = 30 * time.Second
-)
-
-// get returns the plugin's answer. The plugin runs once at a time, and goes on after the end of
-// the request that started it: some plugins take longer than a renewal may, and then the
-// next renewal finds the answer.
-func (c *credentials) get(ctx context.Context, p *plugin, dir string) (*credential, error) {
-	c.mu.Lock()
-	last, run := c.last, c.running
-	if !last.validFor(ahead) && run == nil {
-		run = &pluginRun{over: make(chan struct{})}
-		c.running = run
-		go c.ask(run, p, dir)
-	}
-	c.mu.Unlock()
-	if last.validFor(0) {
-		return last, nil
-	}
-	select {
-	case <-run.over:
-		return run.answer, run.err
-	case <-ctx.Done():
-		return nil, &lease.StoreError{Err: errors.New("the kubeconfig's plugin " + p.Command + " has not answered yet"), Hint: hintPlugin}
-	}
-}
-
-func (c *credentials) ask(run *pluginRun, p *plugin, dir string) {
-	ctx, cancel := context.WithTimeout(context.Background(), pluginLimit)
-	defer cancel()
-	run.answer, run.err = p.run(ctx, dir)
-	c.mu.Lock()
-	if c.running = nil; run.err == nil {
-		c.last = run.answer
-	}
-	c.mu.Unlock()
-	close(run.over)
-}
+// ahead is how long before its expiry a credential is replaced.
+const ahead = 30 * time.Second
 
 const hintPlugin = "run it by hand: kubectl auth whoami does"
 
@@ -123,7 +56,10 @@ func (s *Store) who(ctx context.Context) (access, error) {
 	if a.plugin == nil {
 		return a, nil
 	}
-	login, err := s.credentials.get(ctx, a.plugin, a.dir)
+	login, err := s.credentials.Get(ctx, ahead, func(ctx context.Context) (credential, time.Time, error) { return a.plugin.run(ctx, a.dir) })
+	if err != nil && errors.Is(err, ctx.Err()) {
+		err = &lease.StoreError{Err: errors.New("the kubeconfig's plugin " + a.plugin.Command + " has not answered yet"), Hint: hintPlugin}
+	}
 	if err != nil {
 		return a, err
 	}
@@ -135,7 +71,7 @@ func (s *Store) who(ctx context.Context) (access, error) {
 }
 
 // run runs the plugin. If that fails, the error shows what it wrote to stderr.
-func (p *plugin) run(ctx context.Context, dir string) (*credential, error) {
+func (p *plugin) run(ctx context.Context, dir string) (c credential, expires time.Time, err error) {
 	name := p.Command
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
@@ -151,14 +87,14 @@ func (p *plugin) run(ctx context.Context, dir string) (*credential, error) {
 	text, err := cmd.Output()
 	if err != nil && !errors.Is(err, syscall.ECHILD) { // process 1 may reap it first
 		said := strings.TrimSpace(lease.Cut(stderr.String(), 300))
-		return nil, refusal("the kubeconfig's plugin "+p.Command+" failed: "+err.Error()+" "+said, hintPlugin)
+		return c, expires, refusal("the kubeconfig's plugin "+p.Command+" failed: "+err.Error()+" "+said, hintPlugin)
 	}
 	var answer struct {
 		Kind   string
 		Status credential
 	}
 	if json.Unmarshal(text, &answer) != nil || answer.Kind != "ExecCredential" || answer.Status.Token == "" && answer.Status.Cert == "" {
-		return nil, refusal("the kubeconfig's plugin "+p.Command+" says nothing that is a token or a certificate", hintPlugin)
+		return c, expires, refusal("the kubeconfig's plugin "+p.Command+" says nothing that is a token or a certificate", hintPlugin)
 	}
-	return &answer.Status, nil
+	return answer.Status, answer.Status.Expires, nil
 }

@@ -22,7 +22,6 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,7 +49,7 @@ type Store struct {
 	http   *http.Client
 	// accepted is what the API server has accepted before, by the kinds of requests.
 	accepted    network.Accepted
-	credentials credentials
+	credentials network.Login[credential]
 }
 
 var (
@@ -102,17 +101,6 @@ func (s *Store) do(ctx context.Context, op string, call func(context.Context, ke
 		return s.storeError(ctx, op, err)
 	}
 	return nil
-}
-
-// Acquire implements [lease.Store].
-func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
-	if r.TTL < shortest {
-		return lease.Lease{}, &lease.StoreError{
-			Op: "acquire", Permanent: true, Err: fmt.Errorf("a TTL of %s is too short for Kubernetes, where every renewal is a write of the cluster", r.TTL),
-			Hint: fmt.Sprintf("use --ttl %s or longer", shortest),
-		}
-	}
-	return s.Store.Acquire(ctx, r)
 }
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.

@@ -14,8 +14,9 @@ const (
 
 // Factory opens this store by its address, which has no password.
 var Factory = location.Factory{
-	Schemes: []string{scheme},
-	Form:    scheme + ":",
+	Schemes:  []string{scheme},
+	Form:     scheme + ":",
+	Shortest: shortest,
 	Open: func(url string, o location.Options) (location.Store, error) {
 		s, err := New(Options{URL: url, Prefix: o.Prefix})
 		if err != nil {

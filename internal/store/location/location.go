@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
@@ -26,6 +27,8 @@ type Factory struct {
 	Schemes []string
 	// Form shows people how an address with the first scheme is written.
 	Form string
+	// Shortest is the shortest TTL, where renewals are dear; 0 means any.
+	Shortest time.Duration
 	// Open returns the store, and asks no server yet. An error is a *lease.StoreError,
 	// permanent if the address is wrong, and shows no password.
 	Open func(address string, o Options) (Store, error)

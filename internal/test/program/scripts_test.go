@@ -35,6 +35,8 @@ func TestScripts(t *testing.T) {
 		{"mysql-only", "testdata/script/mysql", script.MySQL},
 		{"etcd-only", "testdata/script/etcd", script.EtcdCluster},
 		{"kubernetes-only", "testdata/script/kubernetes", script.Kubernetes},
+		{"s3-only", "testdata/script/s3", script.S3},
+		{"s3-plug", "testdata/script/plug", script.S3}, // those in run expect a first grant at once
 		{"cli", "testdata/script/cli", script.File},
 	}
 	for _, store := range []script.Store{script.File, script.Redis, script.Postgres, script.MySQL, script.Etcd, script.Kubernetes} {

@@ -99,17 +99,20 @@ users: [{name: test, user: {token: %s}}]
 	return file
 }
 
-// apiserver returns the program, which scripts/test builds; otherwise it is built here, and
-// other tests use it, too.
-var apiserver = sync.OnceValues(func() (string, error) {
-	if built := os.Getenv("APISERVER"); built != "" {
-		return built, nil
+// apiserver returns the program, which scripts/test builds; otherwise it is built here.
+var apiserver = sync.OnceValues(func() (string, error) { return built("apiserver", "APISERVER", ".") })
+
+// built returns the program of a package that the module internal/test/NAME knows: that which a
+// variable names, or else one that is built here, and that other tests use, too.
+func built(name, variable, pkg string) (string, error) {
+	if program := os.Getenv(variable); program != "" {
+		return program, nil
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	module, err := moduleOf("internal/test/apiserver")
+	module, err := moduleOf("internal/test/" + name)
 	if err != nil {
 		return "", err
 	}
@@ -125,15 +128,15 @@ var apiserver = sync.OnceValues(func() (string, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, "apiserver")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, ".")
+	program := filepath.Join(dir, name)
+	build := exec.Command("go", "build", "-trimpath", "-o", program, pkg)
 	build.Dir = module
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build of the API server: %w: %s", err, out)
+		return "", fmt.Errorf("build of %s: %w: %s", name, err, out)
 	}
 	return program, nil
-})
+}
 
 // moduleOf returns the path of a folder of the repository, from any test's folder.
 func moduleOf(folder string) (string, error) {

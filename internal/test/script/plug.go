@@ -29,6 +29,8 @@ func (s *script) plugs(ts *testscript.TestScript) map[string]func() {
 		return map[string]func(){"stop": s.mariadb.Stop, "cont": s.mariadb.Cont, "kill": s.mariadb.Kill, "restart": s.mariadb.Restart}
 	case s.etcd != nil:
 		return map[string]func(){"stop": s.etcd.Stop, "cont": s.etcd.Cont, "kill": s.etcd.Kill, "restart": s.etcd.Restart}
+	case s.s3 != nil:
+		return map[string]func(){"stop": s.s3.Stop, "cont": s.s3.Cont, "kill": s.s3.Kill, "restart": s.s3.Restart}
 	case s.api != nil:
 		return map[string]func(){"stop": s.api.Stop, "cont": s.api.Cont, "kill": s.api.Kill, "restart": s.api.Restart}
 	}

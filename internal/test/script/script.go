@@ -47,6 +47,8 @@ const (
 	EtcdCluster Store = "etcd-cluster"
 	// Kubernetes is an API server of the script's own, which KUBECONFIG names.
 	Kubernetes Store = "kubernetes"
+	// S3 is a server of the script's own, with a bucket.
+	S3 Store = "s3"
 )
 
 // Main is for TestMain: it links the program of the module at root, runs the tests there, and
@@ -196,6 +198,7 @@ type servers struct {
 	mariadb  *MariaDBServer
 	etcd     *EtcdServer
 	api      *APIServer
+	s3       *S3Server
 }
 
 type scriptKey struct{}
@@ -260,6 +263,13 @@ func startServers(t testing.TB, store Store) *servers {
 			"TTL":        "10s",                         // no less
 			"KUBECONFIG": s.api.Kubeconfig("operator"),  // who may list
 			"RUNS":       s.api.Kubeconfig("leaderrun"), // who may not
+		}
+	case S3:
+		s.s3 = StartS3(t)
+		s.env = map[string]string{
+			"STORE": s.s3.URL(), "SERVER": s.s3.Addr,
+			"TTL":               "10s", // no less
+			"AWS_ACCESS_KEY_ID": S3ID, "AWS_SECRET_ACCESS_KEY": S3Secret,
 		}
 	}
 	return s

@@ -50,6 +50,11 @@ func TestSimulationsOfMembers(t *testing.T) {
 	checkSchedules(t, max(1, *simulations/3), func(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newMembers) })
 }
 
+// The same with a store that calls and wakes nobody, as object storage.
+func TestSimulationsOfABucket(t *testing.T) {
+	checkSchedules(t, max(1, *simulations/3), func(t *testing.T, seed uint64) *world { return newWorldWith(t, seed, newBucket) })
+}
+
 func checkSchedules(t *testing.T, n uint64, build func(*testing.T, uint64) *world) {
 	if testing.Short() {
 		n = min(n, 8)
@@ -168,6 +173,9 @@ func (w *world) awaitLeader(ttl time.Duration) {
 	limit := ttl + ttl/6 + ttl/15 + ttl/50 + w.pause
 	if w.unwatched > 0 { // a candidate that did not see the last renewal watches for a TTL, or waits for all clocks
 		limit += min(ttl, w.unwatched)
+	}
+	if w.silent { // a key settles for two fifths of a TTL, from an attempt on
+		limit += ttl*2/5 + ttl/6
 	}
 	if w.jobs != nil { // the tick may be served or given up, or there is a minimum hold
 		limit += w.jobs.period + w.jobs.minHold

@@ -26,6 +26,8 @@ type table struct {
 	// apart is how much, in ms, its members' clocks differ, which it uses by turns: 0 if it
 	// has one clock.
 	apart int64
+	// silent: it calls and wakes nobody, and does not say which server answers.
+	silent bool
 
 	mu         sync.Mutex
 	row, saved row
@@ -76,9 +78,19 @@ func newMembers(w *world) backend {
 	return &table{w: w, apart: apart, row: noRow()}
 }
 
+// newBucket returns a table like that of object storage. It keeps what it has acknowledged.
+func newBucket(w *world) backend {
+	t := newMembers(w).(*table)
+	t.silent, w.forgetful, w.silent = true, false, true
+	return t
+}
+
 func (t *table) now() rules.Instant {
 	ms := t.w.stored(t.w.at())
 	now := rules.Instant{Boot: "table", Up: ms, Wall: ms, Settle: 300, Server: fmt.Sprint(t.w.server.Load()), Apart: t.apart}
+	if t.silent {
+		now.Server, now.Uncalled = "", true
+	}
 	if t.w.server.Load() == 1 { // a server that was killed does not say how long it has lost nothing
 		now.Serving = t.w.at().Milliseconds()
 	}
@@ -240,6 +252,9 @@ func (t *table) client(p *process) (client, error) {
 			return c.ask(ctx, op, func(s say) error { return call(ctx, s) })
 		},
 		Hear: func(ctx context.Context, bell keep.Bell, _ string, until func(keep.Row) bool) error {
+			if t.silent {
+				return lease.ErrNoWakeups
+			}
 			kind := string(bell)
 			if t.apart > 0 { // a watch of the key
 				kind = "any"

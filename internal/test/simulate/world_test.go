@@ -52,6 +52,7 @@ type world struct {
 	pause     time.Duration // until a process is restarted, at most
 	unwatched time.Duration // by how much the store's clocks may differ
 	jobs      *jobs         // nil: candidates stand by for ever
+	silent    bool          // the store calls and wakes nobody
 	// mix is what may come upon this world, and troubles what its network may do.
 	mix      []kind
 	troubles []trouble

@@ -30,7 +30,7 @@ type world struct {
 	open func(site) (backend, error)
 }
 
-var worlds = []world{redisWorld, sentinelWorld, postgresWorld, mysqlWorld, etcdWorld, etcdsWorld, kubernetesWorld}
+var worlds = []world{redisWorld, sentinelWorld, postgresWorld, mysqlWorld, etcdWorld, etcdsWorld, kubernetesWorld, s3World}
 
 func worldOf(name string) (world, error) {
 	i := slices.IndexFunc(worlds, func(w world) bool { return w.name == name })
