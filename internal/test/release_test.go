@@ -36,14 +36,14 @@ run)
 esac
 `,
 	})
-	for _, c := range []struct{ name, tag, version, apk string }{
-		{"no tag", "", "0.0.0+1.gCOMMIT", "0.0.0"},
-		{"a candidate", "v1.0.0-rc.1", "1.0.0-rc.1", "1.0.0_rc1"},
-		{"a commit later", "commit", "1.0.0-rc.1+1.gCOMMIT", "1.0.0_rc1"},
-		{"another candidate", "v1.0.0-rc.10", "1.0.0-rc.10", "1.0.0_rc10"},
-		{"the version of the same commit", "v1.0.0", "1.0.0", "1.0.0"},
-		{"its rebuild", "v1.0.1", "1.0.1", "1.0.1"},
-		{"a commit after a version", "commit", "1.0.1+1.gCOMMIT", "1.0.1"},
+	for _, c := range []struct{ name, tag, version string }{
+		{"no tag", "", "0.0.0+1.gCOMMIT"},
+		{"a candidate", "v1.0.0-rc.1", "1.0.0-rc.1"},
+		{"a commit later", "commit", "1.0.0-rc.1+1.gCOMMIT"},
+		{"another candidate", "v1.0.0-rc.10", "1.0.0-rc.10"},
+		{"the version of the same commit", "v1.0.0", "1.0.0"},
+		{"its rebuild", "v1.0.1", "1.0.1"},
+		{"a commit after a version", "commit", "1.0.1+1.gCOMMIT"},
 	} {
 		args := []string{"tag", c.tag}
 		switch c.tag {
@@ -58,15 +58,15 @@ esac
 			t.Fatalf("%s: %v\n%s", c.name, err, out)
 		}
 		out := filepath.Join(dir, c.version)
-		if said, err := run("../project/scripts/release", out, "linux/arm"); err != nil {
+		if said, err := run("../project/scripts/release", out, "linux/arm64"); err != nil {
 			t.Fatalf("%s: %v\n%s", c.name, err, said)
 		}
 		commit, err := run("git", "rev-parse", "--short=12", "HEAD")
 		must.Succeed(t, err)
 		version := strings.Replace(c.version, "COMMIT", strings.TrimSpace(commit), 1)
 		var want []string
-		for _, kind := range []string{"apk", "cdx.json", "deb", "rpm", "tar.gz"} {
-			want = append(want, "leaderrun_"+version+"_linux_arm."+kind)
+		for _, kind := range []string{"cdx.json", "deb", "rpm", "tar.gz"} {
+			want = append(want, "leaderrun_"+version+"_linux_arm64."+kind)
 		}
 		files, err := filepath.Glob(out + "/leaderrun[^.]*")
 		for i := range files {
@@ -76,10 +76,10 @@ esac
 			t.Errorf("%s: %q, %v, want %q", c.name, files, err, want)
 		}
 		calls := strings.Split(strings.TrimSpace(must.Read(t, dir+"/calls")), "\n")
-		if got := strings.Join(calls[len(calls)-3:], ", "); got != "deb "+version+", rpm "+version+", apk "+c.apk {
+		if got := strings.Join(calls[len(calls)-2:], ", "); got != "deb "+version+", rpm "+version {
 			t.Errorf("%s: versions of packages: %s", c.name, got)
 		}
-		if packages := must.Read(t, out+"/Packages"); !strings.Contains(packages, "Filename: ./leaderrun_"+version+"_linux_arm.deb\n") {
+		if packages := must.Read(t, out+"/Packages"); !strings.Contains(packages, "Filename: ./leaderrun_"+version+"_linux_arm64.deb\n") {
 			t.Errorf("%s: %s", c.name, packages)
 		}
 	}

@@ -60,11 +60,7 @@ func write(path, version, revision string, programs []string) (err error) {
 // platform returns SYSTEM/MACHINE as a platform of images.
 func platform(target string) v1.Platform {
 	system, machine, _ := strings.Cut(target, "/")
-	p := v1.Platform{OS: system, Architecture: machine}
-	if machine == "arm" {
-		p.Variant = "v7" // as scripts/release builds it
-	}
-	return p
+	return v1.Platform{OS: system, Architecture: machine}
 }
 
 func labels(version, revision string) map[string]string {

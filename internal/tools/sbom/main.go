@@ -35,7 +35,7 @@ func bill(info *debug.BuildInfo, version string) *cdx.BOM {
 	properties := []cdx.Property{}
 	for _, setting := range info.Settings {
 		switch setting.Key {
-		case "GOOS", "GOARCH", "GOARM", "CGO_ENABLED", "vcs.revision":
+		case "GOOS", "GOARCH", "CGO_ENABLED", "vcs.revision":
 			properties = append(properties, cdx.Property{Name: "golang:" + setting.Key, Value: setting.Value})
 		}
 	}
