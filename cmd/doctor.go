@@ -35,7 +35,7 @@ Exit status: 0, or 1 if something is bad. A warning leaves it 0.`,
 	output := outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
 		findings := diagnose(flags)
-		err := output.print(findings, func(b *bytes.Buffer) { report.WriteTable(b, findingRows(findings)) })
+		err := output.print(report.FindingsOf(findings), func(b *bytes.Buffer) { report.WriteTable(b, findingRows(findings)) })
 		bad := slices.ContainsFunc(findings, func(f lease.Finding) bool { return f.Verdict == lease.Bad })
 		return yesOrNo(!bad, err)
 	}

@@ -101,7 +101,7 @@ func (c Condition) String() string { return c.text(time.Now()) } //nolint:forbid
 
 func (c Condition) text(now time.Time) string {
 	host := cmp.Or(c.Host, c.Holder().Host())
-	tick := "the tick of " + ShortInstant(now.Add(-c.Since).UnixMilli(), now.UnixMilli())
+	at := ShortInstant(now.Add(-c.Since).UnixMilli(), now.UnixMilli())
 	switch c.Why {
 	case Held:
 		text := " leads"
@@ -128,11 +128,11 @@ func (c Condition) text(now time.Time) string {
 		return "nobody leads, the last leader did not report its end"
 	case Served:
 		if c.Host != "" {
-			return fmt.Sprintf("a run on %s succeeded %s ago", c.Host, Span(c.Since.Round(time.Second)))
+			return fmt.Sprintf("the run of %s succeeded on %s", at, c.Host)
 		}
-		return tick + " has been served"
+		return "the tick of " + at + " has been served"
 	case GivenUp:
-		return tick + " has had its last try"
+		return "the tick of " + at + " has had its last try"
 	case ClockDiffers:
 		return "the tick is that of another time than the store's, which is " + time.UnixMilli(c.Tick).UTC().Format(time.RFC3339)
 	case Unreadable:

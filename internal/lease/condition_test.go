@@ -34,7 +34,7 @@ func TestConditionsInWords(t *testing.T) {
 		"nobody leads, the last leader did not report its end":                         {Why: Vanished, Token: 7},
 		"nobody leads":                            {Why: Free, Token: 7},
 		"nobody has ever led":                     {Why: Free},
-		"a run on db1 succeeded 12s ago":          {Why: Served, Host: "db1", Since: 12 * time.Second},
+		"the run of 21:59 succeeded on db1":       {Why: Served, Host: "db1", Since: 12 * time.Second},
 		"the tick of 21:30 has been served":       {Why: Served, Since: 30 * time.Minute},
 		"the tick of 02-28 22:00 has been served": {Why: Served, Since: 24 * time.Hour},
 		"the tick of 21:59 has had its last try":  {Why: GivenUp, Since: time.Minute},

@@ -12,14 +12,13 @@ type Examiner interface {
 	Examine(ctx context.Context, outage, margin time.Duration) []Finding
 }
 
-// Finding is the result of one check, also as JSON. Fields are only ever added.
+// Finding is the result of one check.
 type Finding struct {
-	Verdict Verdict `json:"verdict"`
-	Subject string  `json:"subject"` // a word or two
+	Verdict Verdict
+	Subject string // a word or two
 	// Text says what was found. Hint says what to do about it, "" if all is well. Both
 	// may contain text from a server.
-	Text string `json:"text"`
-	Hint string `json:"hint"`
+	Text, Hint string
 }
 
 // Verdict rates a finding.

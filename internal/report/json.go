@@ -125,6 +125,23 @@ func candidatesOf(s lease.Status) []Candidate {
 	return views
 }
 
+// Finding is the JSON form of a finding. Fields are only ever added.
+type Finding struct {
+	Verdict lease.Verdict `json:"verdict"`
+	Subject string        `json:"subject"`
+	Text    string        `json:"text"`
+	Hint    *string       `json:"hint"`
+}
+
+// FindingsOf returns the JSON form of findings, in the same order.
+func FindingsOf(findings []lease.Finding) []Finding {
+	views := make([]Finding, 0, len(findings))
+	for _, f := range findings {
+		views = append(views, Finding{f.Verdict, f.Subject, f.Text, orNull(f.Hint)})
+	}
+	return views
+}
+
 // orNull returns nil for a text that is not there.
 func orNull(text string) *string {
 	if text == "" {

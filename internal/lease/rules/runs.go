@@ -41,3 +41,13 @@ func (st *State) note(r lease.Run) {
 	}
 	st.Runs = st.Runs[:min(len(st.Runs), lease.MaxRuns)]
 }
+
+// servedOn returns the host whose run served the tick; "" if the run is not kept.
+func (st *State) servedOn() string {
+	for _, run := range lease.ValidRuns(st.Runs) {
+		if run.Tick == st.ServedTick && run.Exit == 0 && !run.Vanished {
+			return run.Host
+		}
+	}
+	return ""
+}

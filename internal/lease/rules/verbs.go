@@ -34,7 +34,7 @@ func (st *State) Acquire(r lease.Request, now Instant) (lease.Lease, error) {
 		tick = cmp.Or(tick, now.Wall)
 	}
 	if covers(st.ServedTick, tick, round, now.Wall+reach) {
-		return lease.Lease{}, &lease.DoneError{Condition: lease.Condition{Why: lease.Served, Since: since(st.ServedTick, now)}}
+		return lease.Lease{}, &lease.DoneError{Condition: lease.Condition{Why: lease.Served, Since: since(st.ServedTick, now), Host: st.servedOn()}}
 	}
 	if s := st.Success; s != nil && s.Host != r.Holder.Host() && covers(s.Tick, tick, recent, now.Wall+recent) {
 		return lease.Lease{}, &lease.DoneError{Condition: lease.Condition{Why: lease.Served, Since: since(s.Tick, now), Host: s.Host}}
