@@ -85,8 +85,9 @@ type Config struct {
 	// OnAcquire, OnLost, OnEnd and OnSkip are the hooks: programs and their arguments.
 	OnAcquire, OnLost, OnEnd, OnSkip []string
 
-	Verbose, Quiet bool
-	JSONLog        bool
+	// Verbose is 1 for messages about what happens, 2 for every step, too.
+	Verbose        int
+	Quiet, JSONLog bool
 
 	// Command is COMMAND and its arguments as typed; Path is the file to execute.
 	Command []string
