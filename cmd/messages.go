@@ -28,16 +28,20 @@ import (
 // with "leaderrun: ", in lower case and without a full stop; the second, if any, says
 // what to do. A run that succeeds or is skipped prints nothing, so cron sends no mail.
 
-// newLogger returns the log of a run. --quiet keeps errors only.
-func newLogger(w io.Writer, c settings.Config) *slog.Logger {
-	level := slog.LevelWarn
-	switch {
-	case c.Quiet:
+// newLogger returns a log with the level and the format of the settings.
+func newLogger(w io.Writer, c settings.Config) *slog.Logger { return logger(w, c, false) }
+
+// runLogger returns the log of a run. It may be read hours later, in mail or in a file.
+func runLogger(w io.Writer, c settings.Config) *slog.Logger {
+	return logger(w, c, !isTerminal(os.Stderr))
+}
+
+func logger(w io.Writer, c settings.Config, dated bool) *slog.Logger {
+	level := []slog.Level{slog.LevelWarn, slog.LevelInfo, slog.LevelDebug}[c.Verbose]
+	if c.Quiet {
 		level = slog.LevelError
-	case c.Verbose:
-		level = slog.LevelDebug
 	}
-	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal(), Hint: c.Told.Hint})
+	return observe.NewLogger(w, level, observe.Form{JSON: c.JSONLog, Journal: observe.ToJournal(), Dated: dated, Hint: c.Told.Hint})
 }
 
 func fail(log *slog.Logger, err error) {
@@ -219,7 +223,7 @@ func reason(err error) string {
 // watched returns a function that reports whether a standby shows its state in one line that it
 // rewrites: no other output was asked for, and somebody looks at stderr.
 func watched(c settings.Config) func() bool {
-	wanted := !c.Quiet && !c.Verbose && !c.JSONLog && rewrites(os.Stderr)
+	wanted := !c.Quiet && c.Verbose == 0 && !c.JSONLog && rewrites(os.Stderr)
 	return func() bool { return wanted && observe.InForeground(os.Stderr) }
 }
 

@@ -96,7 +96,7 @@ func lead(flags *pflag.FlagSet, command []string) (result elect.State, status in
 	defer stderr.Close()
 	c, err := readSettings(flags, command, settings.Files())
 	line := observe.NewLine(stderr, c.Key, watched(c))
-	log := newLogger(line, c)
+	log := runLogger(line, c)
 	if err != nil {
 		fail(log, err)
 		return result, exitUsage

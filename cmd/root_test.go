@@ -326,7 +326,7 @@ func TestServerSpeaksUnasked(t *testing.T) {
 	log.SetOutput(&logged)
 	// The next attempt comes after 0.1 s.
 	status, _, said := ran(t, "--store=etcd://"+listener.Addr().String(), "--key=k", "--ttl=6s", "true")
-	if status != exitUnavailable || logged.Len() > 0 || !strings.HasPrefix(said, "leaderrun: k: nothing ran: ") {
+	if status != exitUnavailable || logged.Len() > 0 || !strings.Contains(said, " k: nothing ran: ") {
 		t.Errorf("status %d, logged %q, said %q", status, logged.String(), said)
 	}
 }

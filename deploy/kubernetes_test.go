@@ -39,8 +39,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// manifests are the objects of deploy/kubernetes as kubectl apply -k makes them, and
-// one of its components where that is not "". A field that Kubernetes does not have
+// manifests are the objects of the bases in deploy/kubernetes as kubectl apply -k makes them,
+// and one of its components where that is not "". A field that Kubernetes does not have
 // is an error.
 type manifests struct {
 	cronJob    batchv1.CronJob
@@ -62,7 +62,7 @@ func render(t *testing.T, component string) (m manifests) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := "resources: [" + base + "]\n"
+	text := "resources: [" + base + "/cronjob, " + base + "/deployment, " + base + "/budget]\n"
 	if component != "" {
 		text += "components: [" + base + "/" + component + "]\n"
 	}
@@ -160,8 +160,8 @@ func TestProgramIsWhereItIsRun(t *testing.T) {
 				t.Errorf("%s: %s is installed, and %s run", kind, pod.InitContainers[0].Args[1], want)
 			}
 			for _, c := range append(pod.InitContainers, pod.Containers...) {
-				if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
-					t.Errorf("%s, %q: %s requests no resources", kind, component, c.Name)
+				if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
+					t.Errorf("%s, %q: %s has the resources %v", kind, component, c.Name, c.Resources)
 				}
 			}
 		}
@@ -250,7 +250,8 @@ func TestCronJob(t *testing.T) {
 // The budget is for the pods of the Deployment, and leaves one that can take over.
 func TestDisruptionBudget(t *testing.T) {
 	m := render(t, "")
-	if m.budget.Spec.Selector.MatchLabels["app"] != m.deployment.Spec.Template.Labels["app"] ||
+	const name = "app.kubernetes.io/name"
+	if m.budget.Spec.Selector.MatchLabels[name] != m.deployment.Spec.Template.Labels[name] || m.deployment.Spec.Template.Labels[name] == "" ||
 		m.budget.Spec.MaxUnavailable.IntValue() >= int(*m.deployment.Spec.Replicas) {
 		t.Errorf("the budget %v for %d pods with %v", m.budget.Spec, *m.deployment.Spec.Replicas, m.deployment.Spec.Template.Labels)
 	}

@@ -4,6 +4,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,13 +30,15 @@ type Form struct {
 	// Journal starts each line of text with the priority, in the form that systemd's
 	// journal reads.
 	Journal bool
+	// Dated gives each record of text its date and time, except in the journal, which has them.
+	Dated bool
 	// Hint returns a hint in the words of this user; nil leaves hints as they are.
 	Hint func(string) string
 }
 
 // NewLogger writes records of at least the level to w: as text, "leaderrun: key: message"
-// with the hint on a second line, or as JSON. In text, records below warnings have the
-// time of day, since they are used to look for delays.
+// with the hint on a second line, or as JSON. If the level is below warnings, text has the
+// time of day, since it is used to look for delays.
 func NewLogger(w io.Writer, level slog.Level, form Form) *slog.Logger {
 	hint := form.Hint
 	if hint == nil {
@@ -49,7 +52,19 @@ func NewLogger(w io.Writer, level slog.Level, form Form) *slog.Logger {
 			return a
 		}}))
 	}
-	return slog.New(&textHandler{w: w, level: level, journal: form.Journal, hint: hint})
+	return slog.New(&textHandler{w: w, level: level, journal: form.Journal, stamp: stamp(level, form), hint: hint})
+}
+
+// stamp returns the format of the times in text, "" for none.
+func stamp(level slog.Level, form Form) string {
+	clock := ""
+	if level < slog.LevelWarn {
+		clock = "15:04:05.000 "
+	}
+	if form.Dated && !form.Journal {
+		return time.DateOnly + " " + cmp.Or(clock, "15:04:05 ")
+	}
+	return clock
 }
 
 // priority returns the prefix of a line for the journal, see sd-daemon(3).
@@ -72,6 +87,7 @@ type textHandler struct {
 	level   slog.Level
 	key     string
 	journal bool
+	stamp   string // the format of times
 	hint    func(string) string
 }
 
@@ -94,11 +110,7 @@ func (h *textHandler) WithGroup(string) slog.Handler { return h }
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	priority := h.priority(r.Level)
-	b.WriteString(priority + "leaderrun: ")
-	if h.level < slog.LevelWarn {
-		b.WriteString(r.Time.Format("15:04:05.000 "))
-	}
-	b.WriteString(h.key)
+	b.WriteString(priority + "leaderrun: " + r.Time.Format(h.stamp) + h.key)
 	b.WriteString(Printable(r.Message))
 	b.WriteByte('\n')
 	r.Attrs(func(a slog.Attr) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,28 @@ func TestTextForm(t *testing.T) {
 	want := "leaderrun: nightly: trouble?[2J?fake: line\n  mend?it\nleaderrun: nightly: end\n"
 	if out.String() != want {
 		t.Errorf("got\n%q\nwant\n%q", out.String(), want)
+	}
+}
+
+// Who reads it in a mail, in a file or in a pod's log wants to know when; on a terminal and in
+// the journal it shows.
+func TestTimeOfRecords(t *testing.T) {
+	for _, test := range []struct {
+		level slog.Level
+		form  Form
+		want  string
+	}{
+		{slog.LevelWarn, Form{}, `^leaderrun: trouble\n$`},
+		{slog.LevelWarn, Form{Dated: true}, `^leaderrun: 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d trouble\n$`},
+		{slog.LevelWarn, Form{Dated: true, Journal: true}, `^<4>leaderrun: trouble\n$`},
+		{slog.LevelInfo, Form{}, `^leaderrun: \d\d:\d\d:\d\d\.\d{3} trouble\n$`},
+		{slog.LevelInfo, Form{Dated: true}, `^leaderrun: 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} trouble\n$`},
+	} {
+		var out strings.Builder
+		NewLogger(&out, test.level, test.form).Warn("trouble")
+		if !regexp.MustCompile(test.want).MatchString(out.String()) {
+			t.Errorf("%+v: %q, want %s", test.form, out.String(), test.want)
+		}
 	}
 }
 

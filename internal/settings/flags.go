@@ -2,6 +2,7 @@ package settings
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -18,9 +19,12 @@ func NewFlags() *pflag.FlagSet {
 	f.Usage = func() {}      // cmd writes the messages
 	f.SetInterspersed(false) // what follows COMMAND is the command's
 	for _, s := range all() {
-		if s.Value == "" {
+		switch {
+		case s.Name == "verbose":
+			f.VarPF(&level{"false"}, s.Name, s.Short, s.Usage).NoOptDefVal = "true"
+		case s.Value == "":
 			f.BoolP(s.Name, s.Short, false, s.Usage)
-		} else {
+		default:
 			f.VarP(&Text{s.shownDefault(), s.Value}, s.Name, s.Short, s.Usage)
 		}
 	}
@@ -39,6 +43,29 @@ func (t *Text) Set(value string) error { t.Value = value; return nil }
 
 // Type implements pflag.Value.
 func (t *Text) Type() string { return t.Kind }
+
+// level is a pflag.Value: a switch that may be given twice, as -vv.
+type level struct{ value string }
+
+// twice is the value of such a switch.
+const twice = "2"
+
+func (l *level) String() string { return l.value }
+
+// Type implements pflag.Value: help and completion show a switch.
+func (l *level) Type() string { return "bool" }
+
+// Set implements pflag.Value.
+func (l *level) Set(value string) error {
+	if value == "true" && l.value == value {
+		value = twice
+	}
+	if _, err := parseLevel(value); err != nil {
+		return errors.New(err.Problem)
+	}
+	l.value = value
+	return nil
+}
 
 // FlagHelp lists the flags under their headings, as --help --all shows them.
 func FlagHelp() string {

@@ -224,6 +224,18 @@ func parseBool(value string) (bool, *Error) {
 	return b, nil
 }
 
+// parseLevel reads a switch that may be given twice.
+func parseLevel(value string) (int, *Error) {
+	if value == twice {
+		return 2, nil
+	}
+	on, err := parseBool(value)
+	if on {
+		return 1, nil
+	}
+	return 0, err
+}
+
 // either returns a parser for two words that reports whether it read the second.
 func either(first, second string) func(string) (bool, *Error) {
 	return func(value string) (bool, *Error) {

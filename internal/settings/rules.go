@@ -47,7 +47,7 @@ func (c *Config) ValidateSettings() error {
 			Problem: "is more than a third of the TTL of " + lease.FormatDuration(c.TTL) + ": one lost renewal would cost the lease",
 			Hint:    "use --renew " + lease.FormatDuration((c.TTL / 3).Truncate(time.Millisecond)) + " or less, or a longer --ttl",
 		}
-	case c.Verbose && c.Quiet:
+	case c.Verbose > 0 && c.Quiet:
 		return &Error{Problem: "--verbose and --quiet contradict each other", Hint: "use one of them"}
 	}
 	return c.validateTicks()

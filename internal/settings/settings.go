@@ -87,8 +87,9 @@ type Config struct {
 	// Ping is the URL that is told of starts and ends, if not empty.
 	Ping string
 
-	Verbose, Quiet bool
-	JSONLog        bool
+	// Verbose is 1 for messages about what happens, 2 for every step, too.
+	Verbose        int
+	Quiet, JSONLog bool
 
 	// Command is COMMAND and its arguments as typed; Path is the file to execute. Hold: it is a
 	// process of leaderrun's own that waits.

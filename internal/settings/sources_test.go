@@ -118,19 +118,24 @@ func TestPrecedenceOfContradictions(t *testing.T) {
 	tests := []struct {
 		args, env, file string
 		ttl             time.Duration
-		verbose, quiet  bool
+		verbose         int
+		quiet           bool
 	}{
-		{"--profile fast", "", "ttl: 60s", 15 * time.Second, false, false},
-		{"--profile fast", "", "ttl: 60s\nrenew: 20s", 15 * time.Second, false, false},
-		{"--profile fast", "LEADERRUN_TTL=60s", "", 15 * time.Second, false, false},
-		{"", "LEADERRUN_PROFILE=fast", "ttl: 60s", 15 * time.Second, false, false},
-		{"--profile fast --ttl 20s", "", "ttl: 60s", 20 * time.Second, false, false},
-		{"", "LEADERRUN_TTL=20s", "profile: fast", 20 * time.Second, false, false},
-		{"", "", "profile: fast\nttl: 20s", 20 * time.Second, false, false},
-		{"-v", "", "quiet: true", 30 * time.Second, true, false},
-		{"-q", "LEADERRUN_VERBOSE=1", "", 30 * time.Second, false, true},
-		{"", "LEADERRUN_QUIET=1", "verbose: true", 30 * time.Second, false, true},
-		{"--verbose=false", "", "quiet: true", 30 * time.Second, false, true},
+		{"--profile fast", "", "ttl: 60s", 15 * time.Second, 0, false},
+		{"--profile fast", "", "ttl: 60s\nrenew: 20s", 15 * time.Second, 0, false},
+		{"--profile fast", "LEADERRUN_TTL=60s", "", 15 * time.Second, 0, false},
+		{"", "LEADERRUN_PROFILE=fast", "ttl: 60s", 15 * time.Second, 0, false},
+		{"--profile fast --ttl 20s", "", "ttl: 60s", 20 * time.Second, 0, false},
+		{"", "LEADERRUN_TTL=20s", "profile: fast", 20 * time.Second, 0, false},
+		{"", "", "profile: fast\nttl: 20s", 20 * time.Second, 0, false},
+		{"-v", "", "quiet: true", 30 * time.Second, 1, false},
+		{"-vv", "", "quiet: true", 30 * time.Second, 2, false},
+		{"-v --verbose", "", "", 30 * time.Second, 2, false},
+		{"", "LEADERRUN_VERBOSE=2", "", 30 * time.Second, 2, false},
+		{"", "", "verbose: 2", 30 * time.Second, 2, false},
+		{"-q", "LEADERRUN_VERBOSE=1", "", 30 * time.Second, 0, true},
+		{"", "LEADERRUN_QUIET=1", "verbose: true", 30 * time.Second, 0, true},
+		{"--verbose=false", "", "quiet: true", 30 * time.Second, 0, true},
 	}
 	for _, tt := range tests {
 		t.Run("", func(t *testing.T) {
@@ -138,7 +143,7 @@ func TestPrecedenceOfContradictions(t *testing.T) {
 			settingstest.SetVariables(t, strings.Fields(tt.env)...)
 			c, err := loaded(t, append([]string{"--key=k"}, append(strings.Fields(tt.args), "job")...), settingstest.WriteFile(t, tt.file))
 			if err != nil || c.TTL != tt.ttl || c.Verbose != tt.verbose || c.Quiet != tt.quiet {
-				t.Errorf("%q %q %q: TTL %s, verbose %t, quiet %t, %v", tt.args, tt.env, tt.file, c.TTL, c.Verbose, c.Quiet, err)
+				t.Errorf("%q %q %q: TTL %s, verbose %d, quiet %t, %v", tt.args, tt.env, tt.file, c.TTL, c.Verbose, c.Quiet, err)
 			}
 		})
 	}

@@ -186,8 +186,8 @@ var Groups = []Group{
 			set: into(func(c *Config) *string { return &c.Ping }, parsePing),
 		},
 		{
-			Name: "verbose", Common: true, Short: "v", Usage: "write every step to stderr",
-			set: into(func(c *Config) *bool { return &c.Verbose }, parseBool),
+			Name: "verbose", Common: true, Short: "v", Usage: "write what happens to stderr; given twice, every step",
+			set: into(func(c *Config) *int { return &c.Verbose }, parseLevel),
 		},
 		{
 			Name: "quiet", Short: "q", Usage: "write only errors to stderr",

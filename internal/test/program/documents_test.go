@@ -62,10 +62,12 @@ var verdicts = []verdict{
 	// Not run, and the page says so: it needs a daemon, an init, or a cluster.
 	{`(systemctl|journalctl) .*`, in("scripts/try-systemd", `systemctl enable --quiet --now leaderrun@queue`)},
 	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
-		readOnly("not run on a cluster", "deploy/kubernetes/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
+		readOnly("not run on a cluster", "deploy/kubernetes/cronjob/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
 	{`kubectl delete endpointslice queue-leader`, readOnly("not run on a cluster", "docs/kubernetes.md", `endpointslices/|-leader`)},
-	{`kubectl apply -k deploy/kubernetes`, readOnly("not run on a cluster", "deploy/kubernetes/kustomization.yaml", `resources:`)},
-	{`kubectl apply -k deploy/kubernetes-only`, readOnly("not run on a cluster", "deploy/kubernetes-only/kustomization.yaml", `components:`)},
+	{`kubectl apply -k deploy/kubernetes/example`, readOnly("not run on a cluster", "deploy/example_test.go", `"kubernetes/example"`)},
+	{`kubectl logs .*`, readOnly("not run on a cluster", "deploy/kubernetes/deployment/deployment.yaml", `name: consumer`)},
+	{`kubectl exec deploy/queue -c consumer -- /leaderrun/leaderrun .*`, readOnly("not run on a cluster", "deploy/kubernetes/deployment/deployment.yaml", `mountPath: /leaderrun\n`)},
+	{`(?s)kubectl run ask .*`, readOnly("not run on a cluster", "deploy/kubernetes/lease/role.yaml", `name: leaderrun`)},
 	{`kubectl (get|delete|patch|describe|edit) lease.*`, readOnly("not run on a cluster", "internal/store/kubernetes/contract_test.go", `func TestContract`)},
 }
 

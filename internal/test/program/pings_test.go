@@ -29,12 +29,12 @@ func TestPings(t *testing.T) {
 	}))
 	defer server.Close()
 	programs, dir := blocks(t, "docs/operations.md"), t.TempDir()
-	ping, job := filepath.Join(dir, "ping"), filepath.Join(dir, "job.sh")
-	for file, text := range map[string]string{ping: programs["ping"], job: "#!/bin/sh\nexit ${STATUS:-0}\n"} {
+	hook, job := filepath.Join(dir, "tell-monitor"), filepath.Join(dir, "job.sh")
+	for file, text := range map[string]string{hook: programs["tell-monitor"], job: "#!/bin/sh\nexit ${STATUS:-0}\n"} {
 		must.Succeed(t, os.WriteFile(file, []byte(text), 0o700)) //nolint:gosec // a program
 	}
 	variable, line, _ := strings.Cut(programs["nightly"], "\n")
-	words := strings.NewReplacer("/usr/local/bin/ping", ping, "https://hc-ping.com/UUID", server.URL+"/id", "/opt/job.sh", job)
+	words := strings.NewReplacer("/usr/local/bin/tell-monitor", hook, "https://hc-ping.com/UUID", server.URL+"/id", "/opt/job.sh", job)
 	_, command, found := strings.Cut(words.Replace(line), "leaderrun ")
 	if !found {
 		t.Fatalf("no leaderrun in %q", line)

@@ -110,7 +110,7 @@ func TestPendingSignals(t *testing.T) {
 	cmd.Stderr = &stderr
 	must.Succeed(t, cmd.Start())
 	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call\n  raise the limits of pending signals (ulimit -i)"
-	if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) {
+	if got := status(t, cmd); got != 125 || !strings.HasPrefix(undated(stderr.String()), want) {
 		t.Errorf("status %d, it said:\n%s", got, stderr.String())
 	}
 }
@@ -141,7 +141,7 @@ func TestRefusedCalls(t *testing.T) {
 			})
 			defer stuck.Stop()
 			want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call: " + name + ": operation not permitted\n"
-			if got := status(t, cmd); got != 125 || !strings.HasPrefix(stderr.String(), want) || stdout.Len() > 0 {
+			if got := status(t, cmd); got != 125 || !strings.HasPrefix(undated(stderr.String()), want) || stdout.Len() > 0 {
 				t.Errorf("status %d, it said:\n%s%s", got, stdout.String(), stderr.String())
 			}
 		})

@@ -37,7 +37,7 @@ type rivals struct {
 // candidate starts leaderrun with a command that does what alone says, and then sleeps.
 func (f *rivals) candidate(args ...string) *exec.Cmd {
 	f.t.Helper()
-	args = append([]string{"--store=" + f.store, "--key=" + f.key, "--ttl=" + f.ttl.String(), "-v"}, args...)
+	args = append([]string{"--store=" + f.store, "--key=" + f.key, "--ttl=" + f.ttl.String(), "-vv"}, args...)
 	cmd := f.host.Command("leaderrun", append(args, "--", "bash", "-c", alone+"exec sleep 600")...)
 	log, err := os.CreateTemp(f.dir, "log")
 	must.Succeed(f.t, err)

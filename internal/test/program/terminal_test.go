@@ -109,7 +109,7 @@ func TestTerminal(t *testing.T) {
 		},
 		"ctrl-c while standing by": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
-			s.enter("leaderrun -v --wait forever true\n")
+			s.enter("leaderrun -vv --wait forever true\n")
 			s.expect("Standby")
 			s.enter(ctrlC)
 			s.expect("prompt> ")
@@ -148,7 +148,7 @@ func TestTerminal(t *testing.T) {
 		},
 		"ctrl-z while standing by": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; until [ -e go ]; do sleep 0.05; done' &`)
-			s.enter("leaderrun -v --wait forever sh -c 'echo my turn; read line; echo got $line'\n")
+			s.enter("leaderrun -vv --wait forever sh -c 'echo my turn; read line; echo got $line'\n")
 			s.expect("Standby")
 			s.suspend()
 			s.enter("touch go; leaderrun -w forever echo it does not lead\n")
@@ -163,7 +163,7 @@ func TestTerminal(t *testing.T) {
 		},
 		"the wait of a stopped standby goes on": func(s *terminal) {
 			s.run(`leaderrun sh -c 'echo up; exec sleep 60' &`)
-			s.enter("leaderrun -v --wait 1s true\n")
+			s.enter("leaderrun -vv --wait 1s true\n")
 			s.expect("Standby")
 			s.suspend()
 			s.enter("sleep 1; fg; echo status $?\n")

@@ -208,7 +208,7 @@ func (w *worker) candidate(who int, proxies []string, last string, flags ...stri
 		mark := fmt.Sprintf("mark %s %d ", w.marks, who)
 		command = strings.Join([]string{mark + "plain", mark + "stubborn", mark + "daemon", last}, " & ")
 	}
-	args := []string{"-v", "--log-format", "json", "--prefix", prefix, "--store", w.server.url(proxies), "--ttl", w.ttl.String(), "--kill-after", killAfter.String()}
+	args := []string{"-vv", "--log-format", "json", "--prefix", prefix, "--store", w.server.url(proxies), "--ttl", w.ttl.String(), "--kill-after", killAfter.String()}
 	args = slices.Concat(args, flags, []string{"--", "sh", "-c", command})
 	cmd := exec.Command("leaderrun", args...)
 	if w.hosts != nil {

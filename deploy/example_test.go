@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,10 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What kubectl apply -k makes of the variant without another store: pods with a service
+// What kubectl apply -k makes of the example: pods of images that everybody can pull, with a service
 // account that may do what leaderrun needs, and the store's address.
-func TestKubernetesOnly(t *testing.T) {
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "kubernetes-only")
+func TestExample(t *testing.T) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "kubernetes/example")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +51,11 @@ func TestKubernetesOnly(t *testing.T) {
 		t.Errorf("%d pods, secret %v", len(pods), secret.Data)
 	}
 	for _, pod := range pods {
+		for _, c := range append(pod.InitContainers, pod.Containers...) {
+			if name, version, _ := strings.Cut(c.Image, ":"); version == "" || version == "latest" || name != "busybox" && name != "ghcr.io/leaderrun/leaderrun" {
+				t.Errorf("%s has the image %s", c.Name, c.Image)
+			}
+		}
 		if pod.ServiceAccountName != account.Name || pod.AutomountServiceAccountToken == nil || !*pod.AutomountServiceAccountToken {
 			t.Errorf("%s: its account is %q, mounted: %v", pod.Containers[0].Name, pod.ServiceAccountName, pod.AutomountServiceAccountToken)
 		}
