@@ -182,3 +182,57 @@ func TestNewestSuccessCounts(t *testing.T) {
 		}
 	}
 }
+
+// Whoever deleted the lease has not stopped its holder: the key settles until the lease would have
+// ended, but no longer than a lease lasts, if the clock has gone back.
+func TestVanishedLeaseIsAwaited(t *testing.T) {
+	for name, c := range map[string]struct{ passed, want int64 }{
+		"soon": {1000, 59_000}, "late": {59_900, 300}, "clock gone back": {-90_000, 60_000},
+	} {
+		st := New("k")
+		granted(t, &st, request(), noon)
+		now := noon.later(c.passed)
+		now.Settle = 300
+		st.Follow(Shown{}, now)
+		candidate := request()
+		candidate.Holder = lease.NewHolder("candidate", 1)
+		_, err := st.Acquire(candidate, now)
+		if settling, _ := errors.AsType[*lease.SettlingError](err); settling == nil || settling.Remaining != milliseconds(c.want) {
+			t.Errorf("%s: %v, want that it settles for %d ms", name, err, c.want)
+		}
+	}
+}
+
+// A holder is called whenever an operator asks something of it.
+func TestOperatorsCallTheHolder(t *testing.T) {
+	st := New("k")
+	granted(t, &st, request(), noon)
+	for i, ask := range []func(){
+		func() { st.HandOver(noon) }, func() { st.Revoke(false, noon) }, func() { st.Revoke(false, noon) }, func() { st.Revoke(true, noon) },
+	} {
+		before := st.Called
+		if ask(); st.Called == before {
+			t.Errorf("%d: nobody is called", i)
+		}
+	}
+}
+
+// The host whose success served the tick is told, if that run is kept.
+func TestServedOn(t *testing.T) {
+	const tick = 1_700_000_000_000
+	for name, c := range map[string]struct {
+		run  lease.Run
+		want string
+	}{
+		"success":      {lease.Run{Tick: tick, Host: "h"}, "h"},
+		"another tick": {lease.Run{Tick: tick + 1, Host: "h"}, ""},
+		"failure":      {lease.Run{Tick: tick, Exit: 1, Host: "h"}, ""},
+		"vanished":     {lease.Run{Tick: tick, Vanished: true, Host: "h"}, ""},
+	} {
+		c.run.Token, c.run.Holder = 1, lease.NewHolder("h", 1)
+		st := State{ServedTick: tick, Runs: []lease.Run{c.run}}
+		if got := st.servedOn(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
