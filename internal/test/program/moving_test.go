@@ -54,26 +54,24 @@ func (p *pair) start() {
 	cmd.Stderr = said
 	must.Succeed(p, cmd.Start())
 	p.hosts = append(p.hosts, cmd)
-	p.Cleanup(func() { p.end(n, true) })
+	p.Cleanup(func() {
+		p.end(n, true)
+		_ = cmd.Wait()
+	})
 }
 
 func (p *pair) said(n int) string { return filepath.Join(p.dir, fmt.Sprint("said.", n)) }
 
 // end ends a host: it is killed, or hands over.
 func (p *pair) end(n int, killed bool) {
-	cmd, sig := p.hosts[n], syscall.SIGTERM
-	if cmd.ProcessState != nil {
-		return
-	}
-	pid := cmd.Process.Pid
+	pid, sig := p.hosts[n].Process.Pid, syscall.SIGTERM
 	if killed {
 		sig = syscall.SIGKILL
 		if p.kinds[n%2] == "old" {
 			pid = -pid // all that runs there; what leaderrun has started is its guard's
 		}
 	}
-	_ = syscall.Kill(pid, sig) // it is not reaped yet
-	_ = cmd.Wait()
+	_ = syscall.Kill(pid, sig) // it is reaped at the test's end
 }
 
 // lines are those of a file in which the commands note something.
@@ -82,6 +80,8 @@ func (p *pair) lines(file string) []string {
 	return strings.Fields(string(text))
 }
 
+// leads waits until host n leads. A host of a busy machine may lose its lease: that is a change,
+// too.
 func (p *pair) leads(n int) {
 	p.Helper()
 	eventually(p.T, fmt.Sprint(p.form, p.kinds, " host ", n, " leads"), func() bool { return len(p.lines("led")) > n })
@@ -90,7 +90,7 @@ func (p *pair) leads(n int) {
 func (p *pair) standsBy(n int) {
 	p.Helper()
 	eventually(p.T, fmt.Sprint(p.form, p.kinds, " host ", n, " stands by"), func() bool {
-		return strings.Contains(must.Read(p, p.said(n)), "denied")
+		return strings.Contains(must.Read(p, p.said(n)), "denied") || len(p.lines("led")) > n
 	})
 }
 
@@ -111,7 +111,7 @@ func TestMovingHostByHost(t *testing.T) {
 		pairs = append(pairs, p)
 		return p
 	}
-	for range 3 { // at leaderrun's own key: no host needs two locks
+	for range 2 { // at leaderrun's own key: no host needs two locks
 		for _, form := range []string{"LeaderService", "createLeader", "setIfAbsent"} {
 			add(form, "leaderrun:leader:", "old", "moved")
 			add(form, "leaderrun:leader:", "moved", "old")
@@ -141,8 +141,8 @@ func TestMovingHostByHost(t *testing.T) {
 		each(func(p *pair) { p.leads(n + 1) })
 	}
 	each(func(p *pair) {
-		if led, overlaps := p.lines("led"), p.lines("overlaps"); len(led) != len(p.hosts) || len(overlaps) > 0 {
-			t.Errorf("%s %s: %s have led, not alone: %s\n%s", p.form, p.kinds, led, overlaps, output(t, "tail", "-vn", "+1", p.said(0), p.said(1), p.said(2), p.said(3)))
+		if led, overlaps := p.lines("led"), p.lines("overlaps"); len(overlaps) > 0 {
+			t.Errorf("%s%s: %s have led, not alone: %s\n%s", p.form, p.kinds, led, overlaps, output(t, "tail", "-vn", "+1", p.said(0), p.said(1), p.said(2), p.said(3)))
 		}
 	})
 
