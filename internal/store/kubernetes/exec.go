@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // plugin is a command that prints the login: a credential plugin, as kubectl's documentation
@@ -77,17 +76,13 @@ func (p *plugin) run(ctx context.Context, dir string) (c credential, expires tim
 		name = filepath.Join(dir, name)
 	}
 	cmd := exec.CommandContext(ctx, name, p.Args...)
-	cmd.WaitDelay = time.Second
 	cmd.Env = append(os.Environ(), `KUBERNETES_EXEC_INFO={"apiVersion":"`+p.Version+`","kind":"ExecCredential","spec":{"interactive":false}}`)
 	for _, v := range p.Env {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
 	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	text, err := cmd.Output()
-	if err != nil && !errors.Is(err, syscall.ECHILD) { // process 1 may reap it first
-		said := strings.TrimSpace(lease.Cut(stderr.String(), 300))
-		return c, expires, refusal("the kubeconfig's plugin "+p.Command+" failed: "+err.Error()+" "+said, hintPlugin)
+	text, err := network.Output(cmd)
+	if err != nil {
+		return c, expires, refusal("the kubeconfig's plugin "+p.Command+" failed: "+err.Error(), hintPlugin)
 	}
 	var answer struct {
 		Kind   string

@@ -1,9 +1,17 @@
 package network
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // Login keeps a login that a program or another server gives until it expires, or is no longer
@@ -80,4 +88,17 @@ func (l *Login[T]) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = nil
+}
+
+// Output runs a program that prints a login, and returns what it prints. The error shows what it wrote
+// to stderr.
+func Output(cmd *exec.Cmd) ([]byte, error) {
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err == nil || errors.Is(err, syscall.ECHILD) { // process 1 may reap it first
+		return text, nil
+	}
+	return nil, fmt.Errorf("%w %s", err, strings.TrimSpace(lease.Cut(stderr.String(), 300)))
 }

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -89,17 +87,12 @@ func (l login) find(ctx context.Context) (c credential, err error) {
 
 const hintCredentials = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give this host a role: docs/store-s3.md has all sources"
 
-// process runs a program that prints credentials. If that fails, the error shows what it wrote to
-// stderr.
+// process runs a program that prints credentials.
 func process(ctx context.Context, command, name string) (c credential, err error) {
 	from := "the credential_process of the profile " + name
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.WaitDelay = time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	text, err := cmd.Output()
-	if err != nil && !errors.Is(err, syscall.ECHILD) { // process 1 may reap it first
-		return c, problem(from+" failed: "+err.Error()+" "+strings.TrimSpace(lease.Cut(stderr.String(), 300)), "run it by hand")
+	text, err := network.Output(exec.CommandContext(ctx, "sh", "-c", command))
+	if err != nil {
+		return c, problem(from+" failed: "+err.Error(), "run it by hand")
 	}
 	var version struct{ Version int }
 	if json.Unmarshal(text, &version) != nil || version.Version != 1 || json.Unmarshal(text, &c) != nil {

@@ -189,8 +189,10 @@ func TestCredentialsAreReplaced(t *testing.T) {
 	says(script.S3Secret, time.Now().Add(ahead/2))
 	renew(t, s, l) // they were not accepted, so it asks
 	before := asked()
-	renew(t, s, l) // with the ones that end soon, and asks meanwhile
-	networktest.Await(t, "the next question", func() bool { return asked() > before })
+	networktest.Await(t, "the next question", func() bool {
+		renew(t, s, l) // with the ones that end soon, and asks meanwhile
+		return asked() > before
+	})
 }
 
 // A source that hangs does not hold up a call for longer than its context.

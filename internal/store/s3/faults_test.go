@@ -332,3 +332,35 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+// What a run, a renewal and a denial cost, as docs/store-s3.md says, on one connection.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	grantAndRelease(t, b, "k")
+	for who, c := range map[string]struct {
+		does func(*Store)
+		want string
+	}{
+		"a run": {func(s *Store) {
+			must.Succeed(t, s.Release(bounded(t), grant(t, s, candidate("k")), lease.Result{Ran: true}))
+		}, "2 GET, 3 PUT"},
+		"a renewal":  {func(s *Store) { renew(t, s, grant(t, s, candidate("renewed"))) }, "2 GET, 4 PUT"}, // with the grant of a new key: two kinds of conditions are tried
+		"a denial":   {func(s *Store) { denied(t, s, candidate("taken")) }, "1 GET, 0 PUT"},
+		"the status": {func(s *Store) { _, err := s.Inspect(bounded(t), "taken"); must.Succeed(t, err) }, "1 GET, 0 PUT"},
+	} {
+		t.Run(who, func(t *testing.T) {
+			holder := b.open(t)
+			holder.Instant.Settle = 0
+			_, _ = holder.Acquire(bounded(t), candidate("taken"))
+			var wire networktest.Wire
+			s := openAs(t, Options{URL: at(b.Addr), Dialer: wire.Dial}, keys)
+			s.Instant.Settle = 0
+			c.does(s)
+			sent := "\n" + wire.Sent()
+			if got := fmt.Sprintf("%d GET, %d PUT", strings.Count(sent, "GET /leases/"), strings.Count(sent, "PUT /leases/")); got != c.want || wire.Used() != 1 {
+				t.Errorf("%s on %d connections, want %s on one", got, wire.Used(), c.want)
+			}
+		})
+	}
+}
