@@ -47,9 +47,6 @@ func (t *Text) Type() string { return t.Kind }
 // level is a pflag.Value: a switch that may be given twice, as -vv.
 type level struct{ value string }
 
-// twice is the value of such a switch.
-const twice = "2"
-
 func (l *level) String() string { return l.value }
 
 // Type implements pflag.Value: help and completion show a switch.

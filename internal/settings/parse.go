@@ -224,6 +224,9 @@ func parseBool(value string) (bool, *Error) {
 	return b, nil
 }
 
+// twice is the value of a switch that was given twice.
+const twice = "2"
+
 // parseLevel reads a switch that may be given twice.
 func parseLevel(value string) (int, *Error) {
 	if value == twice {
