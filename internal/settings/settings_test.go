@@ -275,6 +275,9 @@ func TestValidateRules(t *testing.T) {
 	}{
 		{[]string{"ttl=1s"}, ""},
 		{[]string{"ttl=999ms"}, `--ttl "999ms": is shorter than 1s`},
+		{[]string{"store=kubernetes:", "ttl=9999ms"}, `--ttl "9.999s": is too short for this store`},
+		{[]string{"store=s3://leases", "ttl=9s"}, `--ttl "9s": is too short for this store`},
+		{[]string{"store=s3://leases", "ttl=10s"}, ""},
 		{[]string{"ttl=30s", "renew=10s"}, ""},
 		{[]string{"ttl=10s", "renew=3333ms"}, ""},
 		{[]string{"ttl=30s", "renew=10001ms"}, `--renew "10.001s": is more than a third of the TTL of 30s`},

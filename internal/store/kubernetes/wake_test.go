@@ -97,21 +97,3 @@ func TestConnections(t *testing.T) {
 		return over
 	})
 }
-
-func TestShortTTL(t *testing.T) {
-	t.Parallel()
-	s, err := open(Options{Prefix: prefix}, place{host: "127.0.0.1", account: accountFor(t)})
-	must.Succeed(t, err)
-	r := request("k")
-	r.TTL = 9 * time.Second
-	_, err = s.Acquire(bounded(t), r)
-	networktest.WantError(t, err, true, "", "10s")
-}
-
-func accountFor(t *testing.T) string {
-	dir := t.TempDir()
-	for _, name := range []string{"token", "ca.crt", "namespace"} {
-		write(t, dir, name, "x")
-	}
-	return dir
-}
