@@ -53,22 +53,30 @@ func durationsRow(line report.Timeline, ttl string) string {
 
 // timelinePicture draws the timeline of a lease whose renewals get no answer.
 func timelinePicture(line report.Timeline) string {
-	const left, axis, second, height = 30, 90, 28, 250
+	const left, axis, second, height = 10, 90, 17, 250
 	x := func(at time.Duration) int { return left + int(at.Seconds()*second) }
 	at := map[string]time.Duration{}
 	for _, e := range line {
 		at[e.Name] = e.At
 	}
 	var b strings.Builder
-	width := x(at["expiry"]) + 60
+	width := x(at["expiry"]) + 20
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">
 <title>A lease of %s whose renewals are not answered</title>
 <style>
-	text { font: 13px sans-serif; fill: #1f2328 }
-	.small { font-size: 12px; fill: #59636e }
+	text { font: 15px sans-serif; fill: #1f2328 }
+	.back { fill: #ffffff }
+	.small { font-size: 14px; fill: #59636e }
 	.point { stroke: #1f2328 }
+	.part { fill: #ffffff }
+	@media (prefers-color-scheme: dark) {
+		text { fill: #f0f6fc }
+		.back { fill: #0d1117 }
+		.small { fill: #9198a1 }
+		.point { stroke: #f0f6fc }
+	}
 </style>
-<rect width="100%%" height="100%%" fill="#ffffff"/>
+<rect class="back" width="100%%" height="100%%"/>
 <text x="%d" y="24">--ttl %s: the last renewal that was answered was sent at 0</text>
 `, width, height, width, height, lease.FormatDuration(at["expiry"]), left, lease.FormatDuration(at["expiry"]))
 	for _, part := range []struct{ from, to, color, what string }{
@@ -78,7 +86,7 @@ func timelinePicture(line report.Timeline) string {
 		{"valid_until", "expiry", "#59636e", ""},
 	} {
 		from, to := x(at[part.from]), x(at[part.to])
-		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%d" height="26" fill="%s"/><text x="%d" y="%d" style="fill:#ffffff">%s</text>`+"\n",
+		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%d" height="26" fill="%s"/><text x="%d" y="%d" class="part">%s</text>`+"\n",
 			from, axis-26, to-from, part.color, from+6, axis-8, part.what)
 	}
 	for i, e := range line[:report.Points] {

@@ -23,8 +23,10 @@ func TestDemo(t *testing.T) {
 		if err != nil || xml.Unmarshal(text, new(struct{})) != nil {
 			t.Fatalf("%s is no picture: %v", name, err)
 		}
-		if leaders, faults := strings.Count(string(text), `class="leads"`), strings.Count(string(text), `class="fault"`); leaders != 3 || faults != 2 {
-			t.Errorf("%s shows %d leaders and %d faults", name, leaders, faults)
+		for class, want := range map[string]int{"leads": 3, "fault": 2, "ttl": 2} { // and one of each in the legend
+			if n := strings.Count(string(text), `class="`+class+`"`); n != want+1 {
+				t.Errorf("%s shows %q %d times, want %d", name, class, n, want+1)
+			}
 		}
 	}
 }
