@@ -229,7 +229,7 @@ func TestLeastRights(t *testing.T) {
 	server := script.StartRedis(t, user("cron on >sesame ~leaderrun:* -@all "+rights)...)
 	s := open(t, "cron:sesame@"+server.Addr)
 	r := request("k")
-	r.MinHold, r.Period, r.Tries = time.Second, time.Hour, 3
+	r.MinHold, r.Period, r.Tries = 20*time.Second, time.Hour, 3
 	l := grant(t, s, r)
 	renew(t, s, l)
 	must.Succeed(t, s.Wait(bounded(t), "k", 20*time.Millisecond))

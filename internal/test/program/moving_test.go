@@ -43,7 +43,7 @@ func (p *pair) start() {
 		line = append([]string{"rival", p.form, p.lock}, line...)
 	}
 	if kind != "old" {
-		line = append([]string{"leaderrun", "-v", "--key=" + filepath.Base(p.dir), "--ttl=" + movingTTL.String(), "--wait=forever", "--"}, line...)
+		line = append([]string{"leaderrun", "-vv", "--key=" + filepath.Base(p.dir), "--ttl=" + movingTTL.String(), "--wait=forever", "--"}, line...)
 	}
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir, cmd.Env = p.dir, p.env
