@@ -20,10 +20,10 @@ var (
 	ErrNoWakeups = errors.New("the store has no wake-ups")
 )
 
-// The denials of Acquire: each says how the key is.
 type (
-	// HeldError means that somebody has the key, and PausedError that an operator paused it.
-	HeldError   struct{ Condition }
+	// HeldError means that somebody has the key.
+	HeldError struct{ Condition }
+	// PausedError means that an operator paused the key.
 	PausedError struct{ Condition }
 	// DoneError is an ErrDone: the tick was served, or is given up.
 	DoneError struct{ Condition }

@@ -82,7 +82,7 @@ func (p *pings) try(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	const most = 64 << 10
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, most)) // the connection can be used again
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
