@@ -79,7 +79,7 @@ func (l login) webIdentity(ctx context.Context, file, role, session string) (c c
 	var answer struct {
 		Result struct {
 			Credentials struct {
-				AccessKeyId, SecretAccessKey, SessionToken string //nolint:staticcheck // as in the answer
+				AccessKeyId, SecretAccessKey, SessionToken string
 				Expiration                                 time.Time
 			}
 		} `xml:"AssumeRoleWithWebIdentityResult"`
