@@ -7,6 +7,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
+// holdName is the name of the process that hold starts, in ps and in status.
+const holdName = "leaderrun hold"
+
 // holding is what the verb hold asks for: a run without COMMAND.
 type holding struct{ flags *pflag.FlagSet }
 

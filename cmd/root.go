@@ -53,13 +53,13 @@ func Main(args []string) int {
 		fail(newLogger(os.Stderr, settings.Default()), flagError(flags, err, verbNames()))
 		return exitUsage
 	}
-	return leave(lead(flags, append([]string{}, flags.Args()...)))
+	return leave(lead(flags, flags.Args(), false))
 }
 
 func runVerb(root *cobra.Command, args []string) int {
 	err := execute(root, args)
 	if hold, ok := errors.AsType[holding](err); ok {
-		return leave(lead(hold.flags, nil))
+		return leave(lead(hold.flags, []string{holdName}, true))
 	}
 	return statusOf(err)
 }
@@ -89,12 +89,13 @@ func helpArgs(args []string) []string {
 	return []string{"help"}
 }
 
-// lead runs the command while leader; hold's, if it is nil. Errors that can be found without
-// the store are reported before the store is asked.
-func lead(flags *pflag.FlagSet, command []string) (result elect.State, status int) {
+// lead runs the command while leader. If hold is set, the command is a process of leaderrun's own
+// that waits. Errors that can be found without the store are reported before the store is asked.
+func lead(flags *pflag.FlagSet, command []string, hold bool) (result elect.State, status int) {
 	stderr := observe.NewWriter(os.Stderr) // a blocked reader of stderr must not delay a renewal
 	defer stderr.Close()
 	c, err := readSettings(flags, command, settings.Files())
+	c.Hold = hold
 	line := observe.NewLine(stderr, c.Key, watched(c))
 	log := runLogger(line, c)
 	if err != nil {
@@ -125,9 +126,7 @@ func lookup(c settings.Config) (string, error) {
 
 func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Config, error) {
 	c, sources, err := settings.Read(flags, files)
-	if c.Command, c.Hold = command, command == nil; c.Hold {
-		c.Command = []string{"leaderrun hold"} // as ps shows it
-	}
+	c.Command = command
 	if err != nil {
 		return c, err
 	}

@@ -31,7 +31,7 @@ var keyMetrics = []struct {
 	}},
 	{"last_success_timestamp_seconds", "When the newest run that succeeded ended, of the last 20.", func(s lease.Status) (float64, bool) {
 		for _, r := range s.Runs {
-			if !r.Vanished && r.Exit == 0 {
+			if succeeded(r) {
 				return seconds(r.End), lease.ValidTime(r.End)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -21,4 +22,24 @@ func TestUnserved(t *testing.T) {
 			t.Errorf("%s: %d h, want %d h", name, got/hour, test.want)
 		}
 	}
+}
+
+// A run that was stopped has not succeeded, whatever its command says.
+func TestLastSuccess(t *testing.T) {
+	hour := time.Hour.Milliseconds()
+	stopped := lease.Run{End: 3 * hour, Outcome: string(candidate.HandedOver)}
+	ran := lease.Run{End: 2 * hour, Outcome: string(candidate.Exited)}
+	for _, m := range keyMetrics {
+		if m.name != "last_success_timestamp_seconds" {
+			continue
+		}
+		if v, ok := m.value(lease.Status{Runs: []lease.Run{stopped, ran}}); !ok || v != 7200 {
+			t.Errorf("%v, %t, want 7200", v, ok)
+		}
+		if v, ok := m.value(lease.Status{Runs: []lease.Run{stopped}}); ok {
+			t.Errorf("%v", v)
+		}
+		return
+	}
+	t.Error("there is no such metric")
 }

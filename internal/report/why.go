@@ -117,7 +117,7 @@ func diagnoseTaken(s lease.Status) Diagnosis {
 func longestRun(runs []lease.Run) (longest time.Duration) {
 	n := 0
 	for _, r := range runs {
-		if !r.Vanished && r.Exit == 0 {
+		if succeeded(r) {
 			n++
 			longest = max(longest, between(r.Start, r.End))
 		}
@@ -213,6 +213,11 @@ var stops = map[candidate.Outcome]string{
 	lease.OutcomeKilled:  "killed with leaderrun itself",
 }
 
+// succeeded reports whether the command ended by itself, with 0.
+func succeeded(r lease.Run) bool {
+	return !r.Vanished && r.Exit == 0 && stops[candidate.Outcome(r.Outcome)] == ""
+}
+
 // lastRun says how the newest run ended, and how often in a row runs for the same tick
 // ended like that.
 func lastRun(s lease.Status) Diagnosis {
@@ -222,7 +227,7 @@ func lastRun(s lease.Status) Diagnosis {
 	switch {
 	case r.Vanished:
 		return Diagnosis{Reason: "vanished", Text: fmt.Sprintf("%s vanished with the run that began %s: %s", r.Host, lease.Instant(r.Start), unreported), Next: "leaderrun history"}
-	case r.Exit == 0 && stops[candidate.Outcome(r.Outcome)] == "":
+	case succeeded(r):
 		d := Diagnosis{Well: true, Reason: "succeeded", Text: fmt.Sprintf("ran on %s and succeeded at %s, it took %s", r.Host, ago, lease.Span(between(r.Start, r.End))), Next: "leaderrun history"}
 		if s.Period > 0 && s.ServedTick != 0 && overdue(s) == 0 {
 			d.Text += fmt.Sprintf("; the tick of %s is served, the next is due %s", lease.Instant(s.ServedTick), lease.Instant(s.ServedTick+s.Period.Milliseconds()))

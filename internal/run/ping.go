@@ -60,9 +60,13 @@ func (p *pings) call(hook observe.Hook) {
 func (p *pings) send(what string) {
 	ctx, cancel := context.WithTimeout(p.ctx, pingLimit)
 	defer cancel()
-	var err error
-	for range pingTries {
-		if err = p.try(ctx, p.url.JoinPath(what).String()); err == nil {
+	for try := 1; ; try++ {
+		err := p.try(ctx, p.url.JoinPath(what).String())
+		if err == nil {
+			return
+		}
+		if try == pingTries || ctx.Err() != nil {
+			p.failed(err)
 			return
 		}
 		select {
@@ -70,7 +74,6 @@ func (p *pings) send(what string) {
 		case <-ctx.Done():
 		}
 	}
-	p.failed(err)
 }
 
 func (p *pings) try(ctx context.Context, address string) error {

@@ -54,7 +54,7 @@ func (l *level) Type() string { return "bool" }
 
 // Set implements pflag.Value.
 func (l *level) Set(value string) error {
-	if value == "true" && l.value == value {
+	if value == "true" && l.value != "false" { // -vvv is -vv
 		value = twice
 	}
 	if _, err := parseLevel(value); err != nil {

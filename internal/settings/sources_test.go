@@ -130,6 +130,7 @@ func TestPrecedenceOfContradictions(t *testing.T) {
 		{"", "", "profile: fast\nttl: 20s", 20 * time.Second, 0, false},
 		{"-v", "", "quiet: true", 30 * time.Second, 1, false},
 		{"-vv", "", "quiet: true", 30 * time.Second, 2, false},
+		{"-vvv", "", "", 30 * time.Second, 2, false},
 		{"-v --verbose", "", "", 30 * time.Second, 2, false},
 		{"", "LEADERRUN_VERBOSE=2", "", 30 * time.Second, 2, false},
 		{"", "", "verbose: 2", 30 * time.Second, 2, false},

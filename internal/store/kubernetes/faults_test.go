@@ -296,30 +296,7 @@ func TestConflict(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	s := b.open(t)
-	k := keeper{s}
-	read := func() keep.Row {
-		r, err := k.Read(bounded(t), "k")
-		must.Succeed(t, err)
-		return r
-	}
-	nothing := read()
-	l := grant(t, s, request("k"))
-	if now, saved, err := k.Swap(bounded(t), nothing, keep.Effect{}); saved || err != nil || now.Token != l.Token {
-		t.Errorf("a second one is made: %t, %v", saved, err)
-	}
-	late := read()
-	if _, err := late.Renew(l, late.Now); err != nil {
-		t.Fatal(err)
-	}
-	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	if now, saved, err := k.Swap(bounded(t), late, keep.Effect{}); saved || err != nil || now.Grant != nil {
-		t.Errorf("the renewal of a released lease is saved: %t, %v", saved, err)
-	}
-	gone := read()
-	b.wipe(t)
-	if now, saved, err := k.Swap(bounded(t), gone, keep.Effect{}); saved || err != nil || now.Token != 0 {
-		t.Errorf("what was deleted is changed: %t, %v", saved, err)
-	}
+	networktest.Conflicts(t, s, keeper{s}, request("k"), func() { b.wipe(t) })
 }
 
 // After a restart the API server no longer knows an old resourceVersion: it answers 200, with

@@ -243,27 +243,7 @@ func TestConflict(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	s.Instant.Settle = 0
-	k := keeper{s}
-	read := func() keep.Row {
-		r, err := k.Read(bounded(t), "k")
-		must.Succeed(t, err)
-		return r
-	}
-	nothing := read()
-	l := grant(t, s, candidate("k"))
-	if now, saved, err := k.Swap(bounded(t), nothing, keep.Effect{}); saved || err != nil || now.Token != l.Token {
-		t.Errorf("a second one is made: %t, %v", saved, err)
-	}
-	late := read()
-	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	if now, saved, err := k.Swap(bounded(t), late, keep.Effect{}); saved || err != nil || now.Grant != nil {
-		t.Errorf("the renewal of a released lease is saved: %t, %v", saved, err)
-	}
-	gone := read()
-	b.wipe(t)
-	if now, saved, err := k.Swap(bounded(t), gone, keep.Effect{}); saved || err != nil || now.Token != 0 {
-		t.Errorf("what was deleted is changed: %t, %v", saved, err)
-	}
+	networktest.Conflicts(t, s, keeper{s}, candidate("k"), func() { b.wipe(t) })
 }
 
 // The same state has another ETag each time: a write for the one cannot replace the other.
