@@ -16,8 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// TestPings runs the crontab line of docs/operations.md, with curl, against its own dead
-// man's switch.
+// TestPings runs the crontab line of docs/operations.md against its own dead man's switch.
 func TestPings(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -29,12 +28,10 @@ func TestPings(t *testing.T) {
 	}))
 	defer server.Close()
 	programs, dir := blocks(t, "docs/operations.md"), t.TempDir()
-	hook, job := filepath.Join(dir, "tell-monitor"), filepath.Join(dir, "job.sh")
-	for file, text := range map[string]string{hook: programs["tell-monitor"], job: "#!/bin/sh\nexit ${STATUS:-0}\n"} {
-		must.Succeed(t, os.WriteFile(file, []byte(text), 0o700)) //nolint:gosec // a program
-	}
+	job := filepath.Join(dir, "job.sh")
+	must.Succeed(t, os.WriteFile(job, []byte("#!/bin/sh\nexit ${STATUS:-0}\n"), 0o700)) //nolint:gosec // a program
 	variable, line, _ := strings.Cut(programs["nightly"], "\n")
-	words := strings.NewReplacer("/usr/local/bin/tell-monitor", hook, "https://hc-ping.com/UUID", server.URL+"/id", "/opt/job.sh", job)
+	words := strings.NewReplacer("https://hc-ping.com/UUID", server.URL+"/id", "/opt/job.sh", job)
 	_, command, found := strings.Cut(words.Replace(line), "leaderrun ")
 	if !found {
 		t.Fatalf("no leaderrun in %q", line)
