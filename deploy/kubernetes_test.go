@@ -112,7 +112,7 @@ var components = []string{"", "image-volume", "copied"}
 // The API server takes the manifests, and so does a namespace that refuses what is
 // not restricted.
 func TestKubernetesTakesTheManifests(t *testing.T) {
-	checks, err := podpolicy.NewEvaluator(podpolicy.DefaultChecks())
+	checks, err := podpolicy.NewEvaluator(podpolicy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
