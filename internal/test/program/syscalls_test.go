@@ -33,6 +33,7 @@ var (
 
 // failures are the system calls to fail, with their errors.
 var failures = map[string][]string{
+	"capget":            {"EPERM"},
 	"clone":             {"EAGAIN"},
 	"close":             {"EIO"},
 	"connect":           {"EADDRNOTAVAIL"},
