@@ -1,14 +1,30 @@
 package cmd
 
 import (
+	"os"
+	"os/signal"
+	"syscall"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
-// holdName is the name of the process that hold starts, in ps and in status.
+// holdName is the name of hold's command, a process of this program that waits, as ps and status
+// show it.
 const holdName = "leaderrun hold"
+
+// wait is all that hold's command does: it waits for a signal, and dies of it.
+func wait() int {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGALRM, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	sig, _ := (<-signals).(syscall.Signal)
+	runner.DieOf(sig)
+	return candidate.Exit{Signal: int(sig)}.Status()
+}
 
 // holding is what the verb hold asks for: a run without COMMAND.
 type holding struct{ flags *pflag.FlagSet }

@@ -32,6 +32,9 @@ func Main(args []string) int {
 	if run.IsEnder() {
 		return end()
 	}
+	if os.Args[0] == holdName && len(args) == 0 {
+		return wait()
+	}
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
 		if isTerminal(os.Stderr) {
@@ -89,13 +92,11 @@ func helpArgs(args []string) []string {
 	return []string{"help"}
 }
 
-// lead runs the command while leader. If hold is set, the command is a process of leaderrun's own
-// that waits. Errors that can be found without the store are reported before the store is asked.
+// lead runs the command while leader. If hold is set, that is this program, which waits. Errors that can be found without the store are reported before the store is asked.
 func lead(flags *pflag.FlagSet, command []string, hold bool) (result elect.State, status int) {
 	stderr := observe.NewWriter(os.Stderr) // a blocked reader of stderr must not delay a renewal
 	defer stderr.Close()
 	c, err := readSettings(flags, command, settings.Files())
-	c.Hold = hold
 	line := observe.NewLine(stderr, c.Key, watched(c))
 	log := runLogger(line, c)
 	if err != nil {
@@ -103,7 +104,11 @@ func lead(flags *pflag.FlagSet, command []string, hold bool) (result elect.State
 		return result, exitUsage
 	}
 
-	if c.Path, err = lookup(c); err != nil {
+	lookup := func() (string, error) { return run.Lookup(command[0]) }
+	if hold {
+		lookup = os.Executable
+	}
+	if c.Path, err = lookup(); err != nil {
 		result.Outcome, result.Err = candidate.NotStarted, err
 	} else {
 		warnAbout(log, c)
@@ -114,14 +119,6 @@ func lead(flags *pflag.FlagSet, command []string, hold bool) (result elect.State
 	}
 	explainOutcome(log, c, result)
 	return result, runStatus(result, c)
-}
-
-// lookup returns the file to execute.
-func lookup(c settings.Config) (string, error) {
-	if c.Hold {
-		return os.Executable()
-	}
-	return run.Lookup(c.Command[0])
 }
 
 func readSettings(flags *pflag.FlagSet, command, files []string) (settings.Config, error) {

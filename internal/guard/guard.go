@@ -23,8 +23,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/sender"
 )
 
-// Dispatch makes this process a guard if Marker is set, or one that waits if Held is, and then does
-// not return. It keeps others from an ender, which the main function makes of this process.
+// Dispatch makes this process a guard if Marker is set, and then does not return. It keeps others
+// from an ender, which the main function makes of this process.
 func Dispatch() {
 	if _, ender := syscall.Getenv(EnderMarker); ender {
 		proc.DenyAccess()
@@ -33,9 +33,6 @@ func Dispatch() {
 	}
 	value, ok := syscall.Getenv(Marker)
 	if !ok {
-		for _, held := syscall.Getenv(Held); held; {
-			proc.Sleep(3600e9)
-		}
 		return
 	}
 	proc.DenyAccess()

@@ -1,6 +1,10 @@
 package guard
 
-import "syscall"
+import (
+	"syscall"
+
+	"github.com/leaderrun/leaderrun/internal/proc"
+)
 
 // attributes makes the kernel kill the command when the guard dies.
 func attributes(c Command) *syscall.SysProcAttr {
@@ -23,7 +27,7 @@ func leaveSession() {
 // a password, so neither its arguments nor its environment have it.
 func (g *guard) becomeEnder() {
 	var told [2]int
-	if g.command.Ender == "" || syscall.Pipe(told[:]) != nil {
+	if g.command.Ender == "" || syscall.Pipe2(told[:], syscall.O_CLOEXEC) != nil {
 		return
 	}
 	_ = syscall.SetNonblock(told[1], true) // what is longer than a pipe has no reader yet
@@ -31,15 +35,9 @@ func (g *guard) becomeEnder() {
 		return
 	}
 	_ = syscall.Dup3(told[0], 0, 0)
-	for fd := stderr + 1; fd < descriptors; fd++ {
-		syscall.CloseOnExec(fd)
-	}
+	proc.CloseOnExec(stderr + 1)
 	_ = syscall.Exec("/proc/self/exe", []string{EnderName}, append(g.command.Env, EnderMarker+"="))
 }
-
-// descriptors is how many descriptors the ender does not keep open: the caller may wait for the end of
-// one that it has opened for the command.
-const descriptors = 1024
 
 // signalRest signals the rest of the command's group, and every child of the guard that is
 // not in it.

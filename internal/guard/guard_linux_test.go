@@ -27,7 +27,7 @@ func init() {
 	told, _ := io.ReadAll(os.Stdin)
 	killBy, text, ok := DecodeEnder(told)
 	pipes := 0
-	for fd := range descriptors {
+	for fd := range 4096 {
 		if to, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); strings.HasPrefix(to, "pipe:") {
 			pipes++
 		}

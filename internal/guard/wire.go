@@ -7,10 +7,6 @@ import "syscall"
 // command does not get the variable.
 const Marker = "LEADERRUN_GUARD"
 
-// Held is the environment variable that makes a process one that only waits for a signal: the
-// command of leaderrun hold.
-const Held = "LEADERRUN_HELD"
-
 // Name is the guard's name in ps. It does not contain the elector's, so that pkill leaderrun
 // does not kill both processes that hold a tree.
 const Name = "lease-guard"

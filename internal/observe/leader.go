@@ -50,11 +50,11 @@ func (m *Metrics) note(t campaign.Transition) {
 
 // whoLeads looks at the clock itself, as standing does.
 func (m *Metrics) whoLeads() Standing {
-	state, held := m.standing()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Standing{m.key, held && !stopping(state), m.leader}
-	if state.Leads() && !held {
+	held := m.holds()
+	s := Standing{m.key, held && !stopping(m.state), m.leader}
+	if m.state.Leads() && !held {
 		s.Leader = nil
 	}
 	return s

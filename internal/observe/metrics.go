@@ -191,8 +191,10 @@ func (m *Metrics) snapshot() (v values, seen int64) {
 func (m *Metrics) standing() (s elect.State, held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state, m.state.Leads() && m.now() < m.state.ValidUntil
+	return m.state, m.holds()
 }
+
+func (m *Metrics) holds() bool { return m.state.Leads() && m.now() < m.state.ValidUntil }
 
 // live returns all values, including those that change with time.
 func (m *Metrics) live() values {

@@ -157,6 +157,18 @@ func DieOf(sig syscall.Signal) {
 	syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(syscall.Getpid()), uintptr(syscall.Gettid()), uintptr(sig))
 }
 
+// CloseOnExec closes all descriptors from first on at the next execve: the caller may wait for the
+// end of one that it has opened for the command. Before Linux 5.11 these are the first thousand.
+func CloseOnExec(first int) {
+	const closeRange, closeOnExec, usual = 436, 1 << 2, 1024
+	if _, _, errno := syscall.RawSyscall(closeRange, uintptr(first), uintptr(^uint32(0)), closeOnExec); errno == 0 {
+		return
+	}
+	for fd := first; fd < usual; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+}
+
 // WaitChild blocks until there is a status for Reap, or no child is left.
 func WaitChild() { waitID(waitAll, 0, waitExited|waitStopped|waitContinued) }
 

@@ -111,12 +111,17 @@ func (h *Hooks) leaveOut(hook observe.Hook, why string) {
 // Finish waits for the remaining hooks, for hookLimit in all. A further order to stop
 // kills them.
 func (h *Hooks) Finish(signals <-chan campaign.Received) {
-	limit := time.NewTimer(hookLimit)
+	await(h.End(), hookLimit, sync.OnceFunc(func() { close(h.cut) }), signals)
+}
+
+// await waits until over is closed. After the limit, or a further order to stop, it cuts short
+// what is under way.
+func await(over <-chan struct{}, after time.Duration, cut func(), signals <-chan campaign.Received) {
+	limit := time.NewTimer(after)
 	defer limit.Stop()
-	cut := sync.OnceFunc(func() { close(h.cut) })
-	for ended := h.End(); ; {
+	for {
 		select {
-		case <-ended:
+		case <-over:
 			return
 		case <-limit.C:
 			cut()

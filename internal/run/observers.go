@@ -38,7 +38,7 @@ func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *ru
 		all, closers = append(all, hooks), append(closers, func() { hooks.Finish(signals) })
 	}
 	if pings := newPings(c, log, status); pings != nil {
-		all, closers = append(all, pings), append(closers, pings.Finish)
+		all, closers = append(all, pings), append(closers, func() { pings.Finish(signals) })
 	}
 	if c.MetricsListen != "" {
 		closers = append(closers, observe.Serve(c.MetricsListen, metrics, log).Close)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/campaign"
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/settings"
@@ -41,7 +42,7 @@ func newPings(c settings.Config, log *slog.Logger, status Status) *pings {
 	if err != nil || c.Ping == "" { // settings checks it
 		return nil
 	}
-	p := &pings{url: address, log: log}
+	p := &pings{url: address, log: log, client: http.Client{CheckRedirect: withoutReferer}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.Hooks = observe.NewHooks(p.call, func(observe.Hook) { p.failed(errors.New("too many wait")) }, func(s elect.State) int { return status(s, c) })
 	return p
@@ -76,6 +77,16 @@ func (p *pings) send(what string) {
 	}
 }
 
+// withoutReferer keeps the URL, a secret, from the hosts to which a monitor redirects.
+func withoutReferer(r *http.Request, before []*http.Request) error {
+	const most = 10 // as without it
+	if len(before) >= most {
+		return errors.New("it redirects again and again")
+	}
+	r.Header.Del("Referer")
+	return nil
+}
+
 func (p *pings) try(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -106,9 +117,7 @@ func (p *pings) failed(err error) {
 		"the run itself is not affected; see that --ping is right and its host can be reached from here")
 }
 
-// Finish sends what is left, for pingLimit at most.
-func (p *pings) Finish() {
-	stop := time.AfterFunc(pingLimit, p.cancel)
-	defer stop.Stop()
-	<-p.End()
+// Finish sends what is left, for pingLimit at most. A further order to stop ends that.
+func (p *pings) Finish(signals <-chan campaign.Received) {
+	await(p.End(), pingLimit, p.cancel, signals)
 }

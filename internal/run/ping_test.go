@@ -22,7 +22,7 @@ type monitor struct {
 
 func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
-	m.got = append(m.got, r.Method+" "+r.URL.String())
+	m.got = append(m.got, r.Method+" "+r.URL.String()+r.Referer())
 	asked := len(m.got)
 	m.mu.Unlock()
 	switch where, what, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/s3cret/"), "/"); {
@@ -67,7 +67,7 @@ func TestPings(t *testing.T) {
 				p.call(observe.Hook{Event: observe.HookSkip})
 				p.call(observe.Hook{Event: observe.HookEnd, Status: 3})
 			}
-			p.Finish()
+			p.Finish(nil)
 			slices.Sort(c.want)
 			m.mu.Lock()
 			defer m.mu.Unlock()

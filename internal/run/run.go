@@ -121,9 +121,6 @@ type process struct {
 func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.signals.beforeStart()
 	env := environment(os.Environ(), p.config.Key, l, p.file.path())
-	if p.config.Hold {
-		env = append(env, runner.Held+"=1")
-	}
 	p.Runner.Start(startBy, killBy, env, forEnder(p.config, l, p.file.path()), func(r runner.Report) { p.report(r, report) })
 }
 

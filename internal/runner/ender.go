@@ -13,7 +13,7 @@ import (
 // dead, and so is the command's tree.
 func IsEnder() bool {
 	_, ender := os.LookupEnv(guard.EnderMarker)
-	return ender
+	return ender && os.Args[0] == guard.EnderName
 }
 
 var errNoGuard = errors.New(guard.EnderMarker + " is set, which only leaderrun does for a process of its own")

@@ -33,9 +33,6 @@ const (
 	Unkillable             // Left: a process that still lives a second after its SIGKILL, and why
 )
 
-// Held is the environment variable of a command that is this program and only waits for a signal.
-const Held = guard.Held
-
 // ErrGuard says that there is no guard: nothing was started, and that is not because of the
 // command.
 var ErrGuard = errors.New("cannot start the guard process")

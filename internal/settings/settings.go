@@ -91,11 +91,9 @@ type Config struct {
 	Verbose        int
 	Quiet, JSONLog bool
 
-	// Command is COMMAND and its arguments as typed; Path is the file to execute. Hold: it is a
-	// process of leaderrun's own that waits.
+	// Command is COMMAND and its arguments as typed; Path is the file to execute.
 	Command []string
 	Path    string
-	Hold    bool
 }
 
 // Recent returns for how long a success on another host makes a run superfluous: the run's line

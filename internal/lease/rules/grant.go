@@ -23,13 +23,18 @@ func (g *Grant) left(now Instant) int64 {
 // isEarlierBoot reports whether g ended with an earlier boot. Another boot id does not show that
 // alone: containers of one kernel may have ids of their own (systemd-nspawn, LXC). But the time
 // since the boot, which they share, has then passed the last renewal. If it has after a reboot,
-// too, g counts until its end.
+// too, g counts until its end; a cooldown, under which nothing runs, until that by the wall clock.
 func (g *Grant) isEarlierBoot(now Instant) bool {
 	renewed := g.Expires - g.TTL
-	if g.Expires == g.MinHoldUntil {
+	switch {
+	case g.Boot == now.Boot:
+		return false
+	case g.Cooldown && now.Wall >= g.AcquiredWall+g.MinHoldUntil-g.Acquired:
+		return true
+	case g.Expires == g.MinHoldUntil:
 		renewed = g.Acquired // or later
 	}
-	return g.Boot != now.Boot && now.Up < renewed
+	return now.Up < renewed
 }
 
 // leads reports whether g is a living lease.

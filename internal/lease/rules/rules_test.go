@@ -116,6 +116,7 @@ func TestFree(t *testing.T) {
 		{"held in an earlier boot", held, Instant{Boot: "b2", Up: noon.Up - 1, Wall: noon.Wall}, true},
 		{"held in a container with another boot id", held, Instant{Boot: "b2", Up: noon.Up + ttl - 1, Wall: noon.Wall}, false},
 		{"held for long in such a container", holding, Instant{Boot: "b2", Up: noon.Up, Wall: noon.Wall}, false},
+		{"cooled down before a reboot", released(time.Hour, ran), Instant{Boot: "b2", Up: noon.Up + ttl, Wall: noon.Wall + time.Hour.Milliseconds()}, true},
 		{"cools down in such a container", released(time.Hour, ran), Instant{Boot: "b2", Up: noon.Up + ttl, Wall: noon.Wall}, false},
 		{"released", released(0, ran), noon, true},
 		{"cools down", released(time.Hour, ran), noon.later(ttl), false},

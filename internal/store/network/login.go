@@ -56,7 +56,7 @@ func (l *Login[T]) Get(ctx context.Context, ahead time.Duration, ask func(contex
 		go l.ask(running, ask)
 	}
 	l.mu.Unlock()
-	if last.validFor(0) {
+	if running == nil || last.validFor(0) {
 		return last.value, nil
 	}
 	select {

@@ -44,6 +44,8 @@ const (
 	codeDenied    = "AccessDenied"
 	codeUnable    = "NotImplemented"
 	codeMalformed = "AuthorizationHeaderMalformed"
+	codeStalled   = "RequestTimeout" // with the status 400: the body did not come in time
+	codeCut       = "IncompleteBody"
 )
 
 // changed reports whether a condition did not hold: another client has changed, created or
@@ -72,10 +74,15 @@ func (s *Store) ask(ctx context.Context, q request) (a answer, err error) {
 	}
 	a.status, a.etag = resp.StatusCode, resp.Header.Get("ETag")
 	a.page = strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
-	if a.date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
+	a.date, err = http.ParseTime(resp.Header.Get("Date"))
+	if err != nil && a.status < 300 {
 		return a, errNoDate
 	}
-	return a, s.judge(&a, q)
+	failure := s.judge(&a, q)
+	if err != nil && a.code == codeNoKey { // an answer whose time counts; a proxy's errors have none
+		return a, errNoDate
+	}
+	return a, failure
 }
 
 // request returns an HTTP request. The path is escaped as signatures want it.
@@ -159,7 +166,7 @@ func (s *Store) judge(a *answer, q request) error {
 		e.code, e.text, e.region = said.Code, strings.TrimSpace(said.Message), said.Region
 	}
 	switch a.code = e.code; {
-	case e.code == codeSkewed:
+	case e.code == codeSkewed && !a.date.IsZero():
 		s.ahead.Store(int64(time.Until(a.date))) //nolint:forbidigo // as above
 	case e.login():
 		s.login.Forget()

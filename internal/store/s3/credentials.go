@@ -63,15 +63,16 @@ func (l login) find(ctx context.Context) (c credential, err error) {
 		c, err = l.webIdentity(ctx, token, role, l.env("AWS_ROLE_SESSION_NAME"))
 	case errProfile != nil:
 		return c, errProfile
+	case p.values["role_arn"] != "" && p.values["web_identity_token_file"] == "":
+		return c, p.unable()
 	case p.values["aws_access_key_id"] != "":
 		c = credential{ID: p.values["aws_access_key_id"], Secret: p.values["aws_secret_access_key"], Token: p.values["aws_session_token"], from: "the profile " + p.name}
 	case p.values["web_identity_token_file"] != "":
 		c, err = l.webIdentity(ctx, p.values["web_identity_token_file"], p.values["role_arn"], p.values["role_session_name"])
 	case p.values["credential_process"] != "":
 		c, err = process(ctx, p.values["credential_process"], p.name)
-	case p.values["role_arn"] != "" || p.values["sso_session"] != "" || p.values["sso_start_url"] != "":
-		return c, urls.Refusal("the profile "+p.name+" needs role_arn or sso, which leaderrun cannot do",
-			"let another profile ask AWS' program: credential_process = aws configure export-credentials --profile "+p.name)
+	case p.values["sso_session"] != "" || p.values["sso_start_url"] != "":
+		return c, p.unable()
 	case l.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") != "" || l.env("AWS_CONTAINER_CREDENTIALS_FULL_URI") != "":
 		c, err = l.container(ctx)
 	case strings.EqualFold(l.env("AWS_EC2_METADATA_DISABLED"), "true"):
@@ -83,6 +84,12 @@ func (l login) find(ctx context.Context) (c credential, err error) {
 		err = urls.Refusal("the credentials from "+cmp.Or(c.from, "there")+" lack a key or its secret", hintCredentials)
 	}
 	return c, err
+}
+
+// unable refuses a profile whose credentials another one's, or a person's login, must give.
+func (p profile) unable() error {
+	return urls.Refusal("the profile "+p.name+" needs role_arn or sso, which leaderrun cannot do",
+		"let another profile ask AWS' program: credential_process = aws configure export-credentials --profile "+p.name)
 }
 
 const hintCredentials = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give this host a role: docs/store-s3.md has all sources"

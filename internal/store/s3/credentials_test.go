@@ -98,6 +98,11 @@ sso_session = corp
 [profile chain]
 role_arn = arn:aws:iam::1:role/jobs
 source_profile = both
+[profile keyed]
+aws_access_key_id = KEYED
+aws_secret_access_key = s3cret
+role_arn = arn:aws:iam::1:role/jobs
+credential_source = Environment
 [profile failing]
 credential_process = echo 'no such user' >&2; exit 3
 [profile odd]
@@ -121,6 +126,7 @@ aws_access_key_id = HALF
 		"a key without a secret":         {map[string]string{"AWS_PROFILE": "half"}, "the profile half lack a key or its secret"},
 		"sso":                            {map[string]string{"AWS_PROFILE": "sso"}, "needs role_arn or sso"},
 		"a chain of roles":               {map[string]string{"AWS_PROFILE": "chain"}, "needs role_arn or sso"},
+		"keys that are for a role":       {map[string]string{"AWS_PROFILE": "keyed"}, "needs role_arn or sso"},
 		"an unknown profile":             {map[string]string{"AWS_PROFILE": "gone"}, "have no profile gone"},
 		"a file that is none":            {map[string]string{"AWS_CONFIG_FILE": dir}, "cannot be read"},
 		"web identity":                   {map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "arn:aws:iam::1:role/jobs", "AWS_ENDPOINT_URL_STS": "http://" + addr}, "ROLE session"},
@@ -161,6 +167,18 @@ aws_access_key_id = HALF
 				t.Errorf("it expires at %s", got.Expires)
 			}
 		})
+	}
+}
+
+// A service of root has no home: AWS' files are not those of its working directory.
+func TestNoHome(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must.Succeed(t, os.Mkdir(".aws", 0o700))
+	write(t, ".aws", "config", "[default]\ncredential_process = false\n")
+	for _, home := range []string{"", "."} {
+		if p, err := variables(map[string]string{"HOME": home}).profile(); err != nil || p.found {
+			t.Errorf("home %q: %+v, %v", home, p, err)
+		}
 	}
 }
 

@@ -78,7 +78,7 @@ func (e *serverError) problem() *network.Known {
 		return &network.Known{Text: "the bucket is not in the region " + e.place.region + ": " + said, Permanent: true, Hint: "add ?region=REGION to the store's URL: " + lease.Readable(orUnknown(e.region))}
 	case e.code == codeUnable:
 		return &network.Known{Text: "it cannot compare conditions of writes: " + said, Permanent: true, Hint: hintServer}
-	case e.status >= 500 || e.status == http.StatusTooManyRequests || e.status == http.StatusConflict || e.status == http.StatusRequestTimeout:
+	case e.status >= 500 || e.status == http.StatusTooManyRequests || e.status == http.StatusConflict || e.status == http.StatusRequestTimeout || e.code == codeStalled || e.code == codeCut:
 		return &network.Known{Text: said, Hint: hintBusy}
 	}
 	return &network.Known{Text: said, Permanent: !e.allowed, Hint: hintOther}

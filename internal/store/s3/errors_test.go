@@ -66,10 +66,14 @@ func TestAnswersOfOthers(t *testing.T) {
 		"an error of its own":    {500, said("InternalError", ""), false, "InternalError", "how the server is"},
 		"no conditions":          {501, said("NotImplemented", ""), true, "cannot compare conditions", "leaderrun doctor"},
 		"another clock":          {403, said("RequestTimeTooSkewed", ""), false, "RequestTimeTooSkewed", "clock of this host"},
+		"a body that stalled":    {400, said("RequestTimeout", ""), false, "RequestTimeout", "how the server is"},
 		"a bad request":          {400, said("InvalidRequest", ""), true, "InvalidRequest", "the endpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if c.status == http.StatusBadGateway { // HAProxy's own pages have none
+					w.Header()["Date"] = nil
+				}
 				w.WriteHeader(c.status)
 				_, _ = w.Write([]byte(c.text))
 			})

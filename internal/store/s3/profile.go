@@ -29,14 +29,22 @@ func (e env) profile() (p profile, err error) {
 	if p.name == "default" {
 		section = p.name
 	}
-	home := filepath.Join(e("HOME"), ".aws")
-	if err = p.read(cmp.Or(e("AWS_CONFIG_FILE"), filepath.Join(home, "config")), section); err == nil {
-		err = p.read(cmp.Or(e("AWS_SHARED_CREDENTIALS_FILE"), filepath.Join(home, "credentials")), p.name)
+	if err = p.read(cmp.Or(e("AWS_CONFIG_FILE"), e.inHome("config")), section); err == nil {
+		err = p.read(cmp.Or(e("AWS_SHARED_CREDENTIALS_FILE"), e.inHome("credentials")), p.name)
 	}
 	if err == nil && !p.found && e("AWS_PROFILE") != "" {
 		err = urls.Refusal("AWS' files have no profile "+p.name+", which AWS_PROFILE names", "aws configure list-profiles lists those that they have")
 	}
 	return p, err
+}
+
+// inHome returns the path of one of AWS' files; "" without a home, as in a unit of root's: others may
+// write to the working directory.
+func (e env) inHome(name string) string {
+	if !filepath.IsAbs(e("HOME")) {
+		return ""
+	}
+	return filepath.Join(e("HOME"), ".aws", name)
 }
 
 // read adds the values of a section of a file.

@@ -36,6 +36,7 @@ var failures = map[string][]string{
 	"capget":            {"EPERM"},
 	"clone":             {"EAGAIN"},
 	"close":             {"EIO"},
+	"close_range":       {"ENOSYS"},
 	"connect":           {"EADDRNOTAVAIL"},
 	"dup3":              {"EMFILE"},
 	"execve":            {"ENOMEM"},

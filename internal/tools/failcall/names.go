@@ -57,7 +57,7 @@ var names = map[uint64]string{
 	unix.SYS_FLOCK: "flock", unix.SYS_FSYNC: "fsync", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_READLINK: "readlink",
 	unix.SYS_GETEUID: "geteuid", unix.SYS_SETPGID: "setpgid", unix.SYS_SETSID: "setsid", unix.SYS_GETPPID: "getppid", unix.SYS_GETPGRP: "getpgrp",
 	unix.SYS_GETPGID: "getpgid", unix.SYS_STATFS: "statfs", unix.SYS_SIGALTSTACK: "sigaltstack", unix.SYS_GETPRIORITY: "getpriority", unix.SYS_SETPRIORITY: "setpriority", unix.SYS_MLOCKALL: "mlockall",
-	unix.SYS_CAPGET: "capget", unix.SYS_PRCTL: "prctl", unix.SYS_ARCH_PRCTL: "arch_prctl", unix.SYS_GETTID: "gettid", unix.SYS_FUTEX: "futex",
+	unix.SYS_CAPGET: "capget", unix.SYS_CLOSE_RANGE: "close_range", unix.SYS_PRCTL: "prctl", unix.SYS_ARCH_PRCTL: "arch_prctl", unix.SYS_GETTID: "gettid", unix.SYS_FUTEX: "futex",
 	unix.SYS_SCHED_GETAFFINITY: "sched_getaffinity", unix.SYS_GETDENTS64: "getdents64", unix.SYS_RESTART_SYSCALL: "restart_syscall",
 	unix.SYS_TIMER_CREATE: "timer_create", unix.SYS_TIMER_SETTIME: "timer_settime", unix.SYS_CLOCK_GETTIME: "clock_gettime",
 	unix.SYS_EXIT_GROUP: "exit_group", unix.SYS_EPOLL_CTL: "epoll_ctl", unix.SYS_TGKILL: "tgkill", unix.SYS_WAITID: "waitid",
