@@ -50,3 +50,19 @@ func TestLastMillisecondOfALease(t *testing.T) {
 		}
 	}
 }
+
+// Another program that has the key rings no bell: a standby polls, and the key is free for it as soon
+// as that program has deleted its lease.
+func TestRivalWakesNobody(t *testing.T) {
+	b := realBackend(t)
+	s := open(t, b.addr)
+	b.do(t, "SET", s.leaseKey("k"), "rival", "PX", "30000")
+	if d := denied(t, s, request("k")); d.Why != lease.Foreign {
+		t.Errorf("%+v", d)
+	}
+	if err := s.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
+		t.Errorf("wait: %v", err)
+	}
+	b.do(t, "DEL", s.leaseKey("k"))
+	grant(t, s, request("k"))
+}
