@@ -99,10 +99,10 @@ func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	return values, nil
 }
 
-// isName reports whether a text looks like the name of a parameter of a query, and not like a part
-// of a password with a question mark.
+// isName reports whether a text looks like the name of a parameter of a query, all of which are in
+// small letters, and not like a part of a password with a question mark.
 func isName(text, query string) bool {
-	const signs, most = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.", 40
+	const signs, most = "abcdefghijklmnopqrstuvwxyz_", 40
 	return strings.Trim(text, signs) == "" && len(text) <= most && strings.Contains(query, text+"=") && !strings.Contains(query, "@")
 }
 

@@ -26,7 +26,7 @@ func TestHost(t *testing.T) {
 
 // An unknown parameter is named, but not a part of a password whose ? is not escaped.
 func TestUnknownParameter(t *testing.T) {
-	for query, want := range map[string]string{"conect_timeout=3": `"conect_timeout"`, "cret=x@h": "cannot have", "cret": "cannot have", "s3cret=": "cannot have", "a%20b=1": "cannot have"} {
+	for query, want := range map[string]string{"conect_timeout=3": `"conect_timeout"`, "cret=x@h": "cannot have", "cret": "cannot have", "s3cret=": "cannot have", "sEcret=": "cannot have", "a%20b=1": "cannot have"} {
 		_, err := kind.Parameters(&url.URL{RawQuery: query}, []string{"connect_timeout"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", query, err)
