@@ -203,8 +203,10 @@ func worst(failures []*lease.StoreError) *lease.StoreError {
 	says := func(e *lease.StoreError) int {
 		switch {
 		case e.Permanent:
+			return 3
+		case !e.Refused && e.Hint != network.HintNetwork:
 			return 2
-		case !e.Refused:
+		case !e.Refused: // silence
 			return 1
 		}
 		return 0
