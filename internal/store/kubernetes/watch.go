@@ -81,8 +81,6 @@ func (s *Store) watchFrom(ctx context.Context, key string, r keep.Row, enough fu
 			return false, err
 		}
 		switch e.Type {
-		case "BOOKMARK":
-			continue
 		case "ERROR":
 			a := answer{text: e.Object}
 			return false, expiredOr(a.serverError())
@@ -99,11 +97,12 @@ func (s *Store) watchFrom(ctx context.Context, key string, r keep.Row, enough fu
 	}
 }
 
-// beginWatch waits until the API server has begun a watch of the changes after a version.
+// beginWatch waits until the API server has begun a watch of the changes after a version. It asks for
+// no bookmarks: if there is no Lease yet, those need an etcd that reports its progress.
 func (s *Store) beginWatch(ctx context.Context, key, version string) (*http.Response, error) {
 	q := url.Values{
 		"watch": {"true"}, "fieldSelector": {"metadata.name=" + objectName(s.prefix, key)}, "resourceVersion": {version},
-		"allowWatchBookmarks": {"true"}, "timeoutSeconds": {watchSeconds},
+		"timeoutSeconds": {watchSeconds},
 	}
 	resp, err := s.send(ctx, "GET", leases+"?"+q.Encode(), nil)
 	if err != nil {
