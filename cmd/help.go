@@ -10,7 +10,7 @@ import (
 
 const usage = `usage: leaderrun [flags] [--] COMMAND [ARG...]
        leaderrun hold [flags]
-       leaderrun status|why|history|pause|resume|release|forget|check ...
+       leaderrun status|why|history|watch|pause|resume|release|forget|check ...
        leaderrun doctor|config|explain|help|version|man|completion|install
 `
 

@@ -27,6 +27,10 @@ func (s *fakeStore) Inspect(_ context.Context, key string) (lease.Status, error)
 	return status, cmp.Or(s.failed, s.damaged[key])
 }
 
+func (s *fakeStore) Follow(context.Context, lease.Status, time.Duration) error {
+	return lease.ErrNoWakeups
+}
+
 func (s *fakeStore) Keys(context.Context) ([]string, error) {
 	return []string{"backup", "gone", "mail", "nightly", "odd", "report", "reports"}, s.failed
 }

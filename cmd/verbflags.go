@@ -57,6 +57,15 @@ func (v verbFlags) readStore() (settings.Config, *settings.Sources, error) {
 // ask calls question with the store and the key of --key, which is required. The store has
 // run.StoreTimeout for all of it.
 func (v verbFlags) ask(question func(ctx context.Context, store lease.Admin, key string) error) error {
+	return v.withKey(func(store lease.Admin, key string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), run.StoreTimeout)
+		defer cancel()
+		return question(ctx, store, key)
+	})
+}
+
+// withKey is ask without a limit of time.
+func (v verbFlags) withKey(question func(store lease.Admin, key string) error) error {
 	c, _, err := v.readStore()
 	if err == nil && c.Key == "" {
 		err = &settings.Error{Problem: "no key: --key is missing", Hint: "name it with --key NAME; leaderrun status lists all keys"}
@@ -64,11 +73,7 @@ func (v verbFlags) ask(question func(ctx context.Context, store lease.Admin, key
 	if err != nil {
 		return err
 	}
-	return v.withStore(c, func(store lease.Admin) error {
-		ctx, cancel := context.WithTimeout(context.Background(), run.StoreTimeout)
-		defer cancel()
-		return question(ctx, store, c.Key)
-	})
+	return v.withStore(c, func(store lease.Admin) error { return question(store, c.Key) })
 }
 
 // withStore opens the store, calls question with it, and closes it.

@@ -31,6 +31,7 @@ func verbs() map[string]func() *cobra.Command {
 		"resume":     resumeCommand,
 		"status":     statusCommand,
 		"version":    versionCommand,
+		"watch":      watchCommand,
 		"why":        whyCommand,
 	}
 }

@@ -13,6 +13,11 @@ type Admin interface {
 	// is free. Errors: *StoreError.
 	Inspect(ctx context.Context, key string) (Status, error)
 
+	// Follow blocks until the key may have another leader or none, in another way than in
+	// from, or until atMost has passed. It is a hint, as Wait is. Errors: ErrNoWakeups, at once,
+	// if the store shows changes only to those who want the key; *StoreError.
+	Follow(ctx context.Context, from Status, atMost time.Duration) error
+
 	// Keys lists the keys of this prefix that the store knows, in order. Errors:
 	// *StoreError, permanent if rights are missing.
 	Keys(ctx context.Context) ([]string, error)

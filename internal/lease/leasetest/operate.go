@@ -33,6 +33,7 @@ func operateTests(h Harness) []test {
 		{"a revoked key ends its minimum hold with the release", revokeEndsHold},
 		{"revoked at once: the key is free", revokeAtOnce},
 		{"revoking again changes nothing", revokeTwice},
+		{"who follows a key sees each change of its leader, or learns that he cannot", follow},
 		{"a cooldown can be revoked", revokeOfACooldown},
 		{"a free key is revoked at once only", revokeOfAFreeKey},
 		{"no late message brings a revoked candidacy back", revokedForGood},
@@ -330,6 +331,23 @@ func (h Harness) listen(t *testing.T, s lease.Store, key string) (heard func()) 
 			}
 		case <-time.After(patience):
 			t.Error("the holder was not called")
+		}
+	}
+}
+
+func follow(t *testing.T, h Harness) {
+	s, other, r := operate(t, h), operate(t, h), h.request()
+	var l lease.Lease
+	for _, change := range []func(){
+		func() { l = h.Grant(t, s, r) },
+		func() { revoke(t, s, r.Key, false) },
+		func() { release(t, s, l, succeeded) },
+	} {
+		from, over := inspect(t, other, r.Key), make(chan error, 1)
+		go func() { over <- other.Follow(bounded(t), from, time.Hour) }()
+		change()
+		if err := <-over; err != nil && !errors.Is(err, lease.ErrNoWakeups) {
+			t.Errorf("after %s: %v", from.How(), err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{prefix: o.Prefix, client: newClient(o.URL, t, o.Dialer)}
-	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Instant: rules.Instant{Boot: "etcd", Settle: keep.Settle, Apart: apart}})
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Follows: true, Instant: rules.Instant{Boot: "etcd", Settle: keep.Settle, Apart: apart}})
 	return s, nil
 }
 

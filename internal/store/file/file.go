@@ -92,7 +92,7 @@ func Open(dir string) (*Store, error) {
 		return nil, refusal(bad.Err, bad.Hint)
 	}
 	s := &Store{dir: dir, boot: boot}
-	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear})
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Follows: true})
 	return s, nil
 }
 

@@ -111,6 +111,8 @@ type Config struct {
 	// bell that stays audible for some seconds needs no row. It returns errors as
 	// *lease.StoreError; or lease.ErrNoWakeups at once, if the store has no bells.
 	Hear func(ctx context.Context, bell Bell, key string, until func(Row) bool) error
+	// Follows: Hear asks until about the row after each of its changes, whatever rings.
+	Follows bool
 	// Slots and Yield are those of a store whose servers limit connections, or nil.
 	Slots *network.Slots
 	Yield func()

@@ -149,6 +149,23 @@ func (s *Store) Inspect(ctx context.Context, key string) (status lease.Status, e
 	return status, err
 }
 
+// Follow implements [lease.Admin].
+func (s *Store) Follow(ctx context.Context, from lease.Status, atMost time.Duration) error {
+	if !s.Follows {
+		return lease.ErrNoWakeups
+	}
+	following, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	err := s.Hear(following, Wake, from.Key, func(r Row) bool {
+		is := r.Status(s.instant(r))
+		return is.Token != from.Token || is.How() != from.How()
+	})
+	if following.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
 // Keys implements [lease.Admin].
 func (s *Store) Keys(ctx context.Context) (all []string, err error) {
 	err = s.Do(ctx, "list", func(ctx context.Context, k Keeper) error {

@@ -91,7 +91,7 @@ func open(o Options, where place) (*Store, error) {
 	s := &Store{prefix: o.Prefix, where: where}
 	s.latest.Store(&a)
 	s.http = network.HTTP(o.Dialer, s.tls)
-	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Instant: rules.Instant{Boot: "kubernetes", Settle: keep.Settle, Apart: apart}})
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Follows: true, Instant: rules.Instant{Boot: "kubernetes", Settle: keep.Settle, Apart: apart}})
 	return s, nil
 }
 
