@@ -28,8 +28,11 @@ func quoted(value string) string {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
-// theURL is how a store calls its address in a hint.
-const theURL = "the store's URL"
+// theURL is how a store calls its address in a hint, perhaps with its form after it.
+const (
+	theURL  = "the store's URL"
+	urlForm = ": redis://"
+)
 
 var storeCommands = regexp.MustCompile(`leaderrun (status|why|history|release|pause|resume|forget|doctor)\b`)
 
@@ -37,7 +40,11 @@ var storeCommands = regexp.MustCompile(`leaderrun (status|why|history|release|pa
 // store, and commands with the flags that name it.
 func (t Told) Hint(text string) string {
 	if strings.Contains(text, theURL) {
-		text = strings.ReplaceAll(text, theURL, cmp.Or(t.variables(text), t.Source, theURL))
+		variables := t.variables(text)
+		if variables != "" {
+			text, _, _ = strings.Cut(text, urlForm)
+		}
+		text = strings.ReplaceAll(text, theURL, cmp.Or(variables, t.Source, theURL))
 	}
 	if t.Flags == "" || !strings.Contains(text, "leaderrun ") {
 		return text
@@ -48,8 +55,11 @@ func (t Told) Hint(text string) string {
 // variables returns the variables for the parts of an address that a hint is about, those that are
 // set if there are some; "" if the address was not made of variables.
 func (t Told) variables(hint string) string {
-	if t.Variables == nil {
+	switch {
+	case t.Variables == nil:
 		return ""
+	case strings.Contains(hint, "="): // a parameter of the URL, for which there is no variable
+		return "a URL for --store"
 	}
 	var set, unset []string
 	for _, part := range []string{"user", "password", "host", "port", "database"} {

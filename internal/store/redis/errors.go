@@ -33,7 +33,7 @@ type reply struct {
 }
 
 var replies = []reply{
-	{noAuth, true, "give the store's URL a password: redis://:PASSWORD@HOST"},
+	{noAuth, true, "give a password in the store's URL: redis://:PASSWORD@HOST"},
 	{"WRONGPASS", true, "correct the user or the password in the store's URL"},
 	{"ERR invalid password", true, "correct the password in the store's URL"},
 	{"ERR AUTH <password> called without any password", true, "take the password out of the store's URL"},
