@@ -70,7 +70,8 @@ func Parse(text string) (*Schedule, error) {
 	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	parsed, err := parser.Parse(strings.Join(read, " "))
 	if err != nil {
-		return nil, err
+		text, _, _ := strings.Cut(err.Error(), ": strconv") // "failed to parse int from L"
+		return nil, errors.New(strings.Replace(text, "failed to parse int from", "it cannot have", 1))
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {

@@ -45,7 +45,7 @@ func checkDir(dir string) *lease.StoreError {
 	case !info.IsDir():
 		return refuse("choose another path", "is not a directory")
 	case int(owner) != me:
-		return refuse("use a directory of your own, for instance a new one below it", "belongs to user %d, and this is user %d", owner, me)
+		return refuse("use a directory of your own", "belongs to user %d, and this is user %d", owner, me)
 	case info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 != 0: // everybody may write there, as in /tmp
 		return refuse("use a new directory below it", "is writable by others (mode 1%03o)", info.Mode().Perm())
 	case info.Mode().Perm()&0o022 != 0:
