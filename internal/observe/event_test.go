@@ -144,7 +144,7 @@ func TestEventsOfRuns(t *testing.T) {
 		var out strings.Builder
 		set := usual
 		set.Wait = time.Hour
-		observe(NewRun(NewLogger(&out, slog.LevelInfo, Form{JSON: true})), set, test.events...)
+		observe(NewRun(NewLogger(&out, slog.LevelInfo, Form{JSON: true}), true), set, test.events...)
 		var got []string
 		for d := json.NewDecoder(strings.NewReader(out.String())); d.More(); {
 			var record struct{ Event string }

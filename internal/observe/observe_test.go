@@ -183,7 +183,7 @@ func TestRun(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			sink := NewRun(NewLogger(&out, slog.LevelWarn, Form{}))
+			sink := NewRun(NewLogger(&out, slog.LevelWarn, Form{}), true)
 			set.Wait = test.wait
 			state := elect.New(set)
 			for _, e := range test.events {

@@ -16,7 +16,8 @@ import (
 // Run is a campaign.Observer that logs a run: problems as warnings, stages as info, every
 // step at debug level. The caller logs how the run ended.
 type Run struct {
-	log *slog.Logger
+	log   *slog.Logger
+	ticks bool // the run has some
 	// away: the last log record about the store said that a standby cannot use it.
 	away bool
 	// told are the causes of the failed renewals since the last one that succeeded.
@@ -26,7 +27,7 @@ type Run struct {
 }
 
 // NewRun logs to log.
-func NewRun(log *slog.Logger) *Run { return &Run{log: log} }
+func NewRun(log *slog.Logger, ticks bool) *Run { return &Run{log: log, ticks: ticks} }
 
 // Observe logs one step.
 func (r *Run) Observe(t campaign.Transition) {
@@ -39,7 +40,7 @@ func (r *Run) Observe(t campaign.Transition) {
 	case t.From.Offering && !t.To.Offering && t.To.Outcome == "":
 		r.log.Warn("this host is eligible again and keeps the lease", EventRecovered)
 	}
-	if t.From.Tick == 0 && t.To.Tick != 0 {
+	if r.ticks && t.From.Tick == 0 && t.To.Tick != 0 {
 		r.log.Info("the tick is that of "+time.UnixMilli(t.To.Tick).Format(time.RFC3339), EventTick)
 	}
 	switch t.Event.Kind {

@@ -20,7 +20,7 @@ func (all observers) Observe(t campaign.Transition) {
 
 // newObservers builds the run's observers. finish flushes them, within a time limit.
 func newObservers(c settings.Config, log *slog.Logger, line *observe.Line, r *runner.Runner, signals <-chan campaign.Received, status Status) (all observers, finish func()) {
-	all = observers{observe.NewRun(log), line}
+	all = observers{observe.NewRun(log, c.HasTicks()), line}
 	var closers []func() // called in this order: hooks may take hookLimit, and metrics are served meanwhile
 	metrics := observe.NewMetrics(c.Key, runner.Now)
 	if c.MetricsTextfile != "" || c.MetricsListen != "" {
