@@ -3,6 +3,7 @@ package campaign
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,21 @@ func TestSlowAnswer(t *testing.T) {
 		Run(t.Context(), w.settings(), w, w, w)
 		if want := 10*time.Second + time.Hour + w.settings().KillBy(0); w.killBy != want {
 			t.Errorf("kill-by at %s, want %s: counted from the request at 10 s", w.killBy, want)
+		}
+	})
+}
+
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stubborn = true
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) {
+			return l, fmt.Errorf("test: %w", lease.ErrLost)
+		}
+		r := Run(t.Context(), w.settings(), w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "10.0 signal 15", "11.0 kill", "11.0 gone", "11.0 release")
+		if r.Outcome != candidate.Lost || !errors.Is(r.Err, lease.ErrLost) {
+			t.Error(r.Outcome, r.Err)
 		}
 	})
 }
