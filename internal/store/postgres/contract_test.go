@@ -89,3 +89,10 @@ func BenchmarkInvocation(b *testing.B) {
 		})
 	}
 }
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, createTable)
+	networktest.Conflicts(t, b.open(t), b.open(t).Store, func() { b.do(t, "DELETE FROM leaderrun_leases") })
+}

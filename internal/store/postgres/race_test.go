@@ -67,12 +67,6 @@ func TestManyMakeTheTableAtOnce(t *testing.T) {
 	}
 }
 
-func TestRowMadeAnew(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	networktest.RowMadeAnew(t, b.open(t).Store, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
-}
-
 // A request that waits for a lock also ends in the server, and its error names the cause.
 func TestLockedTable(t *testing.T) {
 	t.Parallel()

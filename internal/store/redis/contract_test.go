@@ -83,3 +83,9 @@ func harness(b backend) leasetest.Harness {
 		},
 	}
 }
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	b := realBackend(t)
+	networktest.Conflicts(t, open(t, b.addr), open(t, b.addr).Store, func() { b.do(t, "FLUSHALL") })
+}
