@@ -2,7 +2,6 @@ package campaign
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/candidate"
 )
 
-var errUnfit = errors.New("unfit")
 
 // A check may use all of its time.
 func TestSlowCheckIsAnswered(t *testing.T) {
