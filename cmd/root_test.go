@@ -74,7 +74,6 @@ func TestFlagParsingStopsAtTheCommand(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	long := strings.Repeat("k", 201)
 	tests := []struct {
 		env  string // "NAME=value NAME=value"
 		file string // the user's file of settings
@@ -86,35 +85,16 @@ func TestBadInput(t *testing.T) {
 		{env: "LEADERRUN_KEY=k", args: "-n", want: "no command"},
 		{file: "store: redis://h", args: "JOB", want: "--key is missing"},
 		// keys
-		{env: "LEADERRUN_KEY=", file: "key: k", args: "JOB", want: "LEADERRUN_KEY: is empty"},
 		{file: "key: ''", args: "JOB", want: "key: is empty"},
 		{file: "key:", args: "JOB", want: "key: has no value"},
-		{file: "key: [a, b]", args: "JOB", want: "not a single value"},
 		{args: "--key --ttl 30s JOB", want: `--key "--ttl": begins like a flag`},
-		{args: "--key a*b JOB", want: `--key "a*b": the character '*'`},
-		{args: "--key " + long + " JOB", want: "201 characters"},
-		{args: "--key k --prefix a,b JOB", want: `--prefix "a,b"`},
 		// durations
 		{args: "--key k --ttl 7d JOB", want: "is not a duration\n  write it like 500ms, 30s, 5m or 24h; a week is 168h"},
-		{args: "--key k --ttl -1s JOB", want: "negative"},
-		{args: "--key k --ttl 1d JOB", want: "not a duration"},
-		{args: "--key k --ttl 200000h JOB", want: "ten years"},
-		{args: "--key k --ttl= JOB", want: "--ttl: is empty"},
-		{args: "--key k -w never JOB", want: "--wait"},
 		{args: "--key k -n -w 5s JOB", want: "contradict"},
-		{file: "ttl: 30", args: "--key k JOB", want: `leaderrun.yaml: ttl "30": a duration needs a unit`},
 		{file: "ttl: 500ms", args: "--key k JOB", want: `leaderrun.yaml: ttl "500ms": is shorter`},
-		{file: "wait: 1.5", args: "--key k JOB", want: "needs a unit"},
-		{file: "wait: {a: 1s}", args: "--key k JOB", want: "wait: is not a single value"},
 		// the rest of the flags
-		{args: "--key k --profile turbo JOB", want: "--profile"},
-		{args: "--key k -s NOPE JOB", want: "--signal"},
-		{args: "--key k -s STOP JOB", want: "--signal"},
 		{args: "--key k --verbose=loud JOB", want: "--verbose: is a switch"},
-		{args: "--key k --metrics-textfile= JOB", want: "--metrics-textfile: is empty"},
-		{args: "--key k --store= JOB", want: "--store: is empty"},
 		{env: "LEADERRUN_SKIP_EXIT_CODE=skip", args: "--key k JOB", want: `LEADERRUN_SKIP_EXIT_CODE "skip"`},
-		{env: "LEADERRUN_VERBOSE=loud", args: "--key k JOB", want: `LEADERRUN_VERBOSE "loud"`},
 		{env: "TZ=MSK-3", file: "once-per: 0 3 * * *", args: "--key k JOB", want: `/leaderrun.yaml: once-per "0 3 * * *": TZ is "MSK-3", and leaderrun knows only names such as Europe/Moscow` + "\n  set TZ to a name, or write CRON_TZ=NAME in the schedule"},
 		// what does not exist
 		{args: "--kye k JOB", want: "unknown flag --kye\n  did you mean --key?"},
@@ -125,7 +105,6 @@ func TestBadInput(t *testing.T) {
 		{args: "JOB --ttl 3s --key=k", want: "--key is missing\n"},
 		{args: "--key k --max-hold 1h JOB", want: "unknown flag --max-hold"},
 		{args: "--key k -nx JOB", want: "unknown flag -x"},
-		{args: "--key k --n JOB", want: "unknown flag --n"},
 		{args: "--once 24h --key k JOB", want: "unknown flag --once\n  did you mean --once-per?"},
 		{args: "-key k JOB", want: `--kill-after "ey": is not a duration` + "\n  did you mean --key? long flags have two dashes"},
 		{args: "-store=redis://:s3cret@h JOB", want: "\n  did you mean --store?"},
@@ -137,15 +116,10 @@ func TestBadInput(t *testing.T) {
 		{env: "LEADERRUN_TLL=1s", args: "--key k JOB", want: "LEADERRUN_TLL is set, but is no setting\n  did you mean LEADERRUN_TTL?"},
 		{env: "LEADERRUN_STORE_URL=x", args: "--key k JOB", want: "no setting\n  did you mean LEADERRUN_STORE?"},
 		{env: "LEADERRUN_URL=x", args: "--key k JOB", want: "LEADERRUN_URL is set, but is no setting\n  unset it"},
-		{env: "LEADERRUN_PASSWORD=x", args: "--key k JOB", want: "LEADERRUN_PASSWORD is set, but is no setting"},
-		{env: "LEADERRUN_PORT=8080", args: "--key k JOB", want: "LEADERRUN_PORT"},
 		{file: "tll: 1s", args: "--key k JOB", want: "tll: no such setting\n  did you mean ttl?"},
-		{file: "command: x", args: "--key k JOB", want: "command: no such setting"},
-		{file: "config: x", args: "--key k JOB", want: "config: a file of settings cannot name another\n  remove it"},
 		{file: "skip_exit_code: 3", args: "--key k JOB", want: "did you mean skip-exit-code?"},
 		// files
 		{args: "--key k --config /nonexistent.yaml JOB", want: "cannot be read: no such file or directory\n  name a file of settings that exists and that this user may read"},
-		{args: "--key k --config / JOB", want: "is a directory"},
 		{args: "--key k --config= JOB", want: "--config: cannot be read"},
 		{env: "LEADERRUN_CONFIG=/nonexistent.yaml", args: "--key k JOB", want: "LEADERRUN_CONFIG"},
 		{file: "a: b: c", args: "--key k JOB", want: "is not valid YAML"},
@@ -154,7 +128,6 @@ func TestBadInput(t *testing.T) {
 		{file: "- key", args: "--key k JOB", want: "holds no settings"},
 		{file: "prefix: &key a\n*key : b", args: "JOB", want: "has a name that is not text (line 2)"},
 		{file: "[key]: k", args: "JOB", want: "has a name that is not text (line 1)"},
-		{file: "ttl: 5s\nttl: 6s", args: "--key k JOB", want: "ttl: appears a second time (line 2)"},
 		// places
 		{env: "KUBERNETES_SERVICE_HOST=10.0.0.1", args: "--key k JOB", want: "no store named, and in Kubernetes"},
 		{env: "LEADERRUN_HOLDER=h/1/x LEADERRUN_KEY=other", args: "--key k JOB", want: "no store named, and inside another leaderrun"},
@@ -163,11 +136,7 @@ func TestBadInput(t *testing.T) {
 		// Redis variables
 		{env: "REDIS_HOST=h:6379", args: "--key k JOB", want: "REDIS_HOST is not a host name"},
 		{env: "REDIS_HOST=h REDIS_PORT=http", args: "--key k JOB", want: `REDIS_PORT "http": is not a number from 1 to 65535`},
-		{env: "REDIS_HOST=h REDIS_PORT=65536", args: "--key k JOB", want: "REDIS_PORT"},
-		{env: "REDIS_HOST=h REDIS_DB=-1", args: "--key k JOB", want: "REDIS_DB"},
-		{env: "REDIS_HOST=h REDIS_PREFIX={x}", args: "--key k JOB", want: `REDIS_PREFIX "{x}"`},
 		{env: "REDIS_HOST=h REDIS_SENTINEL_HOST=s", args: "--key k JOB", want: "REDIS_SENTINEL_NAME is missing from the variables REDIS_*"},
-		{env: "REDIS_SENTINEL_NAME=s", args: "--key k JOB", want: "REDIS_SENTINEL_HOST is missing from the variables REDIS_*"},
 		{env: "MUTEX_REDIS_SENTINEL_HOST=s REDIS_URL=redis://h", args: "--key k JOB", want: "MUTEX_REDIS_SENTINEL_NAME is missing from the variables MUTEX_REDIS_*"},
 		{env: "MUTEX_REDIS_HOST=", args: "--key k JOB", want: "MUTEX_REDIS_HOST is set, but empty"},
 		{env: "REDIS_URL=redis://:file:%2Fnonexistent@h", args: "--key k JOB", want: `REDIS_URL: redis store: the password file "/nonexistent" cannot be read`},

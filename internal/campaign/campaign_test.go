@@ -60,25 +60,6 @@ func TestClockSet(t *testing.T) {
 	})
 }
 
-func TestShortOutageCostsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.command = lasts(40*time.Second, 0)
-		w.renew = func(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-			if now := time.Since(w.start); now > 9*time.Second && now < 18*time.Second {
-				return l, silent(ctx)
-			}
-			return l, nil
-		}
-		r := Run(t.Context(), w.settings(), w, w, w)
-		w.expect("0.0 acquire", "0.0 start", "10.0 renew", "12.0 renew", "14.1 renew", "16.2 renew", "18.3 renew",
-			"28.3 renew", "38.3 renew", "40.0 gone", "40.0 release")
-		if r.Outcome != candidate.Exited || w.released != (lease.Result{Ran: true, Success: true, Outcome: "exited"}) {
-			t.Errorf("%s %+v", r.Outcome, w.released)
-		}
-	})
-}
-
 // A holder that is called renews at once, and keeps listening until it releases.
 func TestCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -96,28 +77,6 @@ func TestCalled(t *testing.T) {
 		}
 		Run(t.Context(), w.settings(), w, w, w)
 		w.expect("0.0 acquire", "0.0 start", "0.1 listen", "2.1 renew", "2.1 listen", "8.0 gone", "8.0 release")
-	})
-}
-
-// If the connection on which a holder listens is lost, it renews at once. Where connections
-// never last, it connects less and less often.
-func TestCallerGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.command = lasts(8*time.Second, 0)
-		lives := 5 * time.Second
-		w.listen = func(ctx context.Context) error {
-			w.note("listen")
-			time.Sleep(lives)
-			lives = 100 * time.Millisecond
-			return &lease.StoreError{Op: "listen", Err: errors.New("reset")}
-		}
-		r := Run(t.Context(), w.settings(), w, w, w)
-		w.expect("0.0 acquire", "0.0 start", "0.1 listen", "5.1 renew", "5.2 listen", "5.3 renew", "5.5 listen", "5.6 renew",
-			"6.0 listen", "6.1 renew", "6.9 listen", "7.0 renew", "8.0 gone", "8.0 release")
-		if r.Outcome != candidate.Exited {
-			t.Error(r.Outcome)
-		}
 	})
 }
 
@@ -275,27 +234,6 @@ func TestGrantTooLateIsReleased(t *testing.T) {
 		w.expect("0.0 acquire", "22.0 release")
 		if r.Outcome != candidate.Unavailable || w.released.Ran {
 			t.Errorf("%s %+v", r.Outcome, w.released)
-		}
-	})
-}
-
-func TestOrderWhileLeading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.stubborn = true
-		signals := make(chan Received)
-		go func() {
-			time.Sleep(3 * time.Second)
-			signals <- Received{Signal: 1}
-			time.Sleep(time.Second)
-			signals <- Received{Signal: 15, Order: true}
-		}()
-		set := w.settings()
-		set.Signals = signals
-		r := Run(t.Context(), set, w, w, w)
-		w.expect("0.0 acquire", "0.0 start", "3.0 signal 1", "4.0 signal 15", "10.0 renew", "14.0 kill", "14.0 gone", "14.0 release")
-		if r.Outcome != candidate.Ordered {
-			t.Error(r.Outcome)
 		}
 	})
 }

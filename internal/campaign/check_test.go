@@ -2,59 +2,13 @@ package campaign
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
-	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-var errUnfit = errors.New("unfit")
-
-// A host that is not eligible does not ask the store, and is checked again every --retry.
-func TestIneligibleHostDoesNotAsk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.command = lasts(time.Second, 0)
-		set := w.settings()
-		set.Checked, set.Wait = true, time.Minute
-		set.Check = func(_ context.Context, limit time.Duration) error {
-			w.note("check %s", limit)
-			if time.Since(w.start) < 7*time.Second {
-				return errUnfit
-			}
-			return nil
-		}
-		r := Run(t.Context(), set, w, w, w)
-		w.expect("0.0 check 10s", "5.0 check 10s", "10.0 check 10s", "10.0 acquire", "10.0 start", "11.0 gone", "11.0 release")
-		if r.Outcome != candidate.Exited {
-			t.Error(r.Outcome)
-		}
-	})
-}
-
-// An ineligible standby passes a wake-up on.
-func TestIneligibleStandbyPassesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-			return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: 20 * time.Second}}
-		}
-		w.wait = func(context.Context) error { time.Sleep(3 * time.Second); return nil }
-		set := w.settings()
-		set.Checked, set.Wait = true, 6*time.Second
-		set.Check = func(context.Context, time.Duration) error {
-			if time.Since(w.start) > time.Second {
-				return errUnfit
-			}
-			return nil
-		}
-		Run(t.Context(), set, w, w, w)
-		w.expect("0.0 acquire", "3.0 pass")
-	})
-}
 
 // A check may use all of its time.
 func TestSlowCheckIsAnswered(t *testing.T) {
@@ -94,40 +48,6 @@ func TestCheckIsCutShort(t *testing.T) {
 		r := Run(t.Context(), set, w, w, w)
 		if r.Outcome != candidate.Ordered || !ended {
 			t.Error(r.Outcome, ended)
-		}
-	})
-}
-
-// A leader's host is checked concurrently with renewals, so a slow check does not delay
-// them. Once checks have failed for a TTL, the lease is offered, and the run ends as with
-// an operator's hand-over.
-func TestIneligibleLeaderHandsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		renewals := 0
-		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) {
-			renewals++
-			l.HandOver = l.Offered
-			return l, nil
-		}
-		set := w.settings()
-		set.Checked = true
-		checks := 0
-		set.Check = func(ctx context.Context, limit time.Duration) error {
-			if checks++; checks == 1 {
-				return nil
-			}
-			select {
-			case <-time.After(limit / 2):
-				return errUnfit
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		r := Run(t.Context(), set, w, w, w)
-		// Checked at 10, failed at 15; checked at 25 and 40, failed at 30 and 45.
-		if took := time.Since(w.start); r.Outcome != candidate.Unfit || !r.HandedOver || took != 50*time.Second || renewals != 5 || checks != 4 {
-			t.Error(r.Outcome, r.HandedOver, took, renewals, checks)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
@@ -64,90 +63,6 @@ func TestOwnTimerAtExpiry(t *testing.T) {
 		set.Wait = time.Minute
 		Run(t.Context(), set, w, w, w)
 		w.expect("0.0 acquire", "19.6 acquire", "20.0 acquire", "20.1 start", "21.1 gone", "21.1 release")
-	})
-}
-
-func TestWaitRunsOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.acquire = func(context.Context, lease.Request) (lease.Lease, error) {
-			return lease.Lease{}, &lease.HeldError{Condition: lease.Condition{Why: lease.Held, Remaining: 30 * time.Second}}
-		}
-		set := w.settings()
-		set.Wait = 12 * time.Second
-		r := Run(t.Context(), set, w, w, w)
-		w.expect("0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire") // the store cannot wake: every --retry
-		if r.Outcome != candidate.Denied || r.Denial.Why != lease.Held {
-			t.Error(r.Outcome, r.Denial)
-		}
-	})
-}
-
-func TestStoreAway(t *testing.T) {
-	away := func(ctx context.Context, _ lease.Request) (lease.Lease, error) { return lease.Lease{}, silent(ctx) }
-	refuse := func(context.Context, lease.Request) (lease.Lease, error) {
-		return lease.Lease{}, &lease.StoreError{Op: "acquire", Err: errors.New("connection refused"), Refused: true}
-	}
-	for _, test := range []struct {
-		name    string
-		wait    time.Duration
-		acquire func(context.Context, lease.Request) (lease.Lease, error)
-		want    []string
-		end     time.Duration
-	}{
-		{"black hole", 0, away, []string{"0.0 acquire"}, 5 * time.Second},
-		{"refused", 0, refuse, []string{"0.0 acquire", "0.5 acquire", "1.0 acquire"}, time.Second},
-		{"refused while standing by", 12 * time.Second, refuse, []string{"0.0 acquire", "5.0 acquire", "10.0 acquire", "12.0 acquire"}, 12 * time.Second},
-		{"black hole, short wait", 2 * time.Second, away, []string{"0.0 acquire"}, 2300 * time.Millisecond},
-		{"black hole while standing by", 7 * time.Second, away, []string{"0.0 acquire", "7.0 acquire"}, 7300 * time.Millisecond},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.acquire = test.acquire
-				set := w.settings()
-				set.Wait = test.wait
-				r := Run(t.Context(), set, w, w, w)
-				w.expect(test.want...)
-				if r.Outcome != candidate.Unavailable || time.Since(w.start).Round(100*time.Millisecond) != test.end {
-					t.Errorf("%s after %s, want %s", r.Outcome, time.Since(w.start), test.end)
-				}
-			})
-		})
-	}
-}
-
-func TestRejoin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		starts := 0
-		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) {
-			if starts++; starts <= 10 {
-				return l, lease.ErrLost
-			}
-			return l, nil
-		}
-		w.command = func(ctx context.Context) candidate.Exit {
-			select {
-			case <-ctx.Done():
-				return candidate.Exit{Signal: 15}
-			case <-time.After(35 * time.Second):
-				return candidate.Exit{}
-			}
-		}
-		set := w.settings()
-		set.Rejoin = true
-		r := Run(t.Context(), set, w, w, w)
-		seen := map[lease.Holder]bool{}
-		for _, h := range w.holders {
-			if seen[h] {
-				t.Errorf("holder id %q was used for two candidacies", h)
-			}
-			seen[h] = true
-		}
-		if r.Outcome != candidate.Exited || len(seen) != 11 {
-			t.Errorf("%s after %d candidacies, want exited after 11", r.Outcome, len(seen))
-		}
 	})
 }
 

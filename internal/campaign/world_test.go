@@ -25,12 +25,9 @@ type world struct {
 	listen  func(context.Context) error
 	pass    func(context.Context) error
 	// command runs the command and returns how it ended. A signal cancels ctx; with
-	// stubborn only a kill does, after surviving so many kills.
+	// stubborn only a kill does.
 	command  func(ctx context.Context) candidate.Exit
 	stubborn bool
-	survives int
-	// left is how long the rest of the tree outlives the command.
-	left time.Duration
 
 	mu       sync.Mutex
 	log      []string
@@ -90,10 +87,6 @@ func (w *world) Start(_, killBy time.Duration, _ lease.Lease, report func(elect.
 	go func() {
 		report(elect.Event{Kind: elect.Started})
 		exit := w.command(ctx)
-		if w.left > 0 {
-			report(elect.Event{Kind: elect.CommandEnded, Exit: exit, Left: "sleep (7)"})
-			time.Sleep(w.left)
-		}
 		w.note("gone")
 		report(elect.Event{Kind: elect.TreeGone, Exit: exit})
 	}()
@@ -108,9 +101,7 @@ func (w *world) Signal(n int) {
 func (w *world) SignalRest(n int) { w.note("signal %d to the rest", n) }
 func (w *world) Kill() {
 	w.note("kill")
-	if w.survives--; w.survives < 0 {
-		w.end()
-	}
+	w.end()
 }
 func (w *world) Leave()             { w.note("leave") }
 func (w *world) Observe(Transition) {}

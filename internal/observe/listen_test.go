@@ -202,25 +202,3 @@ func (p pipes) Accept() (net.Conn, error) {
 }
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func TestServerCannotListen(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Succeed(t, err)
-	defer taken.Close()
-	for address, want := range map[string]string{
-		taken.Addr().String(): "bind: address already in use\n  choose another port",
-		"192.0.2.1:9090":      "cannot assign requested address\n  choose an address of this host",
-	} {
-		said := make(lines, 8)
-		s := Serve(address, NewMetrics("k", nil), NewLogger(said, slog.LevelWarn, Form{}))
-		select {
-		case line := <-said:
-			if !strings.HasPrefix(line, "leaderrun: metrics cannot be served at "+address+": ") || !strings.Contains(line, want) {
-				t.Errorf("it said %q, want %q", line, want)
-			}
-		case <-time.After(20 * time.Second):
-			t.Error("it said nothing")
-		}
-		s.Close()
-	}
-}

@@ -98,22 +98,6 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-func TestFormatIsParsed(t *testing.T) {
-	var v values
-	for i := range v {
-		v.set(i, float64(i)+0.25)
-	}
-	v.set(token, 1<<53)
-	text := format(v, `{key_class="a",key="a:b"}`)
-	got, err := parse(text, `{key_class="a",key="a:b"}`)
-	if err != nil || got != v {
-		t.Errorf("%v, %v\n%s", got, err, text)
-	}
-	if !strings.Contains(string(text), "\nleaderrun_token{key_class=\"a\",key=\"a:b\"} 9007199254740992\n") {
-		t.Errorf("no plain numbers in\n%s", text)
-	}
-}
-
 func TestParseRefuses(t *testing.T) {
 	const labels = `{key_class="k",key="k"}`
 	for _, text := range []string{

@@ -49,33 +49,6 @@ func TestTimeOfRecords(t *testing.T) {
 	}
 }
 
-func TestJournalForm(t *testing.T) {
-	var out strings.Builder
-	log := NewLogger(&out, slog.LevelInfo, Form{Journal: true})
-	log.Error("end")
-	log.Warn("trouble\n<0>fake", HintAttr, "mend it")
-	log.Info("news")
-	got := strings.Split(out.String(), "\n")
-	for i, want := range []string{"<3>leaderrun: ", "<4>leaderrun: ", "<4>  mend it", "<6>leaderrun: ", ""} {
-		if !strings.HasPrefix(got[i], want) {
-			t.Errorf("line %d is %q, want %q", i, got[i], want)
-		}
-	}
-	if len(got) != 5 {
-		t.Errorf("%d lines", len(got))
-	}
-}
-
-func TestJSONForm(t *testing.T) {
-	var out strings.Builder
-	NewLogger(&out, slog.LevelWarn, Form{JSON: true}).With(KeyAttr, "nightly").Warn("trouble", HintAttr, "mend it")
-	for _, part := range []string{`"msg":"trouble"`, `"key":"nightly"`, `"hint":"mend it"`, `"level":"WARN"`} {
-		if !strings.Contains(out.String(), part) {
-			t.Errorf("%s lacks %s", out.String(), part)
-		}
-	}
-}
-
 // A blocked reader of stderr delays neither the run nor its end.
 func TestStuckReader(t *testing.T) {
 	t.Parallel()

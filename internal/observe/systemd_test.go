@@ -3,10 +3,8 @@ package observe
 import (
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,23 +103,5 @@ func TestServiceWithoutManager(t *testing.T) {
 	observe(s, usual, led(ended(12*time.Second, 0)...)...)
 	if s.Close(); strings.Count(out.String(), "leaderrun: the service manager could not be notified: ") != 1 {
 		t.Errorf("it said %q", &out)
-	}
-}
-
-func TestManaged(t *testing.T) {
-	for _, test := range []struct {
-		socket, pid string
-		want        bool
-	}{
-		{"", "", false}, {"/s", "", true}, {"/s", strconv.Itoa(os.Getpid()), true}, {"/s", "1", false}, {"", strconv.Itoa(os.Getpid()), false},
-	} {
-		t.Setenv(NotifySocket, test.socket)
-		t.Setenv("SYSTEMD_EXEC_PID", test.pid)
-		if test.pid == "" {
-			os.Unsetenv("SYSTEMD_EXEC_PID")
-		}
-		if got := Managed(); got != test.want {
-			t.Errorf("%+v: %t", test, got)
-		}
 	}
 }

@@ -1,9 +1,7 @@
 package run
 
 import (
-	"bytes"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,30 +10,10 @@ import (
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/leasefile"
-	"github.com/leaderrun/leaderrun/internal/observe"
-	"github.com/leaderrun/leaderrun/internal/settings"
 )
 
 func leading(stopBy time.Duration) elect.State {
 	return elect.State{Phase: candidate.Leading, Hold: elect.Hold{StopBy: stopBy, Lease: lease.Lease{Token: 7, Holder: "h/1/0123456789abcdef0123456789abcdef"}}}
-}
-
-// A run goes on without a lease file: one warning, and no variable.
-func TestNowhereForTheLeaseFile(t *testing.T) {
-	var said bytes.Buffer
-	l := &leaseFile{log: observe.NewLogger(&said, slog.LevelWarn, observe.Form{}), dirs: []string{t.TempDir() + "/missing"}}
-	defer l.close()
-	l.Observe(campaign.Transition{To: leading(time.Second)})
-	l.Observe(campaign.Transition{From: leading(time.Second), To: leading(2 * time.Second)})
-	l.Observe(campaign.Transition{From: leading(2 * time.Second), To: elect.State{Phase: candidate.Releasing}})
-	if got := said.String(); strings.Count(got, "leaderrun: ") != 1 || !strings.Contains(got, "/missing: no such file") || strings.Count(got, "\n  ") != 1 {
-		t.Errorf("it said:\n%s", got)
-	}
-	for _, v := range environment(nil, "k", leading(0).Lease, l.path()) {
-		if strings.HasPrefix(v, settings.LeaseFileVariable) {
-			t.Errorf("the command gets %s", v)
-		}
-	}
 }
 
 // Until when the command leads, step by step.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/leaderrun/leaderrun/internal/early" // this test binary can also be the guard
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/runner"
@@ -126,4 +127,16 @@ func TestSignalsBeforeTheStart(t *testing.T) {
 	if e := <-reported; e.Kind != elect.StartFailed {
 		t.Errorf("%+v", e)
 	}
+}
+
+// TestMain leaves the terminal, and catches what the caller may have ignored: leaderrun would ignore
+// it, too.
+func TestMain(m *testing.M) {
+	_, _ = syscall.Setsid() // fails only for the leader of a process group
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) { // by nohup, or in the background of a shell
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	os.Exit(m.Run())
 }

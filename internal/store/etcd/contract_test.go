@@ -60,3 +60,9 @@ func BenchmarkInvocation(b *testing.B) {
 	s := script.StartEtcd(b, "--unsafe-no-fsync=false")
 	leasetest.Invocation(b, func() (lease.Store, error) { return New(Options{URL: "etcd://" + s.Addr, Prefix: prefix}) })
 }
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	networktest.Conflicts(t, b.open(t), b.open(t).Store, func() { b.wipe(t) })
+}

@@ -3,21 +3,13 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
-	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -55,68 +47,6 @@ func TestOlderData(t *testing.T) {
 	denied(t, b.open(t), request("k"))
 }
 
-// A change whose answer is lost has been made. The holder learns that by asking again.
-func TestAnswerIsLost(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	proxy, err := faultnet.Listen(b.Addr)
-	must.Succeed(t, err)
-	t.Cleanup(proxy.Close)
-	s := openWith(t, Options{URL: "etcd://" + proxy.Addr()})
-	l := grant(t, s, request("k"))
-	for _, answers := range []int{0, 1} { // the answer to the read is lost, or to the write
-		proxy.Delay(100 * time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(answers)*200*time.Millisecond+150*time.Millisecond)
-		_, err := s.Renew(ctx, l)
-		cancel()
-		networktest.WantError(t, err, false, "", "")
-		proxy.Delay(0)
-		renew(t, s, l) // asked again
-	}
-}
-
-// If a change gets no answer, the next member is asked. An operator's change is made only
-// once.
-func TestAnswerToAnOperatorIsLost(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	var loses atomic.Bool
-	s := openWith(t, Options{URL: "etcd://" + losingWrites(t, b.Addr, &loses) + "," + b.Addr})
-	l := grant(t, s, request("k"))
-	loses.Store(true)
-	if status, err := s.Revoke(bounded(t), "k", true); err != nil || status.Holder != l.Holder {
-		t.Errorf("%+v, %v; want it to be taken from %s", status, err, l.Holder)
-	}
-	if loses.Load() {
-		t.Error("no answer was lost")
-	}
-	if status, err := s.Inspect(bounded(t), "k"); err != nil || status.Why != "" {
-		t.Errorf("%+v, %v", status, err)
-	}
-}
-
-// losingWrites returns the address of a proxy that loses the answer to the next write after
-// loses is set.
-func losingWrites(t *testing.T, target string, loses *atomic.Bool) string {
-	t.Helper()
-	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: target})
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(text))
-		if !bytes.Contains(text, []byte(`"compare"`)) || !loses.Swap(false) {
-			to.ServeHTTP(w, r)
-			return
-		}
-		to.ServeHTTP(httptest.NewRecorder(), r)
-		panic(http.ErrAbortHandler) // the connection is closed
-	}))
-	t.Cleanup(proxy.Close)
-	return proxy.Listener.Addr().String()
-}
-
 // cluster starts an etcd of three members, and returns an address that names all of them.
 func cluster(t *testing.T) ([]*script.EtcdServer, string) {
 	t.Helper()
@@ -126,33 +56,6 @@ func cluster(t *testing.T) ([]*script.EtcdServer, string) {
 		hosts = append(hosts, m.Addr)
 	}
 	return members, "etcd://" + strings.Join(hosts, ",")
-}
-
-// etcd's leader is killed and comes back, and then each member stops for a while. A healthy
-// holder keeps its lease, and its release at the end wakes a standby.
-func TestMembersAreLost(t *testing.T) {
-	t.Parallel()
-	members, url := cluster(t)
-	s, standby := openWith(t, Options{URL: url}), openWith(t, Options{URL: url})
-	r := request("k")
-	r.TTL = 30 * time.Second
-	l := grant(t, s, r)
-	killed := script.EtcdLeader(t, members)
-	killed.Kill()
-	networktest.Renews(t, s, l, 6*time.Second)
-	killed.Restart()
-	for _, m := range members {
-		m.Stop()
-		networktest.Renews(t, s, l, 4*time.Second)
-		m.Cont()
-		networktest.Renews(t, s, l, time.Second)
-	}
-	next := request("k")
-	denied(t, standby, next)
-	over := networktest.Start(func() error { return standby.Wait(bounded(t), "k", time.Minute) })
-	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	must.Succeed(t, endOf(t, over))
-	networktest.GrantAfter(t, standby, next, l)
 }
 
 // A member that lags does not answer with old data: a read waits until it has the others'

@@ -23,40 +23,6 @@ func following(t *testing.T, w *networktest.Wire, call func() error) <-chan erro
 	return over
 }
 
-// Candidates that settle and operators call the holder; its own renewals and standbys do not.
-func TestHolderIsCalled(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	other := b.open(t)
-	for key, call := range map[string]func() error{
-		"hand-over": func() error { _, err := other.HandOver(bounded(t), "hand-over"); return err },
-		"revoked":   func() error { _, err := other.Revoke(bounded(t), "revoked", false); return err },
-		"settling": func() error {
-			var now networktest.Clock
-			if _, err := shifted(t, b, &now, time.Hour).Acquire(bounded(t), request("settling")); !errors.As(err, new(*lease.SettlingError)) {
-				return err
-			}
-			return nil
-		},
-	} {
-		t.Run(key, func(t *testing.T) {
-			var w networktest.Wire
-			s := openWith(t, Options{URL: "etcd://" + b.Addr, Dialer: w.Dial})
-			l := grant(t, s, request(key))
-			over := following(t, &w, func() error { return s.Listen(bounded(t), key) })
-			renew(t, s, l)
-			denied(t, other, request(key))
-			select {
-			case err := <-over:
-				t.Fatalf("called, and nobody did: %v", err)
-			case <-time.After(100 * time.Millisecond):
-			}
-			must.Succeed(t, call())
-			must.Succeed(t, endOf(t, over))
-		})
-	}
-}
-
 // A call that comes before the holder listens is heard, once.
 func TestHolderIsCalledEarly(t *testing.T) {
 	t.Parallel()

@@ -47,13 +47,8 @@ func inRole(t *testing.T, role, dir string) *exec.Cmd {
 
 const processes, rounds = 8, 12
 
-func TestProcessesExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	excludeEachOther(t, private(t, t.TempDir()))
-}
-
 // A cleaner may remove the lock file at any moment of an update.
-func TestProcessesExcludeEachOtherBesideACleaner(t *testing.T) {
+func TestProcessesExcludeEachOther(t *testing.T) {
 	dir := private(t, t.TempDir())
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

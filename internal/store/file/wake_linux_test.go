@@ -134,25 +134,3 @@ func TestNoWatchMeansNoWakeups(t *testing.T) {
 	must.Succeed(t, os.RemoveAll(s.dir))
 	wantNone("without the directory")
 }
-
-// A renewal causes an event, but no wake-up: only the content of the file counts.
-func TestWaitOutlastsWhatFreesNothing(t *testing.T) {
-	s := open(t, t.TempDir())
-	l := acquire(t, s, request("k"))
-	over := make(chan error, 1)
-	go func() { over <- s.Wait(t.Context(), "k", 10*patience) }()
-	awaitWatch(t)
-	for range 10 {
-		renewed, err := s.Renew(t.Context(), l)
-		must.Succeed(t, err)
-		l = renewed
-		must.Succeed(t, s.Release(t.Context(), acquire(t, s, request("another")), lease.Result{Ran: true}))
-		select {
-		case err := <-over:
-			t.Fatalf("the wait was over, error %v", err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	must.Succeed(t, s.Release(t.Context(), l, lease.Result{Ran: true}))
-	must.Succeed(t, <-over)
-}

@@ -60,3 +60,9 @@ func BenchmarkInvocation(b *testing.B) {
 	file := s.Kubeconfig("leaderrun")
 	leasetest.Invocation(b, func() (lease.Store, error) { return open(Options{Prefix: prefix}, place{files: []string{file}}) })
 }
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	networktest.Conflicts(t, b.open(t), b.open(t).Store, func() { b.wipe(t) })
+}

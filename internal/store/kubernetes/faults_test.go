@@ -24,36 +24,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// A healthy leader keeps its lease while the API server is killed and comes back. A standby
-// is not granted the key meanwhile, and the release at the end wakes it.
-//
-// This test runs before the parallel ones: an API server that has just started needs the
-// whole processor to answer in the time that a renewal has.
-func TestRestart(t *testing.T) {
-	b := newBackend(t)
-	s, standby := b.open(t), b.open(t)
-	r := request("k")
-	r.TTL = 30 * time.Second
-	l := grant(t, s, r)
-	next := request("k")
-	denied(t, standby, next)
-	listening := networktest.Start(func() error { return s.Listen(t.Context(), "k") })
-	waiting := networktest.Start(func() error { return standby.Wait(t.Context(), "k", time.Minute) })
-	networktest.Renews(t, s, l, time.Second)
-	b.Kill()
-	for op, over := range map[string]<-chan error{"listen": listening, "wait": waiting} {
-		networktest.WantError(t, endOf(t, over), false, op+": ", "")
-	}
-	networktest.NotRenewed(t, s, l)
-	b.Restart()
-	networktest.Renews(t, s, l, 5*time.Second)
-	denied(t, standby, next)
-	waiting = networktest.Start(func() error { return standby.Wait(bounded(t), "k", time.Minute) })
-	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	must.Succeed(t, endOf(t, waiting))
-	networktest.GrantAfter(t, standby, next, l)
-}
-
 // A cluster that is restored from a backup does not say so. If a candidate comes first, it is
 // granted the key, with a larger token. A holder that listens learns at once that its lease
 // is missing, and if it comes first it restores the lease.
@@ -263,8 +233,7 @@ func TestWriteIsAnsweredBySomethingElse(t *testing.T) {
 	renew(t, s, l)
 }
 
-// An API server that has just started may forbid what it allowed before: a standby goes on.
-// A request that was never allowed is a permanent error.
+// An API server that has just started may forbid what it allowed before.
 func TestForbiddenForAWhile(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -279,24 +248,8 @@ func TestForbiddenForAWhile(t *testing.T) {
 		_, _ = io.WriteString(w, `{"kind":"Status","status":"Failure","message":"leases is forbidden","reason":"Forbidden","details":{"kind":"leases"},"code":403}`)
 	})
 	config := script.WriteKubeconfig(t, addr, b.Certs, "leaderrun")
-	grant(t, b.open(t), request("k"))
-	standby := openAs(t, config, Options{})
-	for _, forbidden := range []bool{false, true, false} {
-		if forbids.Store(forbidden); !forbidden {
-			denied(t, standby, request("k"))
-			continue
-		}
-		networktest.WantError(t, networktest.Refused(t, standby), false, "", "needs the verbs")
-		networktest.WantError(t, networktest.Refused(t, openAs(t, config, Options{})), true, "", "") // it was never allowed
-	}
-}
-
-// A write is made only to the version that was read.
-func TestConflict(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	s := b.open(t)
-	networktest.Conflicts(t, s, keeper{s}, request("k"), func() { b.wipe(t) })
+	open := func() networktest.Store { return openAs(t, config, Options{}) }
+	networktest.RightsComeBack(t, open, b.open(t), func() { forbids.Store(true) }, func() { forbids.Store(false) }, "forbid")
 }
 
 // After a restart the API server no longer knows an old resourceVersion: it answers 200, with

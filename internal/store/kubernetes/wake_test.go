@@ -56,35 +56,6 @@ func watched(s *Store, seen chan<- struct{}) {
 	}
 }
 
-// A standby sees the renewals, and is granted the key one TTL after the last one.
-func TestStandbyWatchesRenewals(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	var now networktest.Clock
-	holder, standby := b.open(t), b.open(t)
-	now.Set(&holder.Now, &holder.Wall)
-	now.Set(&standby.Now, &standby.Wall)
-	l := grant(t, holder, request("k"))
-	r := request("k")
-	denied(t, standby, r)
-	seen := make(chan struct{}, 100)
-	watched(standby, seen)
-	watching, enough := context.WithCancel(bounded(t))
-	over := networktest.Start(func() error { return standby.Wait(watching, "k", time.Minute) })
-	<-seen
-	now.Advance(20 * time.Second)
-	renew(t, holder, l)
-	<-seen
-	enough()
-	<-over
-	now.Advance(25 * time.Second) // the holder is dead
-	if left := denied(t, standby, r).Remaining; left < 3*time.Second || left > 5*time.Second {
-		t.Errorf("%s are left, want 5 s since the renewal that was seen", left)
-	}
-	now.Advance(denied(t, standby, r).Remaining + time.Millisecond)
-	networktest.GrantAfter(t, standby, r, l) // once the holder was called
-}
-
 // A standby waits on its only connection.
 func TestConnections(t *testing.T) {
 	t.Parallel()

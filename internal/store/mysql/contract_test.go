@@ -71,3 +71,10 @@ func BenchmarkInvocation(b *testing.B) {
 	s := script.StartMariaDB(b, "--innodb-flush-log-at-trx-commit=1")
 	leasetest.Invocation(b, func() (lease.Store, error) { return New(Options{URL: s.URL, Prefix: prefix}) })
 }
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, createTable)
+	networktest.Conflicts(t, b.open(t), b.open(t).Store, func() { b.do(t, "DELETE FROM leaderrun_leases") })
+}

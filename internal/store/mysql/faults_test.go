@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,12 +45,7 @@ func TestServerRefuses(t *testing.T) {
 		permanent  bool
 		says, hint string
 	}{
-		{name: "wrong password", user: "admin", permanent: true, says: "Access denied for user 'admin'@'127.0.0.1' (using password: YES) (1045)", hint: "password"},
-		{name: "no database", database: "other", permanent: true, says: "Unknown database 'other' (1049)", hint: "create that database"},
 		{name: "no right to the database", user: "cron", permanent: true, says: "(1044)", hint: "correct the name of the database"},
-		{name: "no right to create", user: "cron", prepare: "GRANT SELECT ON jobs.* TO cron", permanent: true, says: "the table leaderrun_leases is missing, and CREATE command denied", hint: "GRANT CREATE"},
-		{name: "no right to write", user: "cron", prepare: createTable + "; GRANT SELECT ON jobs.leaderrun_leases TO cron", permanent: true, says: "INSERT command denied", hint: "GRANT SELECT, INSERT, UPDATE"},
-		{name: "another's table", prepare: "CREATE TABLE leaderrun_leases (id int)", permanent: true, says: "is not leaderrun's: Unknown column", hint: "choose another database"},
 		{name: "a narrow column", prepare: strings.Replace(createTable, "mediumtext", "varchar(9)", 1), permanent: true, says: "is not leaderrun's: Data too long", hint: "choose another database"},
 		{name: "a trigger", prepare: createTable + "; CREATE TRIGGER t BEFORE INSERT ON leaderrun_leases FOR EACH ROW SIGNAL SQLSTATE '45000' SET message_text = 'no'", says: "no (1644)", hint: "look at its log"},
 		{name: "read-only", prepare: "SET GLOBAL read_only = 1", says: "it is read-only", hint: "name the server that takes writes"},
@@ -116,12 +109,6 @@ func TestClose(t *testing.T) {
 	awaits(t, "end of the connections", func() bool { return b.sessions(t) == "0" })
 }
 
-func TestRowMadeAnew(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	networktest.RowMadeAnew(t, b.open(t).Store, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
-}
-
 // If another transaction locks the row, a renewal fails after a second, and its error names
 // the cause.
 func TestLockedRow(t *testing.T) {
@@ -154,17 +141,12 @@ func TestTLS(t *testing.T) {
 		says, hint                     string // empty: it is granted
 	}{
 		{name: "unsaid", server: "server"},
-		{name: "a private CA", server: "server", parameters: ca},
 		{name: "insecure", server: "expired", parameters: "?insecure=true"},
 		{name: "a user who needs it", server: "server", user: "tls:s3cret", parameters: ca},
 		{name: "certificate", server: "server", user: "cert", parameters: ca + client},
 		{name: "certificate needed", server: "server", user: "cert", parameters: ca, says: "(1045)", hint: "correct the user"},
 		{name: "TLS needed", server: "server", user: "tls:s3cret", says: "(1045)", hint: "correct the user"},
-		{name: "no CA", server: "server", parameters: "?tls=true", says: "not signed by a CA that this host trusts", hint: "ca=FILE"},
-		{name: "expired", server: "expired", parameters: ca, says: "a certificate that it shows is valid from 20", hint: "renew that certificate"},
-		{name: "another name", server: "server", parameters: ca + "&server_name=db.example", says: "not for this name", hint: "server_name=NAME"},
 		{name: "a foreign certificate", server: "server", user: "cert", parameters: ca + "&cert=" + certs.File("foreign.pem") + "&key=" + certs.File("foreign.key"), says: "it refuses this side of TLS", hint: "cert=FILE&key=FILE"},
-		{name: "no TLS there", server: "none", parameters: ca, says: "it speaks no TLS", hint: "ssl_cert"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			user := "admin:s3cret"
@@ -189,23 +171,6 @@ func TestTLS(t *testing.T) {
 			networktest.WantError(t, err, true, x.says, x.hint)
 		})
 	}
-}
-
-func TestPasswordIsReadAgain(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	b.do(t, "CREATE USER cron IDENTIFIED BY 'sesame'; GRANT ALL ON jobs.* TO cron")
-	file := filepath.Join(t.TempDir(), "password")
-	write := func(password string) {
-		t.Helper()
-		must.Succeed(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
-	}
-	write("sesame")
-	open := func() networktest.Store {
-		return openWith(t, Options{URL: "mysql://cron:file:" + strings.ReplaceAll(file, "/", "%2F") + "@" + b.Addr + "/jobs"})
-	}
-	spoil := func() { b.do(t, "ALTER USER cron IDENTIFIED BY 's3cret'; KILL USER cron") }
-	networktest.LoginIsReadAgain(t, open, spoil, func() { write("s3cret") }, "(1045)", "password")
 }
 
 // While a database is dropped and made anew, candidates that may create the table go on standing by.

@@ -135,21 +135,6 @@ func TestRenewDuringWait(t *testing.T) {
 	networktest.RenewDuringWait(t, s, grant(t, s, request("k")), &w, "LISTEN")
 }
 
-// A restart only makes some of the holder's renewals fail: the server keeps its data.
-func TestServerComesBack(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	s := b.open(t)
-	l := grant(t, s, request("k"))
-	b.Kill()
-	for range 5 {
-		networktest.NotRenewed(t, s, l)
-	}
-	b.Restart()
-	networktest.GoesOn(t, s, l)
-	denied(t, b.open(t), request("k"))
-}
-
 // What was acknowledged is on the disk, even if the server's default does not require that.
 func TestGrantOutlivesServer(t *testing.T) {
 	t.Parallel()
@@ -323,13 +308,4 @@ func TestEndedWhileIdle(t *testing.T) {
 	awaits(t, "the end of the session", func() bool { return b.one(t, "SELECT count(*)"+ours) == "0" })
 	awaits(t, "the end of its process, which closes the connection", func() bool { _, err := os.Stat("/proc/" + pid); return err != nil })
 	renew(t, s, l)
-}
-
-// Poolers and proxies cut connections that are idle for long.
-func TestCutWhileIdle(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	networktest.CutWhileIdle(t, func(dial network.Dial) networktest.Store {
-		return openWith(t, Options{URL: b.URL, Dialer: dial})
-	})
 }

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -15,13 +16,23 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
+// The user has the rights that scripts/postgres.sql gives, no others.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	b := backend{script.StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})}
-	b.do(t, createTable)
+	b.do(t, "CREATE ROLE cron LOGIN")
+	for range 2 {
+		script := exec.CommandContext(bounded(t), "psql", "-X", "-v", "ON_ERROR_STOP=1", "-v", "user=cron", "-f", "../../../scripts/postgres.sql", b.URL)
+		if out, err := script.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	if got := b.one(t, "SELECT string_agg(privilege_type, ', ' ORDER BY privilege_type) FROM information_schema.role_table_grants WHERE grantee = 'cron'"); got != "DELETE, INSERT, SELECT, UPDATE" {
+		t.Errorf("the script grants %s", got)
+	}
 	var channels channels
 	h := networktest.Harness(func(t *testing.T, dial network.Dial) lease.Store {
-		return openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: channels.dialer(dial)})
+		return openWith(t, Options{URL: networktest.As(t, b.URL, "cron") + "?sslmode=disable", Dialer: channels.dialer(dial)})
 	})
 	h.Listens = func(_ *testing.T, key string) bool {
 		return channels.open((&Store{prefix: prefix}).channelOf(keep.Call, key))
@@ -31,20 +42,13 @@ func TestContract(t *testing.T) {
 	leasetest.Run(t, h)
 }
 
+// Whatever the server's default is, and while several candidates make the table.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	b := trustingBackend(t)
+	b := agedBackend(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"}, "default_transaction_isolation=serializable")
 	leasetest.Histories(t, leasetest.Harness{Settles: true, Open: func(t *testing.T) lease.Store {
 		return openWith(t, Options{URL: b.URL + "?sslmode=disable"})
 	}})
-}
-
-// trustingBackend starts a server that has a table and needs no password: to check
-// passwords takes too long on a busy machine.
-func trustingBackend(t *testing.T) backend {
-	b := agedBackend(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
-	b.do(t, createTable)
-	return b
 }
 
 // damages are rows that leaderrun does not write; package rules tests what else no state may be.
@@ -84,4 +88,11 @@ func BenchmarkInvocation(b *testing.B) {
 			})
 		})
 	}
+}
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.do(t, createTable)
+	networktest.Conflicts(t, b.open(t), b.open(t).Store, func() { b.do(t, "DELETE FROM leaderrun_leases") })
 }

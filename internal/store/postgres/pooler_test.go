@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,7 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -57,6 +60,26 @@ func (b backend) pgBouncer(t *testing.T, databases string, settings ...string) s
 		return err == nil
 	})
 	return addr
+}
+
+// No store may listen on a pooler's connections: the next request may come from another client.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	host, port, _ := net.SplitHostPort(b.Addr)
+	addr := b.pgBouncer(t, fmt.Sprintf("postgres=host=%s port=%s dbname=postgres", host, port))
+	var w networktest.Wire
+	pooled := openWith(t, Options{URL: "postgres://postgres:s3cret@" + addr + "/postgres?sslmode=disable", Dialer: w.Dial})
+	l := grant(t, pooled, request("k"))
+	for _, err := range []error{pooled.Wait(bounded(t), "k", time.Minute), pooled.Listen(bounded(t), "k")} {
+		if !errors.Is(err, lease.ErrNoWakeups) {
+			t.Errorf("%v, want ErrNoWakeups", err)
+		}
+	}
+	must.Succeed(t, pooled.Release(bounded(t), l, lease.Result{}))
+	if w.Used() != 1 || strings.Contains(w.Sent(), "LISTEN") {
+		t.Errorf("%d connections, sent %q", w.Used(), w.Sent())
+	}
 }
 
 // PgBouncer has one SQLSTATE for all errors. A wrong login stays wrong; a server that cannot be

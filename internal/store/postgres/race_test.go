@@ -5,7 +5,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,26 +54,6 @@ func (b backend) racers(t *testing.T) []*Store {
 	return stores
 }
 
-// A new key has no row yet that could be locked.
-func TestOneIsGrantedAFreshRow(t *testing.T) {
-	t.Parallel()
-	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
-		t.Run(isolation, func(t *testing.T) {
-			b := newBackend(t, "default_transaction_isolation="+isolation)
-			stores := b.racers(t)
-			for round := range 8 {
-				race(t, stores, fmt.Sprintf("round-%d", round))
-			}
-			// The same with a row that exists, many times.
-			b.do(t, "DELETE FROM leaderrun_leases")
-			for range 8 {
-				race(t, stores, "k")
-				b.do(t, `UPDATE leaderrun_leases SET leader_id = '', version = version + 1, state = state - 'grant'`)
-			}
-		})
-	}
-}
-
 func TestManyMakeTheTableAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -86,12 +65,6 @@ func TestManyMakeTheTableAtOnce(t *testing.T) {
 		}
 		b.do(t, "DROP TABLE leaderrun_leases")
 	}
-}
-
-func TestRowMadeAnew(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	networktest.RowMadeAnew(t, b.open(t).Store, func(sql string) { b.do(t, sql) }, func() networktest.Store { return b.open(t) })
 }
 
 // A request that waits for a lock also ends in the server, and its error names the cause.

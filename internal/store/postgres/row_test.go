@@ -84,14 +84,3 @@ func TestMetadata(t *testing.T) {
 		}
 	}
 }
-
-// Tokens, versions and leases use the server's clock.
-func TestClock(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	before := time.Now().UnixMilli()
-	l := grant(t, b.open(t), request("k"))
-	if after := time.Now().UnixMilli(); l.AcquiredAt < before || l.AcquiredAt > after || l.Token != l.AcquiredAt {
-		t.Errorf("granted %+v between %d and %d", l, before, after)
-	}
-}

@@ -4,10 +4,7 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"strings"
 	"testing"
@@ -125,108 +122,6 @@ func TestConnectionIsLostWhileWaiting(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestHolderIsCalled(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	var w networktest.Wire
-	s := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: w.Dial})
-	grant(t, s, request("k"))
-	over := waiting(t, &w, func() error { return s.Listen(bounded(t), "k") })
-	for _, other := range []string{s.channelOf(keep.Call, "other"), s.channelOf(keep.Wake, "k")} {
-		b.do(t, "NOTIFY "+other)
-	}
-	select {
-	case err := <-over:
-		t.Errorf("called, and nobody did: %v", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	// The test cannot see when LISTEN is committed, so it calls again and again.
-	for called := false; !called; {
-		b.do(t, "SELECT pg_notify('leaderrun_call_' || md5('leaderrun k'), '')")
-		select {
-		case err := <-over:
-			called = true
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-func TestNoConnectionIsLeft(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t, "max_connections=6", "superuser_reserved_connections=3")
-	b.do(t, createTable+"; CREATE ROLE cron LOGIN PASSWORD 'sesame'; GRANT "+rights+" ON leaderrun_leases TO cron")
-	for range 3 {
-		grant(t, openWith(t, Options{URL: networktest.As(t, b.URL, "cron")}), request(fmt.Sprint(time.Now().UnixNano())))
-	}
-	s := openWith(t, Options{URL: networktest.As(t, b.URL, "cron")})
-	if err := s.Wait(bounded(t), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) {
-		t.Errorf("wait: %v, want ErrNoWakeups", err)
-	}
-	networktest.WantError(t, networktest.Refused(t, s), false, "53300", "max_connections")
-}
-
-// A pooler tells its clients another process id than that of the backend that answers. No
-// store may listen on its connections: the next request may come from another client.
-func TestPooler(t *testing.T) {
-	b := newBackend(t)
-	var w networktest.Wire
-	pooled := openWith(t, Options{URL: b.URL + "?sslmode=disable", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := w.Dial(ctx, network, addr)
-		return &otherProcess{Conn: c}, err
-	}})
-	l := grant(t, pooled, request("k"))
-	for _, call := range []func() error{
-		func() error { return pooled.Wait(bounded(t), "k", time.Minute) },
-		func() error { return pooled.Listen(bounded(t), "k") },
-	} {
-		if err := call(); !errors.Is(err, lease.ErrNoWakeups) {
-			t.Errorf("%v, want ErrNoWakeups", err)
-		}
-	}
-	if strings.Contains(w.Sent(), "LISTEN") {
-		t.Error("LISTEN was sent")
-	}
-	must.Succeed(t, pooled.Release(bounded(t), l, lease.Result{}))
-	if n := w.Used(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
-	}
-}
-
-// otherProcess changes the process id in the server's message BackendKeyData.
-type otherProcess struct {
-	net.Conn
-	ready []byte // to be read
-	done  bool
-}
-
-func (c *otherProcess) Read(p []byte) (int, error) {
-	if len(c.ready) == 0 && c.done {
-		return c.Conn.Read(p)
-	}
-	if len(c.ready) == 0 {
-		const header = 5 // type and length
-		message := make([]byte, header)
-		if _, err := io.ReadFull(c.Conn, message); err != nil {
-			return 0, err
-		}
-		body := make([]byte, binary.BigEndian.Uint32(message[1:])-4)
-		if _, err := io.ReadFull(c.Conn, body); err != nil {
-			return 0, err
-		}
-		if message[0] == 'K' {
-			body[0] ^= 0x40
-			c.done = true
-		}
-		c.ready = append(message, body...)
-	}
-	n := copy(p, c.ready)
-	c.ready = c.ready[n:]
-	return n, nil
 }
 
 // Another server than the one that granted may lack data. So the holder is called before the

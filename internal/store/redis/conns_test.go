@@ -10,10 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
@@ -162,20 +159,6 @@ func TestEndlessAnswer(t *testing.T) {
 	}
 }
 
-// The first call after an outage works, whatever failed before it.
-func TestServerComesBack(t *testing.T) {
-	t.Parallel()
-	server := script.StartRedis(t)
-	s := open(t, server.Addr)
-	l := grant(t, s, request("k"))
-	server.Kill()
-	for range 5 {
-		networktest.NotRenewed(t, s, l)
-	}
-	server.Restart()
-	networktest.ComesBack(t, s, l) // the server is empty
-}
-
 // The client must not log to standard error. A second process shows what it writes at its
 // start and at a failure.
 func TestNothingIsLogged(t *testing.T) {
@@ -198,35 +181,6 @@ func TestClose(t *testing.T) {
 	networktest.WantClosed(t, s, calls(s))
 	must.Succeed(t, <-waited) // the wait that was under way
 	awaits(t, "end of all connections but the test's own", func() bool { return strings.Count(b.do(t, "CLIENT", "LIST").(string), "\n") == 1 })
-}
-
-// Two hours of virtual time. The test's bubble ends only when all goroutines have ended.
-func TestHoursOfRenewals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(2 * 365 * 24 * time.Hour) // a bubble's time begins in 2000
-		m := miniredis.NewMiniRedis()
-		m.ClockTTL(true)
-		defer m.Close()
-		s := openWith(t, Options{URL: "redis://192.0.2.1", Prefix: prefix, Dialer: func(context.Context, string, string) (net.Conn, error) {
-			return m.Dial()
-		}})
-		l := grant(t, s, request("k"))
-		for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); {
-			time.Sleep(10 * time.Second)
-			l = networktest.GoesOn(t, s, l)
-		}
-		time.Sleep(29 * time.Second)
-		left := denied(t, s, request("k")).Remaining
-		if left != time.Second {
-			t.Errorf("29 s after the last renewal %s are left", left)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), left)
-		defer cancel()
-		_ = s.Wait(ctx, "k", time.Hour)
-		networktest.GrantAfter(t, s, request("k"), l)
-		networktest.Lost(t, s, l)
-		_ = s.Close()
-	})
 }
 
 // A leader and a standby have as many connections as docs/stores.md says, and give some up

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestContractOnMiniredis(t *testing.T) {
@@ -26,15 +28,23 @@ func TestContractOnMiniredis(t *testing.T) {
 	leasetest.Run(t, h)
 }
 
+// The server's clock is not this host's, and the user has the rights that the hint names, no others.
 func TestContractOnRedis(t *testing.T) {
 	t.Parallel()
-	b := realBackend(t)
+	server := script.StartRedis(t, user("cron on >sesame ~leaderrun:* -@all "+rights+" "+listing)...)
+	server.SetClock("-40d")
+	b := backend{addr: server.Addr, raw: rawClient(t, server.Addr)}
+	t.Cleanup(func() {
+		if denied, err := b.raw.Do(context.Background(), "ACL", "LOG").Slice(); err != nil || len(denied) > 0 {
+			t.Errorf("denied: %v, %v", denied, err)
+		}
+	})
 	h := harness(b)
 	h.Unit = 200 * time.Millisecond
 	// The subtests run in parallel on one server, so only one subtest's network may stall.
 	var network networktest.Stalls
 	h.Open = func(t *testing.T) lease.Store {
-		return openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: network.Dialer(t)})
+		return openWith(t, Options{URL: "redis://cron:sesame@" + b.addr, Prefix: prefix, Dialer: network.Dialer(t)})
 	}
 	h.Stall = network.Stall
 	leasetest.Run(t, h)
@@ -72,4 +82,10 @@ func harness(b backend) leasetest.Harness {
 			}},
 		},
 	}
+}
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	b := realBackend(t)
+	networktest.Conflicts(t, open(t, b.addr), open(t, b.addr).Store, func() { b.do(t, "FLUSHALL") })
 }

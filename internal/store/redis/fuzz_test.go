@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
+	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 )
 
 // namesFiles matches the parameters that name a file: the fuzzer must not make leaderrun
@@ -41,13 +41,6 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
-func checkLine(t *testing.T, said string) {
-	t.Helper()
-	if strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		t.Errorf("not fit for a terminal: %q", said)
-	}
-}
-
 // tooLong matches lengths for which the client allocates memory before it reads anything.
 var tooLong = regexp.MustCompile(`[$*%~>=!(]\d{5,}`)
 
@@ -59,9 +52,15 @@ func FuzzAnswer(f *testing.F) {
 		"*4\r\n:2\r\n:5\r\n:300\r\n$5\r\nfresh\r\n",
 		"*4\r\n:3\r\n:5\r\n:5\r\n$6\r\nserved\r\n", "*3\r\n:1\r\n:5\r\n:1\r\n", "*2\r\n:1\r\n:5\r\n",
 		"*3\r\n:1\r\n:-5\r\n$3\r\nabc\r\n", "-NOAUTH Authentication required.\r\n", "-LOADING x\r\n", "$-1\r\n", "*-1\r\n", "*1\r\n*1\r\n*0\r\n",
+		"SSH-2.0-OpenSSH_9.2\r\n", "\x00\xff\xfe\r\n", "\x1b[31mred\r\n", "_\r\n", "$-9223372036854775808\r\n", "%1\r\n*0\r\n+x\r\n", ">1\r\n+x\r\n",
+		"*6\r\n+1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n",                   // the code is a string
+		"*6\r\n:1\r\n:1\r\n:-5\r\n:1\r\n:1\r\n:1\r\n",                  // a negative token
+		"*6\r\n:1\r\n:9223372036854775807\r\n:1\r\n:1\r\n:1\r\n:1\r\n", // beyond Lua's integers
+		"*6\r\n:1\r\n:1\r\n:1\r\n-ERR x\r\n:1\r\n:1\r\n", "*4\r\n:2\r\n:1\r\n:1\r\n+because\r\n", "-ERR\r\n", "-LEADERRUN \x1b[2J\r\n",
+		"-ERR unknown command 'HELLO', with args beginning with: '2' 'AUTH' 'default' 'sesame'\r\n", "-" + strings.Repeat("sesame ", 1000) + "\r\n",
 		"+OK\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "*16\r\n:1\r\n", ":9007199254740993\r\n", "$5\r\nab\x00\x1b[\r\n", "",
 	} {
-		for verb := range byte(6) {
+		for verb := range byte(12) {
 			f.Add(verb, []byte(answer))
 		}
 	}
@@ -71,7 +70,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		s := openWith(t, Options{URL: "redis://:sesame@192.0.2.1", Prefix: prefix, Dialer: func(context.Context, string, string) (net.Conn, error) {
 			client, server := net.Pipe()
-			go answerOnce(server, answer)
+			go answerOnce(server, answer, verb%12 < 6)
 			return client, nil
 		}})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -104,7 +103,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		var failure *lease.StoreError
 		if errors.As(err, &failure) {
-			checkLine(t, fmt.Sprint(err, failure.Hint))
+			networktest.ForPeople(t, fmt.Sprint(err), failure.Hint)
 		}
 		if ctx.Err() != nil {
 			t.Errorf("verb %d waits for more than %q", verb%6, answer)
@@ -112,8 +111,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// answerOnce greets like a Redis, gives one answer and closes the connection.
-func answerOnce(server net.Conn, answer []byte) {
+// answerOnce greets like a Redis, if asked to, gives one answer and closes the connection.
+func answerOnce(server net.Conn, answer []byte, greets bool) {
 	defer server.Close()
 	request := make([]byte, 64<<10)
 	for {
@@ -121,7 +120,7 @@ func answerOnce(server net.Conn, answer []byte) {
 		if err != nil {
 			return
 		}
-		if bytes.Contains(bytes.ToUpper(request[:n]), []byte("HELLO")) {
+		if greets && bytes.Contains(bytes.ToUpper(request[:n]), []byte("HELLO")) {
 			_, _ = server.Write([]byte("*2\r\n$6\r\nserver\r\n$5\r\nredis\r\n"))
 			continue
 		}

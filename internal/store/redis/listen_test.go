@@ -40,31 +40,6 @@ func (b backend) waiting(t *testing.T) int {
 	return blocked
 }
 
-// A candidate that finds data missing calls the holder.
-func TestHolderIsCalled(t *testing.T) {
-	b := realBackend(t)
-	for name, forget := range map[string][]any{
-		"flushed":           {"FLUSHALL"},
-		"the key is gone":   {"DEL", "leaderrun:leader:k"},
-		"the state is gone": {"DEL", "leaderrun:leader:k", "leaderrun:state:{leaderrun:leader:k}", "leaderrun:serving"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t, b.addr)
-			l := grant(t, s, request("k"))
-			heard := listening(t, b, s, "k")
-			b.do(t, forget...)
-			other := request("k")
-			_, err := open(t, b.addr).Acquire(bounded(t), other)
-			if _, settles := errors.AsType[*lease.SettlingError](err); !settles {
-				t.Errorf("the other candidate: %v, want a settling", err)
-			}
-			must.Succeed(t, endOf(t, heard))
-			l = networktest.ComesBack(t, s, l)
-			must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-		})
-	}
-}
-
 // After a network cut the server still has old connections that wait for a call. It serves
 // them first, and the holder is called all the same.
 func TestLostConnectionsWaitToo(t *testing.T) {

@@ -5,9 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
@@ -46,32 +44,6 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// The least rights are enough for everything but the list, whose error says what is missing.
-func TestOperatorsRights(t *testing.T) {
-	const acl = "cron on >sesame ~leaderrun:* -@all "
-	server := script.StartRedis(t, slices.Concat(user(acl+rights), user(strings.Replace(acl, "cron", "op", 1)+rights+" "+listing))...)
-	s := open(t, "cron:sesame@"+server.Addr)
-	l := grant(t, s, request("k"))
-	for _, verb := range []func() (lease.Status, error){
-		func() (lease.Status, error) { return s.Inspect(bounded(t), "k") },
-		func() (lease.Status, error) { return s.HandOver(bounded(t), "k") },
-		func() (lease.Status, error) { return s.Pause(bounded(t), "k", time.Minute, "", "") },
-		func() (lease.Status, error) { return s.Resume(bounded(t), "k") },
-		func() (lease.Status, error) { return s.Forget(bounded(t), "k", true) },
-		func() (lease.Status, error) { return s.Revoke(bounded(t), "k", false) },
-		func() (lease.Status, error) { return s.Revoke(bounded(t), "k", true) },
-	} {
-		if status, err := verb(); err != nil || status.Holder != l.Holder {
-			t.Errorf("%+v, %v", status, err)
-		}
-	}
-	_, err := s.Keys(bounded(t))
-	networktest.WantError(t, err, true, "list: redis at "+server.Addr+": NOPERM", "+scan")
-	if keys, err := open(t, "op:sesame@"+server.Addr).Keys(bounded(t)); err != nil || !slices.Equal(keys, []string{"k"}) {
-		t.Errorf("%q, %v", keys, err)
-	}
-}
-
 // The keys of all nodes are listed, or none if a node does not answer.
 func keysOfACluster(t *testing.T, c *script.Cluster) {
 	s := openCluster(t, c.Addrs())
@@ -91,6 +63,6 @@ func keysOfACluster(t *testing.T, c *script.Cluster) {
 			t.Errorf("%q, %v", keys, err)
 		}
 	}
-	_, err := openCluster(t, "cron:sesame@"+c.Primaries[0].Addr).Keys(bounded(t))
+	_, err := openCluster(t, "few:sesame@"+c.Primaries[0].Addr).Keys(bounded(t))
 	networktest.WantError(t, err, true, "list: redis at ", "+scan +cluster|slots")
 }

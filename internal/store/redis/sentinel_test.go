@@ -21,73 +21,6 @@ func openSentinels(t *testing.T, addrs string) *Store {
 	return openWith(t, Options{URL: "redis-sentinel://" + addrs + "/mymaster", Prefix: prefix})
 }
 
-// renewed renews like a holder, again and again until the store is back.
-func renewed(t *testing.T, s *Store, l lease.Lease) lease.Lease {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		after, err := s.Renew(ctx, l)
-		cancel()
-		if err == nil {
-			return after
-		}
-		failure, ok := errors.AsType[*lease.StoreError](err)
-		if !ok || failure.Permanent || failure.Refused || failure.Hint == "" {
-			t.Fatalf("while the store is away: %#v", err)
-		}
-	}
-	t.Fatal("the store does not come back")
-	return l
-}
-
-// The server dies, and its replica does not have the lease. A candidate that has seen the
-// lease waits for as long as it can last; any other gives the holder time to restore it.
-func TestFailoverWithoutTheLease(t *testing.T) {
-	t.Parallel()
-	set := script.StartSentinels(t, 1, script.Servers{})
-	s := openSentinels(t, set.Addrs())
-	set.CutOff(t)
-	l := grant(t, s, request("k"))
-	set.Primary.Kill()
-	b := backend{raw: rawClient(t, set.Replicas[0].Addr)}
-	awaits(t, "failover", func() bool { return strings.Contains(b.do(t, "INFO", "replication").(string), "role:master") })
-	if n := b.do(t, "DBSIZE"); n != int64(0) {
-		t.Fatalf("the replica has %v keys", n)
-	}
-	// In this order: after the candidate that has seen the lease, the others wait longer, too.
-	for _, c := range []struct {
-		what    string
-		request lease.Request
-	}{
-		{"has not seen it", request("k")},
-		{"has seen it", lease.Request{Key: "k", Holder: lease.NewHolder("test", 1), TTL: time.Second, Seen: lease.Seen{Token: l.Token, TTL: l.TTL}}},
-	} {
-		var settles *lease.SettlingError
-		_, err := eventually(t, openSentinels(t, set.Addrs()), c.request)
-		if !errors.As(err, &settles) || (c.request.Seen.Token != 0) != (settles.Remaining > 20*time.Second) {
-			t.Errorf("a candidate that %s: %v", c.what, err)
-		}
-	}
-	after := renewed(t, s, l)
-	if !after.Reasserted || after.Token != l.Token {
-		t.Errorf("renewed %+v as %+v", l, after)
-	}
-	if held := denied(t, s, request("k")); held.Token != l.Token {
-		t.Errorf("afterwards: token %d, want %d", held.Token, l.Token)
-	}
-}
-
-// eventually acquires like a standby, again and again until the store answers.
-func eventually(t *testing.T, s *Store, r lease.Request) (lease.Lease, error) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		l, err := s.Acquire(bounded(t), r)
-		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || failure.Permanent || time.Now().After(deadline) {
-			return l, err
-		}
-	}
-}
-
 // One sentinel that answers is enough: those that do not answer leave time for it.
 func TestSentinelsInTurn(t *testing.T) {
 	t.Parallel()
@@ -244,34 +177,6 @@ func TestCallsByWayOfGuidesAreSentOnce(t *testing.T) {
 	}
 }
 
-// Servers and sentinels have their own users and passwords, with the least rights.
-func TestSentinelPasswords(t *testing.T) {
-	t.Parallel()
-	const mayAsk = "+sentinel|get-master-addr-by-name +hello"
-	set := script.StartSentinels(t, 0, script.Servers{
-		Args: user("cron on >sesame ~leaderrun:* -@all " + rights),
-		Sentinel: []string{
-			"user watcher on >sesame2 -@all " + mayAsk, "user nothing on >sesame2 -@all +hello",
-		},
-	})
-	for _, c := range []struct{ user, parameters, says, hint string }{
-		{"cron:sesame@", "?sentinel_username=watcher&sentinel_password=sesame2", "", ""},
-		{"cron:sesame@", "", "", ""}, // the default user
-		{"cron:sesame@", "?sentinel_username=watcher&sentinel_password=sesame3", "sentinel at 127.0.0.1:", "sentinel_password"},
-		{"cron:sesame@", "?sentinel_username=nothing&sentinel_password=sesame2", "NOPERM", mayAsk},
-		{"cron:sesame3@", "?sentinel_username=watcher&sentinel_password=sesame2", "redis at " + set.Primary.Addr + ": WRONGPASS", "in the store's URL"},
-	} {
-		t.Run(c.user+c.parameters, func(t *testing.T) {
-			s := openWith(t, Options{URL: "redis-sentinel://" + c.user + set.Addrs() + "/mymaster" + c.parameters, Prefix: prefix})
-			if c.says != "" {
-				networktest.WantError(t, networktest.Refused(t, s), true, c.says, c.hint)
-				return
-			}
-			must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{}))
-		})
-	}
-}
-
 // TLS reaches the sentinels and the server.
 func TestSentinelsOverTLS(t *testing.T) {
 	t.Parallel()
@@ -319,6 +224,7 @@ func TestSentinelsHelpNot(t *testing.T) {
 		{"numbers", networktest.Answering(t, greeting, "*2\r\n:1\r\n:2\r\n"), false, false, "something else than a sentinel does", "look at its log"},
 		{"no host", networktest.Answering(t, greeting, "*2\r\n$0\r\n\r\n$4\r\n6379\r\n"), false, false, "something else than a sentinel does", "look at its log"},
 		{"a text", networktest.Answering(t, greeting, "+127.0.0.1:6379\r\n"), false, false, "something else than a sentinel does", "look at its log"},
+		{"no right", networktest.Answering(t, greeting, "-NOPERM this user has no permissions to run the 'sentinel|get-master-addr-by-name' command\r\n"), true, false, "NOPERM", "+sentinel|get-master-addr-by-name +hello"},
 		{"a password", networktest.Answering(t, greeting, "-ERR not sesame2\r\n"), false, false, "not ***", ""},
 		{"an error", networktest.Answering(t, greeting, "-IDONTKNOW what\x1b[2J\r\n"), false, false, "IDONTKNOW what", ""},
 	} {
@@ -431,10 +337,4 @@ func TestServerIsDemoted(t *testing.T) {
 	b.do(t, "REPLICAOF", "127.0.0.1", "1")
 	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "redis at "+server.Addr+": READONLY", "failover")
 	networktest.ComesBack(t, s, l)
-}
-
-func TestSentinelNamedAsServer(t *testing.T) {
-	t.Parallel()
-	set := script.StartSentinels(t, 0, script.Servers{})
-	networktest.WantError(t, networktest.Refused(t, open(t, set.Sentinels[0].Addr)), true, "unknown command 'eval'", "redis-sentinel://")
 }

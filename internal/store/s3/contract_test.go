@@ -56,3 +56,11 @@ func BenchmarkInvocation(b *testing.B) {
 	s := newBackend(b)
 	leasetest.Invocation(b, func() (lease.Store, error) { return open(Options{URL: at(s.Addr), Prefix: prefix}, keys) })
 }
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	s := b.open(t)
+	s.Instant.Settle = 0
+	networktest.Conflicts(t, s, b.open(t).Store, func() { b.wipe(t) })
+}

@@ -22,24 +22,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// A leader keeps its lease while the server is killed and comes back. A standby is not granted the
-// key meanwhile.
-func TestRestart(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	s, standby, next := b.open(t), b.open(t), candidate("k")
-	s.Instant.Settle = 0
-	l := grant(t, s, candidate("k"))
-	denied(t, standby, next)
-	b.Kill()
-	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "", "")
-	b.Restart()
-	networktest.Renews(t, s, l, time.Second)
-	denied(t, standby, next)
-	must.Succeed(t, s.Release(bounded(t), l, lease.Result{Ran: true}))
-	networktest.GrantAfter(t, standby, next, l)
-}
-
 // A renewal succeeds at once after a proxy has cut its idle connection.
 func TestCutWhileIdle(t *testing.T) {
 	t.Parallel()
@@ -235,15 +217,6 @@ func TestWriteIsMadeLater(t *testing.T) {
 		}
 	}
 	networktest.Lost(t, s, l) // it is released
-}
-
-// A write is made only to the version that was read.
-func TestConflict(t *testing.T) {
-	t.Parallel()
-	b := newBackend(t)
-	s := b.open(t)
-	s.Instant.Settle = 0
-	networktest.Conflicts(t, s, keeper{s}, candidate("k"), func() { b.wipe(t) })
 }
 
 // The same state has another ETag each time: a write for the one cannot replace the other.
