@@ -64,7 +64,7 @@ func watch(ctx context.Context, store lease.Admin, key string, output format) er
 func changeOf(s lease.Status, err error) change {
 	now := time.Now() //nolint:forbidigo // to tell when it was seen
 	if err != nil {
-		return change{Time: now, State: unknown, text: "unknown: " + (&verbError{verb: "watch", err: err}).Error()}
+		return change{Time: now, State: unknown, text: fmt.Sprintf("unknown: %v", &verbError{verb: "watch", err: err})}
 	}
 	c := s.Condition().Lasting()
 	c.HandOver = false
