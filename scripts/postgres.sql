@@ -1,6 +1,5 @@
 -- The table of leaderrun's leases, if leaderrun's user must not create tables. Run this
--- once in the database of the store's URL, as a user who may create tables, and again
--- if leaderrun says that a column is missing:
+-- once in the database of the store's URL, as a user who may create tables:
 --
 --   psql -v user=USER -f scripts/postgres.sql DATABASE
 --
