@@ -9,7 +9,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/candidate"
 )
 
-
 // A check may use all of its time.
 func TestSlowCheckIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
