@@ -25,8 +25,7 @@ type run struct {
 
 	state   elect.State
 	request lease.Request
-	// seenUntil is when the lease request.Seen ends, on this host's clock.
-	seenUntil time.Duration
+	sight   lease.Sight
 
 	// reported carries the reports of other goroutines, until over is closed.
 	reported chan report
@@ -103,7 +102,7 @@ func (r *run) acquire(a elect.Action) {
 	}
 	r.setTick(a.Tick)
 	r.request.Waits = a.Waits
-	r.request.Seen.Left = max(0, r.seenUntil-r.set.Now())
+	r.request.Seen = r.sight.At(r.set.Now())
 	request := r.request
 	r.ask(a.Timeout, func(ctx context.Context) elect.Event { return r.acquired(ctx, request) })
 }

@@ -142,27 +142,15 @@ func (r *run) next() elect.Event {
 
 func (r *run) step(e elect.Event) {
 	e.At = r.set.Now()
-	r.learn(e)
+	if e.Kind == elect.Granted {
+		r.sight.Granted(e.Lease)
+	}
+	r.sight.Denied(e.Denial, e.At)
 	from := r.state
 	var actions []elect.Action
 	r.state, actions = elect.Step(from, e)
 	r.observer.Observe(Transition{From: from, Event: e, To: r.state, Actions: actions})
 	for _, a := range actions {
 		r.act(a)
-	}
-}
-
-// learn records what a denial says: who holds the key, and until when on this clock. For
-// the same lease the first denial counts: the store's clock may have been set since. Of an
-// own lease only token and TTL matter: its tree is gone before the candidate asks again.
-func (r *run) learn(e elect.Event) {
-	seen := &r.request.Seen
-	if e.Kind == elect.Granted {
-		*seen = lease.Seen{Token: e.Lease.Token, TTL: e.Lease.TTL}
-	}
-	d := e.Denial
-	if d.Why.Taken() && (d.Token > seen.Token || d.Token == seen.Token && d.Expires != seen.Expires) {
-		*seen = lease.Seen{Token: d.Token, TTL: d.TTL, Expires: d.Expires}
-		r.seenUntil = e.At + d.Remaining
 	}
 }

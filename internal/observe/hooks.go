@@ -20,7 +20,8 @@ const (
 // Hook is one such event.
 type Hook struct {
 	Event string
-	// Holder and Token belong to the lease; for HookSkip to the leader, if known.
+	// Key, Holder and Token belong to the lease, Holder and Token of HookSkip to the leader, if known.
+	Key    string
 	Holder lease.Holder
 	Token  int64
 	// Outcome is why the lease was lost, the run ended or nothing ran; empty for
@@ -72,12 +73,12 @@ func (h *Hooks) Observe(t campaign.Transition) {
 	l := t.To.Lease
 	switch {
 	case t.Event.Kind == elect.Started && t.To.Leads():
-		h.put(Hook{Event: HookAcquire, Holder: l.Holder, Token: l.Token})
+		h.put(Hook{Event: HookAcquire, Key: l.Key, Holder: l.Holder, Token: l.Token})
 	case voided(t):
-		h.put(Hook{Event: HookLost, Holder: l.Holder, Token: l.Token, Outcome: t.To.Outcome})
+		h.put(Hook{Event: HookLost, Key: l.Key, Holder: l.Holder, Token: l.Token, Outcome: t.To.Outcome})
 	case over(t):
 		from := t.From // To may belong to the next run
-		h.put(Hook{Event: HookEnd, Holder: from.Lease.Holder, Token: from.Lease.Token, Outcome: from.Outcome,
+		h.put(Hook{Event: HookEnd, Key: from.Lease.Key, Holder: from.Lease.Holder, Token: from.Lease.Token, Outcome: from.Outcome,
 			Status: h.status(from), Started: h.started, Ended: h.ended})
 	case skipped(t):
 		h.put(skip(t.To))

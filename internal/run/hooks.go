@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -84,7 +85,7 @@ func (h *Hooks) call(hook observe.Hook) {
 		return
 	default:
 	}
-	env := append(environment(os.Environ(), h.key, lease.Lease{Holder: hook.Holder, Token: hook.Token}, ""), settings.EventVariable+"="+hook.Event)
+	env := append(environment(os.Environ(), cmp.Or(hook.Key, h.key), lease.Lease{Holder: hook.Holder, Token: hook.Token}, ""), settings.EventVariable+"="+hook.Event)
 	if hook.Outcome != "" {
 		env = append(env, settings.OutcomeVariable+"="+string(hook.Outcome))
 	}

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/campaign"
@@ -22,16 +23,21 @@ import (
 	"github.com/leaderrun/leaderrun/internal/observe"
 	"github.com/leaderrun/leaderrun/internal/runner"
 	"github.com/leaderrun/leaderrun/internal/settings"
+	"github.com/leaderrun/leaderrun/internal/slots"
 )
 
 // Run runs the command while leader. It returns an error if the store's address cannot
 // be used.
 func Run(c settings.Config, log *slog.Logger, line *observe.Line, status Status) (elect.State, error) {
-	leases, err := open(c, log, false)
+	store, err := open(c, log, false)
 	if err != nil {
 		return elect.State{}, err
 	}
-	defer func() { _ = leases.Close() }()
+	defer func() { _ = store.Close() }()
+	var leases lease.Store = store
+	if c.Slots > 1 {
+		leases = slots.New(store, c.Key, c.Slots, runner.Now)
+	}
 	commands := runner.New(c.Path, c.Command)
 	defer commands.Close()
 	if c.Wait > 0 { // a candidate that does not wait is likely to be skipped, and needs no guard
@@ -120,7 +126,10 @@ type process struct {
 
 func (p process) Start(startBy, killBy time.Duration, l lease.Lease, report func(elect.Event)) {
 	p.signals.beforeStart()
-	env := environment(os.Environ(), p.config.Key, l, p.file.path())
+	env := environment(os.Environ(), l.Key, l, p.file.path())
+	if p.config.Slots > 1 {
+		env = append(env, settings.SlotVariable+"="+strconv.Itoa(slots.Of(p.config.Key, l.Key, p.config.Slots)))
+	}
 	p.Runner.Start(startBy, killBy, env, forEnder(p.config, l, p.file.path()), func(r runner.Report) { p.report(r, report) })
 }
 

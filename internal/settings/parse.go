@@ -12,6 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/schedule"
+	"github.com/leaderrun/leaderrun/internal/slots"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
@@ -212,6 +213,14 @@ func parseTries(value string) (int, *Error) {
 	n, err := strconv.ParseUint(value, 10, 32)
 	if err != nil || n < 1 || n > most {
 		return 0, &Error{Problem: "is not a number of tries", Hint: "use a number from 1 to 1000"}
+	}
+	return int(n), nil
+}
+
+func parseSlots(value string) (int, *Error) {
+	n, err := strconv.ParseUint(value, 10, 32)
+	if err != nil || n < 1 || n > slots.Most {
+		return 0, &Error{Problem: "is not a number of slots", Hint: "use a number from 1 to " + strconv.Itoa(slots.Most)}
 	}
 	return int(n), nil
 }

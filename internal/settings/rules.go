@@ -6,6 +6,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/elect"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/slots"
 	"github.com/leaderrun/leaderrun/internal/store"
 )
 
@@ -47,6 +48,10 @@ func (c *Config) ValidateSettings() error {
 			Problem: "is more than a third of the TTL of " + lease.FormatDuration(c.TTL) + ": one lost renewal would cost the lease",
 			Hint:    "use --renew " + lease.FormatDuration((c.TTL / 3).Truncate(time.Millisecond)) + " or less, or a longer --ttl",
 		}
+	case c.Key != "" && !lease.ValidKey(slots.Key(c.Key, c.Slots)):
+		return &Error{Setting: "key", Value: c.Key, Problem: "is too long for --slots", Hint: "the key of a slot is KEY/slot-N: use a shorter one"}
+	case c.Slots > 1 && c.HasTicks():
+		return &Error{Setting: "slots", Value: strconv.Itoa(c.Slots), Problem: "and --once-per or --tick exclude each other: a tick is for one run", Hint: "leave one of them out"}
 	case c.Verbose > 0 && c.Quiet:
 		return &Error{Problem: "--verbose and --quiet contradict each other", Hint: "use one of them"}
 	}

@@ -25,6 +25,8 @@ const ShortTTL = 3 * time.Second
 type Config struct {
 	// Key names the lease. Only one run per key has it.
 	Key string
+	// Slots is how many runs may lead at a time.
+	Slots int
 	// Store is the address of the store. It may contain a password: never print it.
 	// StoreSource says where it was named, such as "LEADERRUN_STORE"; it is empty
 	// if the address is the default.
@@ -100,7 +102,7 @@ type Config struct {
 // says nothing of its own about when it is to run, and is the same in the crontab of each host.
 func (c *Config) Recent() time.Duration {
 	const spread = 30 * time.Second // of the hosts' clocks; the ticks of cron are a minute apart
-	if c.Repeats || c.HasTicks() || c.Wait != 0 || c.MinHold != 0 || c.Rejoin {
+	if c.Repeats || c.HasTicks() || c.Wait != 0 || c.MinHold != 0 || c.Rejoin || c.Slots > 1 {
 		return 0
 	}
 	return spread

@@ -33,6 +33,7 @@ var values = map[string][3]string{
 	"max-runtime":      {"1s", "2m", "3h"},
 	"rejoin":           {"true", "false", "true"},
 	"min-hold":         {"1s", "2m", "0"},
+	"slots":            {"2", "3", "4"},
 	"once-per":         {"@daily", "1h", "0 3 * * *"},
 	"tick":             {"@1772330400", "1772330400000000", "2026-03-01T02:00:00.5Z"},
 	"tries":            {"1", "2", "3"},

@@ -70,6 +70,10 @@ var Groups = []Group{
 			set:     into(func(c *Config) *Profile { return &c.Profile }, parseProfile),
 		},
 		{
+			Name: "slots", Value: "N", Default: "1", Usage: "up to N runs lead at a time, each with a lease",
+			set: into(func(c *Config) *int { return &c.Slots }, parseSlots),
+		},
+		{
 			Name: "on-renew-error", Value: "WHAT", Default: "retry", Usage: "retry, or stop at the first failed renewal",
 			Choices: []string{"retry", "stop"},
 			set:     into(func(c *Config) *bool { return &c.StopOnRenewError }, either("retry", "stop")),
@@ -182,7 +186,7 @@ var Groups = []Group{
 			set: into(func(c *Config) *[]string { return &c.OnSkip }, parseWords),
 		},
 		{
-			Name: "ping", Value: "URL", Usage: "ask for URL/start when the command has started, and URL/STATUS after the run",
+			Name: "ping", Value: "URL", Usage: "ask for URL/start at the start, URL/STATUS after the run",
 			set: into(func(c *Config) *string { return &c.Ping }, parsePing),
 		},
 		{

@@ -23,7 +23,7 @@ func TestDefaultsOfTheTable(t *testing.T) {
 		}
 	}
 	want := Config{
-		Store: "redis://127.0.0.1:6379/0", Prefix: "leaderrun", Profile: Normal,
+		Slots: 1, Store: "redis://127.0.0.1:6379/0", Prefix: "leaderrun", Profile: Normal,
 		Signal: syscall.SIGTERM, KillAfter: 10 * time.Second, LostGrace: time.Second,
 	}
 	if got := Default(); !reflect.DeepEqual(got, want) {

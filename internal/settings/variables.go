@@ -14,6 +14,7 @@ const (
 	KeyVariable       = "LEADERRUN_KEY"
 	HolderVariable    = "LEADERRUN_HOLDER"
 	TokenVariable     = "LEADERRUN_TOKEN"
+	SlotVariable      = "LEADERRUN_SLOT"       // with --slots
 	LeaseFileVariable = "LEADERRUN_LEASE_FILE" // absent if it could not be created
 	OuterKeysVariable = "LEADERRUN_OUTER_KEYS" // of all outer leaderruns but the innermost, separated by commas
 	EventVariable     = "LEADERRUN_EVENT"      // of a hook
@@ -41,7 +42,7 @@ func variableOf(setting string) string {
 // checkVariables refuses unknown LEADERRUN_ variables: a misspelt setting must not
 // silently become the default.
 func checkVariables(environ []string) error {
-	known := []string{HolderVariable, TokenVariable, OuterKeysVariable, LeaseFileVariable, EventVariable, OutcomeVariable,
+	known := []string{HolderVariable, TokenVariable, SlotVariable, OuterKeysVariable, LeaseFileVariable, EventVariable, OutcomeVariable,
 		ExitVariable, StartedVariable, EndedVariable}
 	for _, name := range Names() {
 		known = append(known, variableOf(name))
