@@ -108,31 +108,6 @@ func TestSkipOnATerminal(t *testing.T) {
 	}
 }
 
-func TestWarnings(t *testing.T) {
-	tests := []struct {
-		set  string
-		want string
-	}{
-		{"store=redis://h", ""},
-		{"", "leaderrun: no store named: using Redis on THIS host; other hosts are not excluded\n  name it with --store"},
-		{"quiet=true", ""},
-		{"store=redis://h ttl=3s", ""},
-		{"store=redis://h ttl=2999ms", "leaderrun: a TTL of 2.999s is short"},
-		{"store=redis://h ttl=2999ms quiet=true", ""},
-	}
-	for _, tt := range tests {
-		var said bytes.Buffer
-		c := configured(t, tt.set)
-		if strings.Contains(tt.set, "store=") {
-			c.StoreSource = "--store"
-		}
-		warnAbout(newLogger(&said, c), c)
-		if got := said.String(); tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%q: %q, want %q", tt.set, got, tt.want)
-		}
-	}
-}
-
 // A crontab line may set a variable before the command, as a shell would. Its value may be
 // a password.
 func TestAssignmentIsNoCommand(t *testing.T) {

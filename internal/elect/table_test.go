@@ -236,7 +236,7 @@ var table = []struct {
 	{nil, append(slices.Clip(ordered), event(Timer, 10)), event(LeaseLost, 10.1), "Stopping(ordered) | lost | Stopping(lost) | "},
 	{killAfter(time.Hour), ordered, event(Timer, 21.195), "Stopping(ordered) | timer | Stopping(expired) | renew"},
 	{nil, killing[:len(killing)-1], event(Timer, 15), "Stopping(ordered) | timer | Killing(ordered) | kill"},
-	{nil, ordered, event(Order, 6).signal(15), "Stopping(ordered) | order 15 | Killing(ordered) | kill"},
+	{nil, ordered, event(Order, 5.1).signal(15), "Stopping(ordered) | order 15 | Killing(ordered) | kill"},
 	{nil, ordered, event(Order, 5.05).signal(15), "Stopping(ordered) | order 15 | Stopping(ordered) | "},
 	{nil, handedOver, event(Order, 11).signal(15), "Stopping(handed-over) | order 15 | Stopping(handed-over) | "},
 	{nil, append(slices.Clip(handedOver), event(Order, 11).signal(15)), event(Order, 12).signal(15), "Stopping(handed-over) | order 15 | Killing(handed-over) | kill"},

@@ -206,48 +206,12 @@ func TestTextfileCarriesOver(t *testing.T) {
 	}
 }
 
-// The file is written when the command has started, and with --rejoin at the end of each
-// run.
-func TestTextfileDuringRuns(t *testing.T) {
-	rejoins := usual
-	rejoins.Rejoin = true
-	lost := append([]elect.Event{{Kind: elect.LeaseLost, At: 12 * time.Second}}, ended(13*time.Second, 0)...)
-	for want, events := range map[string][]elect.Event{"leaderrun_is_leader 1": led(), "leader_lost_total 1": led(lost...)} {
-		textfileGets(t, rejoins, want, events...)
-	}
-}
-
-// textfileGets checks that the file gets a line before Close.
-func textfileGets(t *testing.T, set elect.Settings, want string, events ...elect.Event) {
-	dir := t.TempDir()
-	m := NewMetrics("k", nil)
-	f := NewTextfile(dir, "k", m, slog.New(slog.DiscardHandler))
-	defer f.Close()
-	observe(sinks{m, f}, set, events...)
-	name, value, _ := strings.Cut(want, " ")
-	deadline := time.After(10 * time.Second)
-	for {
-		text, _ := os.ReadFile(filepath.Join(dir, "leaderrun-k.prom"))
-		if strings.Contains(string(text), name+`{key_class="k",key="k"} `+value+"\n") {
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("no %s", want)
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
 func TestTextfileInTrouble(t *testing.T) {
 	tests := map[string]struct {
 		prepare func(dir, file string) error
 		want    string
 		written bool
 	}{
-		"missing":     {func(dir, _ string) error { return os.Remove(dir) }, "no such file or directory\n  create the directory", false},
-		"a file":      {func(dir, _ string) error { _ = os.Remove(dir); return os.WriteFile(dir, nil, 0o600) }, "not a directory\n  ", false},
-		"a symlink":   {func(dir, _ string) error { _ = os.Remove(dir); return os.Symlink("/tmp", dir) }, "it is a symbolic link\n  name the directory it points to", false},
 		"garbage":     {func(_, file string) error { return os.WriteFile(file, []byte("\x1b[2Jx\n"), 0o600) }, "start anew: leaderrun-k.prom cannot be used: line 1 is not leaderrun's\n  look for", true},
 		"huge":        {func(_, file string) error { return os.WriteFile(file, make([]byte, 1<<20), 0o600) }, "it is too long", true},
 		"a fifo":      {func(_, file string) error { return syscall.Mkfifo(file, 0o600) }, "it is no regular file", true},

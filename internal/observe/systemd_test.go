@@ -79,8 +79,8 @@ func TestService(t *testing.T) {
 	}
 }
 
-// A manager that does not read does not delay the run. A missing one causes one warning.
-func TestServiceWithoutManager(t *testing.T) {
+// A manager that does not read does not delay the run.
+func TestSilentManager(t *testing.T) {
 	manager(t)
 	s := NewService(false, slog.New(slog.DiscardHandler))
 	done := make(chan struct{})
@@ -95,13 +95,5 @@ func TestServiceWithoutManager(t *testing.T) {
 	case <-done:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the service manager holds the run up")
-	}
-
-	t.Setenv(NotifySocket, "/nonexistent/notify")
-	var out strings.Builder
-	s = NewService(false, NewLogger(&out, slog.LevelWarn, Form{}))
-	observe(s, usual, led(ended(12*time.Second, 0)...)...)
-	if s.Close(); strings.Count(out.String(), "leaderrun: the service manager could not be notified: ") != 1 {
-		t.Errorf("it said %q", &out)
 	}
 }

@@ -5,16 +5,11 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
-	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -22,45 +17,13 @@ const prefix = "leaderrun"
 
 // backend is a server under test, with a second client that reads and damages its data.
 type backend struct {
-	addr    string
-	raw     goredis.UniversalClient
-	advance func(time.Duration)
-}
-
-// onBoth runs a test on miniredis, whose clock the test sets, and on a real server.
-func onBoth(t *testing.T, test func(t *testing.T, b backend)) {
-	t.Run("miniredis", func(t *testing.T) { test(t, miniBackend(t)) })
-	t.Run("redis-server", func(t *testing.T) { test(t, realBackend(t)) })
-}
-
-// startMiniredis starts a server that has a run id, like redis-server.
-func startMiniredis(t *testing.T) *miniredis.Miniredis {
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true)
-	must.Succeed(t, m.Start())
-	t.Cleanup(m.Close)
-	m.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
-		if command == "INFO" {
-			c.WriteBulk("run_id:" + strings.Repeat("5e", 20) + "\r\nmaster_replid:" + strings.Repeat("1d", 20) + "\r\n")
-		}
-		return command == "INFO"
-	})
-	return m
-}
-
-func miniBackend(t *testing.T) backend {
-	m := startMiniredis(t)
-	now := time.Now()
-	m.SetTime(now)
-	return backend{addr: m.Addr(), raw: rawClient(t, m.Addr()), advance: func(d time.Duration) {
-		now = now.Add(d)
-		m.SetTime(now)
-	}}
+	addr string
+	raw  goredis.UniversalClient
 }
 
 func realBackend(t *testing.T) backend {
 	s := script.StartRedis(t)
-	return backend{addr: s.Addr, raw: rawClient(t, s.Addr), advance: time.Sleep}
+	return backend{addr: s.Addr, raw: rawClient(t, s.Addr)}
 }
 
 func rawClient(t testing.TB, addr string) *goredis.Client {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
@@ -94,27 +93,4 @@ func TestReplacedServerRenewsNothing(t *testing.T) {
 	still.atNextScript(t)
 	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "redis at "+still.set.Primary.Addr+": a sentinel named another since", hintFailover)
 	networktest.Lost(t, s, l) // at the server that took its place
-}
-
-// Without a sentinel's answer a grant and a renewal count as unanswered. Both are repeated.
-func TestNoSentinelConfirms(t *testing.T) {
-	t.Parallel()
-	set := script.StartSentinels(t, 0, script.Servers{})
-	s, r := openSentinels(t, set.Addrs()), request("k")
-	must.Succeed(t, s.Release(bounded(t), grant(t, s, request("k")), lease.Result{})) // so that it knows the server
-	withoutSentinels := func(call func(context.Context) error) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		for _, watcher := range set.Sentinels {
-			watcher.Stop()
-			defer watcher.Cont()
-		}
-		networktest.WantError(t, call(ctx), false, "sentinel at 127.0.0.1:", "")
-	}
-	withoutSentinels(func(ctx context.Context) error { _, err := s.Acquire(ctx, r); return err })
-	l, err := s.Acquire(bounded(t), r)
-	must.Succeed(t, err)
-	withoutSentinels(func(ctx context.Context) error { _, err := s.Renew(ctx, l); return err })
-	networktest.GoesOn(t, s, l)
 }

@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"flag"
-	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -24,14 +22,7 @@ var (
 // TestMain lets the heap grow: garbage collection took half of the time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
-	code := m.Run()
-	if *showRows || testing.Verbose() && len(takenRows) > 0 {
-		if err := takenRows.show(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	m.Run()
 }
 
 // Three candidates, with the faults of a seed. world.judge, born and died check what must hold

@@ -79,7 +79,6 @@ func (w *world) explained(t *tree) bool {
 func (w *world) observed(p *process, t campaign.Transition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	takenRows.add(t)
 	w.took(p, t)
 	if w.jobs != nil {
 		w.jobs.observed(p, t)

@@ -3,8 +3,7 @@
 // Chaos runs leaderrun against a real store, and injects faults into both, round after round.
 // The commands record when they are alive. Chaos checks by these records that no two trees of
 // a key lived at once, that nothing of a tree survived, that tokens grew, and how long nobody
-// led. With -soak it injects no faults, but watches memory, descriptors, threads and keys for
-// a long time. scripts/chaos builds and starts it.
+// led. scripts/chaos builds and starts it.
 package main
 
 import (
@@ -29,7 +28,6 @@ type options struct {
 	hosts           bool   // every candidate has its own host
 	seed            uint64
 	ttl             time.Duration
-	soak            time.Duration
 }
 
 func main() {
@@ -40,8 +38,7 @@ func main() {
 	flag.StringVar(&o.faults, "faults", "", "only faults whose whole names this regular expression matches")
 	flag.BoolVar(&o.hosts, "hosts", false, "every candidate in a network namespace of its own; this process must be alone in one")
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides the faults of every round; 0: a random one")
-	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases; 0: 3s or what the store needs, 10s with -soak")
-	flag.DurationVar(&o.soak, "soak", 0, "instead of rounds: 50 keys with 3 candidates each, for so long")
+	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases; 0: 3s or what the store needs")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
@@ -53,9 +50,6 @@ func main() {
 	}
 	if o.ttl == 0 {
 		o.ttl = o.world.ttl
-		if o.soak > 0 { // so that nobody loses a lease on a busy machine
-			o.ttl = 10 * time.Second
-		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -83,12 +77,6 @@ func runAll(ctx context.Context, o options) error {
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
 		return err
-	}
-	if o.soak > 0 {
-		if err := soak(ctx, o, dir); err != nil {
-			return fmt.Errorf("%w\n  what everybody wrote: %s", err, dir)
-		}
-		return os.RemoveAll(dir)
 	}
 	if err := chaos(ctx, o, dir); err != nil {
 		return fmt.Errorf("%w\n  the same faults again: scripts/chaos -store %s -rounds %d -workers %d -ttl %s -faults '%s' -seed %d\n  what everybody wrote: %s",
