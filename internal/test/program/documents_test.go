@@ -29,6 +29,7 @@ var verdicts = []verdict{
 	{`leaderrun why .*`, says(`has led for`)},
 	{`leaderrun why`, says(`all is well`)},
 	{`leaderrun status.*`, says(`\bheld\b`)},
+	{`leaderrun watch .*`, in("testdata/script/run/watch.txtar", `leaderrun watch`)},
 	{`leaderrun hold .*`, in("testdata/script/elector/hold.txtar", `leaderrun hold --wait forever`)},
 	{`\{"key":"queue","leading":false,.*`, in("internal/observe/listen_test.go", `"leading":false,"leader":\{"host"`)},
 	{`leaderrun history .*`, says(`^START .*\n.* 0 `)},
