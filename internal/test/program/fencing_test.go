@@ -4,6 +4,7 @@ package program
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -185,6 +186,19 @@ func file(t *testing.T, text string) string {
 	name := filepath.Join(t.TempDir(), "file")
 	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
+}
+
+// fencing returns the programs of docs/fencing, and the named blocks of the pages about them.
+func fencing(t *testing.T) map[string]string {
+	t.Helper()
+	programs := blocks(t, "docs/fencing.md")
+	maps.Copy(programs, blocks(t, "docs/fencing-recipes.md"))
+	files, err := os.ReadDir("docs/fencing")
+	must.Succeed(t, err)
+	for _, f := range files {
+		programs[f.Name()] = must.Read(t, "docs/fencing/"+f.Name())
+	}
+	return programs
 }
 
 // blocks returns the code blocks of a document that have a name after their language.
