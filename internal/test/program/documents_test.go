@@ -184,7 +184,7 @@ func (d *documents) fence(p page, language, text string) {
 		}
 	case "json":
 	default:
-		if strings.Contains(language, " ") && slices.Contains([]string{"docs/fencing.md", "docs/fencing-recipes.md", "docs/operations.md", "docs/kubernetes.md"}, p.name) {
+		if strings.Contains(language, " ") && slices.Contains([]string{"docs/fencing.md", "docs/operations.md", "docs/kubernetes.md"}, p.name) {
 			break // TestFencing, TestPings and TestLeaderAddress run it
 		}
 		d.Errorf("%s: this block must say what it is, sh, text or another language of documents_test.go:\n%s", p.name, text)

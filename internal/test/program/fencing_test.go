@@ -4,7 +4,6 @@ package program
 
 import (
 	"errors"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -17,7 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// recipe is one sink of docs/fencing.md and docs/fencing-recipes.md, or a language.
+// recipe is one sink of docs/fencing.md, or a language.
 type recipe struct {
 	name    string
 	job     string   // the program that is the job
@@ -188,11 +187,10 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-// fencing returns the programs of docs/fencing, and the named blocks of the pages about them.
+// fencing returns the programs of docs/fencing, and the named blocks of the page about them.
 func fencing(t *testing.T) map[string]string {
 	t.Helper()
 	programs := blocks(t, "docs/fencing.md")
-	maps.Copy(programs, blocks(t, "docs/fencing-recipes.md"))
 	files, err := os.ReadDir("docs/fencing")
 	must.Succeed(t, err)
 	for _, f := range files {
