@@ -160,7 +160,7 @@ func listen(ctx context.Context, store Store) <-chan bool {
 }
 
 // hintRights is the hint for optional calls: their errors do not name the missing right.
-const hintRights = "grant this user all the rights that docs/stores.md lists"
+const hintRights = "grant this user all the rights that the page of its store lists (docs/store-*.md)"
 
 func wakeups(heard bool) lease.Finding {
 	if heard {

@@ -65,7 +65,7 @@ func (s setup) role() lease.Finding {
 		f.Verdict, f.Text, f.Hint = lease.Bad, "read_only is on: it grants nothing", hintReplica
 	case s.on("wsrep_on"), s.on("group_replication_group_name"):
 		f.Verdict, f.Text = lease.Doubtful, "a node of a cluster, each of which has a clock of its own, and wakes none of the others' standbys"
-		f.Hint = "have all hosts name the same node (docs/stores.md)"
+		f.Hint = "have all hosts name the same node (docs/store-mysql.md)"
 	}
 	return f
 }

@@ -29,6 +29,7 @@ var verdicts = []verdict{
 	{`leaderrun why .*`, says(`has led for`)},
 	{`leaderrun why`, says(`all is well`)},
 	{`leaderrun status.*`, says(`\bheld\b`)},
+	{`leaderrun watch .*`, in("testdata/script/run/watch.txtar", `leaderrun watch`)},
 	{`leaderrun hold .*`, in("testdata/script/elector/hold.txtar", `leaderrun hold --wait forever`)},
 	{`\{"key":"queue","leading":false,.*`, in("internal/observe/listen_test.go", `"leading":false,"leader":\{"host"`)},
 	{`leaderrun history .*`, says(`^START .*\n.* 0 `)},
@@ -183,7 +184,7 @@ func (d *documents) fence(p page, language, text string) {
 		}
 	case "json":
 	default:
-		if strings.Contains(language, " ") && slices.Contains([]string{"docs/fencing.md", "docs/fencing-recipes.md", "docs/operations.md", "docs/kubernetes.md"}, p.name) {
+		if strings.Contains(language, " ") && slices.Contains([]string{"docs/fencing.md", "docs/operations.md", "docs/kubernetes.md"}, p.name) {
 			break // TestFencing, TestPings and TestLeaderAddress run it
 		}
 		d.Errorf("%s: this block must say what it is, sh, text or another language of documents_test.go:\n%s", p.name, text)

@@ -5,7 +5,6 @@ package program
 import (
 	"bufio"
 	"io"
-	"maps"
 	"net"
 	"os/exec"
 	"strings"
@@ -19,8 +18,7 @@ import (
 // session, and a newer leader's claim waits no longer than that.
 func TestFencingFrozenLeader(t *testing.T) {
 	t.Parallel()
-	programs := blocks(t, "docs/fencing.md")
-	maps.Copy(programs, blocks(t, "docs/fencing-recipes.md"))
+	programs := fencing(t)
 	t.Run("postgres", func(t *testing.T) {
 		server := script.StartPostgres(t, nil)
 		answer(t, server.Do, sooner(t, programs["fence.sql"], "'30s'", "'100ms'"))

@@ -3,7 +3,6 @@
 package program
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,8 +90,7 @@ const jdbc = "/usr/share/java/postgresql.jar"
 // With Java only where it and its driver are installed: they need 270 MB.
 func recipes(t *testing.T) map[string]string {
 	t.Helper()
-	programs := blocks(t, "docs/fencing.md")
-	maps.Copy(programs, blocks(t, "docs/fencing-recipes.md"))
+	programs := fencing(t)
 	job := func(language, block string) string {
 		return strings.Replace(jobs[language], "BLOCK", programs[block], 1)
 	}

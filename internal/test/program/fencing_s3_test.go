@@ -74,7 +74,7 @@ func TestFencingS3Race(t *testing.T) {
 	b := newBucket(t)
 	dir := t.TempDir()
 	program := filepath.Join(dir, "fenced-s3")
-	must.Succeed(t, os.WriteFile(program, []byte(blocks(t, "docs/fencing-recipes.md")["fenced-s3"]), 0o700))
+	must.Succeed(t, os.WriteFile(program, []byte(fencing(t)["fenced-s3"]), 0o700))
 	as := func(token string, args ...string) (string, error) {
 		cmd := exec.Command(program, append([]string{b.URL + "/report"}, args...)...)
 		cmd.Env = append(os.Environ(), "LEADERRUN_TOKEN="+token, "SINK="+b.config)

@@ -16,7 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// recipe is one sink of docs/fencing.md and docs/fencing-recipes.md, or a language.
+// recipe is one sink of docs/fencing.md, or a language.
 type recipe struct {
 	name    string
 	job     string   // the program that is the job
@@ -185,6 +185,18 @@ func file(t *testing.T, text string) string {
 	name := filepath.Join(t.TempDir(), "file")
 	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
+}
+
+// fencing returns the programs of docs/fencing, and the named blocks of the page about them.
+func fencing(t *testing.T) map[string]string {
+	t.Helper()
+	programs := blocks(t, "docs/fencing.md")
+	files, err := os.ReadDir("docs/fencing")
+	must.Succeed(t, err)
+	for _, f := range files {
+		programs[f.Name()] = must.Read(t, "docs/fencing/"+f.Name())
+	}
+	return programs
 }
 
 // blocks returns the code blocks of a document that have a name after their language.
