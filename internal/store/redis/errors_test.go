@@ -34,6 +34,7 @@ func TestServerRefuses(t *testing.T) {
 		says, hint string
 	}{
 		{name: "no eval", args: user(acl + strings.Replace(rights, "+eval ", "", 1)), user: "cron:sesame@", permanent: true, says: "NOPERM", hint: "+eval"},
+		{name: "no get", args: user(acl + strings.Replace(rights, "+get ", "", 1)), user: "cron:sesame@", permanent: true, says: " run th", hint: "+get"},
 		{name: "no scripts", args: []string{"--rename-command", "EVAL", ""}, permanent: true, says: "unknown command", hint: "version 6"},
 		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, prepare: []string{"CLUSTER ADDSLOTSRANGE 0 16383"}, permanent: true, says: "CROSSSLOT", hint: "redis-cluster://HOST"},
 		{name: "replica", prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "READONLY", hint: "replica"},
@@ -96,6 +97,7 @@ func TestServerIsUnwell(t *testing.T) {
 		{"-DENIED Redis is running in protected mode because protected mode is enabled", true, "DENIED", "password"},
 		{"-NOAUTH Authentication required.", true, "NOAUTH", "redis://:PASSWORD@HOST"},
 		{"-ERR Error running script (call to f_0123): @user_script:47: READONLY You can't write against a read only replica.", false, ": READONLY", "replica"},
+		{"-ERR ACL failure in script: User cron has no permissions to run the 'time' command script: 0123, on @user_script:47.", true, ": NOPERM User cron has no permissions to run the 'time' command", "grant this user"},
 		{"-ERR something new", false, "something new", ""},
 		{"HTTP/1.1 400 Bad Request", false, "HTTP/1.1", "names a Redis"},
 		{"*1\r\n:1", false, "something else than leaderrun's script", "names a Redis"},
