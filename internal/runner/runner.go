@@ -68,6 +68,10 @@ func Now() time.Duration { return time.Duration(proc.Now()) }
 // TTL of 1 s.
 const killPatience = 100 * time.Millisecond
 
+// wakings is how often the alarm continues this process, every 20 ms from kill-by on: a command that
+// has stopped it again and again dies with its guard, and the rest of the tree is then this process's.
+const wakings = 13
+
 // killAgain is the pause between kills of the children of a guard that does not die.
 const killAgain = 10 * time.Millisecond
 
@@ -125,6 +129,7 @@ type guarded struct {
 	pid      int // of the command, 0 until it has started
 	orders   outbox
 	reports  *os.File
+	leash    *os.File      // its end kills the command
 	report   func(Report)  // nil before the start
 	over     chan struct{} // closed when the guard is reaped
 	kill     sync.Once
@@ -197,17 +202,25 @@ func (r *Runner) startGuard() (*guarded, error) {
 		return nil, err
 	}
 	defer theirReports.Close()
-	pipes := []*os.File{theirOrders, theirReports}
+	theirLeash, leash, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		reports.Close()
+		return nil, err
+	}
+	defer theirLeash.Close()
+	pipes := []*os.File{theirOrders, theirReports, theirLeash, leash}
 	first := unused(len(pipes))
 	env := append([]string{guard.Marker + "=" + strconv.Itoa(first)}, guard.Settings...)
 	process, err := startProcess(&r.helpers, self, guard.Name, env, first, pipes...)
 	if err != nil {
 		orders.Close()
 		reports.Close()
+		leash.Close()
 		return nil, err
 	}
 	r.reserveThreads()
-	h := &guarded{children: r.children, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	h := &guarded{children: r.children, helpers: &r.helpers, guard: process, reports: reports, leash: leash, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go r.listen(h)
 	return h, nil
@@ -245,7 +258,7 @@ func (r *Runner) prepareProcess() error {
 			return err
 		}
 	}
-	alarm, err := proc.NewAlarm(1) // only one, since each SIGCONT is passed on to the command
+	alarm, err := proc.NewAlarm(wakings)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -299,6 +312,7 @@ func (r *Runner) Leave() {
 	r.mu.Lock()
 	if r.current != nil {
 		r.current.left.Store(true)
+		proc.Unleash(int(r.current.leash.Fd()))
 	}
 	r.mu.Unlock()
 	r.order(guard.OrderLeave, noValue)

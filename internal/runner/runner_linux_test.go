@@ -155,7 +155,7 @@ func TestNames(t *testing.T) {
 
 func TestLeftAlive(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
-	r, reports := start(t, far(), "setsid sleep 60 & echo $! >"+file)
+	r, reports := start(t, far(), "sleep 60 & echo $! >"+file)
 	next(t, reports, Started)
 	next(t, reports, Ended)
 	r.Leave()

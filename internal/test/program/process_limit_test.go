@@ -109,7 +109,7 @@ func TestPendingSignals(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	must.Succeed(t, cmd.Start())
-	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call\n  raise the limits of pending signals (ulimit -i)"
+	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call: resource temporarily unavailable\n  raise the limits of pending signals (ulimit -i)"
 	if got := status(t, cmd); got != 125 || !strings.HasPrefix(undated(stderr.String()), want) {
 		t.Errorf("status %d, it said:\n%s", got, stderr.String())
 	}
