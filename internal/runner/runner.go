@@ -41,6 +41,13 @@ var ErrGuard = errors.New("cannot start the guard process")
 // wrapped with ErrGuard.
 var ErrRefused = errors.New("the system refused it a timer, a descriptor or a call")
 
+// ErrFewProcesses says that the limit of processes, in which each thread counts, is too low for
+// leaderrun alone. It is wrapped with ErrGuard.
+var ErrFewProcesses = errors.New("leaderrun needs 32 processes and threads, and fewer are allowed")
+
+// ErrFewFiles says the same of the limit of open files.
+var ErrFewFiles = errors.New("leaderrun needs 24 open files, and fewer are allowed")
+
 // ErrNoProc says that process trees cannot be seen here. It is wrapped with ErrGuard.
 var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")
 
