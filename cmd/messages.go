@@ -204,6 +204,8 @@ var shortages = []struct {
 	err  error
 	hint string
 }{
+	{runner.ErrFewProcesses, "raise the limit of processes: ulimit -u, or LimitNPROC= of a systemd unit"},
+	{runner.ErrFewFiles, "raise the limit of open files: ulimit -n, or LimitNOFILE= of a systemd unit"},
 	{runner.ErrNoProc, "mount the /proc of this process namespace: mount -t proc proc /proc"},
 	{runner.ErrUnkillable, "add KILL to the capabilities, drop SETUID, or change the user before leaderrun (gosu USER leaderrun …)"},
 	{runner.ErrRefused, "raise the limits of pending signals (ulimit -i) and of open files (ulimit -n); a seccomp filter must allow kill, ppoll, prctl, wait4, waitid and timers"},

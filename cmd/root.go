@@ -108,7 +108,10 @@ func lead(flags *pflag.FlagSet, command []string, hold bool) (result elect.State
 	if hold {
 		lookup = os.Executable
 	}
-	if c.Path, err = lookup(); err != nil {
+	if c.Path, err = lookup(); err == nil {
+		err = runner.Limits()
+	}
+	if err != nil {
 		result.Outcome, result.Err = candidate.NotStarted, err
 	} else {
 		warnAbout(log, c)

@@ -7,8 +7,13 @@
 // the pipe closes. A tree is reported as gone only if it is gone. Nothing is started after
 // start-by.
 //
+// If the guard or the elector dies, the kernel kills the command's process group, unless that is the
+// caller's, at a terminal: each has an end of a pipe, the leash, that has the kernel do so when the
+// other end is closed.
+//
 // Not promised: if guard and elector are both killed with SIGKILL, the command dies with the
-// guard, but its descendants may live. Work that was handed to daemons outside the tree,
+// guard, but descendants that are not in its group may live; and so may those of the group if both
+// close their ends within the same microseconds. Work that was handed to daemons outside the tree,
 // children with another user id, and processes in uninterruptible sleep may live on. Outside
 // Linux the guard only knows the command's process group, not its tree.
 //
@@ -36,16 +41,22 @@ func Dispatch() {
 		return
 	}
 	proc.DenyAccess()
-	orders := number(value)
-	if orders <= stderr || !isPipe(orders) || !isPipe(orders+1) {
-		_, _ = syscall.Write(stderr, []byte("leaderrun: "+Marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
-		syscall.Exit(Refused)
+	pipes := [numPipes]int{number(value)}
+	for i := range pipes {
+		pipes[i] = pipes[0] + i
+		if pipes[i] <= stderr || !isPipe(pipes[i]) {
+			_, _ = syscall.Write(stderr, []byte("leaderrun: "+Marker+" is set, which only leaderrun does for a process of its own\n  unset it\n"))
+			syscall.Exit(Refused)
+		}
 	}
 	proc.SetName(Name)
-	syscall.Exit(run(orders, orders+1))
+	syscall.Exit(run(pipes))
 }
 
-const stderr = 2
+const (
+	stderr   = 2
+	numPipes = 4 // orders, reports, and the ends of leash
+)
 
 func isPipe(fd int) bool {
 	var st syscall.Stat_t
@@ -69,6 +80,13 @@ const spare = 3
 // atOnce is how many statuses the guard takes before it looks for orders and at the clock.
 const atOnce = 100
 
+// lastChance is how long after kill-by, or after a round of a kill, in nanoseconds, the guard may do
+// nothing: whoever stops it again and again keeps it from killing. Then the kernel kills it, which no
+// stop delays. Kill-by and lastChance together are earlier than the smallest kill margin (166 ms at a
+// TTL of 1 s) ends, so that the elector can kill the rest of the tree. A guard waits for the
+// processor for a shorter time.
+const lastChance = 120 * millisecond
+
 // wakings is how often the alarm continues a guard that is stopped again and again, within a
 // quarter of an hour.
 const wakings = 25
@@ -82,12 +100,14 @@ var endings = [...]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHU
 // when the thread that started it ends, and no child may be reaped while it is signalled.
 type guard struct {
 	alarm    *proc.Alarm
-	startEnd *proc.Deadline // set while a start is under way
+	end      *proc.Deadline // when the kernel kills this process: at kill-by during a start, later after lastChance
 	children *proc.Children
 	// Descriptors. orders and reports are the elector's pipes. died is readable if a child
 	// may have died or stopped; a byte written to watch makes watchChildren wait for the next
 	// one.
 	orders, reports, died, watch int
+	// leash is the two ends, of this process and the elector, of a pipe that carries nothing.
+	leash [2]int
 
 	command Command
 	pid     int // 0 before the start
@@ -97,6 +117,7 @@ type guard struct {
 	status          syscall.WaitStatus
 	restSignalled   bool // after the command's end a signal was sent to the rest of its tree
 	killing         bool
+	orphan          bool // the elector is dead
 	alone           bool // the tree is gone, and so is the elector
 	expired         bool // kill-by came while something lived
 	elector         int
@@ -107,21 +128,24 @@ type guard struct {
 	had             [len(endings)]int64 // when the guard got the signal itself
 }
 
-func run(orders, reports int) int {
+func run(pipes [numPipes]int) int {
 	for _, sig := range endings {
 		if !sender.Catch(sig) {
 			proc.Ignore(sig)
 		}
 	}
 	sender.Catch(syscall.SIGTSTP) // the command must not inherit that it is ignored
-	syscall.CloseOnExec(orders)
-	syscall.CloseOnExec(reports)
-	_ = syscall.SetNonblock(reports, true) // a kill must not wait for a reader
+	for _, fd := range pipes {
+		syscall.CloseOnExec(fd)
+	}
+	orders, reports := pipes[0], pipes[1]
+	_ = syscall.SetNonblock(reports, true)  // a kill must not wait for a reader
+	_ = syscall.SetNonblock(pipes[2], true) // it is only read to learn of its end
 	alarm, err := proc.NewAlarm(wakings)
 	if err != nil {
 		return Refused
 	}
-	startEnd, err := proc.NewDeadline()
+	end, err := proc.NewDeadline()
 	if err != nil || proc.AdoptOrphans() != nil {
 		return Refused
 	}
@@ -129,7 +153,7 @@ func run(orders, reports int) int {
 	if err != nil {
 		return Refused
 	}
-	g := &guard{alarm: alarm, startEnd: startEnd, children: children, orders: orders, reports: reports, elector: syscall.Getppid()}
+	g := &guard{alarm: alarm, end: end, children: children, orders: orders, reports: reports, leash: [2]int(pipes[2:]), elector: syscall.Getppid()}
 	proc.ReserveThreads(spare)
 	if err := g.watchChildren(); err != nil {
 		return Refused
@@ -179,8 +203,9 @@ func (g *guard) order() (done bool) {
 		return g.start(value, body)
 	case OrderExtend:
 		g.killBy = value
-		if !g.killing {
+		if g.pid != 0 && !g.killing {
 			g.alarm.Set(value)
+			g.end.Set(value + lastChance)
 		}
 	case OrderSignal:
 		sig := syscall.Signal(value)
@@ -200,13 +225,17 @@ func (g *guard) order() (done bool) {
 		}
 		g.report(ReportKilling, 0)
 	case OrderLeave:
+		proc.Unleash(g.leash[0])
 		return true
 	}
 	return false
 }
 
+// orphaned kills the tree of a dead elector. The kernel must not kill this process any more: nobody
+// would inherit what it leaves.
 func (g *guard) orphaned() (done bool) {
-	g.killing = g.pid != 0
+	g.end.Clear()
+	g.orphan, g.killing = true, g.pid != 0
 	return !g.killing || g.kill()
 }
 
@@ -222,8 +251,7 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	g.alarm.Set(killBy) // first, so that a guard that is stopped from here on is continued at kill-by
 	// An exec may hang with its file system. This thread waits for it and cannot notice that
 	// the elector dies. So the kernel kills the guard at kill-by, and with it the child.
-	g.startEnd.Set(killBy)
-	defer g.startEnd.Clear()
+	g.end.Set(killBy)
 	// The signals that are ignored here get their default actions in the child, by the Go
 	// runtime.
 	pid, err := proc.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
@@ -231,6 +259,8 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 		return g.failed(err)
 	}
 	g.command, g.pid, g.killBy = c, pid, killBy
+	g.hold()
+	g.end.Set(killBy + lastChance)
 	// After the fork, since the command must not inherit it.
 	leaveSession()
 	g.report(ReportStarted, int64(pid))
@@ -241,6 +271,23 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	proc.StayInMemory()
 	proc.Mute(0, 1, 2) // a reader of the command's output must not wait for the guard
 	return false
+}
+
+// hold has the kernel kill the command's process group when this process dies, or when the elector
+// does: the other one may be kept from its work.
+func (g *guard) hold() {
+	if !g.command.Shared {
+		proc.Leash(g.leash[0], g.pid)
+		proc.Leash(g.leash[1], g.pid)
+	}
+	_ = syscall.Close(g.leash[1])
+}
+
+// hungUp reports whether the elector's death has closed the leash. Its other pipes may be closed later,
+// and the kernel has killed the command by then.
+func (g *guard) hungUp() bool {
+	n, err := syscall.Read(g.leash[0], make([]byte, 1))
+	return n == 0 && err == nil
 }
 
 // watchChildren starts a goroutine that writes to a pipe when a child may have died. It does
@@ -303,7 +350,7 @@ func (g *guard) collect(most int) (died int, gone bool) {
 		if g.expired {
 			kind = ReportExpired
 		}
-		if g.alone = !g.report(kind, int64(g.status)); !g.alone {
+		if g.alone = g.hungUp() || !g.report(kind, int64(g.status)); !g.alone {
 			// Its own end must not take processor time from the release and the next leader.
 			proc.GiveWay()
 		}
@@ -431,6 +478,9 @@ const (
 func (g *guard) kill() (gone bool) {
 	g.alarm.Set(proc.Now())
 	return proc.Sweep(sweep, func() (progress, none bool) {
+		if !g.orphan {
+			g.end.Set(proc.Now() + lastChance)
+		}
 		if !g.ended {
 			g.signalCommand(syscall.SIGKILL) // needs no list of children
 		}

@@ -76,7 +76,7 @@ func TestMarkerWithoutPipes(t *testing.T) {
 		files  []*os.File
 	}{
 		{"", nil}, {"x", nil}, {"3", nil}, {"2", []*os.File{r}}, // 2 is a pipe
-		{"3", []*os.File{r}}, {"3", []*os.File{r, null}}, {"3", []*os.File{null, r}}, {"4", []*os.File{r, r}},
+		{"3", []*os.File{r, r, r}}, {"3", []*os.File{r, null, r, r}}, {"3", []*os.File{null, r, r, r}}, {"4", []*os.File{r, r, r, r}},
 	} {
 		cmd, said := another(test.marker, test.files...)
 		_ = cmd.Run()
@@ -90,17 +90,20 @@ func TestMarkerWithoutPipes(t *testing.T) {
 type started struct {
 	cmd             *exec.Cmd
 	orders, reports *os.File
+	leash           *os.File
 }
 
 func start(t *testing.T, change func(*exec.Cmd)) *started {
 	t.Helper()
 	theirOrders, orders := pipe(t)
 	reports, theirReports := pipe(t)
-	cmd, said := another("3", theirOrders, theirReports)
+	theirLeash, leash := pipe(t)
+	cmd, said := another("3", theirOrders, theirReports, theirLeash, leash)
 	change(cmd)
 	must.Succeed(t, cmd.Start())
 	theirOrders.Close()
 	theirReports.Close()
+	theirLeash.Close()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -109,7 +112,7 @@ func start(t *testing.T, change func(*exec.Cmd)) *started {
 		}
 	})
 	must.Succeed(t, reports.SetReadDeadline(time.Now().Add(10*time.Second)))
-	return &started{cmd: cmd, orders: orders, reports: reports}
+	return &started{cmd: cmd, orders: orders, reports: reports, leash: leash}
 }
 
 func (g *started) order(t *testing.T, kind OrderKind, value int64, c *Command) {
@@ -198,6 +201,48 @@ func TestKillWithoutAReader(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("the command lives")
+	}
+}
+
+// family is a command and a descendant, which notes its id in the returned file, in its group.
+func family(t *testing.T) (c *Command, child func() int) {
+	t.Helper()
+	file := t.TempDir() + "/child"
+	return shell("sleep 60 & echo $! >" + file + "; wait"), func() (pid int) {
+		await(t, "the child runs", func() bool {
+			b, _ := os.ReadFile(file) // it may not be there yet, or be empty
+			_, _ = fmt.Sscan(string(b), &pid)
+			return pid != 0
+		})
+		return pid
+	}
+}
+
+// A guard that does nothing after kill-by, since it is stopped again and again, is killed by the
+// kernel, and with it the command and its group. Sometimes it does its work between two stops.
+func TestGuardThatIsStoppedAgainAndAgain(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	command, child := family(t)
+	g.order(t, OrderStart, proc.Now()+int64(time.Second), command)
+	pid, childPid := int(g.next(t, ReportStarted)), child()
+	for g.cmd.Process.Signal(syscall.SIGSTOP) == nil && state(g.cmd.Process.Pid) != "Z" {
+	}
+	for _, pid := range []int{pid, childPid} {
+		await(t, "the tree is dead", func() bool { return strings.Contains("Z", state(pid)) })
+	}
+}
+
+// If the elector dies, the kernel kills the command's group without the guard, which is stopped here.
+func TestElectorEndsWhileTheGuardIsStopped(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	command, child := family(t)
+	g.order(t, OrderStart, far(), command)
+	pid, childPid := int(g.next(t, ReportStarted)), child()
+	must.Succeed(t, g.cmd.Process.Signal(syscall.SIGSTOP))
+	await(t, "the guard is stopped", func() bool { return state(g.cmd.Process.Pid) == "T" })
+	g.leash.Close()
+	for _, pid := range []int{pid, childPid} {
+		await(t, "the tree is dead", func() bool { return strings.Contains("Z", state(pid)) })
 	}
 }
 

@@ -17,7 +17,7 @@ func underShell(t *testing.T) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		self, err := os.Executable()
 		must.Succeed(t, err)
-		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&-; wait"}
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", Marker + "=3 " + self + " & exec 3<&- 4>&- 5<&- 6>&-; wait"}
 		cmd.Env = append(os.Environ(), Settings...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // otherwise the terminal's group is that of the tests
 	}

@@ -3,8 +3,9 @@ package guard
 import "syscall"
 
 // Marker is the environment variable that makes a process a guard. Its value is the
-// descriptor from which the guard reads orders; the next descriptor is for its reports. The
-// command does not get the variable.
+// descriptor from which the guard reads orders; the next descriptor is for its reports, and two
+// are the guard's and the elector's end of a pipe that carries nothing: each process's death
+// closes its end. The command does not get the variable.
 const Marker = "LEADERRUN_GUARD"
 
 // Name is the guard's name in ps. It does not contain the elector's, so that pkill leaderrun

@@ -380,6 +380,22 @@ func (a *Alarm) Poll(fds ...int) (ready []bool) {
 	return ready
 }
 
+// Leash has the kernel send SIGKILL to the process group when the other end of this pipe, which
+// carries no data, is closed, by the death of the last process that has it.
+func Leash(fd, group int) {
+	const setSignal = 10
+	fcntl(fd, syscall.F_SETOWN, uintptr(-group))
+	fcntl(fd, setSignal, uintptr(syscall.SIGKILL))
+	fcntl(fd, syscall.F_SETFL, syscall.O_ASYNC|syscall.O_NONBLOCK)
+}
+
+// Unleash undoes Leash.
+func Unleash(fd int) { fcntl(fd, syscall.F_SETFL, syscall.O_NONBLOCK) }
+
+func fcntl(fd, command int, value uintptr) {
+	syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), uintptr(command), value)
+}
+
 // Mute points the file descriptors at /dev/null.
 func Mute(fds ...int) {
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)

@@ -16,6 +16,7 @@ import (
 // listen receives a guard's reports until the guard ends.
 func (r *Runner) listen(h *guarded) {
 	defer h.reports.Close()
+	defer h.leash.Close()
 	defer close(h.over)
 	b := make([]byte, guard.ReportLen)
 	for {

@@ -41,6 +41,13 @@ var ErrGuard = errors.New("cannot start the guard process")
 // wrapped with ErrGuard.
 var ErrRefused = errors.New("the system refused it a timer, a descriptor or a call")
 
+// ErrFewProcesses says that the limit of processes, in which each thread counts, is too low for
+// leaderrun alone. It is wrapped with ErrGuard.
+var ErrFewProcesses = errors.New("leaderrun needs 32 processes and threads, and fewer are allowed")
+
+// ErrFewFiles says the same of the limit of open files.
+var ErrFewFiles = errors.New("leaderrun needs 24 open files, and fewer are allowed")
+
 // ErrNoProc says that process trees cannot be seen here. It is wrapped with ErrGuard.
 var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")
 
@@ -67,6 +74,10 @@ func Now() time.Duration { return time.Duration(proc.Now()) }
 // and the elector kills the tree. It is below the smallest kill margin, which is 166 ms at a
 // TTL of 1 s.
 const killPatience = 100 * time.Millisecond
+
+// wakings is how often the alarm continues this process, every 20 ms from kill-by on: a command that
+// has stopped it again and again dies with its guard, and the rest of the tree is then this process's.
+const wakings = 13
 
 // killAgain is the pause between kills of the children of a guard that does not die.
 const killAgain = 10 * time.Millisecond
@@ -125,6 +136,7 @@ type guarded struct {
 	pid      int // of the command, 0 until it has started
 	orders   outbox
 	reports  *os.File
+	leash    *os.File      // its end kills the command
 	report   func(Report)  // nil before the start
 	over     chan struct{} // closed when the guard is reaped
 	kill     sync.Once
@@ -197,17 +209,25 @@ func (r *Runner) startGuard() (*guarded, error) {
 		return nil, err
 	}
 	defer theirReports.Close()
-	pipes := []*os.File{theirOrders, theirReports}
+	theirLeash, leash, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		reports.Close()
+		return nil, err
+	}
+	defer theirLeash.Close()
+	pipes := []*os.File{theirOrders, theirReports, theirLeash, leash}
 	first := unused(len(pipes))
 	env := append([]string{guard.Marker + "=" + strconv.Itoa(first)}, guard.Settings...)
 	process, err := startProcess(&r.helpers, self, guard.Name, env, first, pipes...)
 	if err != nil {
 		orders.Close()
 		reports.Close()
+		leash.Close()
 		return nil, err
 	}
 	r.reserveThreads()
-	h := &guarded{children: r.children, helpers: &r.helpers, guard: process, reports: reports, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	h := &guarded{children: r.children, helpers: &r.helpers, guard: process, reports: reports, leash: leash, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go r.listen(h)
 	return h, nil
@@ -245,7 +265,7 @@ func (r *Runner) prepareProcess() error {
 			return err
 		}
 	}
-	alarm, err := proc.NewAlarm(1) // only one, since each SIGCONT is passed on to the command
+	alarm, err := proc.NewAlarm(wakings)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -299,6 +319,7 @@ func (r *Runner) Leave() {
 	r.mu.Lock()
 	if r.current != nil {
 		r.current.left.Store(true)
+		proc.Unleash(int(r.current.leash.Fd()))
 	}
 	r.mu.Unlock()
 	r.order(guard.OrderLeave, noValue)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -13,6 +14,28 @@ import (
 
 // self is the path of this program, which works even if its file was replaced since the start.
 const self = "/proc/self/exe"
+
+// Limits returns an error if this process's limits do not allow a run: ErrFewProcesses or ErrFewFiles,
+// with ErrGuard. Go's runtime ends a program that cannot have a thread, perhaps once it has the lease.
+// What others of this user need is not known.
+func Limits() error {
+	const processes = 6 // RLIMIT_NPROC, which does not hold for root
+	for _, least := range []struct {
+		resource int
+		n        uint64
+		err      error
+	}{
+		{processes, 32, ErrFewProcesses},
+		{syscall.RLIMIT_NOFILE, 24, ErrFewFiles},
+	} {
+		var limit syscall.Rlimit
+		root := least.resource == processes && os.Geteuid() == 0
+		if err := syscall.Getrlimit(least.resource, &limit); err == nil && limit.Cur < least.n && !root {
+			return fmt.Errorf("%w: %w", ErrGuard, least.err)
+		}
+	}
+	return nil
+}
 
 // WallClockSet returns a channel that receives when the wall clock was set or the machine
 // woke from sleep; several times may give one value. It is nil if the system cannot tell. It

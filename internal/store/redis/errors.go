@@ -163,7 +163,7 @@ var inScript = sync.OnceValue(func() *regexp.Regexp {
 func (s *servers) replyProblem(what string, err error) *network.Known {
 	text := inScript().ReplaceAllString(err.Error(), "")
 	text = strings.Replace(text, "ERR ACL failure in script: ", "NOPERM ", 1) // Redis 7.2, Valkey
-	text, _, _ = strings.Cut(text, ", with args beginning with") // the script, or the password
+	text, _, _ = strings.Cut(text, ", with args beginning with")              // the script, or the password
 	if strings.HasPrefix(text, "ERR Protocol error: unauthenticated") {
 		text = noAuth
 	}

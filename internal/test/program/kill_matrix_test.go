@@ -66,9 +66,8 @@ func TestKillMatrix(t *testing.T) {
 					hit.status = 128 + 9
 				}
 				survivors := m.successor(t)
-				if hit.name == "both killed" {
-					// Here only the command itself is covered by the promise.
-					survivors = only(survivors, m.command)
+				if hit.name == "both killed" && (shape == "setsid" || shape == "double fork") {
+					survivors = only(survivors, m.command) // the promise covers only the command's group
 				}
 				if len(survivors) > 0 {
 					t.Errorf("alive when the next leader's command started: %v", survivors)
@@ -78,6 +77,36 @@ func TestKillMatrix(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A job whose process, in its group, stops elector and guard again and again, or kills one of them and
+// stops the other, is dead before the lease is somebody else's.
+func TestStoppedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	const job = `guard=$PPID; elector=$(awk '{print $4}' /proc/$guard/stat)
+trap '' TERM
+again() { echo ready; while :; do kill -STOP "$@" 2>&-; done; }
+`
+	for name, test := range map[string]struct {
+		script string
+		status int
+	}{
+		"both":               {"again $guard $elector", 76},
+		"both, from a child": {"again $guard $elector & wait", 76},
+		"guard killed":       {"{ again $elector & } ; sleep 0.1; kill -KILL $guard; wait", 76},
+		"elector killed":     {"{ again $guard & } ; sleep 0.1; kill -KILL $elector; wait", 128 + 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := lead(t, job+test.script)
+			if survivors := m.successor(t); len(survivors) > 0 {
+				t.Errorf("alive when the next leader's command started: %v", survivors)
+			}
+			if got := status(t, m.elector); got != test.status {
+				t.Errorf("leaderrun ended with %d, want %d", got, test.status)
+			}
+		})
 	}
 }
 

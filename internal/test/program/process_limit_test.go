@@ -100,6 +100,35 @@ func TestProcessLimit(t *testing.T) {
 	}
 }
 
+// With limits that are too low for leaderrun alone it says so before it asks the store.
+func TestLimitsThatAreTooLow(t *testing.T) {
+	bin := somebodysPrograms(t)
+	for limit, test := range map[string]struct {
+		status int
+		said   string
+	}{
+		"-u 31": {125, "leaderrun: k: nothing ran: cannot start the guard process: leaderrun needs 32 processes and threads, and fewer are allowed\n  raise the limit of processes: ulimit -u"},
+		"-n 23": {125, "leaderrun: k: nothing ran: cannot start the guard process: leaderrun needs 24 open files, and fewer are allowed\n  raise the limit of open files: ulimit -n"},
+		"-u 32": {0, ""},
+		"-n 24": {0, ""},
+	} {
+		t.Run(limit, func(t *testing.T) {
+			dir := memory(t)
+			cmd := bySomebody(t, somebody+101, dir, fmt.Sprintf("ulimit %s; exec %s/leaderrun --store=file:$PWD/store --key=k -- true", limit, bin))
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			must.Succeed(t, cmd.Start())
+			got, said := status(t, cmd), undated(stderr.String())
+			if got != test.status || !strings.HasPrefix(said, test.said) || test.said == "" && said != "" {
+				t.Errorf("status %d, it said:\n%.2000s", got, said)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "store")); err == nil && got != 0 {
+				t.Error("there is a store")
+			}
+		})
+	}
+}
+
 // In TestPendingSignals there are fewer timers than a guard needs: each counts towards the
 // user's limit of pending signals.
 func TestPendingSignals(t *testing.T) {
@@ -109,7 +138,7 @@ func TestPendingSignals(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	must.Succeed(t, cmd.Start())
-	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call\n  raise the limits of pending signals (ulimit -i)"
+	want := "leaderrun: k: nothing ran: cannot start the guard process: the system refused it a timer, a descriptor or a call: resource temporarily unavailable\n  raise the limits of pending signals (ulimit -i)"
 	if got := status(t, cmd); got != 125 || !strings.HasPrefix(undated(stderr.String()), want) {
 		t.Errorf("status %d, it said:\n%s", got, stderr.String())
 	}
