@@ -95,6 +95,6 @@ func await(ctx context.Context, store lease.Admin, s lease.Status, err error) {
 		err = store.Follow(ctx, s, left)
 	}
 	if err != nil {
-		time.Sleep(again) //nolint:forbidigo // nothing shows the next change
+		time.Sleep(again)
 	}
 }
