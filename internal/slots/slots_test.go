@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,5 +88,123 @@ func TestAnswerIsLost(t *testing.T) {
 	must.Succeed(t, store.Release(t.Context(), l, lease.Result{Ran: true}))
 	if l, err = s.Acquire(t.Context(), r); err != nil || l.Key != "k/slot-2" {
 		t.Errorf("asked again it has %q, error %v", l.Key, err)
+	}
+}
+
+// told is a store that answers as a test says, and notes what it is asked.
+type told struct {
+	lease.Store
+	acquire  func(r lease.Request) (lease.Lease, error)
+	wait     func(ctx context.Context, key string) error
+	asked    []lease.Request
+	passed   []string
+	listened string
+}
+
+func (s *told) Acquire(_ context.Context, r lease.Request) (lease.Lease, error) {
+	s.asked = append(s.asked, r)
+	return s.acquire(r)
+}
+
+func (s *told) Wait(ctx context.Context, key string, _ time.Duration) error { return s.wait(ctx, key) }
+
+func (s *told) Pass(_ context.Context, key string) error {
+	s.passed = append(s.passed, key)
+	return nil
+}
+
+func (s *told) Listen(_ context.Context, key string) error {
+	s.listened = key
+	return nil
+}
+
+func denies(r lease.Request) (lease.Lease, error) {
+	c := lease.Condition{Why: lease.Held, Token: 5, TTL: 10 * time.Second, Remaining: 8 * time.Second, Expires: 100}
+	if r.Key != "k" {
+		c.Token, c.Remaining = 9, 4*time.Second
+	}
+	return lease.Lease{}, &lease.HeldError{Condition: c}
+}
+
+// The store is told of each slot what this candidate has seen of it, so that lost data are noticed.
+// The holder of a slot is called there.
+func TestEachSlotIsSeen(t *testing.T) {
+	t.Parallel()
+	inner, now := &told{acquire: denies}, time.Second
+	s := New(inner, "k", 2, func() time.Duration { return now })
+	ask := func(granted bool) {
+		_, err := s.Acquire(t.Context(), lease.Request{Key: "k"})
+		if c, _ := lease.ConditionOf(err); (err == nil) != granted || err != nil && c.Token != 9 {
+			t.Errorf("%v, want a grant (%t), or the denial of the slot that is free first", err, granted)
+		}
+	}
+	ask(false)
+	now += time.Second
+	inner.acquire = func(r lease.Request) (lease.Lease, error) {
+		if r.Key == "k/slot-2" {
+			return lease.Lease{Key: r.Key, Token: 20, TTL: time.Second}, nil
+		}
+		return denies(r)
+	}
+	ask(true)
+	inner.acquire = denies
+	ask(false)
+	want := []lease.Request{
+		{Key: "k"}, {Key: "k/slot-2"},
+		{Key: "k", Seen: lease.Seen{Token: 5, TTL: 10 * time.Second, Expires: 100, Left: 7 * time.Second}},
+		{Key: "k/slot-2", Seen: lease.Seen{Token: 9, TTL: 10 * time.Second, Expires: 100, Left: 3 * time.Second}},
+		{Key: "k/slot-2", Seen: lease.Seen{Token: 20, TTL: time.Second, Left: 3 * time.Second}},
+		{Key: "k", Seen: lease.Seen{Token: 5, TTL: 10 * time.Second, Expires: 100, Left: 7 * time.Second}},
+	}
+	if !slices.Equal(inner.asked, want) {
+		t.Errorf("asked\n%+v\nwant\n%+v", inner.asked, want)
+	}
+	if err := s.Listen(t.Context(), "k"); err != nil || inner.listened != "k/slot-2" {
+		t.Errorf("listens at %q, error %v", inner.listened, err)
+	}
+}
+
+// A wake-up that is not used is passed on, and the slot that woke this candidate is asked for first.
+func TestWakeUps(t *testing.T) {
+	t.Parallel()
+	inner, now := &told{acquire: denies}, time.Duration(0)
+	s := New(inner, "k", 2, func() time.Duration { return now })
+	waited := make(chan string, 2)
+	inner.wait = func(ctx context.Context, key string) error {
+		waited <- key
+		if key == "k" {
+			<-ctx.Done() // and its wake-up came at the same moment
+		}
+		return nil
+	}
+	must.Succeed(t, s.Wait(t.Context(), "k", time.Minute))
+	must.Succeed(t, s.Pass(t.Context(), "k"))
+	if all := <-waited + " " + <-waited; all != "k k/slot-2" && all != "k/slot-2 k" {
+		t.Errorf("waited for %s", all)
+	}
+	if want := []string{"k", "k/slot-2"}; !slices.Equal(inner.passed, want) {
+		t.Errorf("passed on %q, want %q", inner.passed, want)
+	}
+	for range 2 {
+		_, _ = s.Acquire(t.Context(), lease.Request{Key: "k"}) // it is denied
+	}
+	var keys []string
+	for _, r := range inner.asked {
+		keys = append(keys, r.Key)
+	}
+	if want := []string{"k/slot-2", "k", "k", "k/slot-2"}; !slices.Equal(keys, want) {
+		t.Errorf("asked for %q, want %q", keys, want)
+	}
+
+	// When the time is over all waits end.
+	inner.passed = nil
+	inner.wait = func(context.Context, string) error { return nil }
+	later := New(inner, "k", 2, func() time.Duration { now += time.Minute; return now })
+	if err := later.Wait(t.Context(), "k", time.Minute); err != nil || inner.passed != nil {
+		t.Errorf("passed on %q, error %v", inner.passed, err)
+	}
+	inner.wait = func(context.Context, string) error { return lease.ErrNoWakeups }
+	if err := s.Wait(t.Context(), "k", time.Minute); !errors.Is(err, lease.ErrNoWakeups) || inner.passed != nil {
+		t.Errorf("passed on %q, error %v", inner.passed, err)
 	}
 }
