@@ -76,7 +76,7 @@ func (c *Cluster) Of(t testing.TB, key string) (*RedisServer, int) {
 func (c *Cluster) start(t testing.TB, o Servers) *RedisServer {
 	t.Helper()
 	o.Args = append([]string{
-		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(freePort(t)),
+		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(FreePort(t)),
 	}, o.Args...)
 	node := o.start(t)
 	c.clients[node] = o.client(t, node)

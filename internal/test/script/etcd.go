@@ -108,7 +108,7 @@ func (s *EtcdServer) replace(dir, by string) {
 }
 
 func loopback(t testing.TB) string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(t)))
 }
 
 func kill(all []*EtcdServer) {

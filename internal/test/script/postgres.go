@@ -59,7 +59,7 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	maps.Copy(all, files)
 	must.Succeed(t, writeCluster(s.Dir, all))
 	for range 5 { // another process may take the port
-		s.Port = freePort(t)
+		s.Port = FreePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 		s.URL = "postgres://postgres:" + serverPassword + "@" + s.Addr + "/postgres"
 		s.args = []string{"-D", s.Dir, "-p", strconv.Itoa(s.Port)}

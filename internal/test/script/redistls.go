@@ -102,7 +102,7 @@ func (c Certificates) ServeTLS(t testing.TB, admin redis.UniversalClient, name s
 	t.Helper()
 	var err error
 	for range 5 { // another process may take the port
-		port := strconv.Itoa(freePort(t))
+		port := strconv.Itoa(FreePort(t))
 		if err = admin.Do(t.Context(), "CONFIG", "SET", "tls-port", port, "tls-auth-clients", "no",
 			"tls-cert-file", c.File(name+".pem"), "tls-key-file", c.File(name+".key"), "tls-ca-cert-file", c.File("ca.pem")).Err(); err == nil {
 			return net.JoinHostPort("127.0.0.1", port)

@@ -22,7 +22,7 @@ func TestCommands(t *testing.T) {
 func TestPortsAreKept(t *testing.T) {
 	kept := map[int]bool{}
 	for range 64 {
-		kept[freePort(t)] = true
+		kept[FreePort(t)] = true
 	}
 	for range 5000 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

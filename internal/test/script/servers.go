@@ -70,7 +70,7 @@ func startServer(t testing.TB, args func(port string) []string) *RedisServer {
 	s := &RedisServer{process: redisProcess(t)}
 	t.Cleanup(s.Kill)
 	for range 5 { // another process may take the port
-		s.Port = freePort(t)
+		s.Port = FreePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 		s.args = args(strconv.Itoa(s.Port))
 		if s.start() {

@@ -24,10 +24,10 @@ func awaitStop(pid int) {
 	}
 }
 
-// freePort returns a port of 127.0.0.1 that the kernel gives to nobody else until the end of
+// FreePort returns a port of 127.0.0.1 that the kernel gives to nobody else until the end of
 // the test, even while its server is down. A bound socket that does not listen reserves it.
 // Servers can use it all the same, since they ask for its number with SO_REUSEADDR.
-func freePort(t testing.TB) int {
+func FreePort(t testing.TB) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -14,8 +14,8 @@ func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func awaitStop(int) {}
 
-// freePort returns a port that is free now.
-func freePort(t testing.TB) int {
+// FreePort returns a port that is free now.
+func FreePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Succeed(t, err)
