@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+
+	"github.com/leaderrun/leaderrun/internal/slots"
 )
 
 // Check validates the settings of a run, and whether they fit the place where it is
@@ -27,7 +29,7 @@ func (s *Sources) CheckZone(c *Config) error {
 }
 
 func checkNesting(c *Config) error {
-	if !slices.Contains(OuterKeys(), c.Key) {
+	if !slices.ContainsFunc(OuterKeys(), func(outer string) bool { return slots.Of(c.Key, outer, c.Slots) > 0 }) {
 		return nil
 	}
 	return &Error{
