@@ -2,11 +2,13 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
+	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
 // A check may use all of its time.
@@ -47,6 +49,40 @@ func TestCheckIsCutShort(t *testing.T) {
 		r := Run(t.Context(), set, w, w, w)
 		if r.Outcome != candidate.Ordered || !ended {
 			t.Error(r.Outcome, ended)
+		}
+	})
+}
+
+// A leader's host is checked concurrently with renewals, so a slow check does not delay
+// them. Once checks have failed for a TTL, the lease is offered, and the run ends as with
+// an operator's hand-over.
+func TestIneligibleLeaderHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		renewals := 0
+		w.renew = func(_ context.Context, l lease.Lease) (lease.Lease, error) {
+			renewals++
+			l.HandOver = l.Offered
+			return l, nil
+		}
+		set := w.settings()
+		set.Checked = true
+		checks := 0
+		set.Check = func(ctx context.Context, limit time.Duration) error {
+			if checks++; checks == 1 {
+				return nil
+			}
+			select {
+			case <-time.After(limit / 2):
+				return errors.New("unfit")
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		r := Run(t.Context(), set, w, w, w)
+		// Checked at 10, failed at 15; checked at 25 and 40, failed at 30 and 45.
+		if took := time.Since(w.start); r.Outcome != candidate.Unfit || !r.HandedOver || took != 50*time.Second || renewals != 5 || checks != 4 {
+			t.Error(r.Outcome, r.HandedOver, took, renewals, checks)
 		}
 	})
 }

@@ -60,6 +60,35 @@ func TestStandbyPassesOn(t *testing.T) {
 	}
 }
 
+// The rest of a tree that is being stopped gets the signal, too.
+func TestRestIsSignalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.left = 2 * time.Second
+		signals := make(chan Received, 1)
+		set := w.settings()
+		set.Signals = signals
+		go func() { time.Sleep(time.Second); signals <- Received{Signal: 15, Order: true} }()
+		Run(t.Context(), set, w, w, w)
+		w.expect("0.0 acquire", "0.0 start", "1.0 signal 15", "1.0 signal 15 to the rest", "3.0 gone", "3.0 release")
+	})
+}
+
+// With --leftovers leave, leftovers live on without a guard and without the lease.
+func TestLeftoversAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.left, w.command = 2*time.Second, lasts(time.Second, 0)
+		set := w.settings()
+		set.Leftovers = candidate.LeftoversLeave
+		r := Run(t.Context(), set, w, w, w)
+		if w.expect("0.0 acquire", "0.0 start", "1.0 leave", "1.0 release"); r.Outcome != candidate.Detached {
+			t.Error(r.Outcome)
+		}
+		time.Sleep(2 * time.Second)
+	})
+}
+
 // At a release, listening and the check of the host are ended first.
 func TestReleaseEndsWhatIsBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,6 +28,8 @@ type world struct {
 	// stubborn only a kill does.
 	command  func(ctx context.Context) candidate.Exit
 	stubborn bool
+	// left is how long the rest of the tree outlives the command.
+	left time.Duration
 
 	mu       sync.Mutex
 	log      []string
@@ -87,6 +89,10 @@ func (w *world) Start(_, killBy time.Duration, _ lease.Lease, report func(elect.
 	go func() {
 		report(elect.Event{Kind: elect.Started})
 		exit := w.command(ctx)
+		if w.left > 0 {
+			report(elect.Event{Kind: elect.CommandEnded, Exit: exit, Left: "sleep (7)"})
+			time.Sleep(w.left)
+		}
 		w.note("gone")
 		report(elect.Event{Kind: elect.TreeGone, Exit: exit})
 	}()
