@@ -1,11 +1,17 @@
 package runner
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/guard"
+	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -63,6 +70,44 @@ func TestElectorIsClosedToOthers(t *testing.T) {
 	}
 }
 
+// The threads exist before the command can use up the process limit. For more processors they would
+// not be enough; with one, a hook whose exec hangs would stop this process.
+func TestThreadsAreReserved(t *testing.T) {
+	if cmd := ownProcess(t); cmd != nil {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	r := New("/bin/true", []string{"true"})
+	r.Prepare()
+	<-r.reserved
+	if threads, err := os.ReadDir("/proc/self/task"); len(threads) < 10 {
+		t.Errorf("%d threads, %v", len(threads), err)
+	}
+	if n := runtime.GOMAXPROCS(0); n != 2 {
+		t.Errorf("%d processors", n)
+	}
+	r.Close()
+}
+
+// A start waits for the threads.
+func TestStartAwaitsThreads(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	r.reserved = make(chan struct{})
+	time.AfterFunc(50*time.Millisecond, func() { close(r.reserved) })
+	reports := make(chan Report, 8)
+	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
+	select {
+	case <-r.reserved:
+	default:
+		t.Error("it started before there were threads")
+	}
+	next(t, reports, Started)
+	next(t, reports, Gone)
+	r.Close()
+}
+
 // The program's file may have been replaced since it started.
 func TestReplacedProgramStarts(t *testing.T) {
 	if cmd := ownProcess(t); cmd != nil {
@@ -81,6 +126,24 @@ func TestReplacedProgramStarts(t *testing.T) {
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 6 {
 		t.Errorf("%+v", gone)
 	}
+}
+
+// After LetGo a reader of the command's output does not wait for the elector.
+func TestLetGo(t *testing.T) {
+	if cmd := ownProcess(t); cmd != nil {
+		var out, stderr bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("x"), &out, &stderr
+		if err := cmd.Run(); err != nil || out.Len() > 0 || stderr.String() != "kept" {
+			t.Errorf("%v, stdout %q, stderr %q", err, out.String(), stderr.String())
+		}
+		return
+	}
+	LetGo()
+	if n, err := os.Stdin.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+		t.Errorf("standard input: %d, %v", n, err)
+	}
+	fmt.Print("let go")
+	fmt.Fprint(os.Stderr, "kept")
 }
 
 // A guard that has ended leaves no descriptor behind, and after Close no guard is started.
@@ -107,6 +170,38 @@ func TestClose(t *testing.T) {
 	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
 	if failed := next(t, reports, Failed); !errors.Is(failed.Err, os.ErrClosed) {
 		t.Errorf("%+v", failed)
+	}
+}
+
+// At a terminal the command is in the caller's process group, otherwise in its own.
+func TestGroupAtATerminal(t *testing.T) {
+	if cmd := ownProcess(t); cmd != nil {
+		if HasTerminal() {
+			t.Error("the tests have a terminal")
+		}
+		terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+		must.Succeed(t, err)
+		defer terminal.Close()
+		n, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
+		must.Succeed(t, err)
+		must.Succeed(t, unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0))
+		cmd.Stdin, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+		must.Succeed(t, err)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	HasTerminal() // opens the descriptors that Go keeps
+	before := opened()
+	if !HasTerminal() || opened() != before {
+		t.Error("the terminal is not found, or held open")
+	}
+	_, reports := start(t, far(), fmt.Sprintf("read -r pid comm state ppid group rest </proc/$$/stat; [ $group = %d ]", syscall.Getpgrp()))
+	next(t, reports, Started)
+	if gone := last(t, reports); gone.Status != 0 {
+		t.Errorf("%+v", gone)
 	}
 }
 
@@ -154,6 +249,24 @@ func TestSignalsContinueTheGuard(t *testing.T) {
 	}
 }
 
+// A child that has died is counted, once.
+func TestSweepCounts(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	must.Succeed(t, r.prepareProcess())
+	out, err := exec.Command("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output() // an adopted orphan
+	must.Succeed(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	must.Succeed(t, err)
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	proc.AwaitEnd(pid)
+	if met, progress, none := sweepOnce(r.children, 0, &r.helpers); len(met) != 1 || !progress || none {
+		t.Errorf("met %v, progress %t, none left: %t", met, progress, none)
+	}
+	if met, progress, none := sweepOnce(r.children, 0, &r.helpers); len(met) != 0 || progress || !none {
+		t.Errorf("met %v, progress %t, none left: %t", met, progress, none)
+	}
+}
+
 // The guard's exit status tells whether something may have been started.
 func TestGuardEnds(t *testing.T) {
 	for _, test := range []struct {
@@ -196,5 +309,26 @@ func TestWhyAlive(t *testing.T) {
 		if got := whyAlive(test.stat, test.err); got != test.want {
 			t.Errorf("%q, %v: %q, want %q", test.stat, test.err, got, test.want)
 		}
+	}
+}
+
+// The first process that lives is named, a second after its SIGKILL. The check does not harm
+// it.
+func TestUnkillable(t *testing.T) {
+	sleep := exec.Command("sleep", "60")
+	ended := exec.Command("true")
+	must.Succeed(t, errors.Join(sleep.Start(), ended.Start(), ended.Wait()))
+	var got []Report
+	h := &guarded{report: func(r Report) { got = append(got, r) }}
+	await(t, func() bool { return nameOf(sleep.Process.Pid) == "sleep" })
+	h.reportUnkillable([]int{ended.Process.Pid, sleep.Process.Pid, sleep.Process.Pid})
+	if want := fmt.Sprintf("process %d (sleep): state ", sleep.Process.Pid); len(got) != 1 || got[0].Kind != Unkillable || !strings.HasPrefix(got[0].Left, want) {
+		t.Errorf("%+v, want one %s", got, want)
+	}
+	(&guarded{}).reportUnkillable([]int{sleep.Process.Pid}) // nothing was started
+	_ = sleep.Process.Kill()
+	_ = sleep.Wait()
+	if status := sleep.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
+		t.Errorf("it died of %s", status.Signal())
 	}
 }

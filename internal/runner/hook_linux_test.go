@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -100,6 +102,64 @@ func TestBesideOutlivesTheGuard(t *testing.T) {
 	}
 }
 
+// The first process of a container reaps all children, except those that it has started
+// itself and waits for.
+func TestOthersAreReaped(t *testing.T) {
+	var h helpers
+	attr := &syscall.ProcAttr{}
+	own, err := h.start("/bin/true", []string{"true"}, attr)
+	must.Succeed(t, err)
+	other, err := syscall.ForkExec("/bin/true", []string{"true"}, attr)
+	must.Succeed(t, err)
+	h.before = []int{other}
+	if !h.spares(own) || !h.spares(other) {
+		t.Error("a child that no guard has left is not spared")
+	}
+	proc.AwaitEnd(own)
+	proc.AwaitEnd(other)
+	h.reapSome()
+	if _, err := syscall.Wait4(other, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("the other child was not reaped: %v", err)
+	}
+	if h.spares(other) {
+		t.Error("an id that may be used again is spared")
+	}
+	if status, ended := h.reap(own); !ended || !status.Exited() {
+		t.Errorf("the own child was reaped: %v", status)
+	}
+	if h.spares(own) {
+		t.Error("the id of a helper that has ended is spared")
+	}
+}
+
+// The first process of a container reaps children that have ended already, and those that end
+// later.
+func TestFirstProcessReaps(t *testing.T) {
+	if cmd := ownProcess(t); cmd != nil {
+		unshare := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+		if exec.Command(unshare[0], append(unshare[1:], "true")...).Run() != nil {
+			t.Skip("it takes the right to make a process namespace")
+		}
+		cmd.Args = append(unshare, cmd.Args...)
+		cmd.Path, _ = exec.LookPath(cmd.Args[0])
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	end := func(began func()) {
+		pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
+		must.Succeed(t, err)
+		proc.AwaitEnd(pid)
+		began()
+		await(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
+	}
+	r := New("/bin/true", []string{"true"})
+	end(r.Prepare)
+	end(func() {})
+	r.Close()
+}
+
 // A helper that runs has not ended, and waiting for it uses no processor time.
 func TestHelperIsAwaited(t *testing.T) {
 	var h helpers
@@ -134,5 +194,73 @@ func TestStartsArePaused(t *testing.T) {
 	h.pauseStarts()()
 	if waited := Now() - began; waited < startLimit {
 		t.Errorf("a kill waited %s for a helper that was starting", waited)
+	}
+}
+
+// The group of a hook has ended when its last process has.
+func TestGroupIsReaped(t *testing.T) {
+	start := func(group int) (pid int) {
+		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true, Pgid: group}})
+		must.Succeed(t, err)
+		return pid
+	}
+	kill := func(pid int) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		proc.AwaitEnd(pid)
+	}
+	var h helpers
+	first := start(0)
+	second := start(first)
+	kill(first)
+	if h.reapGroup(first) {
+		t.Error("a group with a process has ended")
+	}
+	kill(second)
+	if !h.reapGroup(first) {
+		t.Error("a group of zombies has not ended")
+	}
+	for _, pid := range []int{first, second} {
+		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+			t.Errorf("process %d is not reaped: %v", pid, err)
+		}
+	}
+	third := start(0)
+	time.AfterFunc(50*time.Millisecond, func() { _ = syscall.Kill(third, syscall.SIGKILL) })
+	h.awaitGroup(third)
+	if err := syscall.Kill(third, 0); err != syscall.ESRCH {
+		t.Errorf("the group was not waited for: %v", err)
+	}
+}
+
+// A hook whose exec hangs, as on a file system that does not answer, does not delay the kill of a
+// dead guard's tree.
+func TestHangingHookDelaysNoKill(t *testing.T) {
+	hook := filepath.Join(t.TempDir(), "hook")
+	must.Succeed(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755))
+	held, err := os.Open(hook)
+	must.Succeed(t, err)
+	defer held.Close()
+	// An open of the file waits until this lease (fcntl) is given up, for 45 s at most. A close
+	// does not give it up: the hook's process has the descriptor, too, until its exec.
+	setLease := func(kind uintptr) {
+		const command = 1024 // F_SETLEASE
+		if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, held.Fd(), command, kind); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	setLease(syscall.F_WRLCK)
+	r, reports, pids := startTree(t)
+	ended := make(chan error, 1)
+	go func() { ended <- r.RunHook(hook, []string{"hook"}, os.Environ(), time.Minute, nil) }()
+	await(t, func() bool { children, _ := proc.ChildrenOf(os.Getpid()); return len(children) > 1 }) // the guard and the hook
+	killGuard(r)
+	last(t, reports)
+	for _, pid := range pids {
+		dead(t, pid)
+	}
+	setLease(syscall.F_UNLCK)
+	// It was killed with the tree. The sweep may have reaped it, and its status with it.
+	if got := endOf(t, ended); got != "" && got != "it died of a signal: killed" {
+		t.Errorf("the hook ended with %q", got)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,6 +54,31 @@ echo ready
 wait
 `
 
+// The kernel continues a stopped guard at kill-by.
+func TestStoppedGuardIsWoken(t *testing.T) {
+	r, reports, pids, _ := startTreeBriefly(t)
+	guardOf(r).signal(syscall.SIGSTOP)
+	if gone := last(t, reports); !gone.Expired {
+		t.Errorf("%+v", gone)
+	}
+	for _, pid := range pids {
+		dead(t, pid)
+	}
+}
+
+// A guard that is stopped again each time the kernel has continued it kills as soon as nobody
+// stops it any more.
+func TestGuardStoppedAgainIsWokenAgain(t *testing.T) {
+	r, reports, pids, killBy := startTreeBriefly(t)
+	for Now() < killBy+200*time.Millisecond {
+		r.current.guard.signal(syscall.SIGSTOP)
+	}
+	last(t, reports)
+	for _, pid := range pids {
+		dead(t, pid)
+	}
+}
+
 // A guard that is killed before it reported a start may have started the command.
 func TestGuardKilledBeforeReport(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
@@ -63,6 +90,18 @@ func TestGuardKilledBeforeReport(t *testing.T) {
 	guardOf(r).reaped = false
 	guardOf(r).signal(syscall.SIGKILL)
 	if gone := next(t, reports, Gone); gone.Err == nil || gone.Err.Error() != "the guard process died before it reported a start: killed" {
+		t.Errorf("%+v", gone)
+	}
+}
+
+func TestLeftoversAreSignalled(t *testing.T) {
+	r, reports := start(t, far(), "setsid sleep 60 & exit 4")
+	next(t, reports, Started)
+	if ended := next(t, reports, Ended); ended.Status.ExitStatus() != 4 || !regexp.MustCompile(`^process [0-9]+ \((sh|setsid|sleep)\)$`).MatchString(ended.Left) {
+		t.Errorf("%+v", ended)
+	}
+	r.Signal(int(syscall.SIGTERM))
+	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 4 {
 		t.Errorf("%+v", gone)
 	}
 }
@@ -80,6 +119,55 @@ func TestSignalFollowsTheCommand(t *testing.T) {
 	if gone := next(t, reports, Gone); gone.Status.ExitStatus() != 9 {
 		t.Errorf("%+v", gone)
 	}
+}
+
+// The kernel knows 15 bytes of a name. More would be found in the memory of the process.
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script-with-a-long-name")
+	must.Succeed(t, os.WriteFile(script, []byte("#!/bin/sh\necho up\nread line\n"), 0o755))
+	program := filepath.Join(dir, "program-with-a-long-name")
+	must.Succeed(t, os.Symlink("/bin/sh", program))
+	for want, argv := range map[string][]string{
+		"script-with-a-l": {script},
+		"program-with-a-": {program, "-c", "echo up; read line"},
+		"sh":              {"/bin/sh", "-c", "echo up; read line"},
+	} {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		in, err := cmd.StdinPipe()
+		must.Succeed(t, err)
+		out, err := cmd.StdoutPipe()
+		must.Succeed(t, err)
+		must.Succeed(t, cmd.Start())
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if got := nameOf(cmd.Process.Pid); got != want {
+			t.Errorf("%q is called %q, want %q", argv, got, want)
+		}
+		in.Close()
+		_ = cmd.Wait()
+		if got := nameOf(cmd.Process.Pid); got != "" {
+			t.Errorf("a process that is gone is called %q", got)
+		}
+	}
+}
+
+func TestLeftAlive(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	r, reports := start(t, far(), "setsid sleep 60 & echo $! >"+file)
+	next(t, reports, Started)
+	next(t, reports, Ended)
+	r.Leave()
+	r.Close() // the guard is gone
+	isReaped(t, r)
+	b := must.Read(t, file)
+	pid, err := strconv.Atoi(strings.TrimSpace(b))
+	must.Succeed(t, err)
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("the descendant that was to be left alive: %v", err)
+	}
+	(&guarded{children: r.children, helpers: &r.helpers}).killLeftBehind()
 }
 
 // A tree that cannot be listed counts as alive.
@@ -288,6 +376,31 @@ func TestUnkillableGuard(t *testing.T) {
 	<-killed
 }
 
+// With root all threads of the guard have a high priority, and none of the command's has.
+func TestGuardGoesFirst(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may go before others")
+	}
+	r, reports := start(t, far(), "sleep 60")
+	command := next(t, reports, Started).Pid
+	nice := func(pid int) (all []string) {
+		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, stat := range stats {
+			b, _ := os.ReadFile(stat)
+			fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+			all = append(all, fields[16])
+		}
+		return all
+	}
+	await(t, func() bool {
+		all := nice(r.current.guard.pid)
+		return len(all) > 1 && !slices.ContainsFunc(all, func(nice string) bool { return nice != "-20" })
+	})
+	if all := nice(command); slices.Contains(all, "-20") {
+		t.Errorf("the command goes first, too: %v", all)
+	}
+}
+
 // Neither pkill nor pkill -f finds the guard by the elector's name, and the command does not
 // get the variables of the guard's runtime.
 func TestGuardIsOfItsOwn(t *testing.T) {
@@ -311,6 +424,21 @@ func TestGuardIsOfItsOwn(t *testing.T) {
 		if strings.Contains(got, setting) {
 			t.Errorf("%s reached the command", setting)
 		}
+	}
+}
+
+func TestDispositions(t *testing.T) {
+	// Signals can stop and end the command: it must not inherit the signals that the guard
+	// ignores.
+	out, err := exec.Command("/bin/sh", "-c", "grep SigIgn /proc/self/status").Output()
+	must.Succeed(t, err)
+	file := filepath.Join(t.TempDir(), "status")
+	_, reports := start(t, far(), "grep SigIgn /proc/self/status >"+file)
+	next(t, reports, Started)
+	next(t, reports, Gone)
+	got, err := os.ReadFile(file)
+	if err != nil || string(got) != string(out) {
+		t.Errorf("ignored signals under the guard %q, without %q (%v)", got, out, err)
 	}
 }
 

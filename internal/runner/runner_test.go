@@ -93,6 +93,42 @@ func await(t *testing.T, ok func() bool) {
 	}
 }
 
+func TestExitStatus(t *testing.T) {
+	for _, test := range []struct {
+		script       string
+		code, signal int
+	}{
+		{"exit 0", 0, 0}, {"exit 3", 3, 0}, {"exit 255", 255, 0},
+		{"kill -SEGV $$", 0, 11}, {"kill -KILL $$", 0, 9}, {"kill -TERM $$", 0, 15}, {"kill -USR1 $$", 0, int(syscall.SIGUSR1)},
+	} {
+		t.Run(test.script, func(t *testing.T) {
+			_, reports := start(t, far(), test.script)
+			next(t, reports, Started)
+			gone := next(t, reports, Gone)
+			if test.signal != 0 {
+				if !gone.Status.Signaled() || int(gone.Status.Signal()) != test.signal {
+					t.Errorf("status %v, want signal %d", gone.Status, test.signal)
+				}
+			} else if !gone.Status.Exited() || gone.Status.ExitStatus() != test.code {
+				t.Errorf("status %v, want exit %d", gone.Status, test.code)
+			}
+		})
+	}
+}
+
+func TestNotExecutable(t *testing.T) {
+	for path, want := range map[string]error{"/nonexistent": syscall.ENOENT, "/etc/passwd": syscall.EACCES} {
+		r := New(path, []string{path})
+		reports := make(chan Report, 1)
+		r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
+		if rep := next(t, reports, Failed); !errors.Is(rep.Err, want) {
+			t.Errorf("%s: %v, want %v", path, rep.Err, want)
+		}
+		r.Close()
+		isReaped(t, r)
+	}
+}
+
 // With too few file descriptors for leaderrun or its guard there is an error, nothing runs, and no
 // descriptor is left open. With one more the command runs.
 func TestNoDescriptors(t *testing.T) {
