@@ -246,6 +246,22 @@ func TestElectorEndsWhileTheGuardIsStopped(t *testing.T) {
 	}
 }
 
+// The command does not inherit the guard's descriptors.
+func TestCommandHasNoPipe(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	out := t.TempDir() + "/descriptors"
+	list := shell("ls /proc/$$/fd >" + out)
+	must.Succeed(t, exec.Command(list.Path, list.Args[1:]...).Run())
+	want, _ := os.ReadFile(out)
+	g.order(t, OrderStart, far(), list)
+	g.next(t, ReportStarted)
+	g.next(t, ReportGone)
+	g.ends(t)
+	if got, err := os.ReadFile(out); err != nil || string(got) != string(want) {
+		t.Errorf("descriptors of the command: %q, without a guard %q (%v)", got, want, err)
+	}
+}
+
 // Other processes of the user cannot open the guard's descriptors.
 func TestGuardDeniesAccess(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -323,6 +339,26 @@ func TestGuardOutlivesAStart(t *testing.T) {
 	g.next(t, ReportGone)
 }
 
+// A tree that is killed at kill-by, without an order, is reported as expired.
+func TestKillByIsReported(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, proc.Now()+int64(300*time.Millisecond), shell("exec sleep 60"))
+	g.next(t, ReportStarted)
+	g.next(t, ReportExpired)
+	g.ends(t)
+}
+
+func TestStoppedCommandEnds(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, far(), shell("kill -STOP $$"))
+	pid := int(g.next(t, ReportStarted))
+	await(t, "the command stops", func() bool { return state(pid) == "T" })
+	g.order(t, OrderSignal, int64(syscall.SIGTERM), nil)
+	if status := syscall.WaitStatus(g.next(t, ReportGone)); status.Signal() != syscall.SIGTERM {
+		t.Errorf("the command ended with %v", status)
+	}
+}
+
 // The command has its caller's standard files. A reader of its output, or a writer of its
 // input, does not wait for the guard.
 func TestGuardLetsGo(t *testing.T) {
@@ -348,6 +384,42 @@ func TestGuardLetsGo(t *testing.T) {
 		_, err := toCommand.WriteString("x")
 		return errors.Is(err, syscall.EPIPE)
 	})
+}
+
+// SignalRest sends the last signal only to those who have not got it: to nobody while the command
+// lives, and to nobody who got it after the command's end.
+func TestSignalRest(t *testing.T) {
+	heard := t.TempDir() + "/heard"
+	worker := `for sig in USR1 USR2; do trap "echo $sig >>` + heard + `" $sig; done; echo up >>` + heard + `; while :; do sleep 0.01; done`
+	hears := func(want string) {
+		t.Helper()
+		got := ""
+		await(t, fmt.Sprintf("the worker hears %q", want), func() bool {
+			b, _ := os.ReadFile(heard)
+			got = string(b)
+			return len(got) >= len(want)
+		})
+		if got != want {
+			t.Fatalf("the worker heard %q, want %q", got, want)
+		}
+	}
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, far(), shell("setsid sh -c '"+worker+"' & exec sleep 60"))
+	g.next(t, ReportStarted)
+	hears("up\n")
+	g.order(t, OrderSignalRest, int64(syscall.SIGUSR1), nil)
+	g.order(t, OrderSignal, int64(syscall.SIGKILL), nil)
+	g.next(t, ReportEnded)
+	g.order(t, OrderSignalRest, int64(syscall.SIGUSR2), nil)
+	hears("up\nUSR2\n")
+	g.order(t, OrderSignal, int64(syscall.SIGUSR2), nil)
+	hears("up\nUSR2\nUSR2\n")
+	g.order(t, OrderSignalRest, int64(syscall.SIGUSR1), nil)
+	time.Sleep(50 * time.Millisecond) // a signal would arrive in that time
+	g.order(t, OrderSignal, int64(syscall.SIGUSR2), nil)
+	hears("up\nUSR2\nUSR2\nUSR2\n")
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
 }
 
 // A guard that has reaped a child sleeps until the next one dies, and takes orders.
@@ -386,7 +458,8 @@ func field(t *testing.T, pid, i int) int {
 }
 
 const (
-	nice = 16
+	nice    = 16
+	threads = 17
 )
 
 func root(t *testing.T) {
@@ -404,6 +477,16 @@ func TestElectorEndsBeforeTheStart(t *testing.T) {
 	if err := g.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
+}
+
+// The tree dies with the elector.
+func TestElectorEndsBeforeTheCommand(t *testing.T) {
+	g := start(t, func(*exec.Cmd) {})
+	g.order(t, OrderStart, far(), shell("exec sleep 60"))
+	g.next(t, ReportStarted)
+	g.orders.Close()
+	g.next(t, ReportGone)
+	g.ends(t)
 }
 
 // When the elector is dead and nothing of the tree lives any more, the guard becomes an ender, which
@@ -450,6 +533,18 @@ func TestNoEnder(t *testing.T) {
 	ends("", dies)
 	ends("told", func(g *started) { g.kills(t) })
 	ends("told", func(g *started) { g.order(t, OrderLeave, 0, nil) })
+}
+
+// The threads exist before the command, which may use up the process limit. While the guard
+// waits for its start it gets no notification of a death.
+func TestThreadsBeforeTheStart(t *testing.T) {
+	const used = 3 // the guard's own, that of watchChildren, and the runtime's
+	g := start(t, func(*exec.Cmd) {})
+	await(t, "the threads are started", func() bool { return field(t, g.cmd.Process.Pid, threads) >= used+spare })
+	g.order(t, OrderStart, far(), shell("exec sleep 60"))
+	g.next(t, ReportStarted)
+	g.order(t, OrderKill, 0, nil)
+	g.next(t, ReportGone)
 }
 
 // While the command lives the guard has a high priority, and the command has not. After its

@@ -23,6 +23,47 @@ func underShell(t *testing.T) func(*exec.Cmd) {
 	}
 }
 
+// If its terminal has stopped the command, the elector is stopped, too, and in no other case.
+func TestElectorStopsWithTheCommand(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		stop  syscall.Signal
+		group bool // the command is in the terminal's
+		stops bool
+		ends  syscall.Signal
+	}{
+		{"suspended, continued", syscall.SIGTSTP, true, true, syscall.SIGCONT},
+		{"reads, continued", syscall.SIGTTIN, true, true, syscall.SIGCONT},
+		{"writes, killed", syscall.SIGTTOU, true, true, syscall.SIGKILL},
+		{"stopped by hand", syscall.SIGSTOP, true, false, syscall.SIGKILL},
+		{"no terminal", syscall.SIGSTOP, false, false, syscall.SIGKILL},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := start(t, underShell(t))
+			command := shell("exec sleep 60")
+			command.Shared = test.group
+			g.order(t, OrderStart, far(), command)
+			pid := int(g.next(t, ReportStarted))
+			await(t, "the command runs", func() bool { return state(pid) == "S" })
+			_ = syscall.Kill(pid, test.stop)
+			await(t, "the command stops", func() bool { return state(pid) == "T" })
+			elector := g.cmd.Process.Pid
+			if test.stops {
+				await(t, "the elector stops", func() bool { return state(elector) == "T" })
+			} else if time.Sleep(50 * time.Millisecond); state(elector) != "S" { // a stop would have happened by now
+				t.Error("the elector is not at work")
+			}
+			_ = syscall.Kill(pid, test.ends)
+			if test.ends == syscall.SIGCONT {
+				await(t, "the elector goes on", func() bool { return state(elector) == "S" })
+				g.order(t, OrderKill, 0, nil)
+			}
+			g.next(t, ReportGone)
+			await(t, "the elector goes on", func() bool { return strings.Contains("SZ", state(elector)) })
+		})
+	}
+}
+
 // A shell continues the whole group of a job. The elector's SIGCONT comes late and does not
 // undo the next stop. A SIGCONT that was sent to leaderrun alone continues the command.
 func TestContinueAtATerminal(t *testing.T) {

@@ -8,6 +8,34 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
+func TestCommandOnTheWire(t *testing.T) {
+	for _, c := range []Command{
+		{Path: "/bin/true", Args: []string{"true"}, StartBy: 1 << 40},
+		{Path: "/bin/printf", Args: []string{"printf", "[%s]", "a b", "", "*"}, Env: []string{"A=", "B=x\ny", ""}, Ender: `{"a":1}`, Shared: true},
+	} {
+		b := EncodeOrder(OrderStart, -7, &c)
+		if OrderKind(get32(b)) != OrderStart || int64(get64(b[8:])) != -7 || int(get32(b[4:])) != len(b)-headerLen {
+			t.Errorf("header of %q", b)
+		}
+		got, ok := decodeCommand(b[headerLen:])
+		if len(got.Env) == 0 {
+			got.Env = nil
+		}
+		if !ok || !reflect.DeepEqual(got, c) {
+			t.Errorf("%+v became %+v (%t)", c, got, ok)
+		}
+	}
+}
+
+func TestReportOnTheWire(t *testing.T) {
+	for _, r := range []Report{{ReportStarted, 4194304}, {ReportGone, -1}, {ReportEnded, 1 << 40}} {
+		b := encodeReport(r)
+		if len(b) != ReportLen || DecodeReport(b) != r {
+			t.Errorf("%+v became %+v", r, DecodeReport(b))
+		}
+	}
+}
+
 func TestEnderOnTheWire(t *testing.T) {
 	for _, told := range []string{"x", `{"a":1}`} {
 		killBy, got, ok := DecodeEnder(encodeEnder(-7, told))
