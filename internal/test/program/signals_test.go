@@ -3,6 +3,7 @@
 package program
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -46,6 +47,8 @@ type place struct {
 	first    bool // it is the first process of a namespace
 }
 
+func (p place) plain() bool { return !p.terminal && !p.first }
+
 var places = []place{{"plain", false, false}, {"terminal", true, false}, {"first", false, true}, {"first with terminal", true, true}}
 
 // signalRow says what signals do that a process sends to leaderrun alone.
@@ -77,7 +80,7 @@ var signalTable = []signalRow{
 	{signals: []syscall.Signal{unix.SIGTSTP}, idle: stops, leading: passed, otherwise: "while nothing runs only at a terminal, and not as the first process",
 		idleIn: func(p place) bool { return p.terminal && !p.first }},
 	{signals: []syscall.Signal{unix.SIGTTIN, unix.SIGTTOU}, idle: stops, leading: held, otherwise: "not at a terminal, nor as the first process",
-		idleIn: func(p place) bool { return !p.terminal && !p.first }, leadingIn: func(p place) bool { return !p.terminal && !p.first }},
+		idleIn: place.plain, leadingIn: place.plain},
 	{signals: []syscall.Signal{unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, 33}, idle: nothing, leading: nothing, otherwise: "everywhere: Go's runtime keeps them"},
 	{signals: []syscall.Signal{32, 34}, idle: kills, leading: orphans, otherwise: "not as the first process: Go's runtime lets nobody catch them",
 		idleIn: func(p place) bool { return !p.first }, leadingIn: func(p place) bool { return !p.first }},
@@ -154,6 +157,12 @@ func TestEverySignalToLeaderrun(t *testing.T) {
 			if p.first {
 				unshared(t, "--pid", "--fork")
 			}
+			busy := memory(t)
+			holder := leaderrun(busy, "--ttl=1h", "sh", "-c", "echo >holder; exec sleep 600")
+			must.Succeed(t, holder.Start())
+			t.Cleanup(func() { _ = holder.Process.Signal(syscall.SIGTERM); _ = holder.Wait() })
+			eventually(t, "somebody leads", func() bool { return read(busy+"/holder") != "" })
+			stores := []string{busy, ""}       // of a standby and of a leader
 			var idle, leading []syscall.Signal // those that leaderrun survives
 			expected := map[syscall.Signal][2]effect{}
 			for _, row := range signalTable {
@@ -169,14 +178,17 @@ func TestEverySignalToLeaderrun(t *testing.T) {
 					case nothing, passed, stops, held:
 						*survivors = append(*survivors, sig)
 					default:
-						c := candidateIn(t, p, phase == 1)
+						if !p.plain() && sig > 35 && sig < 64 && effect == ends {
+							continue // one comparison decides for all of these
+						}
+						c := candidateIn(t, p, stores[phase])
 						c.send(t, sig)
 						c.ends(t, sig, effect)
 					}
 				}
 			}
 			for phase, signals := range [][]syscall.Signal{idle, leading} {
-				c := candidateIn(t, p, phase == 1)
+				c := candidateIn(t, p, stores[phase])
 				for _, sig := range signals {
 					c.send(t, sig)
 					c.survives(t, sig, expected[sig][phase])
@@ -206,18 +218,13 @@ my $pid = fork;
 if (!$pid) { setpgrp 0, 0; open STDOUT, ">got"; open STDERR, ">said"; exec @ARGV }
 note "job", $pid; waitpid $pid, 0; note "ended", $? & 127 ? 128 + ($? & 127) : $? >> 8`
 
-// candidateIn starts leaderrun in a place, as a job of a shell, with a command or, if it is not to
-// lead, standing by.
-func candidateIn(t *testing.T, p place, leads bool) *signalled {
+// candidateIn starts leaderrun in a place, as a job of a shell. It stands by if there is a directory
+// in whose store another leads; otherwise it leads.
+func candidateIn(t *testing.T, p place, busy string) *signalled {
 	t.Helper()
 	c := &signalled{dir: memory(t), first: p.first}
-	argv := []string{"leaderrun", "--store=file:" + c.dir + "/store", "--key=k", "-v", "-k=100ms", "--wait=forever", "env", c.mark(), "perl", "-e", recorder}
-	if !leads {
-		holder := leaderrun(c.dir, "--ttl=1m", "sh", "-c", "echo >holder; exec sleep 600")
-		must.Succeed(t, holder.Start())
-		t.Cleanup(func() { _ = holder.Process.Signal(syscall.SIGTERM); _ = holder.Wait() })
-		eventually(t, "somebody leads", func() bool { return c.file("holder") != "" })
-	}
+	leads := busy == ""
+	argv := []string{"leaderrun", "--store=file:" + cmp.Or(busy, c.dir) + "/store", "--key=k", "-v", "-k=100ms", "--wait=forever", "env", c.mark(), "perl", "-e", recorder}
 	if p.first {
 		argv = append(unshared(t, "--pid", "--fork", "--mount-proc", "--kill-child"), argv...)
 	}
@@ -246,7 +253,12 @@ func candidateIn(t *testing.T, p place, leads bool) *signalled {
 	if p.first {
 		c.elector = childOf(t, c.elector)
 	}
-	eventually(t, "the last signal is caught", func() bool { return regexp.MustCompile(`SigCgt:\t[89a-f]`).MatchString(c.proc("status")) })
+	// Go catches most signals from the start, and drops them until it is told otherwise. CONT is in the
+	// middle of those that it is told of.
+	eventually(t, "the signals are caught, and no thread is at work", func() bool {
+		return regexp.MustCompile(`SigCgt:\t\w{11}[2367abef]`).MatchString(c.proc("status")) &&
+			!strings.Contains(strings.Join(taskFiles(t, c.elector, "stat"), ""), ") R ")
+	})
 	return c
 }
 
