@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,31 +67,6 @@ func TestEverySignal(t *testing.T) {
 		}
 		if _, got := direct(t, nil, "sh", "-c", fmt.Sprintf("ulimit -c 0; kill -%d $$; exit 99", sig)); got != 128+sig {
 			t.Errorf("death by signal %d became %d", sig, got)
-		}
-	})
-}
-
-// Every signal that leaderrun can catch reaches the command. The Go runtime keeps four, and the first
-// three real-time signals.
-func TestEverySignalIsPassedOn(t *testing.T) {
-	t.Parallel()
-	kept := []int{9, 16, 17, 18, 19, 20, 21, 22, 23, 27, 28, 32, 33, 34} // or they end no command
-	inBatches(64, func(i int) {
-		sig := i + 1
-		if slices.Contains(kept, sig) {
-			return
-		}
-		dir := t.TempDir()
-		cmd := exec.Command("leaderrun", "--store=file:"+filepath.Join(dir, "store"), "--key=k", "--", "sh", "-c", "ulimit -c 0; echo >up; exec sleep 60")
-		cmd.Dir, cmd.Stderr = dir, os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Error(err)
-			return
-		}
-		eventually(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
-		_ = cmd.Process.Signal(syscall.Signal(sig))
-		if got := status(t, cmd); got != 128+sig {
-			t.Errorf("signal %d: status %d", sig, got)
 		}
 	})
 }
