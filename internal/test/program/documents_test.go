@@ -63,7 +63,7 @@ var verdicts = []verdict{
 	{`(systemctl|journalctl) .*`, in("scripts/try-systemd", `systemctl enable --quiet --now leaderrun@queue`)},
 	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
 		readOnly("not run on a cluster", "deploy/kubernetes/cronjob/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
-	{`kubectl delete endpointslice queue-leader`, readOnly("not run on a cluster", "docs/kubernetes.md", `endpointslices/|-leader`)},
+	{`kubectl patch endpointslice queue-leader .*`, readOnly("not run on a cluster", "deploy/kubernetes/service/service.yaml", `name: queue-leader`)},
 	{`kubectl apply -k deploy/kubernetes/(example|policy)`, readOnly("not run on a cluster", "deploy/example_test.go", `"kubernetes/example"`)},
 	{`kubectl logs .*`, readOnly("not run on a cluster", "deploy/kubernetes/deployment/deployment.yaml", `name: consumer`)},
 	{`kubectl exec deploy/queue -c consumer -- /leaderrun/leaderrun .*`, readOnly("not run on a cluster", "deploy/kubernetes/deployment/deployment.yaml", `mountPath: /leaderrun\n`)},
