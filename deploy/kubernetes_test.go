@@ -9,14 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -30,13 +33,16 @@ import (
 	batchvalidation "k8s.io/kubernetes/pkg/apis/batch/validation"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
 	"k8s.io/kubernetes/pkg/apis/policy"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	policyvalidation "k8s.io/kubernetes/pkg/apis/policy/validation"
+	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
 	podsecurity "k8s.io/pod-security-admission/api"
 	podpolicy "k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 )
 
 // manifests are the objects of the bases in deploy/kubernetes as kubectl apply -k makes them,
@@ -76,7 +82,7 @@ func render(t *testing.T, component string) (m manifests) {
 	strict := jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, legacyscheme.Scheme, legacyscheme.Scheme,
 		jsonserializer.SerializerOptions{Yaml: true, Strict: true})
 	for _, resource := range resources.Resources() {
-		into := map[string]runtime.Object{"CronJob": &m.cronJob, "Deployment": &m.deployment, "PodDisruptionBudget": &m.budget}[resource.GetKind()]
+		into := map[string]runtime.Object{"CronJob": &m.cronJob, "Deployment": &m.deployment, "PodDisruptionBudget": &m.budget}[resource.GetKind()] // nil: any other
 		text, err := resource.AsYAML()
 		if err == nil {
 			_, _, err = strict.Decode(text, nil, into)
@@ -117,7 +123,7 @@ func TestKubernetesTakesTheManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
-	for _, component := range components {
+	for _, component := range append(slices.Clone(components), "service", "hold") {
 		m := render(t, component)
 		for kind, pod := range m.pods() {
 			if r := podpolicy.AggregateCheckResults(checks.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)); !r.Allowed {
@@ -254,5 +260,59 @@ func TestDisruptionBudget(t *testing.T) {
 	if m.budget.Spec.Selector.MatchLabels[name] != m.deployment.Spec.Template.Labels[name] || m.deployment.Spec.Template.Labels[name] == "" ||
 		m.budget.Spec.MaxUnavailable.IntValue() >= int(*m.deployment.Spec.Replicas) {
 		t.Errorf("the budget %v for %d pods with %v", m.budget.Spec, *m.deployment.Spec.Replicas, m.deployment.Spec.Template.Labels)
+	}
+}
+
+// What names a key, a label, or a port of the bases names theirs.
+func TestNames(t *testing.T) {
+	m := render(t, "")
+	pods := m.pods()
+	object := func(file string, into any) {
+		t.Helper()
+		text, err := os.ReadFile("kubernetes/" + file)
+		if err == nil {
+			err = yaml.UnmarshalStrict(text, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	names, err := os.ReadFile("kubernetes/names/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var network networkingv1.NetworkPolicy
+	object("network/networkpolicy.yaml", &network)
+	var monitor monitoringv1.PodMonitor
+	object("monitor/podmonitor.yaml", &monitor)
+	const label = "app.kubernetes.io/name"
+	for kind, pod := range pods {
+		args := pod.Spec.Containers[0].Args
+		if key := args[slices.Index(args, "--key")+1]; !regexp.MustCompile(`value: \[.*leaderrun\.` + key + `\b`).Match(names) {
+			t.Errorf("%s: names has no lease of %s", kind, key)
+		}
+		if values := network.Spec.PodSelector.MatchExpressions[0]; values.Key != label || !slices.Contains(values.Values, pod.Labels[label]) {
+			t.Errorf("%s: %v", kind, values)
+		}
+	}
+	port := pods["Deployment"].Spec.Containers[0].Ports[0].Name
+	if got := network.Spec.Ingress[0].Ports[0].Port.String(); got != port {
+		t.Errorf("the port of the NetworkPolicy is %s", got)
+	}
+	if got := monitor.Spec.PodMetricsEndpoints[0]; *got.Port != port || monitor.Spec.Selector.MatchLabels[label] != pods["Deployment"].Labels[label] {
+		t.Errorf("%v, of %v", got, monitor.Spec.Selector)
+	}
+}
+
+// hold runs beside the program, from before it until after it.
+func TestHold(t *testing.T) {
+	pod := render(t, "hold").deployment.Spec.Template.Spec
+	hold, main := pod.InitContainers[0], pod.Containers[0]
+	if hold.RestartPolicy == nil || *hold.RestartPolicy != corev1.ContainerRestartPolicyAlways || hold.Args[0] != "hold" || hold.Command != nil ||
+		hold.ReadinessProbe == nil || hold.LivenessProbe == nil || len(hold.Env) == 0 || len(hold.VolumeMounts) != 1 {
+		t.Errorf("%+v", hold)
+	}
+	if main.ReadinessProbe != nil || main.LivenessProbe != nil || main.Ports != nil || main.Args != nil || main.VolumeMounts != nil || len(pod.Volumes) != 1 {
+		t.Errorf("%+v, volumes %v", main, pod.Volumes)
 	}
 }

@@ -3,15 +3,17 @@ package deploy
 import (
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// api takes what the script of docs/kubernetes.md sends to the API server.
+// api takes what leader-address.sh sends to the API server.
 type api struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -31,26 +33,19 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.mu.Unlock()
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.Method != http.MethodPatch || r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/jobs/endpointslices/queue-leader" ||
-		r.URL.Query().Get("fieldManager") == "" || r.Header.Get("Authorization") != "Bearer sesame" {
+		r.Header.Get("Authorization") != "Bearer sesame" {
 		a.t.Errorf("%s %s (%v)", r.Method, r.URL, err)
 	}
 	switch r.Header.Get("Content-Type") {
-	case "application/apply-patch+yaml":
-		var slice discoveryv1.EndpointSlice
-		if err := yaml.UnmarshalStrict(body, &slice); err != nil || slice.Name != "queue-leader" || slice.Labels[discoveryv1.LabelServiceName] != "queue" ||
-			slice.AddressType != discoveryv1.AddressTypeIPv4 || len(slice.Ports) != 1 || *slice.Ports[0].Port != 8080 || r.URL.Query().Get("force") != "true" {
+	case "application/merge-patch+json":
+		if err := yaml.UnmarshalStrict(body, &a.slice); err != nil || len(a.slice.Endpoints) != 1 {
 			a.t.Errorf("%s: %v", body, err)
 		}
-		a.slice = slice
 	case "application/json-patch+json":
 		var patch []struct{ Op, Path, Value any }
 		if err := json.Unmarshal(body, &patch); err != nil || len(patch) != 2 || patch[0].Op != "test" || patch[0].Path != "/endpoints/0/addresses/0" ||
 			patch[1].Op != "replace" || patch[1].Path != "/endpoints" {
 			a.t.Errorf("%s: %v", body, err)
-			return
-		}
-		if a.slice.Name == "" {
-			w.WriteHeader(http.StatusNotFound)
 			return
 		}
 		if len(a.slice.Endpoints) == 0 || a.slice.Endpoints[0].Addresses[0] != patch[0].Value {
@@ -72,27 +67,33 @@ func (a *api) address() string {
 	return a.slice.Endpoints[0].Addresses[0]
 }
 
-// A Service reaches the leader alone: the script of docs/kubernetes.md, with leaderrun,
-// says where that is.
+// A Service reaches the leader alone: leader-address.sh, beside leaderrun, says where that is.
+// scripts/try-kubernetes does it with the real API server.
 func TestLeaderAddress(t *testing.T) {
-	page, err := os.ReadFile("../docs/kubernetes.md")
+	script, err := os.ReadFile("kubernetes/service/leader-address.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(regexp.MustCompile("(?ms)^```sh leader-address\n(.*?)^```$").FindSubmatch(page)[1])
 	a := &api{t: t}
 	server := httptest.NewTLSServer(a)
 	defer server.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	free.Close()
 	dir := t.TempDir()
-	program, script, account := filepath.Join(dir, "leaderrun"), filepath.Join(dir, "leader-address"), filepath.Join(dir, "account")
+	program, account := filepath.Join(dir, "leaderrun"), filepath.Join(dir, "account")
 	build := exec.Command("go", "build", "-o", program, ".")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	text = strings.NewReplacer("https://kubernetes.default.svc", server.URL, "/var/run/secrets/kubernetes.io/serviceaccount", account).Replace(text)
+	text := strings.NewReplacer("https://kubernetes.default.svc", server.URL, "/var/run/secrets/kubernetes.io/serviceaccount", account,
+		":9090", fmt.Sprint(":", port)).Replace(string(script))
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	for file, content := range map[string]string{script: text, account + "/token": "sesame", account + "/namespace": "jobs", account + "/ca.crt": string(ca)} {
+	for file, content := range map[string]string{dir + "/script": text, account + "/token": "sesame", account + "/namespace": "jobs", account + "/ca.crt": string(ca)} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -100,16 +101,21 @@ func TestLeaderAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pod := func(ip string) *exec.Cmd {
-		cmd := exec.Command(program, "--store", "file:"+filepath.Join(dir, "store"), "--key", "queue", "--ttl", "3s", "--wait", "forever",
-			"--on-lost", script+" queue", "--on-end", script+" queue", "--", script, "queue", "8080", "sleep", "600")
+	start := func(ip, name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(name, args...)
 		cmd.Env = append(os.Environ(), "POD_IP="+ip)
 		cmd.Stderr = os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		return cmd
 	}
+	consumer := func(ip string) *exec.Cmd {
+		return start(ip, program, "--store", "file:"+filepath.Join(dir, "store"), "--key", "queue", "--ttl", "3s", "--wait", "forever",
+			"--metrics-listen", fmt.Sprint(ip, ":", port), "--", "sleep", "600")
+	}
+	sidecar := func(ip string) *exec.Cmd { return start(ip, "/bin/sh", dir+"/script", "queue-leader") }
 	reaches := func(ip string) {
 		t.Helper()
 		for deadline := time.Now().Add(30 * time.Second); a.address() != ip; time.Sleep(20 * time.Millisecond) {
@@ -125,23 +131,18 @@ func TestLeaderAddress(t *testing.T) {
 		_ = cmd.Wait() // it is told to end
 	}
 
-	never := exec.Command(script, "queue")
-	never.Env = append(os.Environ(), "POD_IP=10.0.0.1")
-	if out, err := never.CombinedOutput(); err != nil {
-		t.Errorf("a leader that never said where it is: %v\n%s", err, out)
-	}
-	one := pod("10.0.0.1")
-	reaches("10.0.0.1")
-	two := pod("10.0.0.2")
+	one, beside := consumer("127.0.0.1"), sidecar("127.0.0.1")
+	reaches("127.0.0.1")
+	two, beside2 := consumer("127.0.0.2"), sidecar("127.0.0.2")
 	end(one, os.Interrupt)
-	reaches("10.0.0.2") // also when one's hook came last
+	end(beside, syscall.SIGTERM)
+	reaches("127.0.0.2") // also if one's came last
 
 	end(two, os.Kill)
-	if a.address() != "10.0.0.2" {
-		t.Errorf("nobody was there to remove it, and it reaches %q", a.address())
-	}
-	three := pod("10.0.0.3")
-	reaches("10.0.0.3")
-	end(three, os.Interrupt)
 	reaches("")
+	two = consumer("127.0.0.2")
+	reaches("127.0.0.2")
+	end(beside2, syscall.SIGTERM) // the pod ends
+	reaches("")
+	end(two, os.Interrupt)
 }

@@ -65,13 +65,17 @@ func (e *serverError) problem() (text string, permanent bool, hint string) {
 		}
 		return fmt.Sprintf("%s (HTTP status %d)", errNoAnswer, e.status), false, hint
 	}
-	switch e.status {
+	status := e.status
+	if e.byRule() { // a ValidatingAdmissionPolicy answers 422, unless it has another reason
+		status = http.StatusForbidden
+	}
+	switch status {
 	case http.StatusUnauthorized:
 		return "it does not know who asks: " + e.text, true, hintLogin
 	case http.StatusForbidden:
 		text, hint := strings.ToLower(e.text), hintRights
 		passing := strings.Contains(text, "quota") || strings.Contains(text, "not yet ready")
-		if passing || strings.Contains(text, "is forbidden: ") && !strings.Contains(text, " cannot ") { // by a rule of admission, and not for want of a role
+		if passing || e.byRule() {
 			hint = hintAdmission
 		}
 		return e.text, !e.allowed && !passing, hint
@@ -81,6 +85,11 @@ func (e *serverError) problem() (text string, permanent bool, hint string) {
 		return e.text, true, hintOther
 	}
 	return e.text, false, hintBusy
+}
+
+// byRule reports whether a rule of admission refused a request, and not the want of a role.
+func (e *serverError) byRule() bool {
+	return strings.Contains(e.text, "is forbidden: ") && !strings.Contains(e.text, " cannot ")
 }
 
 func (s *Store) storeError(ctx context.Context, op string, err error) *lease.StoreError {

@@ -59,6 +59,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		"a quota is contended": {403, refused("too many concurrent requests to increment quota"), false, "increment quota", "kubectl describe namespace"},
 		"a quota is used up":   {403, refused("exceeded quota: leases"), false, "exceeded quota", "kubectl describe namespace"},
 		"a policy":             {403, refused("the namespace jobs is being terminated"), true, "terminated", "policies"},
+		"a policy's own":       {422, refused("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"), true, "denied request: no", "policies"},
 		"a redirect elsewhere": {302, "", false, "HTTP status 302", "what the address names"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -62,14 +62,17 @@ var verdicts = []verdict{
 	// Not run, and the page says so: it needs a daemon, an init, or a cluster.
 	{`(systemctl|journalctl) .*`, in("scripts/try-systemd", `systemctl enable --quiet --now leaderrun@queue`)},
 	{`kubectl create secret generic leaderrun --from-literal=store=.*`,
-		readOnly("not run on a cluster", "deploy/kubernetes/cronjob/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
-	{`kubectl delete endpointslice queue-leader`, readOnly("not run on a cluster", "docs/kubernetes.md", `endpointslices/|-leader`)},
-	{`kubectl apply -k deploy/kubernetes/example`, readOnly("not run on a cluster", "deploy/example_test.go", `"kubernetes/example"`)},
-	{`kubectl logs .*`, readOnly("not run on a cluster", "deploy/kubernetes/deployment/deployment.yaml", `name: consumer`)},
-	{`kubectl exec deploy/queue -c consumer -- /leaderrun/leaderrun .*`, readOnly("not run on a cluster", "deploy/kubernetes/deployment/deployment.yaml", `mountPath: /leaderrun\n`)},
-	{`(?s)kubectl run ask .*`, readOnly("not run on a cluster", "deploy/kubernetes/lease/role.yaml", `name: leaderrun`)},
-	{`kubectl (get|delete|patch|describe|edit) lease.*`, readOnly("not run on a cluster", "internal/store/kubernetes/contract_test.go", `func TestContract`)},
+		readOnly(noNodes, "deploy/kubernetes/cronjob/cronjob.yaml", `name: leaderrun\n +key: store\n`)},
+	{`kubectl apply -k deploy/kubernetes/(example|policy)`, in("scripts/try-kubernetes", `kubectl apply -k deploy/kubernetes/example(?s:.*)kubectl apply -k deploy/kubernetes/policy`)},
+	{`kubectl logs .*`, readOnly(noNodes, "deploy/kubernetes/deployment/deployment.yaml", `name: consumer`)},
+	{`kubectl exec deploy/queue -c consumer -- /leaderrun/leaderrun .*`, readOnly(noNodes, "deploy/kubernetes/deployment/deployment.yaml", `mountPath: /leaderrun\n`)},
+	{`(?s)kubectl run ask .*`, readOnly(noNodes, "deploy/kubernetes/lease/role.yaml", `name: leaderrun`)},
+	{`kubectl (get|delete|patch|describe|edit) lease.*`, in("scripts/try-kubernetes", `kubectl delete lease leaderrun\.queue(?s:.*)kubectl patch lease leaderrun\.queue`)},
+	{`kubectl patch endpointslice queue-leader .*`, in("scripts/try-kubernetes", `kubectl patch endpointslice queue-leader`)},
 }
+
+// noNodes is what the page on Kubernetes says of commands that need a node.
+const noNodes = "nodes, images and the network between pods are not"
 
 // quoted matches commands that documents quote within sentences.
 var quoted = regexp.MustCompile(`^((leaderrun|scripts/\w+|go|sudo|systemctl|journalctl|kubectl|docker) \S|\.ci/run|CGO_ENABLED=\S+ )`)
