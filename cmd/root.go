@@ -92,7 +92,8 @@ func helpArgs(args []string) []string {
 	return []string{"help"}
 }
 
-// lead runs the command while leader. If hold is set, that is this program, which waits. Errors that can be found without the store are reported before the store is asked.
+// lead runs the command while leader; with hold the command is this program, which waits. Errors
+// that can be found without the store are reported before the store is asked.
 func lead(flags *pflag.FlagSet, command []string, hold bool) (result elect.State, status int) {
 	stderr := observe.NewWriter(os.Stderr) // a blocked reader of stderr must not delay a renewal
 	defer stderr.Close()

@@ -70,7 +70,10 @@ func changeOf(s lease.Status, err error) change {
 	c.HandOver = false
 	is := change{Time: now, State: c.Why, text: c.String()}
 	if c.Why == lease.Held {
-		is.Leader = &observe.Leader{Host: c.Host, Holder: s.Holder, Token: s.Token, Since: time.UnixMilli(s.Since).UTC()}
+		is.Leader = &observe.Leader{Host: c.Host, Holder: s.Holder, Token: s.Token}
+		if lease.ValidTime(s.Since) { // others are no times in JSON
+			is.Leader.Since = time.UnixMilli(s.Since).UTC()
+		}
 		is.text += fmt.Sprintf(", token %d", s.Token)
 	}
 	return is
