@@ -18,6 +18,17 @@ type variant struct {
 	args []string // before the command
 }
 
+// inShell is what people write instead of a run: no renewal, and nothing that stops the command.
+const inShell = `token=$$.$(date +%s)
+[ "$(redis-cli -p $PORT SET shell:$KEY $token NX PX 30000)" = OK ] || exit 0
+"$@"
+redis-cli -p $PORT EVAL 'return redis.call("GET", KEYS[1]) == ARGV[1] and redis.call("DEL", KEYS[1])' 1 shell:$KEY $token >/dev/null`
+
+// redisCli runs a command in inShell, under a key of its own.
+func (b *bench) redisCli(key string) variant {
+	return variant{"redis-cli in a shell", []string{"env", "PORT=" + b.redis.port, "KEY=" + key, "sh", "-c", inShell, "sh"}}
+}
+
 // start measures what one run costs.
 func start(b *bench) {
 	variants := []variant{
@@ -26,6 +37,7 @@ func start(b *bench) {
 		{"leaderrun", []string{"leaderrun", "--key", "start", "--"}},
 		{"leaderrun --wait", []string{"leaderrun", "--wait", "1s", "--key", "start", "--"}},
 		{"leaderrun, file store", []string{"leaderrun", "--store", "file:" + filepath.Join(b.dir, "store"), "--key", "start", "--"}},
+		b.redisCli("start"),
 	}
 	b.compare("from exec to the first byte that echo writes, ms", variants, true, "echo", "x")
 	b.compare("wall time of true, ms", variants, false, "true")
@@ -40,9 +52,12 @@ func skip(b *bench) {
 	standby := launch(exec.Command("leaderrun", "--wait", "forever", "--key", "skip", "--", "true"))
 	defer standby.end()
 	b.redis.awaitListeners(2)
+	held := hold(b.redisCli("skip").args)
+	defer held.end()
 	b.compare("wall time of a skip, ms", []variant{
 		{"flock -n", []string{"flock", "-n", "-E", "0", lockFile}},
 		{"leaderrun", leaderrun},
+		b.redisCli("skip"),
 	}, false, "true")
 	fmt.Printf("  memory, PSS in MB: elector and guard of the holder %.1f, of a standby on the same host %.1f\n", holder.pss(), standby.pss())
 }
