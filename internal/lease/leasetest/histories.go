@@ -46,7 +46,8 @@ const (
 
 // Histories plays random concurrent histories against the store of h, those of the
 // seeds from 0 on. A seed gives what the clients do next after each answer, not how
-// their calls mix. A store without settling for keys that it has never seen is faster.
+// their calls mix. Keys that the store has never seen must not settle: it has been serving
+// for long, or has no Settle. A store whose calls are over too soon to overlap fails.
 func Histories(t *testing.T, h Harness) {
 	t.Helper()
 	n := *histories

@@ -20,7 +20,8 @@ import (
 )
 
 // Harness gives the suite access to a store and says what can be done to it. Its functions
-// are called from the goroutine of a subtest and may end it.
+// are called from the goroutine of a subtest and may end it. All after Settles damage the data:
+// if one is nil, its subtests are left out.
 type Harness struct {
 	// Open returns another client of the same data, and closes it at the end of t. There
 	// are several clients at a time, one per candidate.
@@ -54,11 +55,9 @@ type Harness struct {
 	// that a call waits until one does, or that the store cannot call.
 	Listens func(t *testing.T, key string) bool
 
-	// Settles says that a key that the store does not know settles before it is granted.
+	// Settles says that Settle of the store's rules.Instant is not 0: a key that the store
+	// does not know settles before it is granted, and so does one that was not released.
 	Settles bool
-
-	// The rest damages the data. If a field is nil, the store has nothing like it, and the
-	// subtests for it are left out.
 
 	// Forget deletes the lease of key, but not what else the store knows about it. It may
 	// be called from any goroutine.

@@ -36,18 +36,18 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-// Keeper reads and replaces rows. A call of [Config.Do] has its own.
+// Keeper reads and replaces rows. [Config.Do] says which one a call uses.
 type Keeper interface {
 	// Read returns the row of key, or one with a new state if there is none. It changes
 	// nothing. A row that leaderrun cannot have written is an error: to guess what it means
 	// could grant twice.
 	Read(ctx context.Context, key string) (Row, error)
-	// Swap replaces a row that was read by the one with this state, and rings the bells that e
-	// names. It returns the row as it is now: if somebody has changed it since it was read,
-	// that one, and nothing is written. If it was saved, that is r, whose Version and Kept matter
-	// only to a store that Remembers. An error of type *Refused says that the store has undone
-	// the change because of others: it is made again. Any other error says that nobody knows, even
-	// if it was saved.
+	// Swap writes r.State in the place of the row that had r.Version when it was read, and
+	// rings the bells that e names. saved: it was written; now is r then, with its new Version
+	// and Kept if the store Remembers. Not saved, without an error: somebody has changed the row
+	// since it was read; nothing was written, and now is the row as it is. After an error nobody
+	// knows whether it was written, unless that is a *Refused: the store has undone the change
+	// because of others, and it is made again.
 	Swap(ctx context.Context, r Row, e Effect) (now Row, saved bool, err error)
 	// Names returns the names of all keys, in any order, and perhaps names that are none.
 	Names(ctx context.Context) ([]string, error)
@@ -103,13 +103,14 @@ const Settle = 300
 // Config says how a store is reached. Everything may be called from several goroutines.
 type Config struct {
 	// Do runs a call on a keeper, and perhaps again on another one if the first gave no answer:
-	// a write on the first one may then have been made, or be made later. It returns errors as
-	// *lease.StoreError.
+	// a write on the first one may then have been made, or be made later. It returns the call's
+	// errors as *lease.StoreError: permanent and with a hint after an *Untrusted.
 	Do func(ctx context.Context, op string, call func(context.Context, Keeper) error) error
-	// Hear returns nil once the bell of key has rung since the call began, or if until is
-	// true of its row, which Hear reads, or may have missed changes of, once it can hear. A
-	// bell that stays audible for some seconds needs no row. It returns errors as
-	// *lease.StoreError; or lease.ErrNoWakeups at once, if the store has no bells.
+	// Hear blocks until the bell of key rings, and returns nil. First it starts to listen, then
+	// it reads the row and returns at once if until is true of it: so no ring is missed. It reads
+	// again whenever it may have missed one. If a ring is kept for some seconds, it need not
+	// read. A store that polls only reads. Errors are *lease.StoreError, also at the end of ctx;
+	// or lease.ErrNoWakeups at once, if the store has no bells.
 	Hear func(ctx context.Context, bell Bell, key string, until func(Row) bool) error
 	// Follows: Hear asks until about the row after each of its changes, whatever rings.
 	Follows bool
@@ -180,7 +181,8 @@ func (s *Store) At(ms int64, server string) rules.Instant {
 	return now
 }
 
-// Parse reads a state as [json.Marshal] writes it. A damaged one is an error: see [Keeper].
+// Parse reads a state as [json.Marshal] writes it. Its error says why leaderrun cannot have
+// written it: a keeper returns it in an [Untrusted].
 func (s *Store) Parse(key string, text []byte) (st rules.State, err error) {
 	if json.Unmarshal(text, &st) != nil {
 		return st, errors.New("it is damaged") // the error itself speaks of Go's types

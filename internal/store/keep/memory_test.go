@@ -7,11 +7,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/lease"
-	"github.com/leaderrun/leaderrun/internal/lease/leasetest"
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 )
 
@@ -112,18 +109,6 @@ func (m *memory) hear(ctx context.Context, _ Bell, key string, until func(Row) b
 			return ctx.Err()
 		}
 	}
-}
-
-// The engine and the rules are a store.
-func TestContract(t *testing.T) {
-	m := newMemory()
-	leasetest.Run(t, leasetest.Harness{
-		Open:    func(*testing.T) lease.Store { return m.open() },
-		Unit:    10 * time.Second,
-		Advance: m.advance,
-		Wakes:   true, WakesAll: true, Settles: true,
-		Wipe: func(*testing.T) { m.mu.Lock(); defer m.mu.Unlock(); clear(m.rows); m.now.Serving = 0 },
-	})
 }
 
 // prunable is a memory whose rows can be removed.
