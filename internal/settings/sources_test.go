@@ -13,40 +13,32 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// values has three different values for every setting but config.
+// values has three different values of each setting that does not take any text.
 var values = map[string][3]string{
-	"key":              {"flag", "variable", "file"},
-	"store":            {"redis://flag", "redis://variable", "redis://file"},
-	"prefix":           {"flag", "variable", "file"},
-	"ttl":              {"31s", "32s", "33s"},
-	"renew":            {"1s", "2s", "3s"},
-	"retry":            {"1s", "2s", "3s"},
-	"eligible":         {"flag a", "variable", "file"},
-	"profile":          {"fast", "unreliable", "normal"},
-	"wait":             {"forever", "2s", "3s"},
-	"skip-exit-code":   {"1", "2", "0"},
-	"signal":           {"INT", "2", "15"},
-	"kill-after":       {"1s", "0", "3s"},
-	"lost-grace":       {"0", "2s", "3s"},
-	"on-renew-error":   {"stop", "retry", "stop"},
-	"leftovers":        {"wait", "leave", "stop"},
-	"max-runtime":      {"1s", "2m", "3h"},
-	"rejoin":           {"true", "false", "true"},
-	"min-hold":         {"1s", "2m", "0"},
-	"slots":            {"2", "3", "4"},
-	"once-per":         {"@daily", "1h", "0 3 * * *"},
-	"tick":             {"@1772330400", "1772330400000000", "2026-03-01T02:00:00.5Z"},
-	"tries":            {"1", "2", "3"},
-	"metrics-listen":   {":1", "h:2", "0.0.0.0:3"},
-	"on-acquire":       {"flag a", "variable", "file"},
-	"on-lost":          {"flag a", "variable", "file"},
-	"on-end":           {"flag a", "variable", "file"},
-	"on-skip":          {"flag a", "variable", "file"},
-	"ping":             {"http://flag/a", "https://variable/a", "http://file:1"},
-	"metrics-textfile": {"flag", "variable", "file"},
-	"verbose":          {"true", "false", "true"},
-	"quiet":            {"true", "false", "true"},
-	"log-format":       {"json", "text", "json"},
+	"store":          {"redis://flag", "redis://variable", "redis://file"},
+	"ttl":            {"31s", "32s", "33s"},
+	"renew":          {"1s", "2s", "3s"},
+	"retry":          {"1s", "2s", "3s"},
+	"profile":        {"fast", "unreliable", "normal"},
+	"wait":           {"forever", "2s", "3s"},
+	"skip-exit-code": {"1", "2", "0"},
+	"signal":         {"INT", "2", "15"},
+	"kill-after":     {"1s", "0", "3s"},
+	"lost-grace":     {"0", "2s", "3s"},
+	"on-renew-error": {"stop", "retry", "stop"},
+	"leftovers":      {"wait", "leave", "stop"},
+	"max-runtime":    {"1s", "2m", "3h"},
+	"rejoin":         {"true", "false", "true"},
+	"min-hold":       {"1s", "2m", "0"},
+	"slots":          {"2", "3", "4"},
+	"once-per":       {"@daily", "1h", "0 3 * * *"},
+	"tick":           {"@1772330400", "1772330400000000", "2026-03-01T02:00:00.5Z"},
+	"tries":          {"1", "2", "3"},
+	"metrics-listen": {":1", "h:2", "0.0.0.0:3"},
+	"ping":           {"http://flag/a", "https://variable/a", "http://file:1"},
+	"verbose":        {"true", "false", "true"},
+	"quiet":          {"true", "false", "true"},
+	"log-format":     {"json", "text", "json"},
 }
 
 // Every setting can be given in every place, in every combination. A flag wins over a
@@ -55,11 +47,13 @@ var values = map[string][3]string{
 func TestPrecedence(t *testing.T) {
 	inSet := map[string]string{"store": "redis://set:6379/0", "prefix": "set"}
 	for _, name := range Names() {
-		if _, ok := values[name]; !ok && name != fileSetting {
-			t.Errorf("no values for %s", name)
+		value, ok := values[name]
+		if name == fileSetting {
+			continue
 		}
-	}
-	for name, value := range values {
+		if !ok {
+			value = [3]string{"flag", "variable", "file"}
+		}
 		for places := range 16 {
 			settingstest.NoSettings(t)
 			var args []string
