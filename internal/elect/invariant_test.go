@@ -183,19 +183,26 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 		if s.Phase == candidate.Done {
 			break
 		}
-		e := Event{Kind: EventKind(1 + choose(int(ReleaseFailed)))}
-		switch gap := choose(8); {
+		var possible []EventKind
+		for kind := Timer; kind <= ReleaseFailed; kind++ {
+			if plausible(s, kind) {
+				possible = append(possible, kind)
+			}
+		}
+		e := Event{Kind: possible[choose(len(possible))]}
+		switch gap := choose(32); {
 		case gap == 0:
 			now += time.Duration(choose(int(2 * set.TTL))) // slept, or starved
-		case gap < 4:
-			now += time.Duration(choose(int(set.TTL / 20)))
+		case gap < 24:
+			now += time.Duration(choose(int(set.TTL / 40)))
 		default:
 			if wake, ok := s.Wake(); ok && wake > now {
 				now, e = wake, Event{Kind: Timer}
 			}
 		}
 		e.At = now
-		if !plausible(s, e.Kind) || e.Kind == Order && choose(4) > 0 { // most runs are not ended by an order
+		ends := e.Kind == Order || s.Phase.Running() && slices.Contains([]EventKind{StartFailed, CommandEnded, TreeGone, LeaseLost}, e.Kind)
+		if ends && choose(16) > 0 { // most runs go on
 			e = Event{Kind: Timer, At: now}
 		}
 		e.Sent = w.asked
@@ -213,7 +220,7 @@ func live(t testing.TB, set Settings, choose func(n int) int, steps int) *watch 
 				e.Lease.Tick = int64(1 + choose(9))
 			}
 		}
-		e.Lease.HandOver = choose(40) == 0
+		e.Lease.HandOver = choose(16) == 0
 		if choose(3) == 0 && (e.Kind == NoAnswer || e.Kind == TreeGone) {
 			e.Err = &lease.StoreError{Refused: choose(2) == 0, Permanent: choose(30) == 0}
 		}
@@ -268,12 +275,12 @@ func randomSettings(choose func(n int) int) Settings {
 }
 
 var (
-	histories = flag.Uint64("histories", 20_000, "how many random histories are played")
+	histories = flag.Uint64("histories", 12_000, "how many random histories are played")
 	first     = flag.Uint64("first", 0, "the seed of the first one")
 )
 
 func TestRandomHistories(t *testing.T) {
-	const usual = 20_000
+	const usual = 12_000
 	outcomes := map[candidate.Outcome]int{}
 	seed := *first
 	defer func() {
