@@ -87,7 +87,7 @@ func TestReplacedServerGrantsNothing(t *testing.T) {
 func TestReplacedServerRenewsNothing(t *testing.T) {
 	t.Parallel()
 	still := standstill{set: script.StartSentinels(t, 1, script.Servers{})}
-	still.set.CutOff(t)
+	still.set.CutOff()
 	s := still.open(t)
 	l := grant(t, s, request("k"))
 	still.atNextScript(t)

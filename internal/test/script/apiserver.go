@@ -3,6 +3,7 @@
 package script
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -33,33 +33,22 @@ type APIServer struct {
 // that it needs the test is skipped, or fails if CI is set.
 func StartAPIServer(t testing.TB) *APIServer {
 	t.Helper()
-	return startAPIServerOn(t, StartEtcd(t), NewCertificates(t, t.TempDir()))
+	return StartAPIServerOn(t, StartEtcd(t), "")
 }
 
-// startAPIServerOn starts one more API server on an etcd. It accepts users by the same
-// certificates.
-func startAPIServerOn(t testing.TB, etcd *EtcdServer, certs Certificates) *APIServer {
+// StartAPIServerOn starts an API server on an etcd, which it reaches at an address of its own, or
+// at the etcd's.
+func StartAPIServerOn(t testing.TB, etcd *EtcdServer, by string) *APIServer {
 	t.Helper()
-	program, err := apiserver()
-	if err != nil && os.Getenv("CI") == "" {
-		t.Skip(err) // its modules are not on this machine
-	}
-	must.Succeed(t, err)
-	s := &APIServer{Etcd: etcd, Certs: certs}
-	s.process = process{t: t, name: program, says: []string{"serving leases"}}
+	s := &APIServer{Addr: freeAddr(t), Etcd: etcd, Certs: NewCertificates(t, t.TempDir())}
+	s.process = process{t: t, name: built(t, "apiserver", "APISERVER", "."), says: []string{"serving leases"}}
 	t.Cleanup(s.Kill)
-	for range 5 { // another process may take the port
-		s.Addr = loopback(t)
-		s.args = []string{
-			"-etcd", "http://" + etcd.Addr, "-addr", s.Addr,
-			"-cert", certs.File("server.pem"), "-key", certs.File("server.key"), "-ca", certs.File("ca.pem"),
-		}
-		if s.start() {
-			return s
-		}
+	s.args = []string{
+		"-etcd", "http://" + cmp.Or(by, etcd.Addr), "-addr", s.Addr,
+		"-cert", s.Certs.File("server.pem"), "-key", s.Certs.File("server.key"), "-ca", s.Certs.File("ca.pem"),
 	}
-	t.Fatalf("the API server does not start:\n%s", s.out)
-	return nil
+	s.mustStart()
+	return s
 }
 
 // Kubeconfig writes a kubeconfig for a user with a token, and returns its path.
@@ -99,43 +88,32 @@ users: [{name: test, user: {token: %s}}]
 	return file
 }
 
-// apiserver returns the program, which scripts/test builds; otherwise it is built here.
-var apiserver = sync.OnceValues(func() (string, error) { return built("apiserver", "APISERVER", ".") })
-
 // built returns the program of a package that the module internal/test/NAME knows: that which a
-// variable names, or else one that is built here, and that other tests use, too.
-func built(name, variable, pkg string) (string, error) {
+// variable names, as scripts/test builds it, or else one that is built here, and that other tests
+// use, too. If its modules are not on this machine the test is skipped, or fails if CI is set.
+func built(t testing.TB, name, variable, pkg string) string {
+	t.Helper()
 	if program := os.Getenv(variable); program != "" {
-		return program, nil
+		return program
 	}
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
+	must.Succeed(t, err)
 	module, err := moduleOf("internal/test/" + name)
-	if err != nil {
-		return "", err
-	}
+	must.Succeed(t, err)
 	dir := filepath.Join(cache, "leaderrun-test")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o700))
 	lock, err := os.Create(filepath.Join(dir, "lock"))
-	if err != nil {
-		return "", err
-	}
+	must.Succeed(t, err)
 	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return "", err
-	}
+	must.Succeed(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
 	program := filepath.Join(dir, name)
 	build := exec.Command("go", "build", "-trimpath", "-o", program, pkg)
 	build.Dir = module
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build of %s: %w: %s", name, err, out)
+		missing(t, fmt.Sprintf("build of %s: %v: %s", name, err, out))
 	}
-	return program, nil
+	return program
 }
 
 // moduleOf returns the path of a folder of the repository, from any test's folder.

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -164,16 +163,4 @@ func pidOf(ts *testscript.TestScript, arg string) int {
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(arg)))
 	ts.Check(err)
 	return pid
-}
-
-// await waits until ok is true or patience is over, and reports whether it is true.
-func await(ok func() bool) bool {
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return true
-		}
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
 }

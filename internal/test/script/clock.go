@@ -12,18 +12,18 @@ import (
 // start on, and at "2030-01-02 03:04:05.6", in UTC, the clock stands still. Expiries follow,
 // as after a real change.
 //
-// The first call restarts the server without data. Later calls change the clock of the
+// The first call restarts the server, a redis-server without data. Later calls change the clock of the
 // running server. Without the program faketime the test is skipped, or fails if CI is set.
-func (s *RedisServer) SetClock(clock string) {
-	s.t.Helper()
-	fresh := s.clock == ""
+func (p *process) SetClock(clock string) {
+	p.t.Helper()
+	fresh := p.clock == ""
 	if fresh {
-		need(s.t, "faketime")
-		s.clock = filepath.Join(s.t.TempDir(), "clock")
+		need(p.t, "faketime")
+		p.clock = filepath.Join(p.t.TempDir(), "clock")
 	}
-	must.Succeed(s.t, fakeclock.Set(s.clock, clock))
+	must.Succeed(p.t, fakeclock.Set(p.clock, clock))
 	if fresh {
-		s.env = fakeclock.Env(s.clock)
-		s.Restart()
+		p.env = fakeclock.Env(p.clock)
+		p.Restart()
 	}
 }

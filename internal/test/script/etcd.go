@@ -1,14 +1,15 @@
 package script
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +20,6 @@ import (
 // test, even if the test process is killed.
 type EtcdServer struct {
 	Addr string // 127.0.0.1:PORT, for clients
-	Dir  string // its data
 	process
 }
 
@@ -34,6 +34,19 @@ func StartEtcd(t testing.TB, args ...string) *EtcdServer {
 // StartEtcds starts an etcd of several members.
 func StartEtcds(t testing.TB, members int, args ...string) []*EtcdServer {
 	t.Helper()
+	return StartEtcdsAt(t, make([]Place, members), args...)
+}
+
+// Place is a host: its address, and what makes a command on it.
+type Place struct {
+	Addr    string
+	Command func(name string, args ...string) *exec.Cmd
+}
+
+// StartEtcdsAt starts an etcd with a member on each of the hosts. The empty one is that of the
+// test.
+func StartEtcdsAt(t testing.TB, places []Place, args ...string) []*EtcdServer {
+	t.Helper()
 	needPackage(t, "etcd", "etcd-server")
 	scheme := "http://"
 	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--cert-file") }) {
@@ -45,27 +58,50 @@ func StartEtcds(t testing.TB, members int, args ...string) []*EtcdServer {
 		kill(all)
 		all = nil
 		var peers, initial []string
-		for i := range members {
-			peer := "http://" + loopback(t)
+		for i, place := range places {
+			peer := "http://" + place.freeAddr(t)
 			peers, initial = append(peers, peer), append(initial, fmt.Sprintf("m%d=%s", i, peer))
 		}
 		for i, peer := range peers {
-			s := &EtcdServer{Addr: loopback(t), Dir: filepath.Join(t.TempDir(), "data")}
-			s.process = process{t: t, name: "etcd", says: []string{"serving client traffic "}}
+			s := &EtcdServer{Addr: places[i].freeAddr(t)}
+			s.process = process{
+				t: t, command: places[i].Command, name: "etcd", says: []string{"serving client traffic "}, Dir: filepath.Join(t.TempDir(), "data"),
+			}
 			s.args = append([]string{
 				"--name", fmt.Sprint("m", i), "--data-dir", s.Dir, "--listen-client-urls", scheme + s.Addr, "--advertise-client-urls", scheme + s.Addr,
 				"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", strings.Join(initial, ","), "--logger", "zap",
 				"--unsafe-no-fsync", // data outlives the process without it, and tests do not cut the power
 			}, args...)
 			all = append(all, s)
-			s.launch()
 		}
-		if !slices.ContainsFunc(all, func(s *EtcdServer) bool { return !s.serves() }) {
+		if startEtcds(all) {
 			return all
 		}
 	}
 	t.Fatalf("etcd does not start:\n%s", all[0].out)
 	return nil
+}
+
+// freeAddr returns a free port there. A port that is free on this host is free there, too.
+func (p Place) freeAddr(t testing.TB) string {
+	host, port, _ := net.SplitHostPort(freeAddr(t))
+	return net.JoinHostPort(cmp.Or(p.Addr, host), port)
+}
+
+// startEtcds starts all members at once, since one alone does not serve.
+func startEtcds(all []*EtcdServer) bool {
+	for _, s := range all {
+		s.launch()
+	}
+	return !slices.ContainsFunc(all, func(s *EtcdServer) bool { return !s.serves() })
+}
+
+// RestartEtcds restarts all members at once.
+func RestartEtcds(all []*EtcdServer) {
+	kill(all)
+	if !startAgain(func() bool { return startEtcds(all) }) {
+		all[0].t.Fatalf("etcd does not start again:\n%s", all[0].out)
+	}
 }
 
 // EtcdLeader returns the member that leads.
@@ -105,10 +141,6 @@ func (s *EtcdServer) replace(dir, by string) {
 	must.Succeed(s.t, os.RemoveAll(dir))
 	must.Succeed(s.t, os.CopyFS(dir, os.DirFS(by)))
 	s.Restart()
-}
-
-func loopback(t testing.TB) string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(t)))
 }
 
 func kill(all []*EtcdServer) {

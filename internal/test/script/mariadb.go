@@ -22,8 +22,6 @@ type MariaDBServer struct {
 	Addr string // 127.0.0.1:PORT
 	// URL names a database and a user with all rights there.
 	URL string
-	// Dir is its data directory.
-	Dir string
 	process
 }
 
@@ -41,29 +39,25 @@ func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 	empty, err := emptyMariaDB()
 	must.Succeed(t, err)
 	dir := t.TempDir()
-	s := &MariaDBServer{Dir: filepath.Join(dir, "data"), process: process{t: t, name: "mariadbd", says: []string{"mariadbd: ready for connections"}}}
+	s := &MariaDBServer{Addr: freeAddr(t), process: process{
+		t: t, name: "mariadbd", says: []string{"mariadbd: ready for connections"}, Dir: filepath.Join(dir, "data"),
+	}}
 	first := filepath.Join(dir, "init.sql")
 	must.Succeed(t, os.WriteFile(first, []byte(initMariaDB), 0o600))
 	must.Succeed(t, writeFiles(s.Dir, empty, func(string) error { return nil }))
 	t.Cleanup(s.Kill)
-	for range 5 { // another process may take the port
-		s.Addr = loopback(t)
-		s.URL = "mysql://admin:" + serverPassword + "@" + s.Addr + "/jobs"
-		_, port, _ := net.SplitHostPort(s.Addr) // it has one
-		s.args = append(append(BasicsOfMariaDB(s.Dir), "--port="+port, "--bind-address=127.0.0.1", "--socket=", "--init-file="+first), args...)
-		if s.start() {
-			return s
-		}
-	}
-	t.Fatalf("mariadbd does not start:\n%s", s.out)
-	return nil
+	s.URL = "mysql://admin:" + serverPassword + "@" + s.Addr + "/jobs"
+	host, port, _ := net.SplitHostPort(s.Addr)
+	s.args = append(append(basicsOfMariaDB(s.Dir), "--port="+port, "--bind-address="+host, "--socket=", "--init-file="+first), args...)
+	s.mustStart()
+	return s
 }
 
-// BasicsOfMariaDB returns the arguments of every server, and of the program that creates its
+// basicsOfMariaDB returns the arguments of every server, and of the program that creates its
 // files, which are small. It does not sync: data outlives the process, and tests do not cut
 // the power. Each has its own folder for temporary tables: when a server starts, it removes
 // those of all servers with the same one.
-func BasicsOfMariaDB(dir string) []string {
+func basicsOfMariaDB(dir string) []string {
 	args := []string{
 		"--no-defaults", "--datadir=" + dir, "--tmpdir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:5M:autoextend",
 		"--innodb-autoextend-increment=1", "--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=2",
@@ -83,7 +77,7 @@ var emptyMariaDB = sync.OnceValues(func() (map[string]string, error) {
 	}
 	defer os.RemoveAll(dir)
 	data := filepath.Join(dir, "data")
-	cmd := exec.Command("mariadb-install-db", append(BasicsOfMariaDB(data), "--skip-test-db", "--auth-root-authentication-method=normal")...)
+	cmd := exec.Command("mariadb-install-db", append(basicsOfMariaDB(data), "--skip-test-db", "--auth-root-authentication-method=normal")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
 	}

@@ -5,42 +5,33 @@ package script
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 )
 
-// plug is the command store: it does to any store what redis does to Redis.
+// plug is the command store.
 func plug(ts *testscript.TestScript, args []string) {
-	actions := of(ts).plugs(ts)
-	if len(args) != 1 || actions[args[0]] == nil {
-		ts.Fatalf("usage: store stop|cont|kill|restart")
-	}
-	actions[args[0]]()
-}
-
-func (s *script) plugs(ts *testscript.TestScript) map[string]func() {
-	switch {
-	case s.redis != nil:
-		return map[string]func(){"stop": s.redis.Stop, "cont": s.redis.Cont, "kill": s.redis.Kill, "restart": s.redis.Restart}
-	case s.postgres != nil:
-		return map[string]func(){"stop": s.postgres.Stop, "cont": s.postgres.Cont, "kill": s.postgres.Kill, "restart": s.postgres.Restart}
-	case s.mariadb != nil:
-		return map[string]func(){"stop": s.mariadb.Stop, "cont": s.mariadb.Cont, "kill": s.mariadb.Kill, "restart": s.mariadb.Restart}
-	case s.etcd != nil:
-		return map[string]func(){"stop": s.etcd.Stop, "cont": s.etcd.Cont, "kill": s.etcd.Kill, "restart": s.etcd.Restart}
-	case s.s3 != nil:
-		return map[string]func(){"stop": s.s3.Stop, "cont": s.s3.Cont, "kill": s.s3.Kill, "restart": s.s3.Restart}
-	case s.api != nil:
-		return map[string]func(){"stop": s.api.Stop, "cont": s.api.Cont, "kill": s.api.Kill, "restart": s.api.Restart}
-	}
+	s := of(ts)
 	dir := filepath.Join(s.workDir, storeDir)
 	away := dir + ".away"
-	return map[string]func(){
+	actions := map[string]func(){
 		"stop":    func() { s.keepTurns(ts, dir) },
 		"cont":    s.endTurns,
 		"kill":    func() { ts.Check(os.Rename(dir, away)) },
 		"restart": func() { ts.Check(os.Rename(away, dir)) },
+	}
+	if s.server != nil {
+		actions = map[string]func(){"stop": s.server.Stop, "cont": s.server.Cont, "kill": s.server.Kill, "restart": s.server.Restart}
+	}
+	switch {
+	case len(args) == 1 && actions[args[0]] != nil:
+		actions[args[0]]()
+	case len(args) > 1 && args[0] == "clock" && s.server != nil:
+		s.server.SetClock(strings.Join(args[1:], " "))
+	default:
+		ts.Fatalf("usage: store stop|cont|kill|restart, or store clock CLOCK")
 	}
 }
 

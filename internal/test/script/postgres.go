@@ -29,14 +29,9 @@ import (
 // the test, even if the test process is killed.
 type PostgresServer struct {
 	Addr string // 127.0.0.1:Port
-	Port int
 	// URL names a database and a user with all rights there.
 	URL string
-	// Dir is its data directory.
-	Dir string
-
 	process
-	thaw func() // continues the frozen server; nil if it is not frozen
 }
 
 // StartPostgres starts a server and waits until it listens. files are put into its directory,
@@ -49,29 +44,23 @@ func StartPostgres(t testing.TB, files map[string]string, settings ...string) *P
 	must.Succeed(t, err)
 	dir, err := postgresDir()
 	must.Succeed(t, err)
-	s := &PostgresServer{Dir: dir, process: process{
-		t: t, name: PostgresProgram("postgres"), says: []string{"database system is ready to accept "}, // a replica: "read-only connections"
+	s := &PostgresServer{process: process{
+		Dir: dir, t: t, name: postgresProgram("postgres"), says: []string{"database system is ready to accept "}, // a replica: "read-only connections"
 		command: func(name string, args ...string) *exec.Cmd { return asPostgres(dir, name, args...) },
 	}}
-	s.kill = s.Kill
 	t.Cleanup(s.clean)
 	all := maps.Clone(empty)
 	maps.Copy(all, files)
 	must.Succeed(t, writeCluster(s.Dir, all))
-	for range 5 { // another process may take the port
-		s.Port = FreePort(t)
-		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
-		s.URL = "postgres://postgres:" + serverPassword + "@" + s.Addr + "/postgres"
-		s.args = []string{"-D", s.Dir, "-p", strconv.Itoa(s.Port)}
-		s.set("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=8MB",
-			"dynamic_shared_memory_type=mmap") // in its own files, which are removed with the others
-		s.set(settings...)
-		if s.start() {
-			return s
-		}
-	}
-	t.Fatalf("postgres does not start:\n%s", s.out)
-	return nil
+	s.Addr = freeAddr(t)
+	host, port, _ := net.SplitHostPort(s.Addr)
+	s.URL = "postgres://postgres:" + serverPassword + "@" + s.Addr + "/postgres"
+	s.args = []string{"-D", s.Dir, "-p", port}
+	s.set("listen_addresses="+host, "unix_socket_directories=", "fsync=off", "shared_buffers=8MB",
+		"dynamic_shared_memory_type=mmap") // in its own files, which are removed with the others
+	s.set(settings...)
+	s.mustStart()
+	return s
 }
 
 const serverPassword = "s3cret" // refused looks for it
@@ -79,69 +68,13 @@ const serverPassword = "s3cret" // refused looks for it
 // needPostgres skips the test without the server, or fails it if CI is set.
 func needPostgres(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it needs postgres")
-	}
-	if PostgresProgram("postgres") != "" {
-		return
-	}
-	const missing = "postgres is not installed: apt-get install postgresql"
-	if os.Getenv("CI") != "" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
+	needPackage(t, cmp.Or(postgresProgram("postgres"), "postgres"), "postgresql")
 }
 
-// Stop freezes the server: its connections stay, nothing is answered.
-func (s *PostgresServer) Stop() {
-	s.t.Helper()
-	signalAll(syscall.SIGSTOP, s.cmd.Process.Pid) // first, so that it starts no others
-	all := append(s.backends(), s.cmd.Process.Pid)
-	signalAll(syscall.SIGSTOP, all...)
-	// Frozen processes do not notice that the test process is gone. This process does, by the
-	// end of its input, and continues them, so that they end.
-	thaw := exec.Command("sh", "-c", `read -r _; kill -CONT "$@"`, "sh")
-	for _, pid := range all {
-		thaw.Args = append(thaw.Args, strconv.Itoa(pid))
-	}
-	input, err := thaw.StdinPipe()
-	must.Succeed(s.t, err)
-	must.Succeed(s.t, thaw.Start())
-	s.thaw = func() {
-		_ = input.Close()
-		_ = thaw.Wait() // an error means that some processes are gone
-	}
-}
-
-// Cont continues a frozen server.
-func (s *PostgresServer) Cont() {
-	if s.thaw != nil {
-		s.thaw()
-		s.thaw = nil
-	}
-}
-
-// Kill ends the server as a power cut does and waits until it is gone. It may be
-// called again.
+// Kill ends the server as a power cut does.
 func (s *PostgresServer) Kill() {
-	defer s.Cont()
-	if s.cmd == nil {
-		return
-	}
-	select {
-	case <-s.gone: // it has ended by itself, and its id may belong to another process
-		s.cmd = nil
-		return
-	default:
-	}
-	signalAll(syscall.SIGSTOP, s.cmd.Process.Pid)
-	all := append(s.backends(), s.cmd.Process.Pid)
-	signalAll(syscall.SIGKILL, all...)
-	<-s.gone
-	if !await(func() bool { return !slices.ContainsFunc(all, Lives) }) {
-		s.t.Errorf("postgres still lives:\n%s", describe(all))
-	}
-	s.cmd = nil
+	s.process.Kill()
+	s.freeMemory()
 }
 
 // set adds settings of the form NAME=VALUE to the server's next start.
@@ -166,7 +99,7 @@ func (s *PostgresServer) serveTLS(certs Certificates, name string) {
 
 // Do runs SQL with psql and returns what it prints, a line per row.
 func (s *PostgresServer) Do(sql string) (string, error) {
-	cmd := exec.Command(PostgresProgram("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", s.URL, "-c", sql)
+	cmd := exec.Command(postgresProgram("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", s.URL, "-c", sql)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -174,6 +107,7 @@ func (s *PostgresServer) Do(sql string) (string, error) {
 func (s *servers) startPostgres(t testing.TB) {
 	// Without passwords and TLS, which are slow on purpose: scripts measure time.
 	s.postgres = StartPostgres(t, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 trust\n"})
+	s.server = s.postgres
 	s.env = map[string]string{"STORE": s.postgres.URL + "?sslmode=disable", "SERVER": s.postgres.Addr, "DATA": s.postgres.Dir}
 }
 
@@ -187,44 +121,22 @@ func postgresDo(ts *testscript.TestScript, neg bool, args []string) {
 // clean removes everything.
 func (s *PostgresServer) clean() {
 	s.Kill()
-	FreePostgresMemory(s.Dir)
 	if err := os.RemoveAll(s.Dir); err != nil {
 		s.t.Error(err)
 	}
 }
 
-// FreePostgresMemory removes the shared memory of a killed server, because of which another
-// one would refuse its folder.
-func FreePostgresMemory(dir string) {
+// freeMemory removes the shared memory of a killed server, because of which another one would
+// refuse its folder.
+func (s *PostgresServer) freeMemory() {
 	const idLine = 6
-	pidFile, _ := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
+	pidFile, _ := os.ReadFile(filepath.Join(s.Dir, "postmaster.pid"))
 	if lines := strings.Split(string(pidFile), "\n"); len(lines) > idLine {
 		if fields := strings.Fields(lines[idLine]); len(fields) == 2 {
 			if id, err := strconv.Atoi(fields[1]); err == nil {
 				_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
 			}
 		}
-	}
-}
-
-// backends returns the processes that the server has started, one per connection and some
-// more.
-func (s *PostgresServer) backends() []int {
-	pid := s.cmd.Process.Pid
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
-	var pids []int
-	for field := range strings.FieldsSeq(string(children)) {
-		if child, err := strconv.Atoi(field); err == nil {
-			pids = append(pids, child)
-		}
-	}
-	return pids
-}
-
-// signalAll sends a signal to processes of the server.
-func signalAll(sig syscall.Signal, pids ...int) {
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, sig) // a backend may have ended
 	}
 }
 
@@ -240,7 +152,7 @@ var emptyCluster = sync.OnceValues(func() (map[string]string, error) {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	cmd := asPostgres(dir, PostgresProgram("initdb"), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", filepath.Join(dir, "password"),
+	cmd := asPostgres(dir, postgresProgram("initdb"), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", filepath.Join(dir, "password"),
 		"-E", "UTF8", "--locale", "C", "--no-sync", "--wal-segsize", "1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
@@ -333,10 +245,10 @@ func PostgresUser() *syscall.Credential {
 	return c
 }
 
-// PostgresProgram finds a program of the server, or returns "". PATH comes first where it has
+// postgresProgram finds a program of the server, or returns "". PATH comes first where it has
 // the server: scripts/try-postgres puts other versions there. Debian has them elsewhere, by
 // version; the newest is used. (Its psql in PATH is a Perl program that looks for a server's.)
-func PostgresProgram(name string) string {
+func postgresProgram(name string) string {
 	if server, err := exec.LookPath("postgres"); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(server), name)); err == nil {
 			return path

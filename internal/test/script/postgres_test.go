@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -43,7 +44,7 @@ func TestPostgresEndsWithTheTestProcess(t *testing.T) {
 			if err != nil || len(s.Pids) < 2 {
 				t.Fatalf("the other test process says %q, %v", line, err)
 			}
-			defer (&PostgresServer{process: process{t: t}, Dir: s.Dir}).clean()
+			defer (&PostgresServer{process: process{t: t, Dir: s.Dir}}).clean()
 			if !await(func() bool { return !slices.ContainsFunc(s.Pids, Lives) }) {
 				t.Errorf("alive without the test process:\n%s", describe(s.Pids))
 			}
@@ -55,8 +56,8 @@ func TestPostgresEndsWithTheTestProcess(t *testing.T) {
 func TestPostgresEndsWithItsBackends(t *testing.T) {
 	s := StartPostgres(t, nil)
 	s.Stop() // otherwise the backends notice the end of the server, and end by themselves
-	all := append(s.backends(), s.Pid())
-	if s.end(); slices.ContainsFunc(all, Lives) {
+	all := s.all()
+	if s.Kill(); slices.ContainsFunc(all, Lives) {
 		t.Errorf("alive after the server:\n%s", describe(all))
 	}
 }
@@ -70,6 +71,7 @@ func TestPostgresOfAnother(t *testing.T) {
 	if how == "frozen" {
 		s.Stop()
 	}
-	must.Succeed(t, json.NewEncoder(os.Stdout).Encode(started{s.Dir, append(s.backends(), s.cmd.Process.Pid)}))
+	children, _ := proc.ChildrenOf(s.Pid())
+	must.Succeed(t, json.NewEncoder(os.Stdout).Encode(started{s.Dir, append(children, s.Pid())}))
 	time.Sleep(patience)
 }

@@ -57,28 +57,6 @@ func environOf(dir string) (env []byte, err error) {
 	return env, err
 }
 
-// Lives reports whether a process exists and is no zombie. Signal 0 cannot tell: if process 1
-// does not reap, an orphan stays a zombie.
-func Lives(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	// The name in parentheses may contain anything; the state follows the last parenthesis.
-	_, rest, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
-	return ok && rest[0] != 'Z' && rest[0] != 'X'
-}
-
-// describe lists processes with their command lines, for messages.
-func describe(pids []int) string {
-	var b strings.Builder
-	for _, pid := range pids {
-		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		fmt.Fprintf(&b, "  %d %s\n", pid, bytes.ReplaceAll(argv, []byte{0}, []byte{' '}))
-	}
-	return b.String()
-}
-
 // sweep kills all processes that the script left behind. They are an error, unless the script
 // has failed already. But while a store is away, an ender tries until the end of its lease.
 func (s *script) sweep() {

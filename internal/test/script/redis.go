@@ -22,22 +22,10 @@ const operator = "operator"
 
 func (s *servers) startRedis(t testing.TB) {
 	s.redis = StartRedis(t, "--user", operator, "on", "nopass", "~*", "&*", "+@all")
+	s.server = s.redis
 	s.admin = redis.NewClient(&redis.Options{Addr: s.redis.Addr, Username: operator, Password: operator})
 	t.Cleanup(func() { _ = s.admin.Close() })
 	s.env = map[string]string{"STORE": "redis://" + s.redis.Addr + "/0", "SERVER": s.redis.Addr}
-}
-
-func server(ts *testscript.TestScript, args []string) {
-	s := of(ts).redis
-	actions := map[string]func(){"stop": s.Stop, "cont": s.Cont, "kill": s.Kill, "restart": s.Restart}
-	switch {
-	case len(args) == 1 && actions[args[0]] != nil:
-		actions[args[0]]()
-	case len(args) > 1 && args[0] == "clock":
-		s.SetClock(strings.Join(args[1:], " "))
-	default:
-		ts.Fatalf("usage: redis stop|cont|kill|restart, or redis clock CLOCK")
-	}
 }
 
 func redisDo(ts *testscript.TestScript, neg bool, args []string) {

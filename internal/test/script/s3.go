@@ -23,7 +23,6 @@ type S3Server struct {
 	// beside it: versitygw itself compares before it writes, and then writes whatever others
 	// have written meanwhile. Its own address is Racy.
 	Addr, Racy string
-	Dir        string // of the bucket's objects
 	process
 }
 
@@ -42,33 +41,24 @@ func (s *S3Server) URL() string { return "s3://" + S3Bucket + "/jobs?endpoint=ht
 // skipped, or fails if CI is set.
 func StartS3(t testing.TB) *S3Server {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it needs an S3 server")
-	}
-	program, err := s3server()
-	if err != nil && os.Getenv("CI") == "" {
-		t.Skip(err) // its modules are not on this machine
-	}
-	must.Succeed(t, err)
+	short(t, "an S3 server")
 	dir := t.TempDir()
-	s := &S3Server{Dir: filepath.Join(dir, "data", S3Bucket)}
+	s := &S3Server{Racy: freeAddr(t), process: process{
+		t: t, name: built(t, "s3", "S3SERVER", "github.com/versity/versitygw/cmd/versitygw"),
+		env: []string{"ROOT_ACCESS_KEY=" + S3ID, "ROOT_SECRET_KEY=" + S3Secret}, says: []string{"://" + hostOf(t) + ":"},
+		Dir: filepath.Join(dir, "data", S3Bucket), // of the bucket's objects
+	}}
 	must.Succeed(t, os.MkdirAll(s.Dir, 0o700))
-	s.process = process{t: t, name: program, env: []string{"ROOT_ACCESS_KEY=" + S3ID, "ROOT_SECRET_KEY=" + S3Secret}, says: []string{"://127.0.0.1:"}}
 	t.Cleanup(s.Kill)
-	for range 5 { // another process may take the port
-		s.Racy = loopback(t)
-		s.args = []string{"--port", s.Racy, "posix", filepath.Join(dir, "data")}
-		if s.start() {
-			s.awaitPort()
-			var end func()
-			s.Addr, end, err = Serve("127.0.0.1:0", OneAtATime(s.Racy))
-			must.Succeed(t, err)
-			t.Cleanup(end)
-			return s
-		}
-	}
-	t.Fatalf("the S3 server does not start:\n%s", s.out)
-	return nil
+	s.args = []string{"--port", s.Racy, "posix", filepath.Join(dir, "data")}
+	s.mustStart()
+	s.awaitPort()
+	var end func()
+	var err error
+	s.Addr, end, err = serve(net.JoinHostPort(hostOf(t), "0"), oneAtATime(s.Racy))
+	must.Succeed(t, err)
+	t.Cleanup(end)
+	return s
 }
 
 // Restart restarts the server with its data.
@@ -92,14 +82,9 @@ func (s *S3Server) awaitPort() {
 	}
 }
 
-// s3server returns the program, which scripts/test builds; otherwise it is built here.
-var s3server = sync.OnceValues(func() (string, error) {
-	return built("s3", "S3SERVER", "github.com/versity/versitygw/cmd/versitygw")
-})
-
-// OneAtATime is a proxy to a server that lets one write at a time pass, or several reads. What the
+// oneAtATime is a proxy to a server that lets one write at a time pass, or several reads. What the
 // server does not answer it does not answer either; whoever asked may have gone by then.
-func OneAtATime(addr string) http.Handler {
+func oneAtATime(addr string) http.Handler {
 	var mu sync.RWMutex
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
 	proxy.Transport = &http.Transport{DisableKeepAlives: true} // the server ends each connection
@@ -116,8 +101,8 @@ func OneAtATime(addr string) http.Handler {
 	})
 }
 
-// Serve serves HTTP at an address, without waiting for answers at its end.
-func Serve(addr string, handler http.Handler) (at string, end func(), err error) {
+// serve serves HTTP at an address, without waiting for answers at its end.
+func serve(addr string, handler http.Handler) (at string, end func(), err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return "", nil, err

@@ -30,9 +30,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// patience is how long a script waits for anything before it fails.
-const patience = 60 * time.Second
-
 // Store names the kind of store that scripts get in STORE.
 type Store string
 
@@ -119,10 +116,10 @@ func build(to, program string) error {
 //	waitfile FILE [REGEXP]  wait until FILE has content, or matching content
 //	empty FILE…             assert zero bytes; stdout and stderr as in testscript
 //	refused WORD CMD…       assert a refusal of the input that WORD names
-//	redis stop|cont|kill|restart
-//	redis clock CLOCK       the server's clock, see SetClock: +3d, say; the first one restarts it, empty
-//	store stop|cont|kill|restart   the same for any store; the folder of a file store is
-//	                               stopped by holding its turns, killed by moving it away
+//	store stop|cont|kill|restart   the store's server; the folder of a file store is stopped
+//	                               by holding its turns, killed by moving it away
+//	store clock CLOCK       the server's clock, see SetClock: +3d, say; the first one restarts it,
+//	                        a redis-server without data
 //	[!] redis-do CMD…       a command at the server, its answer on stdout
 //	[!] postgres-do SQL     likewise, a line per row; so is mysql-do
 //	manager FILE            a service manager: the messages at NOTIFY_SOCKET go to FILE
@@ -159,7 +156,6 @@ func runScripts(t *testing.T, dir string, store Store, shared *servers) {
 			"waitfile": command(waitfile),
 			"empty":    command(empty),
 			"refused":  command(refused),
-			"redis":    command(alone(server)),
 			"redis-do": redisDo,
 			"proxy":    command(proxy),
 			"manager":  command(manager),
@@ -192,13 +188,11 @@ type script struct {
 type servers struct {
 	env map[string]string // what scripts know of them
 
+	server   Server // nil: a folder; otherwise also one of these, or another
 	redis    *RedisServer
 	admin    *redis.Client
 	postgres *PostgresServer
 	mariadb  *MariaDBServer
-	etcd     *EtcdServer
-	api      *APIServer
-	s3       *S3Server
 }
 
 type scriptKey struct{}
@@ -244,30 +238,34 @@ func startServers(t testing.TB, store Store) *servers {
 		s.startPostgres(t)
 	case MySQL:
 		s.mariadb = StartMariaDB(t)
+		s.server = s.mariadb
 		s.env = map[string]string{"STORE": s.mariadb.URL, "SERVER": s.mariadb.Addr}
 	case Etcd:
-		s.etcd = StartEtcd(t)
-		s.env = map[string]string{"STORE": "etcd://" + s.etcd.Addr, "SERVER": s.etcd.Addr}
+		etcd := StartEtcd(t)
+		s.server = etcd
+		s.env = map[string]string{"STORE": "etcd://" + etcd.Addr, "SERVER": etcd.Addr}
 	case EtcdCluster:
 		members := StartEtcds(t, 3)
-		s.etcd = EtcdLeader(t, members)
+		s.server = EtcdLeader(t, members)
 		var addrs []string
 		for _, m := range members {
 			addrs = append(addrs, m.Addr)
 		}
 		s.env = map[string]string{"STORE": "etcd://" + strings.Join(addrs, ",")}
 	case Kubernetes:
-		s.api = StartAPIServer(t)
+		api := StartAPIServer(t)
+		s.server = api
 		s.env = map[string]string{
 			"STORE":      "kubernetes:",
-			"TTL":        "10s",                         // no less
-			"KUBECONFIG": s.api.Kubeconfig("operator"),  // who may list
-			"RUNS":       s.api.Kubeconfig("leaderrun"), // who may not
+			"TTL":        "10s",                       // no less
+			"KUBECONFIG": api.Kubeconfig("operator"),  // who may list
+			"RUNS":       api.Kubeconfig("leaderrun"), // who may not
 		}
 	case S3:
-		s.s3 = StartS3(t)
+		s3 := StartS3(t)
+		s.server = s3
 		s.env = map[string]string{
-			"STORE": s.s3.URL(), "SERVER": s.s3.Addr,
+			"STORE": s3.URL(), "SERVER": s3.Addr,
 			"TTL":               "10s", // no less
 			"AWS_ACCESS_KEY_ID": S3ID, "AWS_SECRET_ACCESS_KEY": S3Secret,
 		}

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -19,11 +20,12 @@ import (
 // SentinelSet is a primary, its replicas, and three sentinels, which call it mymaster. A server
 // counts as down after half a second, if two sentinels agree.
 type SentinelSet struct {
-	Primary   *RedisServer
+	Primary   *RedisServer // the first one
 	Replicas  []*RedisServer
 	Sentinels []*RedisServer
 
-	servers Servers
+	t       testing.TB
+	clients map[*RedisServer]*redis.Client
 }
 
 // replicator is the replicas' user at the primary.
@@ -46,30 +48,62 @@ func StartSentinels(t testing.TB, replicas int, o Servers) *SentinelSet {
 	o.Args = append([]string{
 		"--user", replicator, "on", ">follow", "~*", "&*", "+@all", "--masteruser", replicator, "--masterauth", "follow",
 	}, o.Args...)
-	set := &SentinelSet{Primary: o.start(t), servers: o}
+	set := &SentinelSet{Primary: o.start(t), t: t, clients: map[*RedisServer]*redis.Client{}}
 	for range replicas {
-		set.Replicas = append(set.Replicas, o.start(t, "--replicaof", "127.0.0.1", strconv.Itoa(set.Primary.Port)))
+		set.Replicas = append(set.Replicas, o.start(t, "--replicaof", hostOf(t), strconv.Itoa(set.Primary.Port)))
 	}
 	for range 3 {
 		set.Sentinels = append(set.Sentinels, o.startSentinel(t, set.Primary.Port))
 	}
+	for _, s := range append(set.Data(), set.Sentinels...) {
+		set.clients[s] = o.client(t, s)
+	}
 	for _, s := range set.Sentinels {
-		c := o.client(t, s)
 		// Its defaults are seconds.
-		c.Do(t.Context(), "SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "ASK-PERIOD", "200")
-		awaitServer(t, "the sentinels do not find each other", func() bool {
-			state, _ := c.Do(t.Context(), "SENTINEL", "MASTER", "mymaster").Result()
-			text := fmt.Sprint(state)
-			return strings.Contains(text, "num-other-sentinels 2 ") && strings.Contains(text, fmt.Sprintf("num-slaves %d ", replicas))
-		})
+		_, err := set.do(s, "SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "ASK-PERIOD", "200")
+		must.Succeed(t, err)
 	}
-	for _, s := range set.Replicas {
-		c := o.client(t, s)
-		awaitServer(t, "a replica does not follow", func() bool {
-			return strings.Contains(c.Info(t.Context(), "replication").Val(), "master_link_status:up")
-		})
-	}
+	set.Await()
 	return set
+}
+
+// Data returns the servers that hold data.
+func (s *SentinelSet) Data() []*RedisServer { return append([]*RedisServer{s.Primary}, s.Replicas...) }
+
+// do returns what a server answers, as text.
+func (s *SentinelSet) do(server *RedisServer, command ...any) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	answer, err := s.clients[server].Do(ctx, command...).Result()
+	return fmt.Sprint(answer), err
+}
+
+// Leader returns the server that leads, as a sentinel says, or nil.
+func (s *SentinelSet) Leader(sentinel *RedisServer) *RedisServer {
+	name, _ := s.do(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster")
+	i := slices.IndexFunc(s.Data(), func(d *RedisServer) bool { return name == fmt.Sprintf("[%s %d]", hostOf(s.t), d.Port) })
+	if i < 0 {
+		return nil
+	}
+	return s.Data()[i]
+}
+
+// Await waits until the sentinels know each other and all servers, and all replicas follow.
+func (s *SentinelSet) Await() {
+	s.t.Helper()
+	for _, one := range s.Sentinels {
+		awaitServer(s.t, "the sentinels do not find each other", func() bool {
+			state, _ := s.do(one, "SENTINEL", "MASTER", "mymaster")
+			return strings.Contains(state, "num-other-sentinels 2 ") && strings.Contains(state, fmt.Sprintf("num-slaves %d ", len(s.Replicas)))
+		})
+	}
+	awaitServer(s.t, "a replica does not follow", func() bool {
+		leader := s.Leader(s.Sentinels[0])
+		return !slices.ContainsFunc(s.Data(), func(d *RedisServer) bool {
+			state, _ := s.do(d, "INFO", "replication")
+			return !strings.Contains(state, map[bool]string{true: "role:master", false: "master_link_status:up"}[d == leader])
+		})
+	})
 }
 
 // Addrs returns the addresses of the sentinels, with commas between them.
@@ -82,19 +116,39 @@ func (s *SentinelSet) Addrs() string {
 }
 
 // CutOff ends the replication, while the sentinels still take the replicas for good ones.
-func (s *SentinelSet) CutOff(t testing.TB) {
-	t.Helper()
-	c := s.servers.client(t, s.Primary)
+func (s *SentinelSet) CutOff() {
+	s.t.Helper()
+	leader := s.Leader(s.Sentinels[0])
 	for _, command := range [][]any{{"ACL", "SETUSER", replicator, "off"}, {"CLIENT", "KILL", "TYPE", "replica"}} {
-		must.Succeed(t, c.Do(t.Context(), command...).Err())
+		_, err := s.do(leader, command...)
+		must.Succeed(s.t, err)
 	}
 }
 
+// LetFollow undoes CutOff at all servers that live.
+func (s *SentinelSet) LetFollow() {
+	for _, d := range s.Data() {
+		_, _ = s.do(d, "ACL", "SETUSER", replicator, "on")
+	}
+}
+
+// start starts a server with a configuration file, to which a sentinel lets it write whom it
+// follows.
 func (o Servers) start(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
 	dir := t.TempDir()
-	return startServer(t, func(port string) []string {
-		return slices.Concat(basics(port, dir), []string{"--repl-diskless-sync-delay", "0"}, o.tlsArgs(port), o.Args, args)
+	file := filepath.Join(dir, "redis.conf")
+	return startServer(t, dir, func(port string) []string {
+		var text strings.Builder
+		for _, arg := range slices.Concat(basics(t, port, dir), []string{"--repl-diskless-sync-delay", "0"}, o.tlsArgs(port), o.Args, args) {
+			if name, ok := strings.CutPrefix(arg, "--"); ok {
+				fmt.Fprintf(&text, "\n%s", name)
+			} else {
+				fmt.Fprintf(&text, " %q", arg)
+			}
+		}
+		must.Succeed(t, os.WriteFile(file, []byte(text.String()+"\n"), 0o600))
+		return []string{file}
 	})
 }
 
@@ -102,14 +156,14 @@ func (o Servers) startSentinel(t testing.TB, primary int) *RedisServer {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sentinel.conf") // the sentinel writes to it
-	text := fmt.Sprintf(`sentinel monitor mymaster 127.0.0.1 %d 2
+	text := fmt.Sprintf(`sentinel monitor mymaster %s %d 2
 sentinel down-after-milliseconds mymaster 500
 sentinel failover-timeout mymaster 3000
 %s
-`, primary, strings.Join(o.Sentinel, "\n"))
-	return startServer(t, func(port string) []string {
+`, hostOf(t), primary, strings.Join(o.Sentinel, "\n"))
+	return startServer(t, dir, func(port string) []string {
 		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
-		return append([]string{file, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", dir}, o.tlsArgs(port)...)
+		return append([]string{file, "--sentinel", "--port", port, "--bind", hostOf(t), "--protected-mode", "no", "--dir", dir}, o.tlsArgs(port)...)
 	})
 }
 

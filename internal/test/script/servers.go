@@ -1,6 +1,7 @@
 package script
 
 import (
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -13,9 +14,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
+
+// Server is a server of a store.
+type Server interface {
+	// Stop freezes the server: its connections stay, nothing is answered. Cont continues it.
+	Stop()
+	Cont()
+	// Kill ends the server with SIGKILL, and waits until it is gone. It may be called again.
+	Kill()
+	// Restart restarts it at the same address with its data, if any.
+	Restart()
+	// SetClock gives the server its own clock, see there.
+	SetClock(clock string)
+}
 
 // RedisServer is one test's redis-server. It listens only on loopback, or on its own host, and
 // ends with the test, even if the test process is killed.
@@ -23,21 +38,22 @@ type RedisServer struct {
 	Addr string // 127.0.0.1:Port
 	Port int
 	process
-	clock string // the file with its clock, "" if it uses this host's
 }
 
 // process is the program of a server.
 type process struct {
+	Dir     string // of its data, "" if it has none
 	t       testing.TB
 	command func(name string, args ...string) *exec.Cmd // nil: on this host
 	name    string
 	args    []string
 	env     []string // added to this process's
 	says    []string // it prints one of these when it listens
-	kill    func()   // ends the server with all its processes; nil: Kill
 	cmd     *exec.Cmd
 	gone    chan struct{} // closed once the process has been reaped
 	out     *output
+	clock   string // the file with its clock, "" if it uses this host's
+	thaw    func() // continues the frozen children; nil if there are none
 }
 
 // redisProcess returns a process of redis-server without arguments.
@@ -48,7 +64,7 @@ func redisProcess(t testing.TB) process {
 }
 
 // startPatience is how long a server may take to listen on a busy machine.
-const startPatience = 15 * time.Second
+const startPatience = 30 * time.Second
 
 // StartRedis starts a redis-server without persistence and waits until it listens. args are
 // more arguments for it, for instance "--requirepass", "secret". Without the program the test
@@ -56,22 +72,37 @@ const startPatience = 15 * time.Second
 func StartRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
 	dir := t.TempDir()
-	return startServer(t, func(port string) []string { return append(basics(port, dir), args...) })
+	return startServer(t, dir, func(port string) []string { return append(basics(t, port, dir), args...) })
 }
 
 // basics returns the arguments of every server.
-func basics(port, dir string) []string {
-	return []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+func basics(t testing.TB, port, dir string) []string {
+	return []string{"--port", port, "--bind", hostOf(t), "--protected-mode", "no", "--save", "", "--appendonly", "no", "--dir", dir}
+}
+
+// hostOf returns where the servers of a test listen: on loopback, or where a program says that
+// starts the same servers.
+func hostOf(t testing.TB) string {
+	if t, ok := t.(interface{ Host() string }); ok {
+		return t.Host()
+	}
+	return "127.0.0.1"
+}
+
+// freeAddr is FreePort with the host.
+func freeAddr(t testing.TB) string {
+	return net.JoinHostPort(hostOf(t), strconv.Itoa(FreePort(t)))
 }
 
 // startServer starts a server on a free port, with the arguments that args returns for it.
-func startServer(t testing.TB, args func(port string) []string) *RedisServer {
+func startServer(t testing.TB, dir string, args func(port string) []string) *RedisServer {
 	t.Helper()
 	s := &RedisServer{process: redisProcess(t)}
+	s.Dir = dir
 	t.Cleanup(s.Kill)
 	for range 5 { // another process may take the port
 		s.Port = FreePort(t)
-		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+		s.Addr = net.JoinHostPort(hostOf(t), strconv.Itoa(s.Port))
 		s.args = args(strconv.Itoa(s.Port))
 		if s.start() {
 			return s
@@ -91,65 +122,95 @@ func need(t testing.TB, program string) {
 // needPackage is need for a program whose package has another name.
 func needPackage(t testing.TB, program, pkg string) {
 	t.Helper()
-	if testing.Short() {
+	short(t, program)
+	if _, err := exec.LookPath(program); err != nil {
+		missing(t, program+" is not installed: apt-get install "+pkg)
+	}
+}
+
+// short skips the test with -short.
+func short(t testing.TB, program string) {
+	t.Helper()
+	if testing.Testing() && testing.Short() {
 		t.Skip("it needs " + program)
 	}
-	if _, err := exec.LookPath(program); err == nil {
-		return
-	}
-	missing := program + " is not installed: apt-get install " + pkg
+}
+
+// missing skips the test, or fails it if CI is set.
+func missing(t testing.TB, what string) {
+	t.Helper()
 	if os.Getenv("CI") != "" {
-		t.Fatal(missing)
+		t.Fatal(what)
 	}
-	t.Skip(missing)
+	t.Skip(what)
 }
 
 // Pid returns the process id of the running server.
 func (p *process) Pid() int { return p.cmd.Process.Pid }
 
-// Stop freezes the server: its connections stay, nothing is answered.
-func (p *process) Stop() {
-	p.t.Helper()
-	p.signal(syscall.SIGSTOP)
+// all returns the server and its children, of which Postgres has one per connection. It stops the
+// server, so that it starts no others.
+func (p *process) all() []int {
+	signalAll(syscall.SIGSTOP, p.Pid())
 	awaitStop(p.Pid())
+	children, _ := proc.ChildrenOf(p.Pid())
+	return append(children, p.Pid())
 }
 
-// Cont continues a frozen server.
-func (p *process) Cont() { p.signal(syscall.SIGCONT) }
+func (p *process) Stop() {
+	p.t.Helper()
+	all := p.all()
+	if len(all) > 1 && p.thaw == nil {
+		signalAll(syscall.SIGSTOP, all...)
+		// Frozen children do not notice that this process is gone. This program does, by the end
+		// of its input, and continues them, so that they end.
+		thaw := exec.Command("sh", "-c", `read -r _; kill -CONT "$@"`, "sh")
+		for _, pid := range all {
+			thaw.Args = append(thaw.Args, strconv.Itoa(pid))
+		}
+		input, err := thaw.StdinPipe()
+		must.Succeed(p.t, err)
+		must.Succeed(p.t, thaw.Start())
+		p.thaw = func() {
+			_ = input.Close()
+			_ = thaw.Wait() // an error means that some processes are gone
+		}
+	}
+}
 
-// Kill ends the server with SIGKILL and waits until it is gone. It may be
-// called again.
+func (p *process) Cont() {
+	if p.thaw != nil {
+		p.thaw()
+		p.thaw = nil
+	} else if p.cmd != nil {
+		_ = p.cmd.Process.Signal(syscall.SIGCONT) // fails only if it has ended
+	}
+}
+
 func (p *process) Kill() {
+	defer p.Cont()
 	if p.cmd == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill() // fails only if it has ended
+	defer func() { p.cmd = nil }()
+	select {
+	case <-p.gone: // it has ended by itself, and its id may belong to another process
+		return
+	default:
+	}
+	all := p.all()
+	signalAll(syscall.SIGKILL, all...)
 	<-p.gone
-	p.cmd = nil
-}
-
-// end kills the server, of whatever kind it is.
-func (p *process) end() {
-	if p.kill == nil {
-		p.Kill()
-	} else {
-		p.kill()
+	if !await(func() bool { return !slices.ContainsFunc(all, Lives) }) {
+		p.t.Errorf("%s still lives:\n%s", p.name, describe(all))
 	}
 }
 
-// Restart restarts the server on the same port, with the data in its directory, if any.
 func (p *process) Restart() {
 	p.t.Helper()
-	p.end()
+	p.Kill()
 	if !startAgain(p.start) {
 		p.t.Fatalf("%s does not start again:\n%s", p.name, p.out)
-	}
-}
-
-func (p *process) signal(sig syscall.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatalf("signal %s: %v", p.name, err)
 	}
 }
 
@@ -171,15 +232,23 @@ func (p *process) launch() {
 		p.cmd.SysProcAttr = dieWithParent()
 	}
 	p.cmd.Env = append(os.Environ(), p.env...)
-	p.out = newOutput(p.says...)
+	p.out = newOutput(p.t, p.says...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.gone = launch(p.t, p.cmd)
+}
+
+// mustStart is start for a port that nobody else can take.
+func (p *process) mustStart() {
+	p.t.Helper()
+	if !p.start() {
+		p.t.Fatalf("%s does not start:\n%s", p.name, p.out)
+	}
 }
 
 // serves waits until the server listens, and kills one that does not.
 func (p *process) serves() bool {
 	if !p.out.listens(p.gone) {
-		p.end()
+		p.Kill()
 		return false
 	}
 	return true
@@ -221,18 +290,26 @@ func startAgain(start func() bool) bool {
 type output struct {
 	says []string // the server prints one of these when it listens
 	seen chan struct{}
+	also io.Writer // gets all of it, too, if this is no test
 
 	mu   sync.Mutex
 	text strings.Builder
 	over bool // seen is closed
 }
 
-func newOutput(says ...string) *output { return &output{says: says, seen: make(chan struct{})} }
+func newOutput(t testing.TB, says ...string) *output {
+	o := &output{says: says, seen: make(chan struct{}), also: io.Discard}
+	if !testing.Testing() {
+		o.also = t.Output()
+	}
+	return o
+}
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text.Write(p)
+	_, _ = o.also.Write(p)
 	text := o.text.String()
 	if !o.over && slices.ContainsFunc(o.says, func(line string) bool { return strings.Contains(text, line) }) {
 		o.over = true

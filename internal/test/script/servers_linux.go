@@ -2,6 +2,7 @@ package script
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"syscall"
@@ -24,7 +25,7 @@ func awaitStop(pid int) {
 	}
 }
 
-// FreePort returns a port of 127.0.0.1 that the kernel gives to nobody else until the end of
+// FreePort returns a port of the test's host that the kernel gives to nobody else until the end of
 // the test, even while its server is down. A bound socket that does not listen reserves it.
 // Servers can use it all the same, since they ask for its number with SO_REUSEADDR.
 func FreePort(t testing.TB) int {
@@ -37,7 +38,7 @@ func FreePort(t testing.TB) int {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		t.Fatal(os.NewSyscallError("setsockopt", err))
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: netip.MustParseAddr(hostOf(t)).As4()}); err != nil {
 		t.Fatal(os.NewSyscallError("bind", err))
 	}
 	name, err := unix.Getsockname(fd)
@@ -53,10 +54,8 @@ func StartRedisOn(t testing.TB, host *faultnet.Host, addr string) *RedisServer {
 	const port = 6379 // free: nobody else uses the host
 	s := &RedisServer{process: redisProcess(t), Port: port, Addr: net.JoinHostPort(addr, strconv.Itoa(port))}
 	s.command = host.Command
-	s.args = append(basics(strconv.Itoa(port), t.TempDir()), "--bind", addr, "--protected-mode", "no")
+	s.args = append(basics(t, strconv.Itoa(port), t.TempDir()), "--bind", addr)
 	t.Cleanup(s.Kill)
-	if !s.start() {
-		t.Fatalf("redis-server does not start:\n%s", s.out)
-	}
+	s.mustStart()
 	return s
 }

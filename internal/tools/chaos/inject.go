@@ -12,8 +12,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/timed"
 )
 
-// injector causes a fault and returns what ends it.
-type injector func(context.Context, *worker, fault) (undo func() error, err error)
+// injector causes a fault and returns what ends it. Both fail as check does.
+type injector func(context.Context, *worker, fault) (undo func())
 
 // hit is a signal to a process, and the signal that undoes it.
 type hit struct{ does, undoes syscall.Signal }
@@ -35,7 +35,7 @@ func (w *worker) leader() int {
 // onLeader signals elector and guard of the leader. It stops both before it kills, since a
 // stopped process does not notice the other's death.
 func onLeader(elector, guard hit) injector {
-	return func(_ context.Context, w *worker, _ fault) (func() error, error) {
+	return func(_ context.Context, w *worker, _ fault) func() {
 		c := w.children[w.leader()]
 		held := c.guard()
 		toElector := func(sig syscall.Signal) {
@@ -55,24 +55,22 @@ func onLeader(elector, guard hit) injector {
 			toElector(elector.does)
 			toGuard(guard.does)
 		}
-		return func() error {
+		return func() {
 			toElector(elector.undoes)
 			toGuard(guard.undoes)
-			return nil
-		}, nil
+		}
 	}
 }
 
 func onStandby(h hit) injector {
-	return func(_ context.Context, w *worker, _ fault) (func() error, error) {
+	return func(_ context.Context, w *worker, _ fault) func() {
 		c := w.children[(w.leader()+1)%candidates]
 		c.signal(h.does)
-		return func() error {
+		return func() {
 			if h.undoes != 0 {
 				c.signal(h.undoes)
 			}
-			return nil
-		}, nil
+		}
 	}
 }
 
@@ -85,50 +83,45 @@ func (w *worker) concerned(f fault) []*faultnet.Proxy {
 }
 
 func onNet(m faultnet.Mode) injector {
-	return func(_ context.Context, w *worker, f fault) (func() error, error) {
+	return func(_ context.Context, w *worker, f fault) func() {
 		all := w.concerned(f)
-		set := func(m faultnet.Mode) error {
+		set := func(m faultnet.Mode) {
 			for _, p := range all {
-				if err := p.Set(m); err != nil {
-					return err
-				}
+				check(p.Set(m))
 			}
-			return nil
 		}
-		return func() error { return set(faultnet.Pass) }, set(m)
+		set(m)
+		return func() { set(faultnet.Pass) }
 	}
 }
 
 // setDark lets hosts go dark, or come back.
-func setDark(hosts []*host, dark bool) error {
+func setDark(hosts []*host, dark bool) {
 	for _, h := range hosts {
-		if err := h.SetDark(dark); err != nil {
-			return err
-		}
+		check(h.SetDark(dark))
 	}
-	return nil
 }
 
-func goDark(_ context.Context, w *worker, f fault) (func() error, error) {
+func goDark(_ context.Context, w *worker, f fault) func() {
 	all := w.hosts
 	if !f.everyone {
 		who := w.leader()
 		all = all[who : who+1]
 	}
-	return func() error { return setDark(all, false) }, setDark(all, true)
+	setDark(all, true)
+	return func() { setDark(all, false) }
 }
 
 // darkAndEmpty makes the store's host go dark, and come back without data.
-func darkAndEmpty(ctx context.Context, w *worker, _ fault) (func() error, error) {
-	return func() error {
-		if err := w.restartWith(ctx, blank, 0); err != nil {
-			return err
-		}
-		return setDark(w.hosts, false)
-	}, setDark(w.hosts, true)
+func darkAndEmpty(ctx context.Context, w *worker, _ fault) func() {
+	setDark(w.hosts, true)
+	return func() {
+		w.restartWith(ctx, blank, 0)
+		setDark(w.hosts, false)
+	}
 }
 
-func delay(_ context.Context, w *worker, f fault) (func() error, error) {
+func delay(_ context.Context, w *worker, f fault) func() {
 	all := w.concerned(f)
 	set := func(d time.Duration) {
 		for _, p := range all {
@@ -136,39 +129,43 @@ func delay(_ context.Context, w *worker, f fault) (func() error, error) {
 		}
 	}
 	set(f.amount)
-	return func() error { set(0); return nil }, nil
+	return func() { set(0) }
 }
 
-func killStore(_ context.Context, w *worker, _ fault) (func() error, error) {
-	return w.mayBeReplaced(w.server.start), w.server.kill()
+func killStore(_ context.Context, w *worker, _ fault) func() {
+	undo := w.mayBeReplaced(w.server.start)
+	w.server.kill()
+	return undo
 }
 
-func stopStore(_ context.Context, w *worker, _ fault) (func() error, error) {
-	return w.mayBeReplaced(w.server.cont), w.server.freeze()
+func stopStore(_ context.Context, w *worker, _ fault) func() {
+	undo := w.mayBeReplaced(w.server.cont)
+	w.server.freeze()
+	return undo
 }
 
 // mayBeReplaced returns undo for a fault of a server that a replica may replace meanwhile. The
 // replica may lack the newest writes.
-func (w *worker) mayBeReplaced(undo func() error) func() error {
+func (w *worker) mayBeReplaced(undo func()) func() {
 	if !slices.Contains(w.world.has, replicas) {
 		return undo
 	}
 	during := w.losing()
-	return func() error { return during(undo) }
+	return func() { during(undo) }
 }
 
 // clocked is a backend whose wall clock can be set to a distance from this host's.
 type clocked interface {
-	setClock(ahead time.Duration) error
+	setClock(ahead time.Duration)
 }
 
 // stepClock steps the wall clock of the store's host, and steps it back at the end.
 func stepClock(direction time.Duration) injector {
-	return func(_ context.Context, w *worker, f fault) (func() error, error) {
+	return func(_ context.Context, w *worker, f fault) func() {
 		server := w.server.(clocked)
 		var was time.Duration
-		set := func(ahead time.Duration) error {
-			err := w.forgetting()(func() error { return server.setClock(ahead) })
+		set := func(ahead time.Duration) {
+			w.forgetting()(func() { server.setClock(ahead) })
 			if back := was - ahead; back > 0 { // counters that were lost earlier may be ahead of this clock
 				w.mu.Lock()
 				w.back = timed.Step{At: clock(), By: back}
@@ -176,16 +173,16 @@ func stepClock(direction time.Duration) injector {
 				w.mu.Unlock()
 			}
 			was = ahead
-			return err
 		}
-		return func() error { return set(0) }, set(direction * f.amount)
+		set(direction * f.amount)
+		return func() { set(0) }
 	}
 }
 
 // forgetting returns a function for what makes the store forget: from now until that is done,
 // the store may have lost ticks and tokens. After a loss new tokens begin at the server's time:
 // if its clock was ahead before, old tokens may be larger.
-func (w *worker) forgetting() func(do func() error) error {
+func (w *worker) forgetting() func(do func()) {
 	since := clock()
 	t, _ := newest(w.marks)
 	largest := t.token
@@ -197,8 +194,8 @@ func (w *worker) forgetting() func(do func() error) error {
 	}
 	w.mu.Unlock()
 	ahead := largest > time.Now().UnixMilli()
-	return func(do func() error) error {
-		err := do()
+	return func(do func()) {
+		do()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		span := timed.Span{From: since, To: clock()}
@@ -206,73 +203,71 @@ func (w *worker) forgetting() func(do func() error) error {
 		if ahead {
 			w.lost = append(w.lost, span)
 		}
-		return err
 	}
 }
 
 // losing is forgetting for what makes the store lose its data.
-func (w *worker) losing() func(do func() error) error {
+func (w *worker) losing() func(do func()) {
 	during := w.forgetting()
-	return func(do func() error) error {
-		err := during(do)
+	return func(do func()) {
+		during(do)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.losses = append(w.losses, w.forgot[len(w.forgot)-1])
-		return err
 	}
 }
 
 // restorable is a backend whose data can be taken back.
 type restorable interface {
-	// save makes a snapshot.
-	save() error
+	// save copies the data under that name.
+	save(as string)
 	// restartWith kills the server and restarts it after that time with a copy of its data.
-	restartWith(ctx context.Context, copied string, after time.Duration) error
+	restartWith(ctx context.Context, copied string, after time.Duration)
 }
 
-func (w *worker) restartWith(ctx context.Context, copied string, after time.Duration) error {
-	return w.losing()(func() error { return w.server.(restorable).restartWith(ctx, copied, after) })
+func (w *worker) restartWith(ctx context.Context, copied string, after time.Duration) {
+	w.losing()(func() { w.server.(restorable).restartWith(ctx, copied, after) })
 }
 
 // rollBack restarts the server with the data that it had when the fault began.
-func rollBack(ctx context.Context, w *worker, f fault) (func() error, error) {
-	return func() error { return w.restartWith(ctx, snapshot, f.amount) }, w.server.(restorable).save()
+func rollBack(ctx context.Context, w *worker, f fault) func() {
+	w.server.(restorable).save(snapshot)
+	return func() { w.restartWith(ctx, snapshot, f.amount) }
 }
 
-func emptyStore(ctx context.Context, w *worker, f fault) (func() error, error) {
-	return func() error { return nil }, w.restartWith(ctx, blank, f.amount)
+func emptyStore(ctx context.Context, w *worker, f fault) func() {
+	w.restartWith(ctx, blank, f.amount)
+	return func() {}
 }
 
 // fillStore takes every free connection of the server, and every one that becomes free.
-func fillStore(ctx context.Context, w *worker, _ fault) (func() error, error) {
+func fillStore(ctx context.Context, w *worker, _ fault) func() {
 	ctx, cancel := context.WithCancel(ctx)
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		w.server.(*server).fill(ctx)
-	}()
-	return func() error { cancel(); <-over; return nil }, nil
+	over := make(chan error)
+	go func() { over <- try(func() { w.server.(*server).fill(ctx) }) }()
+	return func() { cancel(); check(<-over) }
 }
 
 // useUpQuota makes the store refuse data.
-func useUpQuota(_ context.Context, w *worker, _ fault) (func() error, error) {
-	server := w.server.(interface{ setFull(full bool) error })
-	return func() error { return server.setFull(false) }, server.setFull(true)
+func useUpQuota(_ context.Context, w *worker, _ fault) func() {
+	server := w.server.(interface{ setFull(full bool) })
+	server.setFull(true)
+	return func() { server.setFull(false) }
 }
 
 // onBehind injects a fault, named how, into the store behind this one.
 func onBehind(how string) injector {
-	return func(_ context.Context, w *worker, _ fault) (func() error, error) {
+	return func(_ context.Context, w *worker, _ fault) func() {
 		return w.server.(interface {
-			without(how string) (undo func() error, err error)
+			without(how string) (undo func())
 		}).without(how)
 	}
 }
 
 // partition cuts the server that leads off from the others, but not from its clients.
-func partition(_ context.Context, w *worker, _ fault) (func() error, error) {
+func partition(_ context.Context, w *worker, _ fault) func() {
 	return w.server.(interface {
-		partition() (undo func() error, err error)
+		partition() (undo func())
 	}).partition()
 }
 
@@ -280,19 +275,18 @@ func partition(_ context.Context, w *worker, _ fault) (func() error, error) {
 // with old data. The killed server comes back after a while: after it was replaced if
 // replaced is set, otherwise perhaps before.
 func lag(replaced bool) injector {
-	return func(ctx context.Context, w *worker, f fault) (func() error, error) {
+	return func(ctx context.Context, w *worker, f fault) func() {
 		set := w.server.(*sentinels)
-		return func() error {
-			return w.losing()(func() error {
-				if err := set.kill(); err != nil {
-					return err
-				}
+		set.set.CutOff()
+		return func() {
+			w.losing()(func() {
+				set.kill()
 				if replaced {
 					set.replaced(ctx)
 				}
 				pause(ctx, f.amount)
-				return set.start()
+				set.start()
 			})
-		}, set.cutOff()
+		}
 	}
 }

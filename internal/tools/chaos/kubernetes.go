@@ -3,77 +3,36 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-var kubernetesWorld = world{
-	name: "kubernetes", apart: membersApart, ttl: 10 * time.Second, // the store's shortest
-	has: []need{proxied, behind},
-	open: func(at site) (backend, error) {
-		s := &apiServer{}
-		if err := s.open(at); err != nil {
-			s.stop()
-			return nil, err
-		}
-		return s, nil
-	},
-}
-
 // apiServer is a Kubernetes API server (internal/test/apiserver), on an etcd of its own.
 type apiServer struct {
-	leads[*node]
-	process node
-	dir     string
-	addr    string
-	etcd    etcds
-	cable   *faultnet.Proxy // between API server and etcd
+	leads
+	dir, addr string
+	etcd      *etcds
+	cable     *faultnet.Proxy // between API server and etcd
 }
 
-func (s *apiServer) open(at site) error {
-	s.dir = at.dir
-	if err := s.etcd.open(at, 1); err != nil {
-		return err
-	}
+func openKubernetes(at *rig) backend {
+	s := &apiServer{dir: at.dir, etcd: openEtcds(at, 1)}
+	etcd := s.etcd.members[0]
 	var err error
-	if s.cable, err = faultnet.ListenOn(at.addr, s.etcd.members[0].client); err != nil {
-		return err
-	}
-	certs := script.NewCertificates(broken{}, at.dir)
-	cert := certs.File("server.pem")
-	ports, err := freePorts(at.addr, 1)
-	if err != nil {
-		return err
-	}
-	s.addr = net.JoinHostPort(at.addr, ports[0])
-	log, err := os.Create(filepath.Join(at.dir, "apiserver.log"))
-	if err != nil {
-		return err
-	}
-	s.leads = alone(&s.process, s)
-	s.process.env = os.Environ()
-	s.process.command = func() *exec.Cmd {
-		cmd := exec.Command("apiserver", "-etcd", "http://"+s.cable.Addr(), "-addr", s.addr, "-cert", cert, "-key", certs.File("server.key"), "-ca", cert)
-		cmd.Stderr = log
-		return cmd
-	}
-	return s.start()
+	s.cable, err = faultnet.ListenOn(at.addr, etcd.Addr)
+	check(err)
+	at.Cleanup(s.cable.Close)
+	server := script.StartAPIServerOn(at, etcd, s.cable.Addr())
+	s.addr = server.Addr
+	s.leads = leads{leading: func() script.Server { return server }, ready: func() { answers(s) }}
+	return s
 }
-
-// broken ends this program if certificates cannot be written.
-type broken struct{}
-
-func (broken) Helper()           {}
-func (broken) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
 func (s *apiServer) servers() []string { return []string{s.addr} }
 
@@ -88,7 +47,7 @@ func (s *apiServer) url(proxies []string) string {
 contexts: [{name: %q, context: {cluster: %[1]q, user: leaderrun}}]
 clusters: [{name: %[1]q, cluster: {server: "https://%[1]s", insecure-skip-tls-verify: true}}]
 `, addr)
-		_ = os.WriteFile(file, []byte(text), 0o600) // if it is missing leaderrun says so
+		check(os.WriteFile(file, []byte(text), 0o600))
 		addKubeconfig(file)
 	}
 	return "kubernetes://" + addr + "/jobs"
@@ -100,29 +59,23 @@ var environment sync.Mutex
 func addKubeconfig(file string) {
 	environment.Lock()
 	defer environment.Unlock()
-	_ = os.Setenv("KUBECONFIG", file+string(filepath.ListSeparator)+os.Getenv("KUBECONFIG"))
+	check(os.Setenv("KUBECONFIG", file+string(filepath.ListSeparator)+os.Getenv("KUBECONFIG")))
 }
 
 // without stops the etcd, kills it, or lets nothing through to it. The fault is over when the
 // API server answers: if its connection was lost silently, it takes up to 40 s to notice
 // (the keepalive of its etcd client).
-func (s *apiServer) without(how string) (undo func() error, err error) {
-	back := func() error { return s.cable.Set(faultnet.Pass) }
+func (s *apiServer) without(how string) (undo func()) {
+	back := func() { check(s.cable.Set(faultnet.Pass)) }
 	switch how {
 	case "stop":
-		back, err = s.etcd.cont, s.etcd.freeze()
+		back = s.etcd.cont
+		s.etcd.freeze()
 	case "kill":
-		back, err = s.etcd.start, s.etcd.kill()
+		back = s.etcd.start
+		s.etcd.kill()
 	default:
-		err = s.cable.Set(faultnet.Swallow)
+		check(s.cable.Set(faultnet.Swallow))
 	}
-	return func() error { return errors.Join(back(), answers(s)) }, err
-}
-
-func (s *apiServer) stop() {
-	s.process.end()
-	if s.cable != nil {
-		s.cable.Close()
-	}
-	s.etcd.stop()
+	return func() { back(); answers(s) }
 }

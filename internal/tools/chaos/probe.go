@@ -21,11 +21,8 @@ type probe struct {
 
 const lookEvery = 20 * time.Millisecond
 
-func watch(s backend) (*probe, error) {
-	store, err := open(s)
-	if err != nil {
-		return nil, err
-	}
+func watch(s backend) *probe {
+	store := open(s)
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &probe{stop: cancel, over: make(chan struct{})}
 	go func() {
@@ -36,7 +33,7 @@ func watch(s backend) (*probe, error) {
 			time.Sleep(lookEvery)
 		}
 	}()
-	return p, nil
+	return p
 }
 
 func (p *probe) close() { p.stop(); <-p.over }

@@ -5,150 +5,113 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
-	"github.com/leaderrun/leaderrun/internal/test/fakeclock"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
-// server is one server with its own wall clock. After SIGKILL it has all that it
-// acknowledged, unless a fault removes that.
+// server is a store of one server with its own wall clock. After SIGKILL it has all that it
+// acknowledged, unless a fault removes that: the kernel has the data.
 type server struct {
-	technology
-	leads[*node]
-	process node
-	addr    string
-	clock   string // the file with its clock
+	leads
+	addr, at string // at is the store's address
+	dir      string // of its data
 }
 
-// technology is what differs between stores.
-type technology struct {
-	dir, data string // the server's folder, and that of its data
-	temporary bool   // dir is removed with the server
-	// at names the server at an address of its own or of a proxy.
-	at func(addr string) string
-	// program starts the server.
-	program func(host, port string) *exec.Cmd
-	// copyTo copies the data of the running server into a folder; nil means to copy its files.
-	copyTo func(of *server, dir string) error
-	// connect opens one connection to the server.
-	connect func(ctx context.Context, addr string) (close func(), err error)
-	// killed, unless nil, removes what would keep the server from restarting.
-	killed func()
+// alone returns the store of one server.
+func alone(s script.Server, addr, at, dir string) *server {
+	b := &server{addr: addr, at: at, dir: dir}
+	b.leads = leads{leading: func() script.Server { return s }, ready: func() { answers(b) }}
+	return b
 }
 
-// newServer starts one.
-func newServer(t technology, host string) (*server, error) {
-	ports, err := freePorts(host, 1)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{technology: t, addr: net.JoinHostPort(host, ports[0])}
-	s.clock = filepath.Join(s.dir, "clock")
-	command := func() *exec.Cmd { return s.program(host, ports[0]) }
-	s.process = node{command: command, env: append(os.Environ(), fakeclock.Env(s.clock)...)}
-	s.leads = alone(&s.process, s)
-	if err := s.setClock(0); err != nil {
-		return nil, err
-	}
-	if err := copyFolder(s.data, s.copied(blank)); err != nil {
-		return nil, err
-	}
-	if err := s.start(); err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
+// forgetful is alone for a server that is faketime's, and whose data can be taken back.
+func forgetful(s script.Server, addr, at, dir string) *server {
+	b := alone(s, addr, at, dir)
+	b.setClock(0)
+	b.save(blank)
+	return b
+}
+
+func openRedis(at *rig) backend {
+	s := script.StartRedis(at, "--appendonly", "yes", "--appendfsync", "no", "--maxclients", slots)
+	return forgetful(s, s.Addr, "redis://"+s.Addr, s.Dir)
+}
+
+func openPostgres(at *rig) backend {
+	s := script.StartPostgres(at, map[string]string{"pg_hba.conf": "host all all all trust\n"}, "max_connections="+slots)
+	return forgetful(s, s.Addr, s.URL+"?sslmode=disable", s.Dir)
+}
+
+func openMariaDB(at *rig) backend {
+	s := script.StartMariaDB(at, "--max-connections="+slots)
+	return forgetful(s, s.Addr, s.URL, s.Dir)
+}
+
+func openS3(at *rig) backend {
+	s := script.StartS3(at)
+	check(os.Setenv("AWS_ACCESS_KEY_ID", script.S3ID))
+	check(os.Setenv("AWS_SECRET_ACCESS_KEY", script.S3Secret))
+	return alone(s, s.Addr, s.URL(), s.Dir)
 }
 
 func (s *server) servers() []string { return []string{s.addr} }
 
 func (s *server) url(proxies []string) string {
-	if len(proxies) == 0 {
-		return s.at(s.addr)
-	}
-	return s.at(proxies[0])
+	return strings.Replace(s.at, s.addr, append(proxies, s.addr)[0], 1)
 }
 
-// stop ends the server, properly if possible.
-func (s *server) stop() {
-	s.process.end()
-	s.free()
-	if s.temporary {
-		os.RemoveAll(s.dir)
-	}
-}
+func (s *server) setClock(ahead time.Duration) { s.leading().SetClock(clockAhead(ahead)) }
 
-func (s *server) free() {
-	if s.killed != nil {
-		s.killed()
-	}
-}
-
-// setClock sets the server's wall clock to a distance from that of this host.
-func (s *server) setClock(ahead time.Duration) error { return setClock(s.clock, ahead) }
-
-func setClock(file string, ahead time.Duration) error {
-	return fakeclock.Set(file, fmt.Sprintf("%+.3f", ahead.Seconds()))
-}
+// clockAhead is a clock with a distance from that of this host.
+func clockAhead(by time.Duration) string { return fmt.Sprintf("%+.3f", by.Seconds()) }
 
 // Copies of the data that a server may restart with.
 const (
-	blank    = "blank"    // made before the first start
+	blank    = "blank"    // made at the start
 	snapshot = "snapshot" // made at any time
 )
 
-func (s *server) copied(what string) string { return s.data + "-" + what }
-
-// save makes a snapshot.
-func (s *server) save() error {
-	if err := os.RemoveAll(s.copied(snapshot)); err != nil {
-		return err
-	}
-	if s.copyTo == nil {
-		return copyFolder(s.data, s.copied(snapshot))
-	}
-	return s.copyTo(s, s.copied(snapshot))
+// save copies the server's data at one moment: it starts with them as after a crash.
+func (s *server) save(as string) {
+	s.freeze()
+	defer s.leading().Cont()
+	copyFolder(s.dir, s.dir+"-"+as)
 }
 
 // restartWith kills the server and restarts it after that time with the data of a copy.
-func (s *server) restartWith(ctx context.Context, what string, after time.Duration) error {
-	if err := s.kill(); err != nil {
-		return err
-	}
-	s.free()
-	if err := os.RemoveAll(s.data); err != nil {
-		return err
-	}
-	if err := copyFolder(s.copied(what), s.data); err != nil {
-		return err
-	}
+func (s *server) restartWith(ctx context.Context, copied string, after time.Duration) {
+	s.kill()
+	copyFolder(s.dir+"-"+copied, s.dir)
 	pause(ctx, after)
-	return s.start()
+	s.start()
 }
 
-// copyFolder copies a folder with the owners of its files.
-func copyFolder(from, to string) error {
-	out, err := exec.Command("cp", "-a", from, to).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("cp -a %s %s: %w\n%s", from, to, err, out)
+// copyFolder replaces a folder by a copy of another one, with the owners of its files.
+func copyFolder(from, to string) {
+	check(os.RemoveAll(to))
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		check(fmt.Errorf("cp -a %s %s: %w\n%s", from, to, err, out))
 	}
-	return nil
+	_ = os.Remove(filepath.Join(to, "postmaster.pid")) // of a Postgres that is not this one
 }
 
-// fill opens as many connections as the server allows, until ctx ends.
+// fill takes as many connections as the server allows, until ctx ends.
 func (s *server) fill(ctx context.Context) {
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
-		give, err := s.connect(attempt, s.addr)
+		taken := open(s)
+		_, err := taken.Inspect(attempt, "none")
 		cancel()
 		if err != nil { // it is full
+			_ = taken.Close()
 			pause(ctx, lookEvery)
 			continue
 		}
-		defer give()
+		defer func() { _ = taken.Close() }() // it keeps its connection until then
 	}
 }

@@ -23,7 +23,7 @@ const (
 	key        = "chaos"
 	jobsKey    = "chaos-jobs" // of short runs with ticks
 	candidates = 3
-	slots      = 40 // connections that a server allows
+	slots      = "40" // connections that a server allows
 	killAfter  = 300 * time.Millisecond
 )
 
@@ -33,6 +33,7 @@ type worker struct {
 	number     int
 	dir, marks string
 	hosts      []*host // of the candidates, and one for all newcomers; empty if all are on this process's host
+	rig        *rig
 	server     backend
 	probe      *probe
 	proxies    [candidates][]*faultnet.Proxy // to each of the servers
@@ -91,11 +92,14 @@ func (w *worker) open() error {
 			w.hosts = append(w.hosts, h)
 		}
 	}
-	server, err := w.world.open(site{worker: w.number, addr: addr, dir: w.dir, hosts: w.options.hosts})
+	log, err := os.Create(filepath.Join(w.dir, "servers.log"))
 	if err != nil {
 		return err
 	}
-	w.server = server
+	w.rig = &rig{worker: w.number, addr: addr, dir: w.dir, hosts: w.options.hosts, log: log}
+	if err := try(func() { w.server = w.world.open(w.rig) }); err != nil {
+		return err
+	}
 	for i := range w.proxies {
 		for _, server := range w.server.servers() {
 			p, err := faultnet.ListenOn(addr, server)
@@ -105,8 +109,7 @@ func (w *worker) open() error {
 			w.proxies[i] = append(w.proxies[i], p)
 		}
 	}
-	w.probe, err = watch(w.server)
-	return err
+	return try(func() { w.probe = watch(w.server) })
 }
 
 // finish stops all candidates properly. Then no process of any tree may live.
@@ -136,8 +139,8 @@ func (w *worker) close() {
 	for _, h := range w.hosts {
 		h.Close()
 	}
-	if w.server != nil {
-		w.server.stop()
+	if w.rig != nil {
+		w.rig.close()
 	}
 	// After a violation there may be processes that nobody else would end.
 	if all, err := trees(w.marks); err == nil {
@@ -317,13 +320,11 @@ func (w *worker) inject(ctx context.Context, faults []fault, newcomers []newcome
 	for i, f := range faults {
 		all.Go(func() {
 			pause(ctx, f.after)
-			undo, err := f.inject(ctx, w, f)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			pause(ctx, f.lasts)
-			errs[i] = undo()
+			errs[i] = try(func() {
+				undo := f.inject(ctx, w, f)
+				pause(ctx, f.lasts)
+				undo()
+			})
 		})
 	}
 	for i, n := range newcomers {

@@ -19,7 +19,7 @@ const prefix = "leaderrun"
 // (docs/stores.md).
 const membersApart = 31 * time.Second
 
-// world is a store for rounds. Each has its own file, and a line below.
+// world is a store for rounds.
 type world struct {
 	name string
 	ttl  time.Duration // of the leases, unless -ttl is given
@@ -27,10 +27,23 @@ type world struct {
 	apart time.Duration
 	// has are the conditions of faults that the store meets.
 	has  []need
-	open func(site) (backend, error)
+	open func(*rig) backend
 }
 
-var worlds = []world{redisWorld, sentinelWorld, postgresWorld, mysqlWorld, etcdWorld, etcdsWorld, kubernetesWorld, s3World}
+var (
+	redisWorld    = world{name: "redis", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections}, open: openRedis}
+	sentinelWorld = world{name: "sentinel", ttl: 6 * time.Second, has: []need{ownClock, replicas}, open: openSentinels} // the TTL is longer than a failover
+	worlds        = []world{
+		redisWorld, sentinelWorld,
+		{name: "postgres", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections}, open: openPostgres},
+		{name: "mysql", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections}, open: openMariaDB},
+		{name: "etcd", ttl: 3 * time.Second, apart: membersApart, has: []need{proxied, oldData, quota}, open: func(at *rig) backend { return openEtcds(at, 1) }},
+		{name: "etcd-cluster", ttl: 6 * time.Second, apart: membersApart, has: []need{proxied, oldData, quota, peers}, // the TTL is longer than an election
+			open: func(at *rig) backend { return openEtcds(at, 3) }},
+		{name: "kubernetes", ttl: 10 * time.Second, apart: membersApart, has: []need{proxied, behind}, open: openKubernetes}, // these two allow no less
+		{name: "s3", ttl: 10 * time.Second, apart: membersApart, has: []need{proxied}, open: openS3},
+	}
+)
 
 func worldOf(name string) (world, error) {
 	i := slices.IndexFunc(worlds, func(w world) bool { return w.name == name })
@@ -48,14 +61,6 @@ func worldNames() string {
 	return strings.Join(names, ", ")
 }
 
-// site says where a worker has its servers.
-type site struct {
-	worker int
-	addr   string // of all servers that need no host of their own
-	dir    string
-	hosts  bool // servers may have their own hosts
-}
-
 // backend is the store of a worker. Some faults need further methods, which are in other
 // interfaces.
 type backend interface {
@@ -66,29 +71,27 @@ type backend interface {
 	url(proxies []string) string
 	// kill kills the server that leads, and start restarts it; freeze stops it, and cont
 	// continues it. start and cont return when the store answers.
-	kill() error
-	start() error
-	freeze() error
-	cont() error
-	stop()
+	kill()
+	start()
+	freeze()
+	cont()
 }
 
 // open opens the store without a proxy.
-func open(b backend) (location.Store, error) {
-	return stores.Open(b.url(nil), location.Options{Prefix: prefix, Warn: func(string, string) {}})
+func open(b backend) location.Store {
+	s, err := stores.Open(b.url(nil), location.Options{Prefix: prefix, Warn: func(string, string) {}})
+	check(err)
+	return s
 }
 
 // answers waits until the store answers.
-func answers(b backend) error {
-	s, err := open(b)
-	if err != nil {
-		return err
-	}
+func answers(b backend) {
+	s := open(b)
 	defer func() { _ = s.Close() }()
-	return await(context.Background(), "an answer of the store", func() bool {
+	check(await(context.Background(), "an answer of the store", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := s.Inspect(ctx, "none")
 		return err == nil
-	})
+	}))
 }
