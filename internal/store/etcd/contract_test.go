@@ -12,7 +12,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
-	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestContract(t *testing.T) {
@@ -54,11 +53,6 @@ func damages(b backend) []leasetest.Damage {
 			b.put(t, prefix+"/runs/"+key, `{"token":1}`)
 		}},
 	}
-}
-
-func BenchmarkInvocation(b *testing.B) {
-	s := script.StartEtcd(b, "--unsafe-no-fsync=false")
-	leasetest.Invocation(b, func() (lease.Store, error) { return New(Options{URL: "etcd://" + s.Addr, Prefix: prefix}) })
 }
 
 func TestConflicts(t *testing.T) {

@@ -118,8 +118,3 @@ func write(t *testing.T, path, content string) {
 	t.Helper()
 	must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 }
-
-func BenchmarkInvocation(b *testing.B) {
-	dir := filepath.Join(b.TempDir(), "leases")
-	leasetest.Invocation(b, func() (lease.Store, error) { return Open(dir) })
-}

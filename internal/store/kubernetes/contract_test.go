@@ -12,7 +12,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
-	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestContract(t *testing.T) {
@@ -53,12 +52,6 @@ func damages(b backend) []leasetest.Damage {
 		state("another form", `{"version":2,"key":"KEY","token":0}`),
 		state("a grant of another boot", `{"version":1,"key":"KEY","token":5,"grant":{"holder":"`+holder+`","ttl_ms":5,"boot":"b"}}`),
 	}
-}
-
-func BenchmarkInvocation(b *testing.B) {
-	s := script.StartAPIServer(b)
-	file := s.Kubeconfig("leaderrun")
-	leasetest.Invocation(b, func() (lease.Store, error) { return open(Options{Prefix: prefix}, place{files: []string{file}}) })
 }
 
 func TestConflicts(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
-	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 func TestContract(t *testing.T) {
@@ -65,11 +64,6 @@ func damages(b backend) []leasetest.Damage {
 		row("no version", "0", `'{"version":1,"key":"KEY","token":5}'`),
 		row("a negative version", "-5", `'{"version":1,"key":"KEY","token":5}'`),
 	}
-}
-
-func BenchmarkInvocation(b *testing.B) {
-	s := script.StartMariaDB(b, "--innodb-flush-log-at-trx-commit=1")
-	leasetest.Invocation(b, func() (lease.Store, error) { return New(Options{URL: s.URL, Prefix: prefix}) })
 }
 
 func TestConflicts(t *testing.T) {

@@ -79,17 +79,6 @@ func damages(b backend) []leasetest.Damage {
 	}
 }
 
-func BenchmarkInvocation(b *testing.B) {
-	for name, method := range map[string]string{"trust": "trust", "password": "scram-sha-256"} {
-		s := script.StartPostgres(b, map[string]string{"pg_hba.conf": "host all all 127.0.0.1/32 " + method + "\n"}, "fsync=on")
-		b.Run(name, func(b *testing.B) {
-			leasetest.Invocation(b, func() (lease.Store, error) {
-				return New(Options{URL: s.URL + "?sslmode=disable", Prefix: prefix})
-			})
-		})
-	}
-}
-
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -52,11 +52,6 @@ func damages(b backend) []leasetest.Damage {
 	}
 }
 
-func BenchmarkInvocation(b *testing.B) {
-	s := newBackend(b)
-	leasetest.Invocation(b, func() (lease.Store, error) { return open(Options{URL: at(s.Addr), Prefix: prefix}, keys) })
-}
-
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
