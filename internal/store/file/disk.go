@@ -222,7 +222,7 @@ func (t *turn) replace(data []byte, lasting bool) error {
 	}
 	name, err := t.temporary(data)
 	if err != nil {
-		return err
+		return t.unwritten(err)
 	}
 	if held, err := t.held(); !held || err != nil {
 		_ = os.Remove(name)
@@ -233,7 +233,7 @@ func (t *turn) replace(data []byte, lasting bool) error {
 		if errors.Is(err, fs.ErrNotExist) { // removed by the process that took the turn
 			return errTurnTaken
 		}
-		return err
+		return t.unwritten(err)
 	}
 	if lasting {
 		if err := syncDir(filepath.Dir(t.path)); err != nil {
@@ -259,6 +259,15 @@ func (t *turn) temporary(data []byte) (name string, err error) {
 		_ = os.Remove(f.Name())
 	}
 	return f.Name(), err
+}
+
+// unwritten names the key's file in place of the temporary one, whose name is another in each attempt:
+// the same cause is told once.
+func (t *turn) unwritten(err error) error {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		return &fs.PathError{Op: "write", Path: t.path + ".json", Err: errno}
+	}
+	return err
 }
 
 // lasting reports whether a change must survive a power cut: tokens, ticks and pauses
