@@ -57,7 +57,7 @@ func parseAddress(value string) (string, *Error) {
 	return parseText(value)
 }
 
-// parsePing accepts a URL. It is a secret, so no error shows it.
+// parsePing accepts a URL.
 func parsePing(value string) (string, *Error) {
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

@@ -274,7 +274,7 @@ func (c *Config) Set(name, value string) error {
 	if !strings.Contains(problem.Problem, "line break") { // said already
 		problem.Problem += location.Oddity(value)
 	}
-	if name != "store" { // it may hold a password
+	if name != "store" && name != "ping" { // these are secrets, also if they are not addresses
 		problem.Value = value
 	}
 	if setting := Find(name); setting != nil && setting.Short != "" {
