@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/observe"
+	"github.com/leaderrun/leaderrun/internal/runner"
 )
 
 func watchCommand() *cobra.Command {
@@ -25,6 +29,7 @@ Exit status: 69 if the store is away at the start, else that of the signal.`,
 	}
 	flags, output := addFlags(command, append(storeFlags, "key")...), outputFlag(command)
 	command.RunE = func(*cobra.Command, []string) error {
+		go endWithReader()
 		return flags.withKey(func(store lease.Admin, key string) error {
 			return watch(context.Background(), store, key, *output)
 		})
@@ -42,6 +47,14 @@ type change struct {
 }
 
 const unknown lease.How = "unknown" // the store gives no answer
+
+// endWithReader ends this process as a write to a closed pipe would: the next change may be days away.
+func endWithReader() {
+	if observe.ReaderGone(os.Stdout) {
+		runner.DieOf(syscall.SIGPIPE)
+		os.Exit(candidate.Exit{Signal: int(syscall.SIGPIPE)}.Status())
+	}
+}
 
 // watch returns only an error of its first question, or of stdout.
 func watch(ctx context.Context, store lease.Admin, key string, output format) error {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"errors"
 	"os"
 	"syscall"
 
@@ -17,4 +18,15 @@ func InForeground(f *os.File) bool {
 	}
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil && size.Col > 0
+}
+
+// ReaderGone waits until nobody can read what is written to f, because the other end of a pipe is
+// closed. For a file it waits for ever. It returns false if it cannot tell.
+func ReaderGone(f *os.File) bool {
+	end := []unix.PollFd{{Fd: int32(f.Fd())}}
+	for {
+		if _, err := unix.Poll(end, -1); !errors.Is(err, unix.EINTR) {
+			return err == nil
+		}
+	}
 }
