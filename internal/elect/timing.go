@@ -64,6 +64,6 @@ func (t Timing) StopBy(sent time.Duration) time.Duration { return t.KillBy(sent)
 // DoubtPause lies between two renewals that were not answered.
 func (t Timing) DoubtPause() time.Duration { return min(t.Pause, doubtPause) }
 
-// Outage is how long a store may always be away without a command being stopped:
-// from just before a renewal until the last attempt that comes in time.
+// Outage is the longest absence of a store that never stops a command: from just before a
+// renewal until the last attempt that comes in time.
 func (t Timing) Outage() time.Duration { return t.StopBy(0) - t.Renew - t.Attempt - t.Pause }

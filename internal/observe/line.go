@@ -11,9 +11,9 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 )
 
-// Line is a campaign.Observer that shows on a terminal what a standby waits for, in one
-// line that is rewritten every second and erased when the wait ends, or nothing while nobody
-// looks. It is also a writer: what is written to it, such as log records, appears above the line.
+// Line is a campaign.Observer that shows on a terminal what a standby waits for: in one line,
+// which is rewritten every second, and erased when the wait ends. It shows nothing in the
+// background. It is also a writer: what is written to it, such as log records, appears above it.
 type Line struct {
 	key string
 	on  func() bool

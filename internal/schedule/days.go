@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// AmbiguousError is a schedule with other days for Debian's cron(8) than for Kubernetes.
+// AmbiguousError: Debian's cron(8) and Kubernetes read different days from the schedule.
 type AmbiguousError struct{ Day, Weekday string }
 
 func (e *AmbiguousError) Error() string {

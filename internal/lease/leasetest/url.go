@@ -22,8 +22,8 @@ func ReadsURLs[T any](t *testing.T, parse func(string) (T, error), all map[strin
 	}
 }
 
-// RefusesURLs wants none of the URLs to be taken, and an empty prefix not with the good
-// one. A password in them is s3cret.
+// RefusesURLs wants each of the URLs to be refused, and the good one with an empty prefix.
+// Their passwords are s3cret.
 func RefusesURLs(t *testing.T, open func(url, prefix string) error, good string, urls ...string) {
 	t.Helper()
 	for _, url := range urls {

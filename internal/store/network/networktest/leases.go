@@ -13,7 +13,7 @@ func GoesOn(t testing.TB, s lease.Store, l lease.Lease) lease.Lease {
 	return renewed(t, s, l, false)
 }
 
-// ComesBack renews a lease that the server has lost, and that nobody was granted since.
+// ComesBack renews a lease that the server has lost, before the key is granted to anybody else.
 func ComesBack(t testing.TB, s lease.Store, l lease.Lease) lease.Lease {
 	t.Helper()
 	return renewed(t, s, l, true)
