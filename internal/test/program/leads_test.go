@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,19 +21,27 @@ import (
 func TestLeads(t *testing.T) {
 	t.Parallel()
 	programs := blocks(t, "docs/operations.md")
-	asks := map[string][]string{
-		"leads.sh": {"sh", "-c", "BLOCK\nif leads; then echo yes; else echo no; fi"},
-		"leads.py": {"python3", "-c", "BLOCK\nprint('yes' if leads() else 'no')"},
-		"leads.js": {"node", "-e", "BLOCK\nleads().then((yes) => console.log(yes ? 'yes' : 'no'))"},
+	asks := map[string]struct{ run, text string }{
+		"leads.sh":   {"sh", "BLOCK\nif leads; then echo true; else echo false; fi"},
+		"leads.py":   {"python3", "BLOCK\nprint('true' if leads() else 'false')"},
+		"leads.js":   {"node", "BLOCK\nleads().then((yes) => console.log(yes))"},
+		"leads.go":   {"go run", "package main\nimport (\"net/http\"; \"time\")\nBLOCK\nfunc main() { println(leads()) }"},
+		"Leads.java": {"java", "import java.io.*; import java.net.*;\nclass Leads {\nBLOCK\npublic static void main(String[] a) { System.out.println(leads()); }\n}"},
 	}
+	t.Run("java", func(t *testing.T) {
+		if why := noJava(); why != nil {
+			delete(asks, "Leads.java")
+			t.Skip(why)
+		}
+	})
+	dir := t.TempDir()
 	ask := func(name, address string) string {
 		program := strings.ReplaceAll(programs[name], "127.0.0.1:9090", address)
 		host, port, _ := strings.Cut(address, ":")
 		program = strings.ReplaceAll(program, `"127.0.0.1", 9090`, `"`+host+`", `+port)
-		var args []string
-		for _, arg := range asks[name] {
-			args = append(args, strings.Replace(arg, "BLOCK", program, 1))
-		}
+		file := filepath.Join(dir, port+name)
+		must.Succeed(t, os.WriteFile(file, []byte(strings.Replace(asks[name].text, "BLOCK", program, 1)), 0o600))
+		args := append(strings.Fields(asks[name].run), file)
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Env = append(os.Environ(), "http_proxy=http://127.0.0.1:1")
 		out, err := cmd.CombinedOutput()
@@ -60,15 +69,15 @@ func TestLeads(t *testing.T) {
 	}
 	first, second := fmt.Sprintf("127.0.0.1:%d", script.FreePort(t)), fmt.Sprintf("127.0.0.1:%d", script.FreePort(t))
 	leader := hold(first)
-	becomes("leads.sh", first, "yes")
+	becomes("leads.sh", first, "true")
 	hold(second)
 	for name := range asks {
-		becomes(name, first, "yes")
-		becomes(name, second, "no")
+		becomes(name, first, "true")
+		becomes(name, second, "false")
 	}
 	must.Succeed(t, leader.Process.Signal(syscall.SIGTERM))
 	for name := range asks {
-		becomes(name, second, "yes")
-		becomes(name, first, "no") // nobody answers
+		becomes(name, second, "true")
+		becomes(name, first, "false") // nobody answers
 	}
 }
