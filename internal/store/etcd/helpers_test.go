@@ -37,7 +37,7 @@ func openWith(t *testing.T, o Options) *Store {
 // Helpers that the tests of all networked stores use.
 var (
 	request, grant, renew, denied = networktest.Request, networktest.Grant, networktest.Renew, networktest.Denied
-	bounded, awaits, endOf        = networktest.Bounded, networktest.Await, networktest.EndOf
+	bounded, awaits, endOf        = networktest.Bounded, must.Await, networktest.EndOf
 )
 
 // ask sends a request to the gateway, which must answer.

@@ -265,7 +265,7 @@ func TestExpiredWatch(t *testing.T) {
 		renew(t, s, l)
 	}
 	b.Restart()
-	networktest.Await(t, "expiry of the watch, which the server reports once it has read its storage", func() bool {
+	must.Await(t, "expiry of the watch, which the server reports once it has read its storage", func() bool {
 		over, err := s.watchFrom(bounded(t), "k", old, func(keep.Row) bool { return false })
 		return !over && errors.Is(err, errExpired)
 	})

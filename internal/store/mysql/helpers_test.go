@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -34,7 +35,7 @@ func openWith(t *testing.T, o Options) *Store {
 // Helpers that the tests of all networked stores use.
 var (
 	request, grant, renew, denied = networktest.Request, networktest.Grant, networktest.Renew, networktest.Denied
-	bounded, awaits, endOf        = networktest.Bounded, networktest.Await, networktest.EndOf
+	bounded, awaits, endOf        = networktest.Bounded, must.Await, networktest.EndOf
 )
 
 // do runs SQL, which must not fail, and returns what it prints.

@@ -57,7 +57,7 @@ const patience = networktest.Patience
 
 var (
 	request, grant, renew, denied = networktest.Request, networktest.Grant, networktest.Renew, networktest.Denied
-	bounded, awaits, endOf        = networktest.Bounded, networktest.Await, networktest.EndOf
+	bounded, awaits, endOf        = networktest.Bounded, must.Await, networktest.EndOf
 )
 
 // do runs SQL, which must not fail, and returns the last result as text.

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -48,7 +49,7 @@ func openWith(t *testing.T, o Options) *Store {
 // Helpers that the tests of all networked stores use.
 var (
 	request, grant, renew, denied = networktest.Request, networktest.Grant, networktest.Renew, networktest.Denied
-	bounded, awaits, endOf        = networktest.Bounded, networktest.Await, networktest.EndOf
+	bounded, awaits, endOf        = networktest.Bounded, must.Await, networktest.EndOf
 )
 
 // do sends one command, which must not fail, and returns the answer.

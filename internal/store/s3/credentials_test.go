@@ -207,7 +207,7 @@ func TestCredentialsAreReplaced(t *testing.T) {
 	says(script.S3Secret, time.Now().Add(ahead/2))
 	renew(t, s, l) // they were not accepted, so it asks
 	before := asked()
-	networktest.Await(t, "the next question", func() bool {
+	must.Await(t, "the next question", func() bool {
 		renew(t, s, l) // with the ones that end soon, and asks meanwhile
 		return asked() > before
 	})

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // Cluster is a Redis cluster of three primaries, each with a third of the slots and perhaps a
@@ -43,7 +45,7 @@ func StartCluster(t testing.TB, replicas bool, o Servers) *Cluster {
 		return strings.Contains(c.info(t, node), "cluster_state:ok") && strings.Count(nodes, " slave ")+strings.Count(nodes, ",slave ") == len(c.Replicas)
 	})
 	for _, replica := range c.Replicas {
-		awaitServer(t, "a replica does not follow", func() bool {
+		must.Await(t, "a replica that follows", func() bool {
 			return strings.Contains(c.clients[replica].Info(t.Context(), "replication").Val(), "master_link_status:up")
 		})
 	}
@@ -87,7 +89,7 @@ func (c *Cluster) start(t testing.TB, o Servers) *RedisServer {
 func (c *Cluster) await(t testing.TB, ok func(*RedisServer) bool) {
 	t.Helper()
 	for node := range c.clients {
-		awaitServer(t, "the nodes of the cluster do not find each other", func() bool { return ok(node) })
+		must.Await(t, "nodes that find each other", func() bool { return ok(node) })
 	}
 }
 

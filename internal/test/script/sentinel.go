@@ -92,12 +92,12 @@ func (s *SentinelSet) Leader(sentinel *RedisServer) *RedisServer {
 func (s *SentinelSet) Await() {
 	s.t.Helper()
 	for _, one := range s.Sentinels {
-		awaitServer(s.t, "the sentinels do not find each other", func() bool {
+		must.Await(s.t, "sentinels that find each other", func() bool {
 			state, _ := s.do(one, "SENTINEL", "MASTER", "mymaster")
 			return strings.Contains(state, "num-other-sentinels 2 ") && strings.Contains(state, fmt.Sprintf("num-slaves %d ", len(s.Replicas)))
 		})
 	}
-	awaitServer(s.t, "a replica does not follow", func() bool {
+	must.Await(s.t, "replicas that follow", func() bool {
 		leader := s.Leader(s.Sentinels[0])
 		return !slices.ContainsFunc(s.Data(), func(d *RedisServer) bool {
 			state, _ := s.do(d, "INFO", "replication")
@@ -183,14 +183,4 @@ func (o Servers) client(t testing.TB, s *RedisServer) *redis.Client {
 	c := redis.NewClient(options)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-// awaitServer waits until ok is true.
-func awaitServer(t testing.TB, otherwise string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(startPatience); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(otherwise)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // child is a process that the benchmark has started.
@@ -24,7 +25,7 @@ type child struct {
 
 func launch(cmd *exec.Cmd) *child {
 	cmd.Stderr = os.Stderr
-	check(cmd.Start())
+	must.Check(cmd.Start())
 	c := &child{cmd: cmd, over: make(chan struct{})}
 	go func() {
 		c.err = cmd.Wait()
@@ -37,22 +38,22 @@ func launch(cmd *exec.Cmd) *child {
 func hold(args []string) *child {
 	cmd := exec.Command(args[0], append(args[1:len(args):len(args)], "cat")...)
 	in, err := cmd.StdinPipe()
-	check(err)
+	must.Check(err)
 	out, echo, err := os.Pipe()
-	check(err)
+	must.Check(err)
 	defer out.Close()
 	defer echo.Close()
 	cmd.Stdout = echo
 	c := launch(cmd)
 	c.letGo = in
-	_ = out.SetReadDeadline(time.Now().Add(patience))
+	_ = out.SetReadDeadline(time.Now().Add(must.Patience))
 	if _, err = in.Write([]byte("x")); err == nil {
 		_, err = out.Read(make([]byte, 1))
 	}
 	if err != nil {
 		c.end()
 	}
-	check(err)
+	must.Check(err)
 	return c
 }
 
@@ -63,7 +64,7 @@ func (c *child) end() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-c.over:
-	case <-time.After(patience):
+	case <-time.After(must.Patience):
 		_ = c.cmd.Process.Kill()
 		<-c.over
 	}
@@ -73,9 +74,9 @@ func (c *child) end() {
 func (c *child) awaitEnd() {
 	select {
 	case <-c.over:
-		check(c.err)
-	case <-time.After(patience):
-		check(fmt.Errorf("%s did not end in %s", c.cmd, patience))
+		must.Check(c.err)
+	case <-time.After(must.Patience):
+		must.Check(fmt.Errorf("%s did not end in %s", c.cmd, must.Patience))
 	}
 }
 
@@ -83,7 +84,7 @@ func (c *child) awaitEnd() {
 func (c *child) guard() int {
 	children, _ := proc.ChildrenOf(c.pid())
 	if len(children) != 1 {
-		check(fmt.Errorf("the elector has the children %v, not a guard alone", children))
+		must.Check(fmt.Errorf("the elector has the children %v, not a guard alone", children))
 	}
 	return children[0]
 }
@@ -92,11 +93,11 @@ func (c *child) guard() int {
 func (c *child) pss() (sum float64) {
 	for _, pid := range []int{c.pid(), c.guard()} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-		check(err)
+		must.Check(err)
 		var kib float64
 		_, rest, _ := strings.Cut(string(text), "\nPss:")
 		_, err = fmt.Sscan(rest, &kib)
-		check(err)
+		must.Check(err)
 		sum += kib * 1024 / 1e6
 	}
 	return sum

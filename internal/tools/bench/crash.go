@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // crash measures how long after the end of a dead holder's lease the successor's command
@@ -33,7 +35,7 @@ func (b *bench) crashOnce(round int) time.Duration {
 	time.Sleep(time.Duration(round) * 53 * time.Millisecond) // another point of the renew interval in every round
 	// The elector first: it would release if its guard died before it.
 	guard := holder.guard()
-	check(errors.Join(syscall.Kill(holder.pid(), syscall.SIGKILL), syscall.Kill(guard, syscall.SIGKILL)))
+	must.Check(errors.Join(syscall.Kill(holder.pid(), syscall.SIGKILL), syscall.Kill(guard, syscall.SIGKILL)))
 	ends := endOfLease("crash")
 	standby.awaitEnd()
 	return out.legs(1)[0].start - ends
@@ -44,10 +46,10 @@ func (b *bench) crashOnce(round int) time.Duration {
 func endOfLease(key string) time.Duration {
 	before := clock()
 	out, err := exec.Command("leaderrun", "status", "--key", key, "-o", "json").Output()
-	check(err)
+	must.Check(err)
 	var answer struct {
 		Left int64 `json:"left_ms"`
 	}
-	check(json.Unmarshal(out, &answer))
+	must.Check(json.Unmarshal(out, &answer))
 	return (before+clock())/2 + time.Duration(answer.Left)*time.Millisecond
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // contender is a program that runs its command in one process at a time.
@@ -84,23 +85,23 @@ func (b *bench) relay(c contender, key string, n int) (gaps []float64) {
 		join()
 	}
 	c.awaitStandbys(key, n)
-	check(first.letGo.Close())
+	must.Check(first.letGo.Close())
 	first.awaitEnd()
 	for range handOvers + 1 {
 		time.Sleep(pause)
 		join()
 		select {
 		case runner := <-ended:
-			check(runner.err)
-		case <-time.After(patience):
-			check(errors.New("nobody took over"))
+			must.Check(runner.err)
+		case <-time.After(must.Patience):
+			must.Check(errors.New("nobody took over"))
 		}
 	}
 	legs := out.legs(handOvers + 1)
 	for i := range handOvers {
 		gap := legs[i+1].start - legs[i].end
 		if gap <= 0 {
-			check(fmt.Errorf("two commands at a time, for %s", -gap))
+			must.Check(fmt.Errorf("two commands at a time, for %s", -gap))
 		}
 		gaps = append(gaps, ms(gap))
 	}
@@ -110,7 +111,7 @@ func (b *bench) relay(c contender, key string, n int) (gaps []float64) {
 // awaitBlocked waits until so many processes wait for the file's lock.
 func awaitBlocked(path string, n int) {
 	var st syscall.Stat_t
-	check(syscall.Stat(path, &st))
+	must.Check(syscall.Stat(path, &st))
 	file := fmt.Sprintf(":%d ", st.Ino)
 	await(fmt.Sprintf("%d processes in flock", n), func() bool {
 		table, _ := os.ReadFile("/proc/locks")
@@ -136,7 +137,7 @@ type leg struct{ start, end time.Duration }
 
 func (b *bench) newStamps(name string) stamps {
 	f, err := os.OpenFile(filepath.Join(b.dir, name+".stamps"), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o600)
-	check(err)
+	must.Check(err)
 	return stamps{f}
 }
 
@@ -150,16 +151,16 @@ func (s stamps) launch(args ...string) *child {
 // legs returns n legs in the order of their starts.
 func (s stamps) legs(n int) (all []leg) {
 	_, err := s.file.Seek(0, 0)
-	check(err)
+	must.Check(err)
 	for lines := bufio.NewScanner(s.file); lines.Scan(); {
 		var l leg
 		_, err := fmt.Sscan(lines.Text(), &l.start, &l.end)
-		check(err)
+		must.Check(err)
 		all = append(all, l)
 	}
 	slices.SortFunc(all, func(a, b leg) int { return cmp.Compare(a.start, b.start) })
 	if len(all) < n {
-		check(fmt.Errorf("%d commands left a stamp, not %d", len(all), n))
+		must.Check(fmt.Errorf("%d commands left a stamp, not %d", len(all), n))
 	}
 	return all[:n]
 }

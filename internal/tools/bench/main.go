@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
 // bench has what every section needs.
@@ -19,7 +22,7 @@ type bench struct {
 	dir    string // for files
 	rounds int
 	keys   int
-	redis  *server
+	redis  server
 }
 
 // section is one thing to measure. It prints what it found.
@@ -43,61 +46,36 @@ func main() {
 	flag.IntVar(&b.keys, "keys", 100, "keys of section scale")
 	only := flag.String("only", "start,skip,handover,crash,idle,scale", "sections to run")
 	flag.Parse()
-	if err := run(b, strings.Split(*only, ",")); err != nil {
+	if err := must.Try(func() { run(b, strings.Split(*only, ",")) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// run runs the sections until one fails.
-func run(b *bench, only []string) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			failed, ok := r.(failure)
-			if !ok {
-				panic(r)
-			}
-			err = failed.error
-		}
-	}()
-	b.dir, err = os.MkdirTemp("", "bench")
-	check(err)
-	defer os.RemoveAll(b.dir)
-	b.redis = startRedis(b.dir)
-	defer b.redis.stop()
-	check(os.Setenv("LEADERRUN_STORE", "redis://127.0.0.1:"+b.redis.port))
+// run runs the sections.
+func run(b *bench, only []string) {
+	dir, err := os.MkdirTemp("", "bench")
+	must.Check(err)
+	defer os.RemoveAll(dir)
+	b.dir = dir
+	rig, err := script.NewRig("127.0.0.1", dir)
+	must.Check(err)
+	defer func() { _ = rig.Close() }()
+	b.redis = server{script.StartRedis(rig, "--appendonly", "yes")} // it writes its log to the disk
+	must.Check(os.Setenv("LEADERRUN_STORE", "redis://"+b.redis.Addr))
 	for _, name := range only {
 		i := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
 		if i < 0 {
-			return fmt.Errorf("there is no section %q", name)
+			must.Check(fmt.Errorf("there is no section %q", name))
 		}
 		fmt.Printf("%s: %s\n", name, sections[i].what)
 		sections[i].measure(b)
 	}
-	return nil
 }
-
-// failure is what check panics with.
-type failure struct{ error }
-
-// check ends the benchmark if there is an error.
-func check(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-// patience is how long anything may take that should happen soon.
-const patience = 30 * time.Second
 
 // await waits until so returns true.
 func await(what string, so func() bool) {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if so() {
-			return
-		}
-	}
-	check(fmt.Errorf("waited %s for %s in vain", patience, what))
+	must.Await(&script.Rig{}, what, so) // it only ends as Check does
 }
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1000 }

@@ -59,8 +59,7 @@ func scale(b *bench) {
 	fmt.Printf("  per key and TTL of %s: %.1f requests, %.1f kB to read, %.1f kB to write, %.0f µs of the server's processor\n", ttl,
 		per(requests), per("total_net_input_bytes")/1000, per("total_net_output_bytes")/1000, per(processor)*1e6)
 
-	b.redis.stop()
-	b.redis.start()
+	b.redis.Restart()
 	time.Sleep(ttl)
 	lost := 0
 	for _, c := range leaders {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // variant is one way to run a command.
@@ -93,20 +95,20 @@ func (b *bench) compare(what string, variants []variant, firstByte bool, command
 
 // measure returns how long a program takes, in all or until its command has written something.
 func measure(args []string, firstByte bool) (took time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), must.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	check(err)
+	must.Check(err)
 	begin := time.Now()
-	check(cmd.Start())
+	must.Check(cmd.Start())
 	if firstByte {
 		_, err = out.Read(make([]byte, 1))
 		took = time.Since(begin)
-		check(err)
+		must.Check(err)
 	}
-	check(cmd.Wait())
+	must.Check(cmd.Wait())
 	if firstByte {
 		return took
 	}

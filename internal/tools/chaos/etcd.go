@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -31,7 +32,7 @@ func openEtcds(at *rig, members int) *etcds {
 		const others = candidates + 1 // number of the hosts of candidates and newcomers
 		for i := range places {
 			h, err := newHost(at.worker, others+i)
-			check(err)
+			must.Check(err)
 			at.Cleanup(h.Close)
 			s.hosts = append(s.hosts, h)
 			places[i] = script.Place{Addr: h.addr, Command: h.Command}
@@ -48,7 +49,7 @@ func openEtcds(at *rig, members int) *etcds {
 // settled waits until all members know etcd's leader and the store answers.
 func (s *etcds) settled() {
 	for _, m := range s.members {
-		check(await(context.Background(), "a member of etcd with a leader", func() bool {
+		must.Check(await(context.Background(), "a member of etcd with a leader", func() bool {
 			status, err := status(m)
 			return err == nil && status.Leader != "" && status.Leader != "0"
 		}))
@@ -95,7 +96,7 @@ func (s *etcds) leader() script.Server {
 			return m
 		}
 	}
-	check(errors.New("no member of etcd leads"))
+	must.Check(errors.New("no member of etcd leads"))
 	return nil
 }
 
@@ -143,7 +144,7 @@ func (s *etcds) setFull(full bool) {
 	if !slices.ContainsFunc(s.members, func(m *script.EtcdServer) bool { // one answer is enough for all members
 		return ask(m, "/v3/maintenance/alarm", alarm, &struct{}{}) == nil
 	}) {
-		check(errors.New("no member of etcd sets the alarm"))
+		must.Check(errors.New("no member of etcd sets the alarm"))
 	}
 }
 
@@ -153,7 +154,7 @@ func (s *etcds) partition() (undo func()) {
 	routes := func(verb string) {
 		for i, h := range s.hosts {
 			if i != leading {
-				check(s.hosts[leading].IP("route", verb, "blackhole", h.addr+"/32"))
+				must.Check(s.hosts[leading].IP("route", verb, "blackhole", h.addr+"/32"))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/timed"
 )
 
@@ -87,7 +88,7 @@ func onNet(m faultnet.Mode) injector {
 		all := w.concerned(f)
 		set := func(m faultnet.Mode) {
 			for _, p := range all {
-				check(p.Set(m))
+				must.Check(p.Set(m))
 			}
 		}
 		set(m)
@@ -98,7 +99,7 @@ func onNet(m faultnet.Mode) injector {
 // setDark lets hosts go dark, or come back.
 func setDark(hosts []*host, dark bool) {
 	for _, h := range hosts {
-		check(h.SetDark(dark))
+		must.Check(h.SetDark(dark))
 	}
 }
 
@@ -244,8 +245,8 @@ func emptyStore(ctx context.Context, w *worker, f fault) func() {
 func fillStore(ctx context.Context, w *worker, _ fault) func() {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan error)
-	go func() { over <- try(func() { w.server.(*server).fill(ctx) }) }()
-	return func() { cancel(); check(<-over) }
+	go func() { over <- must.Try(func() { w.server.(*server).fill(ctx) }) }()
+	return func() { cancel(); must.Check(<-over) }
 }
 
 // useUpQuota makes the store refuse data.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -22,11 +23,11 @@ type apiServer struct {
 }
 
 func openKubernetes(at *rig) backend {
-	s := &apiServer{dir: at.dir, etcd: openEtcds(at, 1)}
+	s := &apiServer{dir: at.Dir, etcd: openEtcds(at, 1)}
 	etcd := s.etcd.members[0]
 	var err error
-	s.cable, err = faultnet.ListenOn(at.addr, etcd.Addr)
-	check(err)
+	s.cable, err = faultnet.ListenOn(at.Addr, etcd.Addr)
+	must.Check(err)
 	at.Cleanup(s.cable.Close)
 	server := script.StartAPIServerOn(at, etcd, s.cable.Addr())
 	s.addr = server.Addr
@@ -47,7 +48,7 @@ func (s *apiServer) url(proxies []string) string {
 contexts: [{name: %q, context: {cluster: %[1]q, user: leaderrun}}]
 clusters: [{name: %[1]q, cluster: {server: "https://%[1]s", insecure-skip-tls-verify: true}}]
 `, addr)
-		check(os.WriteFile(file, []byte(text), 0o600))
+		must.Check(os.WriteFile(file, []byte(text), 0o600))
 		addKubeconfig(file)
 	}
 	return "kubernetes://" + addr + "/jobs"
@@ -59,14 +60,14 @@ var environment sync.Mutex
 func addKubeconfig(file string) {
 	environment.Lock()
 	defer environment.Unlock()
-	check(os.Setenv("KUBECONFIG", file+string(filepath.ListSeparator)+os.Getenv("KUBECONFIG")))
+	must.Check(os.Setenv("KUBECONFIG", file+string(filepath.ListSeparator)+os.Getenv("KUBECONFIG")))
 }
 
 // without stops the etcd, kills it, or lets nothing through to it. The fault is over when the
 // API server answers: if its connection was lost silently, it takes up to 40 s to notice
 // (the keepalive of its etcd client).
 func (s *apiServer) without(how string) (undo func()) {
-	back := func() { check(s.cable.Set(faultnet.Pass)) }
+	back := func() { must.Check(s.cable.Set(faultnet.Pass)) }
 	switch how {
 	case "stop":
 		back = s.etcd.cont
@@ -75,7 +76,7 @@ func (s *apiServer) without(how string) (undo func()) {
 		back = s.etcd.start
 		s.etcd.kill()
 	default:
-		check(s.cable.Set(faultnet.Swallow))
+		must.Check(s.cable.Set(faultnet.Swallow))
 	}
 	return func() { back(); answers(s) }
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -28,7 +29,7 @@ func openSentinels(at *rig) backend {
 func (s *sentinels) leader() script.Server {
 	leader := s.set.Leader(s.set.Sentinels[0])
 	if leader == nil {
-		check(errors.New("the sentinels name none of the servers"))
+		must.Check(errors.New("the sentinels name none of the servers"))
 	}
 	return leader
 }

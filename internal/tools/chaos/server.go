@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
 
@@ -54,8 +55,8 @@ func openMariaDB(at *rig) backend {
 
 func openS3(at *rig) backend {
 	s := script.StartS3(at)
-	check(os.Setenv("AWS_ACCESS_KEY_ID", script.S3ID))
-	check(os.Setenv("AWS_SECRET_ACCESS_KEY", script.S3Secret))
+	must.Check(os.Setenv("AWS_ACCESS_KEY_ID", script.S3ID))
+	must.Check(os.Setenv("AWS_SECRET_ACCESS_KEY", script.S3Secret))
 	return alone(s, s.Addr, s.URL(), s.Dir)
 }
 
@@ -93,9 +94,9 @@ func (s *server) restartWith(ctx context.Context, copied string, after time.Dura
 
 // copyFolder replaces a folder by a copy of another one, with the owners of its files.
 func copyFolder(from, to string) {
-	check(os.RemoveAll(to))
+	must.Check(os.RemoveAll(to))
 	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-		check(fmt.Errorf("cp -a %s %s: %w\n%s", from, to, err, out))
+		must.Check(fmt.Errorf("cp -a %s %s: %w\n%s", from, to, err, out))
 	}
 	_ = os.Remove(filepath.Join(to, "postmaster.pid")) // of a Postgres that is not this one
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
+	"github.com/leaderrun/leaderrun/internal/test/must"
+	"github.com/leaderrun/leaderrun/internal/test/script"
 	"github.com/leaderrun/leaderrun/internal/test/timed"
 )
 
@@ -92,12 +94,12 @@ func (w *worker) open() error {
 			w.hosts = append(w.hosts, h)
 		}
 	}
-	log, err := os.Create(filepath.Join(w.dir, "servers.log"))
+	servers, err := script.NewRig(addr, w.dir)
 	if err != nil {
 		return err
 	}
-	w.rig = &rig{worker: w.number, addr: addr, dir: w.dir, hosts: w.options.hosts, log: log}
-	if err := try(func() { w.server = w.world.open(w.rig) }); err != nil {
+	w.rig = &rig{servers, w.number, w.options.hosts}
+	if err := must.Try(func() { w.server = w.world.open(w.rig) }); err != nil {
 		return err
 	}
 	for i := range w.proxies {
@@ -109,7 +111,7 @@ func (w *worker) open() error {
 			w.proxies[i] = append(w.proxies[i], p)
 		}
 	}
-	return try(func() { w.probe = watch(w.server) })
+	return must.Try(func() { w.probe = watch(w.server) })
 }
 
 // finish stops all candidates properly. Then no process of any tree may live.
@@ -140,7 +142,9 @@ func (w *worker) close() {
 		h.Close()
 	}
 	if w.rig != nil {
-		w.rig.close()
+		if err := w.rig.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "chaos:", err)
+		}
 	}
 	// After a violation there may be processes that nobody else would end.
 	if all, err := trees(w.marks); err == nil {
@@ -320,7 +324,7 @@ func (w *worker) inject(ctx context.Context, faults []fault, newcomers []newcome
 	for i, f := range faults {
 		all.Go(func() {
 			pause(ctx, f.after)
-			errs[i] = try(func() {
+			errs[i] = must.Try(func() {
 				undo := f.inject(ctx, w, f)
 				pause(ctx, f.lasts)
 				undo()

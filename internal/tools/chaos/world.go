@@ -11,6 +11,8 @@ import (
 
 	stores "github.com/leaderrun/leaderrun/internal/store"
 	"github.com/leaderrun/leaderrun/internal/store/location"
+
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 const prefix = "leaderrun"
@@ -80,7 +82,7 @@ type backend interface {
 // open opens the store without a proxy.
 func open(b backend) location.Store {
 	s, err := stores.Open(b.url(nil), location.Options{Prefix: prefix, Warn: func(string, string) {}})
-	check(err)
+	must.Check(err)
 	return s
 }
 
@@ -88,7 +90,7 @@ func open(b backend) location.Store {
 func answers(b backend) {
 	s := open(b)
 	defer func() { _ = s.Close() }()
-	check(await(context.Background(), "an answer of the store", func() bool {
+	must.Check(await(context.Background(), "an answer of the store", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := s.Inspect(ctx, "none")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/store/network"
+	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
 // CutWhileIdle checks that a renewal succeeds at once after a proxy has cut its idle
@@ -35,7 +36,7 @@ func CutWhileIdle(t *testing.T, open func(network.Dial) Store) {
 	l := Grant(t, s, Request("k"))
 	first := <-ours
 	_ = (<-theirs).Close()
-	Await(t, "the end of its connection", func() bool { return network.IsCut(first) })
+	must.Await(t, "the end of its connection", func() bool { return network.IsCut(first) })
 	if _, err := s.Renew(Bounded(t), l); err != nil || len(ours) != 1 {
 		t.Errorf("%v, %d new connections", err, len(ours))
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Patience is how long tests wait for anything.
-const Patience = 30 * time.Second
+const Patience = must.Patience
 
 // Bounded returns a context that ends with the test or after Patience.
 func Bounded(t testing.TB) context.Context {
@@ -126,16 +126,6 @@ func As(t testing.TB, address, user string) string {
 	must.Succeed(t, err)
 	u.User = url.UserPassword(user, "sesame")
 	return u.String()
-}
-
-// Await waits until ok is true.
-func Await(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s", what)
-		}
-	}
 }
 
 // Start starts a call, and returns a channel for its result.
