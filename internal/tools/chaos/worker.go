@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/test/faultnet"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -27,6 +29,7 @@ const (
 	candidates = 3
 	slots      = "40" // connections that a server allows
 	killAfter  = 300 * time.Millisecond
+	lookEvery  = 20 * time.Millisecond
 )
 
 // worker has a store and the candidates for one key in it, each behind a proxy.
@@ -37,7 +40,7 @@ type worker struct {
 	hosts      []*host // of the candidates, and one for all newcomers; empty if all are on this process's host
 	rig        *rig
 	server     backend
-	probe      *probe
+	store      location.Store                // without a proxy
 	proxies    [candidates][]*faultnet.Proxy // to each of the servers
 	children   [candidates]*child
 	newcomers  []*child
@@ -111,7 +114,7 @@ func (w *worker) open() error {
 			w.proxies[i] = append(w.proxies[i], p)
 		}
 	}
-	return must.Try(func() { w.probe = watch(w.server) })
+	return must.Try(func() { w.store = open(w.server) })
 }
 
 // finish stops all candidates properly. Then no process of any tree may live.
@@ -135,8 +138,8 @@ func (w *worker) close() {
 	for _, p := range slices.Concat(w.proxies[:]...) {
 		p.Close()
 	}
-	if w.probe != nil {
-		w.probe.close()
+	if w.store != nil {
+		_ = w.store.Close()
 	}
 	for _, h := range w.hosts {
 		h.Close()
@@ -261,7 +264,7 @@ func (w *worker) round(ctx context.Context, n int) error {
 	var is tree
 	err := await(ctx, "a leader after the last fault, whose lease the store knows", func() bool {
 		is, _ = newest(w.marks)
-		return w.leadsSince(healed) && w.probe.holds(is.token)
+		return w.leadsSince(healed) && w.holds(ctx, is.token)
 	})
 	if err != nil {
 		return err
@@ -299,6 +302,14 @@ func (w *worker) round(ctx context.Context, n int) error {
 	fmt.Printf("%s worker%d round %4d  %5.1f s  %s, %3.0f ms after the last fault: %s\n",
 		time.Now().Format(time.TimeOnly), w.number, n, (clock() - begin).Seconds(), kept, ms(again), strings.Join(texts, "; "))
 	return nil
+}
+
+// holds reports whether the store says that the lease of this token is held.
+func (w *worker) holds(ctx context.Context, token int64) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*lookEvery)
+	defer cancel()
+	status, err := w.store.Inspect(ctx, key)
+	return err == nil && status.Why == lease.Held && status.Token == token
 }
 
 // unledSince returns how long after that time the first mark was written, 0 if a tree lived
