@@ -38,7 +38,6 @@ func main() {
 	flag.StringVar(&o.faults, "faults", "", "only faults whose whole names this regular expression matches")
 	flag.BoolVar(&o.hosts, "hosts", false, "every candidate in a network namespace of its own; this process must be alone in one")
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides the faults of every round; 0: a random one")
-	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases; 0: 3s or what the store needs")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
@@ -48,9 +47,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
-	if o.ttl == 0 {
-		o.ttl = o.world.ttl
-	}
+	o.ttl = o.world.ttl
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := runAll(ctx, o); err != nil {
@@ -61,8 +58,8 @@ func main() {
 }
 
 func runAll(ctx context.Context, o options) error {
-	if o.rounds < 1 || o.workers < 1 || o.ttl < time.Second {
-		return fmt.Errorf("-rounds and -workers are at least 1, -ttl is at least 1s")
+	if o.rounds < 1 || o.workers < 1 {
+		return fmt.Errorf("-rounds and -workers are at least 1")
 	}
 	var err error
 	if o.kinds, err = kindsLike(o.faults, o.world, o.hosts); err != nil {
@@ -79,8 +76,8 @@ func runAll(ctx context.Context, o options) error {
 		return err
 	}
 	if err := chaos(ctx, o, dir); err != nil {
-		return fmt.Errorf("%w\n  the same faults again: scripts/chaos -store %s -rounds %d -workers %d -ttl %s -faults '%s' -seed %d\n  what everybody wrote: %s",
-			err, o.world.name, o.rounds, o.workers, o.ttl, o.faults, o.seed, dir)
+		return fmt.Errorf("%w\n  the same faults again: scripts/chaos -store %s -rounds %d -workers %d -faults '%s' -seed %d\n  what everybody wrote: %s",
+			err, o.world.name, o.rounds, o.workers, o.faults, o.seed, dir)
 	}
 	return os.RemoveAll(dir)
 }

@@ -24,7 +24,7 @@ const membersApart = 31 * time.Second
 // world is a store for rounds.
 type world struct {
 	name string
-	ttl  time.Duration // of the leases, unless -ttl is given
+	ttl  time.Duration // of the leases
 	// apart is how much longer than its TTL a lease may count.
 	apart time.Duration
 	// has are the conditions of faults that the store meets.
