@@ -8,45 +8,28 @@ import (
 )
 
 func TestURL(t *testing.T) {
-	for _, c := range []struct {
-		url, addr, user, password string
-		db                        int
-	}{
-		{"redis://127.0.0.1:6379/0", "127.0.0.1:6379", "", "", 0},
-		{"redis://redis.example", "redis.example:6379", "", "", 0},
-		{"redis://redis.example/", "redis.example:6379", "", "", 0},
-		{"redis://h:1/15", "h:1", "", "", 15},
-		{"redis://[::1]:7000/1", "[::1]:7000", "", "", 1},
-		{"redis://[::1]", "[::1]:6379", "", "", 0},
-		{"redis://:secret@h", "h:6379", "", "secret", 0},
-		{"redis://cron:secret@h:65535", "h:65535", "cron", "secret", 0},
-		{"redis://cron:a%3Ab%2Fc%3Fd%23e%5Bf%5Dg%40h%25@h", "h:6379", "cron", "a:b/c?d#e[f]g@h%", 0},
-	} {
-		o, err := parseURL(c.url)
-		if err != nil {
-			t.Errorf("%s: %v", c.url, err)
-			continue
-		}
-		if o.addrs[0] != c.addr || o.user != c.user || o.password != c.password || o.db != c.db {
-			t.Errorf("%s: %q %q %q %d", c.url, o.addrs, o.user, o.password, o.db)
-		}
-	}
-}
-
-func TestURLsOfOtherKinds(t *testing.T) {
 	leasetest.ReadsURLs(t, parseURL, map[string]*target{
-		"unix:///run/redis.sock":                                       {kind: socket, addrs: []string{"/run/redis.sock"}},
-		"unix:///run/a%20b%3F,c.sock?db=2":                             {kind: socket, addrs: []string{"/run/a b?,c.sock"}, db: 2},
-		"unix://u:p@/s":                                                {kind: socket, addrs: []string{"/s"}, user: "u", password: "p"},
-		"redis-sentinel://h/n":                                         {kind: sentinel, addrs: []string{"h:26379"}, name: "n"},
-		"redis-sentinel://a:1,b,[::1],[::2]:2/my-1_.n/3":               {kind: sentinel, addrs: []string{"a:1", "b:26379", "[::1]:26379", "[::2]:2"}, name: "my-1_.n", db: 3},
+		"redis://127.0.0.1:6379/0":                        {addrs: []string{"127.0.0.1:6379"}},
+		"redis://redis.example":                           {addrs: []string{"redis.example:6379"}},
+		"redis://redis.example/":                          {addrs: []string{"redis.example:6379"}},
+		"redis://h:1/15":                                  {addrs: []string{"h:1"}, db: 15},
+		"redis://[::1]:7000/1":                            {addrs: []string{"[::1]:7000"}, db: 1},
+		"redis://[::1]":                                   {addrs: []string{"[::1]:6379"}},
+		"redis://:secret@h":                               {addrs: []string{"h:6379"}, password: "secret"},
+		"redis://cron:secret@h:65535":                     {addrs: []string{"h:65535"}, user: "cron", password: "secret"},
+		"redis://cron:a%3Ab%2Fc%3Fd%23e%5Bf%5Dg%40h%25@h": {addrs: []string{"h:6379"}, user: "cron", password: "a:b/c?d#e[f]g@h%"},
+		"unix:///run/redis.sock":                          {kind: socket, addrs: []string{"/run/redis.sock"}},
+		"unix:///run/a%20b%3F,c.sock?db=2":                {kind: socket, addrs: []string{"/run/a b?,c.sock"}, db: 2},
+		"unix://u:p@/s":                                   {kind: socket, addrs: []string{"/s"}, user: "u", password: "p"},
+		"redis-sentinel://h/n":                            {kind: sentinel, addrs: []string{"h:26379"}, name: "n"},
+		"redis-sentinel://a:1,b,[::1],[::2]:2/my-1_.n/3":  {kind: sentinel, addrs: []string{"a:1", "b:26379", "[::1]:26379", "[::2]:2"}, name: "my-1_.n", db: 3},
 		"redis-sentinel://u:p%2C@a,b/n/?sentinel_password=a+b%20c%26":  {kind: sentinel, addrs: []string{"a:26379", "b:26379"}, name: "n", user: "u", password: "p,", sentinelPassword: "a+b c&"},
 		"redis-sentinel://a/n?sentinel_username=u&sentinel_password=p": {kind: sentinel, addrs: []string{"a:26379"}, name: "n", sentinelUser: "u", sentinelPassword: "p"},
-		"redis-cluster://a,b:7/":                                       {kind: cluster, addrs: []string{"a:6379", "b:7"}},
-		"redis-cluster://:p@a/0":                                       {kind: cluster, addrs: []string{"a:6379"}, password: "p"},
-		"rediss://a":                                                   {addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12}},
-		"rediss-cluster://a?server_name=b&insecure=true":               {kind: cluster, addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "b", InsecureSkipVerify: true}},
-		"rediss-sentinel://a/n?insecure=false":                         {kind: sentinel, addrs: []string{"a:26379"}, name: "n", tls: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"redis-cluster://a,b:7/": {kind: cluster, addrs: []string{"a:6379", "b:7"}},
+		"redis-cluster://:p@a/0": {kind: cluster, addrs: []string{"a:6379"}, password: "p"},
+		"rediss://a":             {addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"rediss-cluster://a?server_name=b&insecure=true": {kind: cluster, addrs: []string{"a:6379"}, tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "b", InsecureSkipVerify: true}},
+		"rediss-sentinel://a/n?insecure=false":           {kind: sentinel, addrs: []string{"a:26379"}, name: "n", tls: &tls.Config{MinVersion: tls.VersionTLS12}},
 	})
 }
 
