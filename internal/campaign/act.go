@@ -51,6 +51,7 @@ type report struct {
 var errLateStart = errors.New("it took too long to prepare the start, for example to create the lease file")
 
 func (r *run) act(a elect.Action) {
+	//exhaustive:enforce
 	switch a.Kind {
 	case elect.Acquire:
 		r.acquire(a)
