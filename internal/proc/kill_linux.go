@@ -162,8 +162,8 @@ func (c *Children) kill(pids []int, group int, spare func(pid int) bool) (met []
 	return met
 }
 
-// KillChild sends SIGKILL to the process if it is a child of parent, which must not have been
-// reaped. It needs pidfds, which Linux has since 5.3.
+// KillChild sends SIGKILL to the process if it is a child of parent. Nobody may have reaped the
+// parent. It needs pidfds, which Linux has since 5.3.
 func KillChild(pid, parent int) { signalChild(pid, parent, syscall.SIGKILL) }
 
 // stopBelow stops the descendants of a stopped process. That one neither forks nor reaps, so
