@@ -45,6 +45,7 @@ var replies = []reply{
 	{"WRONGTYPE", true, hintType},
 	{"LEADERRUN", true, hintType},
 	{"ERR unknown command", true, "name a Redis of version 6 or later that may run scripts; for sentinels write redis-sentinel://"},
+	{"ERR Unknown Redis command called from script", true, "remove rename-command from its configuration: scripts need get, set, del, pexpire, pttl, hset, hmget, time and rpush under their own names"},
 	{"ERR DB index is out of range", true, "choose a smaller database number in the store's URL"},
 	{"ERR SELECT is not allowed", true, hintCluster},
 	{"MOVED", true, hintCluster},
