@@ -113,7 +113,8 @@ func nameStore() string {
 
 // explainOutcome says why a run ended, unless it went as it should.
 func explainOutcome(log *slog.Logger, c settings.Config, r elect.State) {
-	log = log.With(observe.KeyAttr, c.Key, "outcome", string(r.Outcome))
+	key := cmp.Or(r.Lease.Key, c.Key) // with --slots that of its slot
+	log = log.With(observe.KeyAttr, key, "outcome", string(r.Outcome))
 	void := ", the command was stopped, its result is void"
 	if !r.Ran {
 		void = " before the command had started"
@@ -125,7 +126,7 @@ func explainOutcome(log *slog.Logger, c settings.Config, r elect.State) {
 	switch {
 	case r.Outcome == candidate.Lost && errors.Is(r.Err, lease.ErrRevoked):
 		log.Error("an operator took the lease away"+void,
-			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+c.Key+" shows who leads")
+			observe.EventVoid, observe.HintAttr, "somebody used leaderrun release --force; leaderrun status --key "+key+" shows who leads")
 	case r.Outcome == candidate.Lost:
 		log.Error("lease lost"+void+": "+why, observe.EventVoid, observe.HintAttr, observe.LostHint)
 	case r.Outcome == candidate.Expired:
