@@ -254,7 +254,11 @@ func (g *guard) start(killBy int64, body []byte) (done bool) {
 	g.end.Set(killBy)
 	// The signals that are ignored here get their default actions in the child, by the Go
 	// runtime.
-	pid, err := proc.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(c)})
+	files := []uintptr{0, 1, stderr}
+	if c.Merged {
+		files[stderr] = files[1]
+	}
+	pid, err := proc.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Env: c.Env, Files: files, Sys: attributes(c)})
 	if err != nil {
 		return g.failed(err)
 	}

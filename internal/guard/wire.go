@@ -49,6 +49,9 @@ type Command struct {
 	// Shared: the command stays in the caller's process group, at a terminal, and signals are
 	// sent to the command alone. Otherwise it gets its own group, to which they are sent.
 	Shared bool
+	// Merged: the command's standard error is its standard output. The guard's own may be nowhere
+	// then: where the process limit is used up, the Go runtime would write stacks there.
+	Merged bool
 }
 
 // ReportKind says what the guard reports.
@@ -76,7 +79,7 @@ const headerLen = 16
 func EncodeOrder(kind OrderKind, value int64, c *Command) []byte {
 	var body []byte
 	if c != nil {
-		body = put32(put32(put64(body, c.StartBy), flag(c.Shared)), uint32(len(c.Args)))
+		body = put32(put32(put64(body, c.StartBy), flag(c.Shared)|flag(c.Merged)<<1), uint32(len(c.Args)))
 		for _, s := range append(append([]string{c.Path, c.Ender}, c.Args...), c.Env...) {
 			body = append(append(body, s...), 0) // neither exec's strings nor JSON contain NUL
 		}
@@ -99,7 +102,7 @@ func decodeCommand(b []byte) (c Command, ok bool) {
 	if start != len(b) { // cut off
 		return c, false
 	}
-	c.StartBy, c.Shared = int64(get64(b)), get32(b[8:]) != 0
+	c.StartBy, c.Shared, c.Merged = int64(get64(b)), get32(b[8:])&1 != 0, get32(b[8:])&2 != 0
 	n := int(get32(b[12:]))
 	if n < 1 || len(all) < n+2 {
 		return c, false

@@ -10,12 +10,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/internal/proc"
 	"github.com/leaderrun/leaderrun/internal/test/must"
+	"github.com/leaderrun/leaderrun/internal/test/silentfs"
 )
 
 // startHook runs a shell script as a hook, and returns a channel for its error.
@@ -54,33 +52,52 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// A hook that hangs is killed with its process group.
+// A hook that hangs is killed with all that it started, wherever that is.
 func TestBesideIsLimited(t *testing.T) {
-	r := New("/bin/true", []string{"true"})
-	file := filepath.Join(t.TempDir(), "pids")
-	script := "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & all=\"$all $!\"; done; echo $$ $all >" + file + ".new; mv " + file + ".new " + file + "; wait"
-	cut := make(chan struct{})
-	ended := startHook(r, time.Minute, cut, script)
-	await(t, func() bool { _, err := os.Stat(file); return err == nil })
-	close(cut)
-	if got := endOf(t, ended); got != "killed, because leaderrun ends" {
-		t.Errorf("%q", got)
-	}
-	pids := must.Read(t, file)
-	for field := range strings.FieldsSeq(pids) {
-		pid, err := strconv.Atoi(field)
-		must.Succeed(t, err)
-		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
-			t.Errorf("process %d of a hook that has returned: %v", pid, err)
+	for want, limit := range map[string]time.Duration{"killed after 2s": 2 * time.Second, "killed, because leaderrun ends": time.Minute} {
+		cut := make(chan struct{})
+		r := New("/bin/true", []string{"true"})
+		file := filepath.Join(t.TempDir(), "pids")
+		ended := startHook(r, limit, cut, "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 60 & all=\"$all $!\"; done; echo $$ $all >"+file+".new; mv "+file+".new "+file+"; wait")
+		pids := pidsIn(t, file)
+		if limit == time.Minute {
+			close(cut)
+		}
+		if got := endOf(t, ended); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+				t.Errorf("process %d of a hook that has returned: %v", pid, err)
+			}
 		}
 	}
-	must.Succeed(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0))
-	if got := endOf(t, startHook(r, 50*time.Millisecond, nil, script)); got != "killed after 50ms" {
-		t.Errorf("%q", got)
+}
+
+// pidsIn reads the process ids in a file, once it is there.
+func pidsIn(t *testing.T, file string) (pids []int) {
+	t.Helper()
+	await(t, func() bool { _, err := os.Stat(file); return err == nil })
+	for field := range strings.FieldsSeq(must.Read(t, file)) {
+		pid, err := strconv.Atoi(field)
+		must.Succeed(t, err)
+		pids = append(pids, pid)
 	}
-	var adopts int32
-	if err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0); err != nil || adopts != 1 {
-		t.Errorf("the orphans of a hook are not adopted, so nobody knows when they have ended: %v", err)
+	return pids
+}
+
+// What a hook has left when it ends by itself lives on, in its process group and outside.
+func TestLeftByAHook(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	file := filepath.Join(t.TempDir(), "pids")
+	if got := endOf(t, startHook(r, time.Minute, nil, "sleep 60 & first=$!; setsid sleep 60 & echo $first $! >"+file+"; exit 4")); got != "exit status 4" {
+		t.Errorf("it ended with %q", got)
+	}
+	for _, pid := range pidsIn(t, file) {
+		if _, alive := lives(pid); !alive {
+			t.Errorf("process %d was killed", pid)
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
@@ -105,30 +122,30 @@ func TestBesideOutlivesTheGuard(t *testing.T) {
 // The first process of a container reaps all children, except those that it has started
 // itself and waits for.
 func TestOthersAreReaped(t *testing.T) {
-	var h helpers
+	var g guards
 	attr := &syscall.ProcAttr{}
-	own, err := h.start("/bin/true", []string{"true"}, attr)
+	own, err := g.start("/bin/true", []string{"true"}, attr)
 	must.Succeed(t, err)
 	other, err := syscall.ForkExec("/bin/true", []string{"true"}, attr)
 	must.Succeed(t, err)
-	h.before = []int{other}
-	if !h.spares(own) || !h.spares(other) {
+	g.before = []int{other}
+	if !g.spares(own.pid) || !g.spares(other) {
 		t.Error("a child that no guard has left is not spared")
 	}
-	proc.AwaitEnd(own)
+	proc.AwaitEnd(own.pid)
 	proc.AwaitEnd(other)
-	h.reapSome()
+	g.reapSome()
 	if _, err := syscall.Wait4(other, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
 		t.Errorf("the other child was not reaped: %v", err)
 	}
-	if h.spares(other) {
+	if g.spares(other) {
 		t.Error("an id that may be used again is spared")
 	}
-	if status, ended := h.reap(own); !ended || !status.Exited() {
+	if status, ended := own.reap(); !ended || !status.Exited() {
 		t.Errorf("the own child was reaped: %v", status)
 	}
-	if h.spares(own) {
-		t.Error("the id of a helper that has ended is spared")
+	if g.spares(own.pid) {
+		t.Error("the id of a guard that has ended is spared")
 	}
 }
 
@@ -160,13 +177,13 @@ func TestFirstProcessReaps(t *testing.T) {
 	r.Close()
 }
 
-// A helper that runs has not ended, and waiting for it uses no processor time.
-func TestHelperIsAwaited(t *testing.T) {
-	var h helpers
-	pid, err := h.start("/bin/sleep", []string{"sleep", "0.5"}, &syscall.ProcAttr{})
+// A guard that runs has not ended, and waiting for it uses no processor time.
+func TestGuardIsAwaited(t *testing.T) {
+	var g guards
+	sleep, err := g.start("/bin/sleep", []string{"sleep", "0.5"}, &syscall.ProcAttr{})
 	must.Succeed(t, err)
-	if _, ended := h.reap(pid); ended {
-		t.Error("a helper that runs has ended")
+	if _, ended := sleep.reap(); ended {
+		t.Error("a guard that runs has ended")
 	}
 	used := func() time.Duration {
 		var usage syscall.Rusage
@@ -174,93 +191,32 @@ func TestHelperIsAwaited(t *testing.T) {
 		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	}
 	before := used()
-	h.await(pid)
+	sleep.wait()
 	if took := used() - before; took > 100*time.Millisecond {
 		t.Errorf("waiting took %s of the processor", took)
 	}
 }
 
-// No helper starts during a kill. The kill waits for a helper that is starting, but not for
-// ever.
-func TestStartsArePaused(t *testing.T) {
-	var h helpers
-	resume := h.pauseStarts()
-	if h.starts.TryRLock() {
-		t.Error("a helper can start beside a kill")
-	}
-	resume()
-	h.starts.RLock()
-	began := Now()
-	h.pauseStarts()()
-	if waited := Now() - began; waited < startLimit {
-		t.Errorf("a kill waited %s for a helper that was starting", waited)
-	}
-}
-
-// The group of a hook has ended when its last process has.
-func TestGroupIsReaped(t *testing.T) {
-	start := func(group int) (pid int) {
-		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true, Pgid: group}})
-		must.Succeed(t, err)
-		return pid
-	}
-	kill := func(pid int) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		proc.AwaitEnd(pid)
-	}
-	var h helpers
-	first := start(0)
-	second := start(first)
-	kill(first)
-	if h.reapGroup(first) {
-		t.Error("a group with a process has ended")
-	}
-	kill(second)
-	if !h.reapGroup(first) {
-		t.Error("a group of zombies has not ended")
-	}
-	for _, pid := range []int{first, second} {
-		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
-			t.Errorf("process %d is not reaped: %v", pid, err)
-		}
-	}
-	third := start(0)
-	time.AfterFunc(50*time.Millisecond, func() { _ = syscall.Kill(third, syscall.SIGKILL) })
-	h.awaitGroup(third)
-	if err := syscall.Kill(third, 0); err != syscall.ESRCH {
-		t.Errorf("the group was not waited for: %v", err)
-	}
-}
-
 // A hook whose exec hangs, as on a file system that does not answer, does not delay the kill of a
-// dead guard's tree.
+// dead guard's tree, and its time is over at its limit.
 func TestHangingHookDelaysNoKill(t *testing.T) {
-	hook := filepath.Join(t.TempDir(), "hook")
-	must.Succeed(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755))
-	held, err := os.Open(hook)
-	must.Succeed(t, err)
-	defer held.Close()
-	// An open of the file waits until this lease (fcntl) is given up, for 45 s at most. A close
-	// does not give it up: the hook's process has the descriptor, too, until its exec.
-	setLease := func(kind uintptr) {
-		const command = 1024 // F_SETLEASE
-		if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, held.Fd(), command, kind); errno != 0 {
-			t.Fatal(errno)
-		}
-	}
-	setLease(syscall.F_WRLCK)
+	dir := t.TempDir()
+	silent := silentfs.Mount(t, dir+"/mnt")
 	r, reports, pids := startTree(t)
 	ended := make(chan error, 1)
-	go func() { ended <- r.RunHook(hook, []string{"hook"}, os.Environ(), time.Minute, nil) }()
-	await(t, func() bool { children, _ := proc.ChildrenOf(os.Getpid()); return len(children) > 1 }) // the guard and the hook
+	go func() { ended <- r.RunHook(dir+"/mnt/hook", []string{"hook"}, os.Environ(), 2*time.Second, nil) }()
+	<-silent.Asked
 	killGuard(r)
 	last(t, reports)
 	for _, pid := range pids {
 		dead(t, pid)
 	}
-	setLease(syscall.F_UNLCK)
-	// It was killed with the tree. The sweep may have reaped it, and its status with it.
-	if got := endOf(t, ended); got != "" && got != "it died of a signal: killed" {
+	if got := endOf(t, ended); got != "killed after 2s" {
 		t.Errorf("the hook ended with %q", got)
+	}
+	cut := make(chan struct{})
+	close(cut)
+	if got := endOf(t, startHook(r, time.Minute, cut, "sleep 60")); got != "killed, because leaderrun ends" {
+		t.Errorf("the next one ended with %q", got)
 	}
 }

@@ -2,41 +2,69 @@ package runner
 
 import (
 	"os"
+	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
+	"github.com/leaderrun/leaderrun/internal/guard"
 	"github.com/leaderrun/leaderrun/internal/proc"
 )
 
-// process is a child of this process. It can be signalled from any goroutine, and is never
-// signalled once it is reaped.
+// guards are the guards that this process has started and not reaped yet. It is locked while one
+// starts, which takes as long as an exec of this program, and while any child is signalled or
+// reaped: so none is taken for a guard or the other way round, and no id is used again meanwhile.
+type guards struct {
+	sync.Mutex
+	pids []int
+	// before are the children that this process had before its program was executed. They
+	// are spared until they have been reaped; then their ids may be used again.
+	before []int
+}
+
+// spares reports whether the child cannot be one that a guard has left. The caller holds the
+// lock.
+func (g *guards) spares(pid int) bool { return g.has(pid) || slices.Contains(g.before, pid) }
+
+// has reports whether the child is a guard. The caller holds the lock.
+func (g *guards) has(pid int) bool { return slices.Contains(g.pids, pid) }
+
+// process is a guard. It can be signalled from any goroutine, and is never signalled once it is
+// reaped.
 //
 // It is not an os.Process: the first use of that forks a child only to find out what the
 // kernel can do, which takes a good part of a millisecond at every start.
 type process struct {
-	pid    int
-	own    *helpers
-	mu     sync.Mutex
-	reaped bool
+	pid int
+	own *guards
 }
 
-// startProcess starts the program at path with the descriptors that this process's caller
-// opened for the command, and with the pipes from the descriptor first on.
-func startProcess(own *helpers, path, name string, env []string, first int, pipes ...*os.File) (*process, error) {
-	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}}
+// startProcess starts the program at path as a guard with the standard descriptors in files, with
+// those that this process's caller opened for the command, and with the pipes from the
+// descriptor first on.
+func startProcess(own *guards, path string, env []string, files []uintptr, sys *syscall.SysProcAttr, first int, pipes ...*os.File) (*process, error) {
 	const closed = ^uintptr(0)
-	for fd := len(attr.Files); fd < first; fd++ {
+	for fd := len(files); fd < first; fd++ {
 		if proc.Inherited(fd) {
-			attr.Files = append(attr.Files, uintptr(fd))
+			files = append(files, uintptr(fd))
 		} else {
-			attr.Files = append(attr.Files, closed)
+			files = append(files, closed)
 		}
 	}
 	for _, f := range pipes {
-		attr.Files = append(attr.Files, f.Fd()) // Fd makes it blocking: the child has no poller
+		files = append(files, f.Fd()) // Fd makes it blocking: the child has no poller
 	}
-	pid, err := own.start(path, []string{name}, attr)
-	return &process{pid: pid, own: own}, err
+	return own.start(path, []string{guard.Name}, &syscall.ProcAttr{Env: env, Files: files, Sys: sys})
+}
+
+func (g *guards) start(path string, args []string, attr *syscall.ProcAttr) (*process, error) {
+	g.Lock()
+	defer g.Unlock()
+	pid, err := syscall.ForkExec(path, args, attr)
+	if err == nil {
+		g.pids = append(g.pids, pid)
+	}
+	return &process{pid: pid, own: g}, err
 }
 
 // lowest is the first descriptor after the standard ones.
@@ -55,9 +83,9 @@ func unused(n int) int {
 }
 
 func (p *process) signal(sig syscall.Signal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.reaped {
+	p.own.Lock()
+	defer p.own.Unlock()
+	if p.own.has(p.pid) {
 		_ = syscall.Kill(p.pid, sig) // not reaped, so its id is still its own
 	}
 }
@@ -66,9 +94,9 @@ func (p *process) signal(sig syscall.Signal) {
 // has not been reaped.
 func (p *process) killChildren() bool {
 	children, _ := proc.ChildrenOf(p.pid)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.reaped {
+	p.own.Lock()
+	defer p.own.Unlock()
+	if !p.own.has(p.pid) {
 		return false
 	}
 	for _, child := range children {
@@ -77,11 +105,48 @@ func (p *process) killChildren() bool {
 	return true
 }
 
-// wait waits for the end of the process and reaps it, but not while it is signalled.
-func (p *process) wait() syscall.WaitStatus {
-	proc.AwaitEnd(p.pid)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reaped = true
-	return p.own.await(p.pid)
+// wait waits for the end of the process, and reaps it.
+func (p *process) wait() (status syscall.WaitStatus) {
+	for ended := false; !ended; {
+		proc.AwaitEnd(p.pid)
+		status, ended = p.reap()
+	}
+	return status
+}
+
+// reap reaps the process if it has ended, and reports that and how it ended.
+func (p *process) reap() (status syscall.WaitStatus, ended bool) {
+	p.own.Lock()
+	defer p.own.Unlock()
+	if running, _ := syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil); running == 0 {
+		return status, false
+	}
+	p.own.pids = slices.DeleteFunc(p.own.pids, func(pid int) bool { return pid == p.pid })
+	return status, true
+}
+
+// reapOthers reaps all other children when they end, for ever: the process with the id 1
+// inherits all orphans of its container, not only those of its command.
+func (g *guards) reapOthers() {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+	g.reapSome()
+	for range died {
+		g.reapSome()
+	}
+}
+
+// reapSome reaps the other children that have ended.
+func (g *guards) reapSome() {
+	g.Lock()
+	defer g.Unlock()
+	pids, _ := proc.ChildrenOf(os.Getpid())
+	for _, pid := range pids {
+		if g.has(pid) {
+			continue
+		}
+		if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped == pid {
+			g.before = slices.DeleteFunc(g.before, func(p int) bool { return p == pid })
+		}
+	}
 }

@@ -127,11 +127,17 @@ func (h *guarded) guardDied(emit func(Report)) {
 	if h.left.Load() {
 		return
 	}
+	const runtimeFailed = 2
 	how := fmt.Sprintf("exit status %d", status.ExitStatus())
-	if status.Signaled() {
+	switch {
+	case status.Signaled():
 		how = status.Signal().String()
+	case status.ExitStatus() == runtimeFailed:
+		how = "Go's runtime ended it, for lack of processes (ulimit -u) or memory"
 	}
-	h.killLeftBehind()
+	if !h.hook { // a hook dies with its group; other children may be what earlier hooks left
+		h.killLeftBehind()
+	}
 	died := errors.New("the guard process died: " + how)
 	if h.pid == 0 {
 		died = errors.New("the guard process died before it reported a start: " + how)

@@ -1,6 +1,6 @@
 // Package runner is the elector's side of the guard: it starts a guard, gives it orders and
 // receives its reports. If the guard dies, the elector inherits the command's tree, and the
-// runner kills it.
+// runner kills it. Hooks run under guards of their own.
 //
 // Promise: a tree is reported as gone only if it is gone, and Kill ends the tree even if the
 // guard is stopped or stuck. Not promised: what package guard does not promise. It knows
@@ -43,10 +43,10 @@ var ErrRefused = errors.New("the system refused it a timer, a descriptor or a ca
 
 // ErrFewProcesses says that the limit of processes, in which each thread counts, is too low for
 // leaderrun alone. It is wrapped with ErrGuard.
-var ErrFewProcesses = errors.New("leaderrun needs 32 processes and threads, and fewer are allowed")
+var ErrFewProcesses = errors.New("leaderrun needs 40 processes and threads, and fewer are allowed")
 
 // ErrFewFiles says the same of the limit of open files.
-var ErrFewFiles = errors.New("leaderrun needs 24 open files, and fewer are allowed")
+var ErrFewFiles = errors.New("leaderrun needs 32 open files, and fewer are allowed")
 
 // ErrNoProc says that process trees cannot be seen here. It is wrapped with ErrGuard.
 var ErrNoProc = errors.New("/proc is missing here or shows other processes, and without it no process tree can be killed")
@@ -98,7 +98,7 @@ type Runner struct {
 	children *proc.Children
 	current  *guarded // the last guard; nil before the first one, and after one that died idle
 	closed   bool
-	helpers  helpers
+	guards   guards
 	reserved chan struct{} // closed when the threads exist; nil before the first guard
 }
 
@@ -109,19 +109,17 @@ func New(path string, args []string) *Runner {
 
 // reserveThreads starts the threads that this process may need, before a command can use up
 // the process limit: one for each processor, and one for each call that may block beside it,
-// of signals, guards, hooks, files and messages. It runs while the first guard starts, which
+// of signals, guards, files and messages. It runs while the first guard starts, which
 // takes longer. A run that starts nothing needs none.
 //
-// There are two processors, even on a machine with one: the exec of a hook may hang, on a file
-// system that does not answer, and the forking thread keeps its processor meanwhile (vfork in
-// syscall.ForkExec). With more processors the number of threads would not be bounded.
+// There is one processor: with all of a large machine the number of threads would not be bounded.
 func (r *Runner) reserveThreads() {
 	if r.reserved != nil {
 		return
 	}
 	r.reserved = make(chan struct{})
 	go func() {
-		const processors, threads = 2, 12
+		const processors, threads = 1, 10
 		runtime.GOMAXPROCS(processors)
 		proc.ReserveThreads(threads)
 		close(r.reserved)
@@ -132,8 +130,8 @@ func (r *Runner) reserveThreads() {
 type guarded struct {
 	guard    *process
 	children *proc.Children
-	helpers  *helpers
-	pid      int // of the command, 0 until it has started
+	hook     bool // the tree is a hook's
+	pid      int  // of the command, 0 until it has started
 	orders   outbox
 	reports  *os.File
 	leash    *os.File      // its end kills the command
@@ -164,7 +162,7 @@ func (r *Runner) prepared() (*guarded, error) {
 		r.current = nil // a new one may fail to start
 		h.dismiss()
 	}
-	h, err := r.startGuard()
+	h, err := r.startGuard([]uintptr{0, 1, 2}, nil)
 	if err == nil {
 		r.current = h
 	}
@@ -187,14 +185,13 @@ func (r *Runner) Start(startBy, killBy time.Duration, env []string, ender string
 	h.report = report
 	<-r.reserved
 	r.alarm.Set(int64(killBy))
-	h.orders.put(guard.EncodeOrder(guard.OrderStart, int64(killBy), &guard.Command{
+	h.order(guard.OrderStart, int64(killBy), &guard.Command{
 		StartBy: int64(startBy), Path: r.path, Args: r.args, Env: env, Ender: ender, Shared: HasTerminal(),
-	}))
-	h.guard.signal(syscall.SIGCONT) // it may be stopped, and has no alarm yet that would continue it
+	})
 }
 
-// startGuard starts this program once more as the guard.
-func (r *Runner) startGuard() (*guarded, error) {
+// startGuard starts this program once more as a guard, with the standard descriptors for its command.
+func (r *Runner) startGuard(files []uintptr, sys *syscall.SysProcAttr) (*guarded, error) {
 	if err := r.prepareProcess(); err != nil {
 		return nil, err
 	}
@@ -219,7 +216,7 @@ func (r *Runner) startGuard() (*guarded, error) {
 	pipes := []*os.File{theirOrders, theirReports, theirLeash, leash}
 	first := unused(len(pipes))
 	env := append([]string{guard.Marker + "=" + strconv.Itoa(first)}, guard.Settings...)
-	process, err := startProcess(&r.helpers, self, guard.Name, env, first, pipes...)
+	process, err := startProcess(&r.guards, self, env, files, sys, first, pipes...)
 	if err != nil {
 		orders.Close()
 		reports.Close()
@@ -227,7 +224,7 @@ func (r *Runner) startGuard() (*guarded, error) {
 		return nil, err
 	}
 	r.reserveThreads()
-	h := &guarded{children: r.children, helpers: &r.helpers, guard: process, reports: reports, leash: leash, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
+	h := &guarded{children: r.children, guard: process, reports: reports, leash: leash, over: make(chan struct{}), orders: outbox{file: orders, filled: make(chan struct{}, 1)}}
 	go h.orders.drain(h.over)
 	go r.listen(h)
 	return h, nil
@@ -257,9 +254,9 @@ func (r *Runner) prepareProcess() error {
 	if err != nil { // a child that is unknown here would be killed with a tree
 		return err
 	}
-	r.helpers.Lock()
-	r.helpers.before = before
-	r.helpers.Unlock()
+	r.guards.Lock()
+	r.guards.before = before
+	r.guards.Unlock()
 	if r.children == nil {
 		if r.children, err = proc.OpenChildren(); err != nil {
 			return err
@@ -271,7 +268,7 @@ func (r *Runner) prepareProcess() error {
 	}
 	r.alarm = alarm
 	if os.Getpid() == 1 {
-		go r.helpers.reapOthers()
+		go r.guards.reapOthers()
 	}
 	return nil
 }
@@ -290,39 +287,46 @@ func (r *Runner) last() *guarded {
 
 // Extend moves kill-by, a time of Now.
 func (r *Runner) Extend(killBy time.Duration) {
-	h := r.order(guard.OrderExtend, int64(killBy))
-	if h == nil {
-		return
-	}
-	h.guard.signal(syscall.SIGCONT) // it may be stopped since before it had an alarm
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.alarm.Set(int64(killBy))
+	if r.current != nil {
+		r.current.order(guard.OrderExtend, int64(killBy), nil)
+		r.alarm.Set(int64(killBy))
+	}
 }
 
 // Signal sends the signal to the command's process group, or only to the command if the group
 // is the terminal's. Once the command has ended, it sends it to the rest of the tree.
-func (r *Runner) Signal(signal int) { r.signal(guard.OrderSignal, signal) }
+func (r *Runner) Signal(signal int) { r.order(guard.OrderSignal, int64(signal)) }
 
 // SignalRest sends the last signal to those of the tree that were not in the command's group,
 // once the command has ended.
-func (r *Runner) SignalRest(signal int) { r.signal(guard.OrderSignalRest, signal) }
+func (r *Runner) SignalRest(signal int) { r.order(guard.OrderSignalRest, int64(signal)) }
 
-func (r *Runner) signal(kind guard.OrderKind, signal int) {
-	if h := r.order(kind, int64(signal)); h != nil {
-		h.guard.signal(syscall.SIGCONT) // it may be stopped
+func (r *Runner) order(kind guard.OrderKind, value int64) {
+	if h := r.last(); h != nil {
+		h.order(kind, value, nil)
 	}
+}
+
+// order gives the guard an order, and continues it: it may be stopped, also since before it had an
+// alarm that would continue it.
+func (h *guarded) order(kind guard.OrderKind, value int64, c *guard.Command) {
+	h.orders.put(guard.EncodeOrder(kind, value, c))
+	h.guard.signal(syscall.SIGCONT)
 }
 
 // Leave ends the guard and lets the tree live on. No report follows.
 func (r *Runner) Leave() {
-	r.mu.Lock()
-	if r.current != nil {
-		r.current.left.Store(true)
-		proc.Unleash(int(r.current.leash.Fd()))
+	if h := r.last(); h != nil {
+		h.leave()
 	}
-	r.mu.Unlock()
-	r.order(guard.OrderLeave, noValue)
+}
+
+func (h *guarded) leave() {
+	h.left.Store(true)
+	proc.Unleash(int(h.leash.Fd()))
+	h.order(guard.OrderLeave, noValue, nil)
 }
 
 // Kill kills the whole tree. If the guard does not do it, the elector does.
@@ -344,8 +348,7 @@ func (h *guarded) killTree() {
 	defer late.Stop()
 	for {
 		h.heard.Store(false)
-		h.orders.put(guard.EncodeOrder(guard.OrderKill, noValue, nil))
-		h.guard.signal(syscall.SIGCONT) // it may be stopped
+		h.order(guard.OrderKill, noValue, nil)
 		select {
 		case <-h.over:
 			return
@@ -366,15 +369,6 @@ func (h *guarded) killChildren() {
 	for h.guard.killChildren() {
 		time.Sleep(killAgain)
 	}
-}
-
-func (r *Runner) order(kind guard.OrderKind, value int64) *guarded {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.current != nil {
-		r.current.orders.put(guard.EncodeOrder(kind, value, nil))
-	}
-	return r.current
 }
 
 // Close ends a guard without a command. It waits until the last guard, if there is one, has

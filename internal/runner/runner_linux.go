@@ -25,8 +25,8 @@ func Limits() error {
 		n        uint64
 		err      error
 	}{
-		{processes, 32, ErrFewProcesses},
-		{syscall.RLIMIT_NOFILE, 24, ErrFewFiles},
+		{processes, 40, ErrFewProcesses},
+		{syscall.RLIMIT_NOFILE, 32, ErrFewFiles},
 	} {
 		var limit syscall.Rlimit
 		root := least.resource == processes && os.Geteuid() == 0
@@ -71,11 +71,10 @@ func canceled(timer io.Reader) <-chan struct{} {
 
 // killLeftBehind kills the tree of a dead guard, which this process has inherited.
 func (h *guarded) killLeftBehind() {
-	defer h.helpers.pauseStarts()()
 	defer proc.HurryThread()() // otherwise a tree that forks gets more of the processor than this thread
 	var left []int
 	round := func() (progress, none bool) {
-		left, progress, none = sweepOnce(h.children, h.pid, h.helpers)
+		left, progress, none = sweepOnce(h.children, h.pid, h.guard.own)
 		return progress, none
 	}
 	report := sync.OnceFunc(func() { h.reportUnkillable(left) })
@@ -84,13 +83,13 @@ func (h *guarded) killLeftBehind() {
 	}
 }
 
-// sweepOnce kills every child of this process but those that the helpers spare, and returns
+// sweepOnce kills every child of this process but those that the guards spare, and returns
 // those that it met. none reports that no such child is left: it met none, and its list was
 // complete.
-func sweepOnce(children *proc.Children, group int, h *helpers) (met []int, progress, none bool) {
-	h.Lock()
-	defer h.Unlock()
-	round := children.Kill(group, h.spares)
+func sweepOnce(children *proc.Children, group int, g *guards) (met []int, progress, none bool) {
+	g.Lock()
+	defer g.Unlock()
+	round := children.Kill(group, g.spares)
 	if !round.Reap {
 		return round.Met, round.Came, false
 	}

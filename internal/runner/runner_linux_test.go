@@ -85,9 +85,10 @@ func TestGuardKilledBeforeReport(t *testing.T) {
 	r.Prepare()
 	guardOf(r).signal(syscall.SIGSTOP)
 	reports := make(chan Report, 8)
-	guardOf(r).reaped = true // so that the start does not continue it
+	alive := r.guards.pids
+	r.guards.pids = nil // so that the start does not continue it
 	r.Start(far(), far(), nil, "", func(rep Report) { reports <- rep })
-	guardOf(r).reaped = false
+	r.guards.pids = alive
 	guardOf(r).signal(syscall.SIGKILL)
 	if gone := next(t, reports, Gone); gone.Err == nil || gone.Err.Error() != "the guard process died before it reported a start: killed" {
 		t.Errorf("%+v", gone)
@@ -167,7 +168,7 @@ func TestLeftAlive(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("the descendant that was to be left alive: %v", err)
 	}
-	(&guarded{children: r.children, helpers: &r.helpers}).killLeftBehind()
+	(&guarded{children: r.children, guard: guardOf(r)}).killLeftBehind()
 }
 
 // A tree that cannot be listed counts as alive.
@@ -178,7 +179,7 @@ func TestUnlistableTreeCountsAsAlive(t *testing.T) {
 	children, err := proc.OpenChildren()
 	must.Succeed(t, err)
 	syscall.Close(next) // the list's
-	if _, _, none := sweepOnce(children, 0, &helpers{}); none {
+	if _, _, none := sweepOnce(children, 0, &guards{}); none {
 		t.Error("nobody was left, although nobody could be seen")
 	}
 }
@@ -318,12 +319,16 @@ func TestPreparedGuardIsNotReplaced(t *testing.T) {
 	r.Close()
 }
 
+func asGuard(cmd *exec.Cmd) *process {
+	return &process{pid: cmd.Process.Pid, own: &guards{pids: []int{cmd.Process.Pid}}}
+}
+
 // A guard that was stopped is continued. One that answers is not killed, however long its work
 // takes; one that does not answer is.
 func TestOnlyASilentGuardIsKilled(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	must.Succeed(t, sleep.Start())
-	silent := &process{pid: sleep.Process.Pid, own: &helpers{}}
+	silent := asGuard(sleep)
 	theirs, ours, err := os.Pipe()
 	must.Succeed(t, err)
 	silent.signal(syscall.SIGSTOP)
@@ -361,7 +366,7 @@ func TestUnkillableGuard(t *testing.T) {
 	child, err := strconv.Atoi(strings.TrimSpace(must.Read(t, dir+"/child")))
 	must.Succeed(t, err)
 	reports := make(chan Report, 1)
-	h := &guarded{guard: &process{pid: unkillable.Process.Pid, own: &helpers{}}, over: make(chan struct{}),
+	h := &guarded{guard: asGuard(unkillable), over: make(chan struct{}),
 		orders: outbox{filled: make(chan struct{}, 1)}, report: func(r Report) { reports <- r }}
 	killed := make(chan struct{})
 	go func() { h.killTree(); close(killed) }()

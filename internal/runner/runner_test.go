@@ -44,7 +44,7 @@ func guardOf(r *Runner) *process {
 // belong to another process by now.
 func isReaped(t *testing.T, r *Runner) {
 	t.Helper()
-	if guard := guardOf(r); !guard.reaped {
+	if guard := guardOf(r); r.guards.has(guard.pid) {
 		t.Errorf("the guard %d counts as alive", guard.pid)
 	}
 }

@@ -110,41 +110,43 @@ again() { echo ready; while :; do kill -STOP "$@" 2>&-; done; }
 	}
 }
 
-// A hook whose exec hangs, as on a file system that does not answer, keeps a processor of
-// the Go runtime. The lease is renewed all the same, and a dead guard's tree is killed.
+// A hook or a check whose exec hangs, as on a file system that does not answer, is a matter of its
+// own guard: the lease is renewed all the same, and a dead guard's tree is killed.
 func TestHookThatHangs(t *testing.T) {
-	t.Parallel()
-	hook := filepath.Join(t.TempDir(), "hook")
-	must.Succeed(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700))
-	held, err := os.Open(hook)
-	must.Succeed(t, err)
-	defer held.Close()
-	if _, err := unix.FcntlInt(held.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil { // for 45 s at most
-		t.Fatal(err)
-	}
-	m := lead(t, shapes["setsid"], "--on-acquire="+hook)
-	elector := m.elector.Process.Pid
-	guard := guardOf(t, elector)
-	var hanging int
-	eventually(t, "the hook is started", func() bool {
-		pids, _ := proc.ChildrenOf(elector)
-		for _, pid := range pids {
-			if pid != guard {
-				hanging = pid
+	for flag, atOnce := range map[string]bool{"--on-acquire": true, "--eligible": false} { // the first check has to succeed
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			hook := filepath.Join(t.TempDir(), "hook")
+			must.Succeed(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700))
+			held, err := os.Open(hook)
+			must.Succeed(t, err)
+			defer held.Close()
+			hang := func() bool { // for 45 s at most, unless somebody executes it now
+				_, err := unix.FcntlInt(held.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+				return err == nil
 			}
-		}
-		return hanging != 0
-	})
-	m.outlives(t, 4500*time.Millisecond) // one and a half TTLs
-	send(t, guard, syscall.SIGKILL)
-	for _, pid := range m.successor(t) {
-		if pid != hanging {
-			t.Errorf("process %d was alive when the next leader's command started", pid)
-		}
-	}
-	held.Close()
-	if got := status(t, m.elector); got != 125 {
-		t.Errorf("leaderrun ended with %d, want 125", got)
+			if atOnce && !hang() {
+				t.Fatal("it does not hang")
+			}
+			m := lead(t, shapes["setsid"], flag+"="+hook)
+			if !atOnce {
+				eventually(t, "nobody executes it", hang)
+			}
+			m.outlives(t, 4500*time.Millisecond) // one and a half TTLs
+			children, _ := proc.ChildrenOf(m.elector.Process.Pid)
+			for _, guard := range children {
+				if proc.Descends(m.command, guard) {
+					send(t, guard, syscall.SIGKILL)
+				}
+			}
+			if survivors := m.successor(t); len(survivors) > 0 {
+				t.Errorf("alive when the next leader's command started: %v", survivors)
+			}
+			held.Close()
+			if got := status(t, m.elector); got != 125 {
+				t.Errorf("leaderrun ended with %d, want 125", got)
+			}
+		})
 	}
 }
 

@@ -27,14 +27,14 @@ import (
 // somebody and the ids after it are ordinary users: root has no process limit.
 const somebody = 54321
 
-// guardOf finds the guard among the children of an elector, which include its hooks.
+// guardOf finds the command's guard among the children of an elector: those of hooks are younger.
 func guardOf(t *testing.T, elector int) int {
 	t.Helper()
 	found := 0
 	eventually(t, "a guard is among the children", func() bool { // the list may lack one while another is reaped
 		children, _ := proc.ChildrenOf(elector)
 		for _, pid := range children {
-			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == guard.Name+"\n" {
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == guard.Name+"\n" && (found == 0 || pid < found) {
 				found = pid
 			}
 		}
@@ -107,14 +107,14 @@ func TestLimitsThatAreTooLow(t *testing.T) {
 		status int
 		said   string
 	}{
-		"-u 31": {125, "leaderrun: k: nothing ran: cannot start the guard process: leaderrun needs 32 processes and threads, and fewer are allowed\n  raise the limit of processes: ulimit -u"},
-		"-n 23": {125, "leaderrun: k: nothing ran: cannot start the guard process: leaderrun needs 24 open files, and fewer are allowed\n  raise the limit of open files: ulimit -n"},
-		"-u 32": {0, ""},
-		"-n 24": {0, ""},
+		"-u 39": {125, "leaderrun: k: nothing ran: cannot start the guard process: leaderrun needs 40 processes and threads, and fewer are allowed\n  raise the limit of processes: ulimit -u"},
+		"-n 31": {125, "leaderrun: k: nothing ran: cannot start the guard process: leaderrun needs 32 open files, and fewer are allowed\n  raise the limit of open files: ulimit -n"},
+		"-u 40": {0, ""},
+		"-n 32": {0, ""},
 	} {
 		t.Run(limit, func(t *testing.T) {
 			dir := memory(t)
-			cmd := bySomebody(t, somebody+101, dir, fmt.Sprintf("ulimit %s; exec %s/leaderrun --store=file:$PWD/store --key=k -- true", limit, bin))
+			cmd := bySomebody(t, somebody+101, dir, fmt.Sprintf("ulimit %s; exec %s/leaderrun --store=file:$PWD/store --key=k --eligible true --on-acquire 'sleep 0.1' -- sleep 0.2", limit, bin))
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			must.Succeed(t, cmd.Start())
