@@ -16,12 +16,23 @@ import (
 // Rig takes the place of a test in a program that starts servers: what would end the test ends
 // what must.Try does.
 type Rig struct {
-	testing.TB        // nil: the code of servers calls only what follows
-	Addr       string // where servers listen
-	Dir        string // for their files
-	log        *os.File
-	ends       []func()
+	failing
+	Addr string // where servers listen
+	Dir  string // for their files
+	log  *os.File
+	ends []func()
 }
+
+// failing fails as must.Check does.
+type failing struct{ testing.TB } // nil: the code of servers calls only what Rig has
+
+func (failing) Helper()                          {}
+func (failing) Context() context.Context         { return context.Background() }
+func (failing) Fatal(args ...any)                { must.Check(errors.New(fmt.Sprint(args...))) }
+func (failing) Fatalf(form string, args ...any)  { must.Check(fmt.Errorf(form, args...)) }
+func (f failing) Error(args ...any)              { f.Fatal(args...) }
+func (f failing) Errorf(form string, arg ...any) { f.Fatalf(form, arg...) }
+func (f failing) Skip(args ...any)               { f.Fatal(args...) }
 
 // NewRig returns a rig with its files in dir.
 func NewRig(addr, dir string) (*Rig, error) {
@@ -29,16 +40,14 @@ func NewRig(addr, dir string) (*Rig, error) {
 	return &Rig{Addr: addr, Dir: dir, log: log}, err
 }
 
-func (r *Rig) Helper()                         {}
-func (r *Rig) Context() context.Context        { return context.Background() }
-func (r *Rig) Host() string                    { return r.Addr }
-func (r *Rig) Output() io.Writer               { return r.log }
-func (r *Rig) Cleanup(end func())              { r.ends = append(r.ends, end) }
-func (r *Rig) Fatal(args ...any)               { must.Check(errors.New(fmt.Sprint(args...))) }
-func (r *Rig) Fatalf(form string, args ...any) { must.Check(fmt.Errorf(form, args...)) }
-func (r *Rig) Error(args ...any)               { r.Fatal(args...) }
-func (r *Rig) Errorf(form string, args ...any) { r.Fatalf(form, args...) }
-func (r *Rig) Skip(args ...any)                { r.Fatal(args...) }
+// Host is where servers listen.
+func (r *Rig) Host() string { return r.Addr }
+
+// Output gets what servers say.
+func (r *Rig) Output() io.Writer { return r.log }
+
+// Cleanup adds what Close does.
+func (r *Rig) Cleanup(end func()) { r.ends = append(r.ends, end) }
 
 // TempDir makes a folder that servers of other users can read.
 func (r *Rig) TempDir() string {

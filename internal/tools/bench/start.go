@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ redis-cli -p $PORT EVAL 'return redis.call("GET", KEYS[1]) == ARGV[1] and redis.
 
 // redisCli runs a command in inShell, under a key of its own.
 func (b *bench) redisCli(key string) variant {
-	return variant{"redis-cli in a shell", []string{"env", "PORT=" + strconv.Itoa(b.redis.Port), "KEY=" + key, "sh", "-c", inShell, "sh"}}
+	return variant{"redis-cli in a shell", []string{"env", fmt.Sprint("PORT=", b.redis.Port), "KEY=" + key, "sh", "-c", inShell, "sh"}}
 }
 
 // start measures what one run costs.
