@@ -34,7 +34,7 @@ func (f failing) Error(args ...any)              { f.Fatal(args...) }
 func (f failing) Errorf(form string, arg ...any) { f.Fatalf(form, arg...) }
 func (f failing) Skip(args ...any)               { f.Fatal(args...) }
 
-// NewRig returns a rig with its files in dir.
+// NewRig returns a rig with its files in dir, which is the rig's own.
 func NewRig(addr, dir string) (*Rig, error) {
 	log, err := os.Create(filepath.Join(dir, "servers.log"))
 	return &Rig{Addr: addr, Dir: dir, log: log}, err
@@ -53,7 +53,7 @@ func (r *Rig) Cleanup(end func()) { r.ends = append(r.ends, end) }
 func (r *Rig) TempDir() string {
 	dir, err := os.MkdirTemp(r.Dir, "server")
 	must.Check(err)
-	for _, d := range []string{filepath.Dir(r.Dir), r.Dir, dir} {
+	for _, d := range []string{r.Dir, dir} {
 		must.Check(os.Chmod(d, 0o755)) //nolint:gosec // nothing in it is secret
 	}
 	return dir

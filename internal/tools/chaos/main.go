@@ -72,6 +72,9 @@ func runAll(ctx context.Context, o options) error {
 	}
 	patience = max(patience, 6*o.ttl)
 	dir, err := os.MkdirTemp("", "chaos")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) //nolint:gosec // servers of other users read their folders in it
+	}
 	if err != nil {
 		return err
 	}
