@@ -3,8 +3,9 @@
 // package adds is only which of them a candidate asks for. So it grants nothing that a store does
 // not grant, and needs no rule.
 //
-// A candidate asks for one slot after the other until one is granted. A standby waits for all of
-// them, and passes on the wake-ups that it does not use.
+// A candidate asks for one slot after the other until one is granted; a pause of the first, which has
+// the key itself, is one of all. A standby waits for all of them, and passes on the wake-ups that it
+// does not use.
 package slots
 
 import (
@@ -48,9 +49,9 @@ type Store struct {
 
 	mu   sync.Mutex
 	seen []lease.Sight // of each slot
-	// next is the slot to ask for first: the one whose answer is unknown, so that a grant whose
-	// answer was lost is found, or the one that woke this candidate.
-	next, woke, held int
+	// unknown is the slot whose answer is unknown, else the first. It is asked for first, so that a
+	// grant whose answer was lost is found.
+	unknown, woke, held int
 }
 
 // New returns a store for the candidates of key. now is a clock that goes on while the machine
@@ -60,7 +61,7 @@ func New(store lease.Store, key string, slots int, now func() time.Duration) *St
 }
 
 // Acquire implements [lease.Store]. If all slots are denied, the error is that of the slot which may
-// become free first.
+// become free first, or that of a pause of the key.
 func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, error) {
 	var soonest error
 	var least lease.Condition
@@ -74,6 +75,10 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 		if !denied {
 			return l, err
 		}
+		if p := denial.Pause; slot == 0 && p != (lease.Pause{}) { // its leader may go on meanwhile
+			soonest = &lease.PausedError{Condition: lease.Condition{Why: lease.Paused, Pause: p, Remaining: p.Left(denial.Tick), Tick: denial.Tick}}
+			break
+		}
 		if soonest == nil || denial.Remaining > 0 && (least.Remaining == 0 || denial.Remaining < least.Remaining) {
 			soonest, least = err, denial
 		}
@@ -85,14 +90,14 @@ func (s *Store) Acquire(ctx context.Context, r lease.Request) (lease.Lease, erro
 func (s *Store) start() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.next
+	return s.unknown
 }
 
 // ask notes that the answer for a slot is unknown from now on.
 func (s *Store) ask(slot int) lease.Seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next = slot
+	s.unknown = slot
 	return s.seen[slot].At(s.now())
 }
 
@@ -111,7 +116,7 @@ func (s *Store) learn(slot int, l lease.Lease, denial lease.Condition) {
 func (s *Store) answered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next = 0
+	s.unknown = 0
 }
 
 // Wait implements [lease.Store]: it waits for all slots.
@@ -137,7 +142,7 @@ func (s *Store) Wait(ctx context.Context, _ string, atMost time.Duration) error 
 	if woken {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.next, s.woke = first.slot, first.slot
+		s.woke = first.slot
 	}
 	return first.err
 }

@@ -90,7 +90,7 @@ func (st *State) denial(now Instant) *lease.HeldError {
 	g.Expires = min(g.Expires, now.Up+max(g.TTL, g.rest(now))+now.Apart)
 	return &lease.HeldError{Condition: lease.Condition{Value: string(g.Holder), Why: g.why(), Token: st.Token,
 		Remaining: milliseconds(g.left(now)), TTL: milliseconds(g.TTL),
-		Since: milliseconds(max(0, now.Up-g.Acquired)), Expires: g.Expires, Tick: now.Wall}}
+		Since: milliseconds(max(0, now.Up-g.Acquired)), Expires: g.Expires, Tick: now.Wall, Pause: st.pause(now)}}
 }
 
 // why says how a living grant takes the key.
