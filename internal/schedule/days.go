@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// AmbiguousError: Debian's cron(8) and Kubernetes read different days from the schedule.
+// AmbiguousError says that Debian's cron(8) and Kubernetes read different days from the schedule.
 type AmbiguousError struct{ Day, Weekday string }
 
 func (e *AmbiguousError) Error() string {
