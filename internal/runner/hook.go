@@ -26,7 +26,7 @@ func (r *Runner) RunHook(path string, args, env []string, limit time.Duration, c
 	}
 	killBy := Now() + limit
 	h.order(guard.OrderStart, int64(killBy), &guard.Command{StartBy: int64(killBy), Path: path, Args: args, Env: env, Merged: true})
-	killed := fmt.Errorf("killed after %s", limit)
+	var killed error = TooLong(limit)
 	late := time.NewTimer(limit + hookPatience)
 	defer late.Stop()
 	for {
@@ -82,6 +82,13 @@ func failure(status syscall.WaitStatus) error {
 		return ExitStatus(status.ExitStatus())
 	}
 	return nil
+}
+
+// TooLong is the error of a program that was killed after this time, its limit.
+type TooLong time.Duration
+
+func (l TooLong) Error() string {
+	return "killed after " + time.Duration(l).Round(time.Millisecond).String()
 }
 
 // ExitStatus is the error of a program that ended by itself, but with another status than 0.
