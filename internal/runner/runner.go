@@ -112,14 +112,16 @@ func New(path string, args []string) *Runner {
 // of signals, guards, files and messages. It runs while the first guard starts, which
 // takes longer. A run that starts nothing needs none.
 //
-// There is one processor: with all of a large machine the number of threads would not be bounded.
+// There are two processors, even on a machine with one: until the exec of a guard the forking thread
+// keeps its processor (vfork in syscall.ForkExec), and the lease is renewed meanwhile. With more
+// processors the number of threads would not be bounded.
 func (r *Runner) reserveThreads() {
 	if r.reserved != nil {
 		return
 	}
 	r.reserved = make(chan struct{})
 	go func() {
-		const processors, threads = 1, 10
+		const processors, threads = 2, 12
 		runtime.GOMAXPROCS(processors)
 		proc.ReserveThreads(threads)
 		close(r.reserved)
