@@ -35,7 +35,9 @@ func (m *machine) checking(e Event) {
 		m.passOn()
 		m.Denial, m.Err = lease.Condition{}, e.Err
 		why := candidate.Ineligible
-		if errors.Is(e.Err, ErrUnchecked) {
+		// The end of --wait says nothing about the check.
+		cutByWait := errors.Is(e.Err, ErrCheckLate) && m.WaitUntil > m.Began && m.now >= m.WaitUntil
+		if errors.Is(e.Err, ErrUnchecked) && !cutByWait {
 			why = candidate.Unchecked
 		}
 		m.standBy(why, m.WaitUntil, m.set.varied(m.set.Retry))

@@ -15,6 +15,7 @@ package elect
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
@@ -122,3 +123,6 @@ const releaseAttempts = 2
 // ErrUnchecked in the error of a MayNotLead says that the check gave no answer: it could not be
 // executed, or did not end by itself.
 var ErrUnchecked = errors.New("the check of this host gave no answer")
+
+// ErrCheckLate is the ErrUnchecked of a check that did not end within the timeout of its Action.
+var ErrCheckLate = fmt.Errorf("%w in time", ErrUnchecked)

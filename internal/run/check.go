@@ -50,8 +50,8 @@ func newCheck(c settings.Config, r *runner.Runner) func(context.Context, time.Du
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, runner.TooLong(limit)) && limit < elect.CheckLimit: // by the end of --wait
-			problem = errCut
+		case errors.Is(err, runner.TooLong(limit)):
+			problem = elect.ErrCheckLate
 		case !saysNo(err):
 			problem = elect.ErrUnchecked
 		}
@@ -59,10 +59,7 @@ func newCheck(c settings.Config, r *runner.Runner) func(context.Context, time.Du
 	}
 }
 
-var (
-	errNotEligible = errors.New("this host is not eligible")
-	errCut         = errors.New("the check of this host was not over")
-)
+var errNotEligible = errors.New("this host is not eligible")
 
 // saysNo reports whether the check itself said no. With 126 and 127 shells and env(1) say that
 // they cannot execute it.
