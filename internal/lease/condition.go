@@ -53,8 +53,9 @@ type Condition struct {
 	Expires, Tick int64
 	// HandOver: the holder was asked to hand over.
 	HandOver bool
-	Pause    Pause
-	Settle   SettleReason
+	// Pause is the operator's pause, also while the key is taken.
+	Pause  Pause
+	Settle SettleReason
 }
 
 // ConditionOf returns what an error of Acquire says about the key. ok is false if it is no
