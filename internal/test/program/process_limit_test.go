@@ -27,18 +27,26 @@ import (
 // somebody and the ids after it are ordinary users: root has no process limit.
 const somebody = 54321
 
-// guardOf finds the command's guard among the children of an elector: those of hooks are younger.
-func guardOf(t *testing.T, elector int) int {
+// guardOf finds the command's guard among the children of an elector: hooks have guards, too.
+func guardOf(t *testing.T, elector int, command string) int {
 	t.Helper()
-	found := 0
-	eventually(t, "a guard is among the children", func() bool { // the list may lack one while another is reaped
-		children, _ := proc.ChildrenOf(elector)
-		for _, pid := range children {
-			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == guard.Name+"\n" && (found == 0 || pid < found) {
-				found = pid
-			}
+	named := func(name string) func(pid int) bool {
+		return func(pid int) bool {
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			return string(comm) == name+"\n"
 		}
-		return found != 0
+	}
+	found := 0
+	eventually(t, "the command's guard is among the children", func() bool { // the list may lack one while another is reaped
+		children, _ := proc.ChildrenOf(elector)
+		i := slices.IndexFunc(children, func(pid int) bool {
+			commands, _ := proc.ChildrenOf(pid)
+			return named(guard.Name)(pid) && slices.ContainsFunc(commands, named(command))
+		})
+		if i >= 0 {
+			found = children[i]
+		}
+		return i >= 0
 	})
 	return found
 }
@@ -55,7 +63,7 @@ func TestProcessLimit(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, int) {}, []int{0, 128 + 15, 128 + 9}},
 		{"TERM", func(t *testing.T, elector int) { send(t, elector, syscall.SIGTERM) }, []int{128 + 15, 128 + 9}},
-		{"guard killed", func(t *testing.T, elector int) { send(t, guardOf(t, elector), syscall.SIGKILL) }, []int{125}},
+		{"guard killed", func(t *testing.T, elector int) { send(t, guardOf(t, elector, "chains"), syscall.SIGKILL) }, []int{125}},
 		{"elector stopped", func(t *testing.T, elector int) { send(t, elector, syscall.SIGSTOP) }, []int{76}},
 		{"signals", func(t *testing.T, elector int) {
 			for range 20 {
