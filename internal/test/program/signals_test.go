@@ -227,7 +227,7 @@ func candidateIn(t *testing.T, p place, busy string) *signalled {
 	c := &signalled{dir: memory(t), first: p.first}
 	leads := busy == ""
 	c.continued = leads && !p.terminal
-	argv := []string{"leaderrun", "--store=file:" + cmp.Or(busy, c.dir) + "/store", "--key=k", "-v", "-k=100ms", "--wait=forever", "env", c.mark(), "perl", "-e", recorder}
+	argv := []string{"leaderrun", "--store=file:" + cmp.Or(busy, c.dir) + "/store", "--key=k", "-v", "--wait=forever", "env", c.mark(), "perl", "-e", recorder}
 	if p.first {
 		argv = append(unshared(t, "--pid", "--fork", "--mount-proc", "--kill-child"), argv...)
 	}
@@ -310,13 +310,16 @@ func (c *signalled) survives(t *testing.T, sig syscall.Signal, want effect) {
 // ends asserts that leaderrun ends as it should after a signal, and that nothing of its tree lives.
 func (c *signalled) ends(t *testing.T, sig syscall.Signal, want effect) {
 	t.Helper()
+	if want == order {
+		eventually(t, fmt.Sprintf("signal %d reaches the command", sig), func() bool { return strings.Contains(c.file("got"), fmt.Sprintf("got %d\n", sig)) })
+		for _, pid := range marked(c.mark()) {
+			must.Succeed(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+	}
 	status := map[effect]int{ends: 128 + int(sig), order: 128 + 9, kills: 128 + int(sig), orphans: 128 + int(sig), crash: 2, crashes: 2}[want]
 	eventually(t, fmt.Sprintf("signal %d: %s", sig, want), func() bool { return c.file("ended") != "" })
 	if got := c.file("ended"); got != fmt.Sprint(status) && !(c.first && sig == unix.SIGKILL) { // unshare does not tell
 		t.Errorf("signal %d: status %s, want %d; it said:\n%.500s", sig, got, status, c.file("said"))
-	}
-	if want == order && !strings.Contains(c.file("got"), fmt.Sprintf("got %d\n", sig)) {
-		t.Errorf("signal %d has not reached the command", sig)
 	}
 	eventually(t, fmt.Sprintf("signal %d: the tree is dead", sig), func() bool { return marked(c.mark()) == nil })
 }
