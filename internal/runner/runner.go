@@ -121,7 +121,7 @@ func (r *Runner) reserveThreads() {
 	}
 	r.reserved = make(chan struct{})
 	go func() {
-		const processors, threads = 2, 12
+		const processors, threads = 2, 10
 		runtime.GOMAXPROCS(processors)
 		proc.ReserveThreads(threads)
 		close(r.reserved)
