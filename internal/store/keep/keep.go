@@ -268,7 +268,7 @@ func (s *Store) change(ctx context.Context, c change) (l lease.Lease, answer err
 		}
 	})
 	if err != nil {
-		s.forget(c.key)
+		s.unheard(c.key)
 		return lease.Lease{}, err
 	}
 	return l, answer

@@ -18,8 +18,9 @@ type observations struct {
 type observation struct {
 	grant      identity
 	grantSince time.Duration // since when this process sees this grant
+	heard      bool          // the last request was answered
 	called     int64         // the last call
-	callSince  time.Duration // since when this process sees this call
+	callSince  time.Duration // since when this process sees this call, with an answer to each request
 	foreign    bool          // another program has the lease
 	// If this process is the holder, own is its row after its last renewal, which was answered
 	// at ownSince; nil if it is unknown.
@@ -58,8 +59,8 @@ func (s *Store) observe(r Row, sent time.Duration) (slow time.Duration) {
 		if !known || o.grant != r.identity() {
 			o.grant, o.grantSince = r.identity(), now
 		}
-		if !known || o.called != r.Called {
-			o.called, o.callSince = r.Called, now+slow
+		if !o.heard || o.called != r.Called {
+			o.heard, o.called, o.callSince = true, r.Called, now+slow
 		}
 		o.foreign = r.Grant != nil && r.Grant.Foreign
 	})
@@ -77,6 +78,12 @@ func (s *Store) observeOwn(r Row) {
 // forget makes the next change read the row of key.
 func (s *Store) forget(key string) {
 	s.update(key, func(o *observation, _ bool) { o.own = nil })
+}
+
+// unheard is forget for a request without an answer. The last call counts from the next answer on:
+// meanwhile the called holder may have had no answer either.
+func (s *Store) unheard(key string) {
+	s.update(key, func(o *observation, _ bool) { o.own, o.heard = nil, false })
 }
 
 // remembered returns the row that a holder has written last, at the store's time of now by

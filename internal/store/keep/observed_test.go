@@ -190,6 +190,30 @@ func TestSettlesByTheCandidatesClock(t *testing.T) {
 	ask(false)
 }
 
+// Time in which a candidate has no answer does not count: a called holder may have none either.
+func TestSettlesWhileTheStoreAnswers(t *testing.T) {
+	m := newMemory()
+	s := m.open()
+	r := candidate("first")
+	settles := func() {
+		t.Helper()
+		if _, err := s.Acquire(t.Context(), r); !errors.As(err, new(*lease.SettlingError)) {
+			t.Errorf("%v, want it to settle", err)
+		}
+	}
+	settles()
+	m.advance(Settle * time.Millisecond)
+	answers := s.Do
+	s.Do = func(context.Context, string, func(context.Context, Keeper) error) error { return errLost }
+	if _, err := s.Acquire(t.Context(), r); !errors.Is(err, errLost) {
+		t.Error(err)
+	}
+	s.Do = answers
+	settles()
+	m.advance(Settle * time.Millisecond)
+	granted(t, s, r)
+}
+
 // reading counts the reads of rows.
 type reading struct {
 	*memory
