@@ -80,6 +80,8 @@ func (w *worker) drawn(r *rand.Rand, of []kind) fault {
 		f.amount = between(w.ttl/300, 2*w.ttl)
 	case "store-clock-ahead", "store-clock-back":
 		f.amount = between(w.ttl/30, 2*time.Hour)
+	case "store-locked-clock-ahead":
+		f.lasts, f.amount = w.ttl/4+upTo(r, w.ttl/6), w.ttl+upTo(r, w.ttl)
 	}
 	switch f.name {
 	case "store-rollback", "store-empty", "store-lag", "store-lag-return":

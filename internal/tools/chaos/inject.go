@@ -180,6 +180,17 @@ func stepClock(direction time.Duration) injector {
 	}
 }
 
+// lockAndStep holds up all requests that write, first those of a candidate that comes when the
+// store's clock has stepped ahead.
+func lockAndStep(ctx context.Context, w *worker, f fault) func() {
+	over := make(chan error)
+	go func() { over <- w.server.(*server).lock(f.lasts) }()
+	pause(ctx, f.lasts/3)
+	back := stepClock(+1)(ctx, w, f)
+	must.Check(w.comes(newcomer{wait: w.ttl}))
+	return func() { must.Check(<-over); back() }
+}
+
 // forgetting returns a function for what makes the store forget: from now until that is done,
 // the store may have lost ticks and tokens. After a loss new tokens begin at the server's time:
 // if its clock was ahead before, old tokens may be larger.

@@ -29,6 +29,7 @@ const (
 	oldData     need = "data that can be taken back"
 	ownClock    need = "a wall clock that can be set"
 	connections need = "a limit of its connections"
+	locks       need = "clients that can hold up the requests of others"
 	replicas    need = "replicas that lag"
 	quota       need = "a quota of its data"
 	peers       need = "members that need each other"
@@ -89,6 +90,8 @@ var kinds = []kind{
 	{name: "store-full", on: store, needs: connections, inject: fillStore, kept: true},
 	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true, uncalled: true},
 	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, uncalled: true},
+	// The call of the holder is held up.
+	{name: "store-locked-clock-ahead", on: store, needs: locks, inject: lockAndStep, settles: true, uncalled: true},
 	{name: "store-rollback", on: store, needs: oldData, inject: rollBack, settles: true, uncalled: true},
 	{name: "store-empty", on: store, needs: oldData, inject: emptyStore, settles: true, uncalled: true},
 	{name: "store-quota", on: store, needs: quota, inject: useUpQuota},

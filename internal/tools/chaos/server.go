@@ -4,12 +4,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
@@ -21,6 +25,8 @@ type server struct {
 	leads
 	addr, at string // at is the store's address
 	dir      string // of its data
+	// lock makes requests that write wait for that long, if it is not nil.
+	lock func(time.Duration) error
 }
 
 // alone returns the store of one server.
@@ -40,17 +46,29 @@ func forgetful(s script.Server, addr, at, dir string) *server {
 
 func openRedis(at *rig) backend {
 	s := script.StartRedis(at, "--appendonly", "yes", "--appendfsync", "no", "--maxclients", slots)
-	return forgetful(s, s.Addr, "redis://"+s.Addr, s.Dir)
+	b := forgetful(s, s.Addr, "redis://"+s.Addr, s.Dir)
+	b.lock = func(d time.Duration) error { return keepBusy(s.Addr, d) }
+	return b
 }
 
 func openPostgres(at *rig) backend {
 	s := script.StartPostgres(at, map[string]string{"pg_hba.conf": "host all all all trust\n"}, "max_connections="+slots)
-	return forgetful(s, s.Addr, s.URL+"?sslmode=disable", s.Dir)
+	b := forgetful(s, s.Addr, s.URL+"?sslmode=disable", s.Dir)
+	b.lock = func(d time.Duration) error {
+		_, err := s.Do(fmt.Sprintf("BEGIN; LOCK TABLE leaderrun_leases IN SHARE MODE; SELECT pg_sleep(%f); COMMIT", d.Seconds()))
+		return err
+	}
+	return b
 }
 
 func openMariaDB(at *rig) backend {
 	s := script.StartMariaDB(at, "--max-connections="+slots)
-	return forgetful(s, s.Addr, s.URL, s.Dir)
+	b := forgetful(s, s.Addr, s.URL, s.Dir)
+	b.lock = func(d time.Duration) error {
+		_, err := s.Do(fmt.Sprintf("LOCK TABLES leaderrun_leases READ; DO SLEEP(%f)", d.Seconds()))
+		return err
+	}
+	return b
 }
 
 func openS3(at *rig) backend {
@@ -99,6 +117,27 @@ func copyFolder(from, to string) {
 		must.Check(fmt.Errorf("cp -a %s %s: %w\n%s", from, to, err, out))
 	}
 	_ = os.Remove(filepath.Join(to, "postmaster.pid")) // of a Postgres that is not this one
+}
+
+// keepBusy has three clients send commands of about a tenth of a second, one after the other.
+func keepBusy(addr string, d time.Duration) error {
+	const command = "for i = 1, 1.2e7 do end"
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	var all sync.WaitGroup
+	errs := make([]error, 3)
+	till := clock() + d
+	for i := range errs {
+		all.Go(func() {
+			for clock() < till && errs[i] == nil {
+				if err := client.Eval(context.Background(), command, nil).Err(); !errors.Is(err, redis.Nil) {
+					errs[i] = err
+				}
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // fill takes as many connections as the server allows, until ctx ends.

@@ -33,12 +33,12 @@ type world struct {
 }
 
 var (
-	redisWorld    = world{name: "redis", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections}, open: openRedis}
+	redisWorld    = world{name: "redis", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections, locks}, open: openRedis}
 	sentinelWorld = world{name: "sentinel", ttl: 6 * time.Second, has: []need{ownClock, replicas}, open: openSentinels} // the TTL is longer than a failover
 	worlds        = []world{
 		redisWorld, sentinelWorld,
-		{name: "postgres", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections}, open: openPostgres},
-		{name: "mysql", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections}, open: openMariaDB},
+		{name: "postgres", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections, locks}, open: openPostgres},
+		{name: "mysql", ttl: 3 * time.Second, has: []need{proxied, oldData, ownClock, connections, locks}, open: openMariaDB},
 		{name: "etcd", ttl: 3 * time.Second, apart: membersApart, has: []need{proxied, oldData, quota}, open: func(at *rig) backend { return openEtcds(at, 1) }},
 		{name: "etcd-cluster", ttl: 6 * time.Second, apart: membersApart, has: []need{proxied, oldData, quota, peers}, // the TTL is longer than an election
 			open: func(at *rig) backend { return openEtcds(at, 3) }},
