@@ -443,7 +443,8 @@ func (c *client) note(this call, do func(context.Context) answer) answer {
 		when.to = never
 	}
 	if c.hurried { // in other histories time is of no matter, and their states are fewer without it
-		this.client, this.at = c.number, when
+		n := len(c.done)
+		this.client, this.at, this.unheard = c.number, when, n > 0 && c.done[n-1].Output.(answer).what == unknown
 	}
 	op := porcupine.Operation{ClientId: c.number, Input: this, Call: when.from, Output: a, Return: when.to}
 	c.done = append(c.done, op)

@@ -14,11 +14,12 @@ import (
 
 // call is one call of a client.
 type call struct {
-	client int
-	at     span
-	verb   string
-	who    int   // number of the candidacy, nobody where it has never been one
-	tok    int64 // of the lease that is shown
+	client  int
+	at      span
+	unheard bool // the client's call before had no answer
+	verb    string
+	who     int   // number of the candidacy, nobody where it has never been one
+	tok     int64 // of the lease that is shown
 	line
 	result // of the run
 }
@@ -230,9 +231,9 @@ func (m memory) settled(c call) []memory {
 		return []memory{m}
 	case at.to < m.due.from-grain:
 		return []memory{m}
-	default: // a candidate counts from when it has seen the call, and for longer if that was slow
+	default: // a candidate counts from when it has seen the call, for longer if that was slow, and anew if it had no answer
 		until := &m.until[c.client]
-		if *until == 0 {
+		if *until == 0 || c.unheard {
 			*until = max(m.due.to, c.at.to+2*(c.at.to-c.at.from)+settlingTime)
 		}
 		ready.until = m.until
@@ -314,6 +315,7 @@ func (m memory) revoke(c call, got *answer) (answer, memory) {
 	}
 	if m.phase == led && !atOnce {
 		m.phase = revoked
+		m.ends.to += c.at.to - c.at.from // what was left when the row was read may count from when it is written
 	} else {
 		m.phase = free
 	}
