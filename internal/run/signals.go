@@ -3,6 +3,7 @@ package run
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"syscall"
 
@@ -10,39 +11,37 @@ import (
 	"github.com/leaderrun/leaderrun/internal/sender"
 )
 
-// meanings returns the signals and what each means to leaderrun. A terminal sends its signals
-// to the whole foreground process group, to which the command belongs; the same signal
-// from a process is meant for leaderrun. They are caught one after the other while the
-// first request is under way. The usual stop signals come first, since one that arrives
-// before it is caught ends leaderrun, and a grant would have to expire. ABRT and the fault
-// signals are caught, too: sent by a process, they would end leaderrun with a stack trace
-// and status 2, which looks like the command's. Real faults still do that.
-func meanings() []meaning {
-	return append([]meaning{
-		{syscall.SIGTERM, campaign.Received{Order: true}},
-		{syscall.SIGINT, campaign.Received{Order: true, FromTerminal: true}},
-		{syscall.SIGHUP, campaign.Received{}},
-		{syscall.SIGQUIT, campaign.Received{FromTerminal: true}},
-		{syscall.SIGABRT, campaign.Received{Order: true}},
-		{syscall.SIGILL, campaign.Received{Order: true}},
-		{syscall.SIGTRAP, campaign.Received{Order: true}},
-		{syscall.SIGBUS, campaign.Received{Order: true}},
-		{syscall.SIGFPE, campaign.Received{Order: true}},
-		{syscall.SIGSEGV, campaign.Received{Order: true}},
-		{syscall.SIGSYS, campaign.Received{Order: true}},
-		{syscall.SIGUSR1, campaign.Received{}},
-		{syscall.SIGUSR2, campaign.Received{}},
-		{syscall.SIGTSTP, campaign.Received{FromTerminal: true}},
-		{syscall.SIGWINCH, campaign.Received{FromTerminal: true}},
-		{syscall.SIGCONT, campaign.Received{FromTerminal: true}},
-		{syscall.SIGALRM, campaign.Received{}},
-		{syscall.SIGPIPE, campaign.Received{}},
-		{syscall.SIGIO, campaign.Received{}},
-		{syscall.SIGVTALRM, campaign.Received{}},
-		{syscall.SIGXCPU, campaign.Received{}},
-		{syscall.SIGXFSZ, campaign.Received{}},
-	}, ofThisSystem()...)
+// signals returns the signals that leaderrun catches, one after the other while the first request is
+// under way. The usual stop signals come first, since one that arrives before it is caught ends
+// leaderrun, and a grant would have to expire. ABRT and the fault signals are caught, too: sent by
+// a process, they would end leaderrun with a stack trace and status 2, which looks like the
+// command's. Real faults still do that. The Go runtime keeps PROF, CHLD, URG, STKFLT and the first
+// three real-time signals for itself.
+func signals() []syscall.Signal {
+	all := []syscall.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGILL, syscall.SIGTRAP,
+		syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP,
+		syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGALRM, syscall.SIGPIPE, syscall.SIGIO, syscall.SIGVTALRM, syscall.SIGXCPU, syscall.SIGXFSZ,
+	}
+	if runtime.GOOS != "linux" {
+		return all
+	}
+	const power, firstRealTime, last = 30, 35, 64 // PWR, RTMIN+1, RTMAX
+	all = append(all, power)
+	for sig := syscall.Signal(firstRealTime); sig <= last; sig++ {
+		all = append(all, sig)
+	}
+	return all
 }
+
+// orders are the signals that mean to leaderrun that it is to stop. All others are only passed on.
+var orders = []syscall.Signal{
+	syscall.SIGTERM, syscall.SIGINT, syscall.SIGABRT, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS,
+}
+
+// ofTerminals are the signals that a terminal sends, to the whole foreground process group, to which
+// the command belongs. The same signal from a process is meant for leaderrun.
+var ofTerminals = []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGCONT}
 
 // limits are the signals that the kernel sends for what leaderrun itself does: it writes where
 // nobody reads, or beyond a limit. Only those from other processes are passed on.
@@ -87,41 +86,39 @@ func (l *listener) beforeStart() {
 // signals of background terminal access are caught and dropped, since a stopped elector
 // cannot renew.
 func (l *listener) catch() {
-	var signals []os.Signal
-	for _, m := range meanings() {
-		if !signal.Ignored(m.signal) && (m.signal != syscall.SIGTSTP || !l.terminal) {
-			signals = append(signals, m.signal)
+	var catch []os.Signal
+	for _, sig := range signals() {
+		if !signal.Ignored(sig) && (sig != syscall.SIGTSTP || !l.terminal) {
+			catch = append(catch, sig)
 		}
 	}
 	if l.terminal {
-		signals = append(signals, syscall.SIGTTIN, syscall.SIGTTOU)
+		catch = append(catch, syscall.SIGTTIN, syscall.SIGTTOU)
 	}
-	signal.Notify(l.caught, signals...)
+	signal.Notify(l.caught, catch...)
 	if l.terminal {
 		sender.Note(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGCONT)
 	}
 	sender.Note(limits...)
 	close(l.ready)
 	for s := range l.caught {
-		for _, m := range meanings() {
-			if s != m.signal {
-				continue
-			}
-			if r, own := l.withOrigin(m.signal, m.Received); !own {
+		if sig := s.(syscall.Signal); sig != syscall.SIGTTIN && sig != syscall.SIGTTOU {
+			if r, own := l.meaning(sig); !own {
 				l.received <- r
 			}
 		}
 	}
 }
 
-// withOrigin completes the meaning of a signal with where it came from. A signal from a process of
+// meaning returns what a signal means to leaderrun, by where it came from. One from a process of
 // the guard's tree counts as the terminal's: a program that stops itself, as vi does, signals
 // its whole process group, so the command has that signal. Passed on, it might arrive after the
 // shell's fg and stop the program again. The guard continues leaderrun with the command.
-func (l *listener) withOrigin(sig syscall.Signal, r campaign.Received) (_ campaign.Received, own bool) {
+func (l *listener) meaning(sig syscall.Signal) (r campaign.Received, own bool) {
 	_, process, pid := sender.Of(sig)
 	own = slices.Contains(limits, sig) && (!process || pid == os.Getpid())
 	alone := process && !l.holds(pid) // leaderrun has it, but not the command
-	r.Signal, r.FromTerminal = int(sig), r.FromTerminal && l.terminal && !alone
-	return r, own
+	return campaign.Received{
+		Signal: int(sig), Order: slices.Contains(orders, sig), FromTerminal: slices.Contains(ofTerminals, sig) && l.terminal && !alone,
+	}, own
 }

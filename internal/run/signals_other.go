@@ -1,6 +1,0 @@
-//go:build !linux
-
-package run
-
-// ofThisSystem returns nothing: the others are everywhere.
-func ofThisSystem() []meaning { return nil }
