@@ -225,13 +225,9 @@ func waited(err error) elect.Event {
 const listenLimit = time.Minute
 
 func listened(ctx context.Context, store lease.Store, key string) elect.Event {
-	pinger, ok := store.(lease.Pinger)
-	if !ok {
-		return elect.Event{Kind: elect.CannotWake}
-	}
-	old, err := listenOnce(ctx, pinger, key)
+	old, err := listenOnce(ctx, store, key)
 	for old {
-		old, err = listenOnce(ctx, pinger, key)
+		old, err = listenOnce(ctx, store, key)
 	}
 	switch {
 	case err == nil:
@@ -244,11 +240,11 @@ func listened(ctx context.Context, store lease.Store, key string) elect.Event {
 
 // listenOnce listens on one connection. old reports that the connection has reached the
 // limit.
-func listenOnce(ctx context.Context, pinger lease.Pinger, key string) (old bool, err error) {
+func listenOnce(ctx context.Context, store lease.Store, key string) (old bool, err error) {
 	this, end := context.WithCancel(ctx)
 	defer end()
 	limit := time.AfterFunc(listenLimit, end)
-	err = pinger.Listen(this, key)
+	err = store.Listen(this, key)
 	return !limit.Stop() && err != nil && ctx.Err() == nil, err
 }
 

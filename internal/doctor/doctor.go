@@ -71,12 +71,13 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	took, renewErr := renewals(ctx, store, l, renewalSpan)
 	listening, unlisten := context.WithCancel(ctx)
 	defer unlisten()
-	called, waited := listen(listening, store), make(chan error, 1)
+	called, waited := make(chan error, 1), make(chan error, 1)
+	go func() { called <- store.Listen(listening, Key) }()
 	go func() { waited <- store.Wait(ctx, Key, clockSpan) }()
 	gained, elapsed, clockErr := drift(ctx, store) // takes clockSpan, in which the listener connects
 	_, handOverErr := store.HandOver(ctx, Key)     // calls the holder
 	time.AfterFunc(time.Second, unlisten)
-	heard := <-called
+	heard := <-called == nil
 	waitErr := <-waited
 	if errors.Is(waitErr, lease.ErrNoWakeups) {
 		heard, waitErr = false, nil
@@ -144,19 +145,6 @@ func drift(ctx context.Context, store Store) (gained float64, elapsed time.Durat
 	gained = ahead[1] - ahead[0]
 	certain := math.Max(0, math.Abs(gained)-float64(doubt)/float64(time.Millisecond))
 	return math.Copysign(certain, gained), runner.Now() - began, nil
-}
-
-// listen reports whether the store calls the holder before ctx ends. It is true for a store
-// that cannot call.
-func listen(ctx context.Context, store Store) <-chan bool {
-	heard := make(chan bool, 1)
-	pinger, ok := store.(lease.Pinger)
-	if !ok {
-		heard <- true
-		return heard
-	}
-	go func() { heard <- pinger.Listen(ctx, Key) == nil }()
-	return heard
 }
 
 // hintRights is the hint for optional calls: their errors do not name the missing right.

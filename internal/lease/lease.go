@@ -72,19 +72,16 @@ type Store interface {
 	// it gets lost, the others wait until the lease expires at most.
 	Pass(ctx context.Context, key string) error
 
+	// Listen blocks until the store calls the holder of key, which then renews at once. So a
+	// store that has lost its data learns of the holder before it grants the key to somebody
+	// else. Requests to hand over arrive in the same way. An earlier call may be kept for some
+	// seconds or get lost: the next renewal gives the same information. Errors: ErrNoWakeups if
+	// this store cannot call; *StoreError if the connection was lost, perhaps because the store
+	// is away.
+	Listen(ctx context.Context, key string) error
+
 	// Close closes connections. It does not release leases.
 	Close() error
-}
-
-// Pinger is an optional interface of a store that can call a holder, which then renews at
-// once. A store that has lost its data thus learns of the holder before it grants the key
-// to somebody else. Requests to hand over arrive in the same way.
-type Pinger interface {
-	// Listen blocks until the store calls the holder of key. An earlier call may be kept
-	// for some seconds or get lost: the next renewal gives the same information. Errors:
-	// ErrNoWakeups if this store cannot call; *StoreError if the connection was lost,
-	// perhaps because the store is away.
-	Listen(ctx context.Context, key string) error
 }
 
 // Request is one attempt of one candidacy. All durations are in whole milliseconds.

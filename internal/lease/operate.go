@@ -28,7 +28,7 @@ type Admin interface {
 	HandOver(ctx context.Context, key string) (Status, error)
 
 	// Revoke takes the lease from its holder and returns the status before. The holder
-	// learns of it at its next renewal, which comes at once if the store is a [Pinger],
+	// learns of it at its next renewal, which comes at once if the store can call it,
 	// stops its tree and frees the key. If the holder is dead, the key is free after its
 	// TTL at most. A minimum hold ends at once. A foreign value stays. With now the key
 	// is free at once, whatever its value and even if a tree still runs. The token

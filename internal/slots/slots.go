@@ -39,8 +39,7 @@ func Of(key, leased string, slots int) int {
 	return 0
 }
 
-// Store is a [lease.Store], and a [lease.Pinger], for the candidates of one key with slots. It is for
-// one campaign. Several goroutines may use it at a time.
+// Store is a [lease.Store] for the candidates of one key with slots. It is for one campaign. Several goroutines may use it at a time.
 type Store struct {
 	lease.Store
 	key   string
@@ -155,14 +154,10 @@ func (s *Store) Pass(ctx context.Context, _ string) error {
 	return s.Store.Pass(ctx, key)
 }
 
-// Listen implements [lease.Pinger], for the slot that is held.
+// Listen implements [lease.Store], for the slot that is held.
 func (s *Store) Listen(ctx context.Context, _ string) error {
-	pinger, ok := s.Store.(lease.Pinger)
-	if !ok {
-		return lease.ErrNoWakeups
-	}
 	s.mu.Lock()
 	key := Key(s.key, s.held+1)
 	s.mu.Unlock()
-	return pinger.Listen(ctx, key)
+	return s.Store.Listen(ctx, key)
 }

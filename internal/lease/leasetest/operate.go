@@ -306,9 +306,8 @@ func handOverAsks(t *testing.T, h Harness) {
 // that checks that a call came.
 func (h Harness) listen(t *testing.T, s lease.Store, key string) (heard func()) {
 	t.Helper()
-	caller, ok := s.(lease.Pinger)
-	if !ok || h.Uncalled {
-		if ok && !errors.Is(caller.Listen(bounded(t), key), lease.ErrNoWakeups) {
+	if h.Uncalled {
+		if !errors.Is(s.Listen(bounded(t), key), lease.ErrNoWakeups) {
 			t.Error("a store that cannot call does not say so")
 		}
 		return func() {}
@@ -316,7 +315,7 @@ func (h Harness) listen(t *testing.T, s lease.Store, key string) (heard func()) 
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	over := make(chan error, 1)
-	go func() { over <- caller.Listen(ctx, key) }()
+	go func() { over <- s.Listen(ctx, key) }()
 	for late := time.Now().Add(patience); h.Listens != nil && !h.Listens(t, key); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("nobody listens")

@@ -37,12 +37,7 @@ type Store struct {
 	client *client
 }
 
-var (
-	_ lease.Store    = (*Store)(nil)
-	_ lease.Pinger   = (*Store)(nil)
-	_ lease.Admin    = (*Store)(nil)
-	_ lease.Examiner = (*Store)(nil)
-)
+var _ lease.Examiner = (*Store)(nil)
 
 // New makes a store and opens no connection: the first call does. An error is a
 // *lease.StoreError that names what is wrong in the URL and never repeats any

@@ -47,12 +47,6 @@ type Store struct {
 	answered atomic.Bool
 }
 
-var (
-	_ lease.Store  = (*Store)(nil)
-	_ lease.Pinger = (*Store)(nil)
-	_ lease.Admin  = (*Store)(nil)
-)
-
 // Factory opens this store by its address, file:/DIR, which has no password.
 var Factory = location.Factory{
 	Schemes: []string{scheme},

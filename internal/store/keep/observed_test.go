@@ -47,7 +47,7 @@ func renewed(t *testing.T, s lease.Store, l lease.Lease) {
 }
 
 // called reports whether the holder is called.
-func called(t *testing.T, s lease.Pinger) bool {
+func called(t *testing.T, s lease.Store) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

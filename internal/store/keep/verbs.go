@@ -107,7 +107,7 @@ func (s *Store) Wait(ctx context.Context, key string, atMost time.Duration) erro
 // scarce reports whether the store has too few connections.
 func (s *Store) scarce() bool { return s.Slots != nil && s.Slots.Scarce() }
 
-// Listen implements [lease.Pinger].
+// Listen implements [lease.Store].
 func (s *Store) Listen(ctx context.Context, key string) error {
 	ctx = network.Holder(ctx)
 	if s.Slots != nil {

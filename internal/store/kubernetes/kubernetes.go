@@ -52,12 +52,7 @@ type Store struct {
 	credentials network.Login[credential]
 }
 
-var (
-	_ lease.Store    = (*Store)(nil)
-	_ lease.Pinger   = (*Store)(nil)
-	_ lease.Admin    = (*Store)(nil)
-	_ lease.Examiner = (*Store)(nil)
-)
+var _ lease.Examiner = (*Store)(nil)
 
 const (
 	// apart is how much, in ms, the Dates of two API servers may differ: half a minute

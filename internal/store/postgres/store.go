@@ -55,12 +55,7 @@ type Store struct {
 	pooled atomic.Bool
 }
 
-var (
-	_ lease.Store    = (*Store)(nil)
-	_ lease.Pinger   = (*Store)(nil)
-	_ lease.Admin    = (*Store)(nil)
-	_ lease.Examiner = (*Store)(nil)
-)
+var _ lease.Examiner = (*Store)(nil)
 
 // waitEndsEarly is how long before its end a wait gives its connection back: the attempt
 // at that end, with --wait the last one, has no time to open another.

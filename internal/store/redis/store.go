@@ -51,12 +51,7 @@ type Store struct {
 	called  atomic.Bool // the holder has just heard a call
 }
 
-var (
-	_ lease.Store    = (*Store)(nil)
-	_ lease.Pinger   = (*Store)(nil)
-	_ lease.Admin    = (*Store)(nil)
-	_ lease.Examiner = (*Store)(nil)
-)
+var _ lease.Examiner = (*Store)(nil)
 
 // New makes a store and opens no connection: the first call does. An error is a
 // *lease.StoreError that names what is wrong in the URL, or in a certificate that

@@ -54,11 +54,7 @@ type Store struct {
 	ahead atomic.Int64
 }
 
-var (
-	_ lease.Store    = (*Store)(nil)
-	_ lease.Admin    = (*Store)(nil)
-	_ lease.Examiner = (*Store)(nil)
-)
+var _ lease.Examiner = (*Store)(nil)
 
 const (
 	// apart is how much, in ms, the Dates of two servers may differ: half a minute between their

@@ -48,6 +48,5 @@ func idIn(value string) string {
 
 type client interface {
 	lease.Store
-	lease.Pinger
 	operable
 }

@@ -24,7 +24,6 @@ type Calls map[string]func(context.Context) error
 type Store interface {
 	lease.Store
 	lease.Admin
-	lease.Pinger
 }
 
 // CallsOf returns the calls of a store, for the key k.
