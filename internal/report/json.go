@@ -151,15 +151,6 @@ func orNull(text string) *string {
 	return &text
 }
 
-// encode returns v as JSON in which <, > and & stay as they are.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return b.Bytes(), err
-}
-
 // moment converts a time of the store for JSON; nil if it is unknown.
 func moment(ms int64) *time.Time {
 	if !lease.ValidTime(ms) {

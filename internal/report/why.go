@@ -17,27 +17,18 @@ type Diagnosis struct {
 	Reason string `json:"reason"` // one word for programs
 	Text   string `json:"text"`
 	Next   string `json:"next"` // a command
-	// On is the host to run it on; "" for any, null in JSON.
-	On string `json:"on"`
 	// Missing are hosts that used to come for ticks and do not any more.
 	Missing []string `json:"missing"`
-}
-
-// MarshalJSON implements json.Marshaler.
-func (d Diagnosis) MarshalJSON() ([]byte, error) {
-	type plain Diagnosis
-	return encode(struct {
-		plain
-		On *string `json:"on"`
-	}{plain(d), orNull(d.On)})
+	// On is the host to run it on; nil for any.
+	On *string `json:"on"`
 }
 
 // Command returns the next command and the host to run it on.
 func (d Diagnosis) Command() string {
-	if d.On == "" {
+	if d.On == nil {
 		return d.Next
 	}
-	return "on " + d.On + ": " + d.Next
+	return "on " + *d.On + ": " + d.Next
 }
 
 const seeDoctor = "leaderrun doctor"
@@ -75,7 +66,7 @@ func Diagnose(s lease.Status) Diagnosis {
 	if text := missingText(s); text != "" {
 		d.Text += "; " + text
 		if d.Well {
-			d.Next, d.On = seeDoctor, d.Missing[0]
+			d.Next, d.On = seeDoctor, &d.Missing[0]
 		}
 	}
 	if d.Next != seeDoctor { // doctor is about a host, not about a key
@@ -143,11 +134,11 @@ func diagnoseFree(s lease.Status) Diagnosis {
 	last := s.Runs[0]
 	free, usual := between(max(last.Start, last.End), s.Now), longestBreak(s.Runs)
 	if s.Period == 0 && usual > 0 && free > 3*max(usual, time.Minute) {
-		d.Well, d.Reason, d.Next, d.On = false, "idle", seeDoctor, last.Host
+		d.Well, d.Reason, d.Next, d.On = false, "idle", seeDoctor, orNull(last.Host)
 		d.Text = fmt.Sprintf("nobody has led for %s, between the runs before for %s at most: no host asks for the key, or none is eligible; the last run: %s", lease.Span(free), lease.Span(usual), d.Text)
 	}
 	if late := overdue(s); late > 0 {
-		d.Well, d.Reason, d.Next, d.On = false, "overdue", seeDoctor, cmp.Or(s.Candidates...).Host
+		d.Well, d.Reason, d.Next, d.On = false, "overdue", seeDoctor, orNull(cmp.Or(s.Candidates...).Host)
 		d.Text = fmt.Sprintf("nothing has run since %s: expected again after %s, due %s ago; %sthe last run: %s", lease.Instant(newestTick(s)), lease.FormatDuration(s.Period), lease.Span(late), cameLast(s), d.Text)
 	}
 	return d
