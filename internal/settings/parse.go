@@ -4,15 +4,17 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/schedule"
-	"github.com/leaderrun/leaderrun/internal/slots"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
@@ -208,21 +210,15 @@ func parseExitCode(value string) (int, *Error) {
 	return int(n), nil
 }
 
-func parseTries(value string) (int, *Error) {
-	const most = 1000
-	n, err := strconv.ParseUint(value, 10, 32)
-	if err != nil || n < 1 || n > most {
-		return 0, &Error{Problem: "is not a number of tries", Hint: "use a number from 1 to 1000"}
+// count returns a parser of a number from 1 to most. what is counted.
+func count(what string, most int) func(string) (int, *Error) {
+	return func(value string) (int, *Error) {
+		n, err := strconv.ParseUint(value, 10, 32)
+		if err != nil || n < 1 || n > uint64(most) {
+			return 0, &Error{Problem: "is not a number of " + what, Hint: "use a number from 1 to " + strconv.Itoa(most)}
+		}
+		return int(n), nil
 	}
-	return int(n), nil
-}
-
-func parseSlots(value string) (int, *Error) {
-	n, err := strconv.ParseUint(value, 10, 32)
-	if err != nil || n < 1 || n > slots.Most {
-		return 0, &Error{Problem: "is not a number of slots", Hint: "use a number from 1 to " + strconv.Itoa(slots.Most)}
-	}
-	return int(n), nil
 }
 
 func parseBool(value string) (bool, *Error) {
@@ -248,13 +244,15 @@ func parseLevel(value string) (int, *Error) {
 	return 0, err
 }
 
-// either returns a parser for two words that reports whether it read the second.
-func either(first, second string) func(string) (bool, *Error) {
-	return func(value string) (bool, *Error) {
-		if value != first && value != second {
-			return false, &Error{Problem: "is neither " + first + " nor " + second, Hint: "use " + first + " or " + second}
+// oneOf returns a parser of words, which stand for the values in the same order.
+func oneOf[T any](words []string, values ...T) func(string) (T, *Error) {
+	return func(value string) (t T, e *Error) {
+		if i := slices.Index(words, value); i >= 0 {
+			return values[i], nil
 		}
-		return value == second, nil
+		last := len(words) - 1
+		others := strings.Join(words[:last], ", ")
+		return t, &Error{Problem: "is neither " + others + " nor " + words[last], Hint: "use " + others + " or " + words[last]}
 	}
 }
 
@@ -264,7 +262,8 @@ func either(first, second string) func(string) (bool, *Error) {
 // stop would last until SIGKILL.
 func parseSignal(value string) (syscall.Signal, *Error) {
 	const highest = 64 // the last real-time signal of Linux
-	s, known := signalNamed(strings.TrimPrefix(strings.ToUpper(value), "SIG"))
+	s := signalNamed(strings.TrimPrefix(strings.ToUpper(value), "SIG"))
+	known := s != 0
 	if n, err := strconv.ParseUint(value, 10, 8); err == nil && n <= highest {
 		s, known = syscall.Signal(n), true
 	}
@@ -278,36 +277,13 @@ func parseSignal(value string) (syscall.Signal, *Error) {
 	return s, nil
 }
 
-func signalNamed(name string) (s syscall.Signal, known bool) {
-	s, known = map[string]syscall.Signal{
-		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "ILL": syscall.SIGILL,
-		"TRAP": syscall.SIGTRAP, "ABRT": syscall.SIGABRT, "IOT": syscall.SIGABRT, "BUS": syscall.SIGBUS,
-		"FPE": syscall.SIGFPE, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "SEGV": syscall.SIGSEGV,
-		"USR2": syscall.SIGUSR2, "PIPE": syscall.SIGPIPE, "ALRM": syscall.SIGALRM, "TERM": syscall.SIGTERM,
-		"CHLD": syscall.SIGCHLD, "CONT": syscall.SIGCONT, "STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP,
-		"TTIN": syscall.SIGTTIN, "TTOU": syscall.SIGTTOU, "URG": syscall.SIGURG, "XCPU": syscall.SIGXCPU,
-		"XFSZ": syscall.SIGXFSZ, "VTALRM": syscall.SIGVTALRM, "PROF": syscall.SIGPROF, "WINCH": syscall.SIGWINCH,
-		"IO": syscall.SIGIO, "POLL": syscall.SIGIO, "SYS": syscall.SIGSYS,
-	}[name]
-	return s, known
-}
-
-func parseProfile(value string) (Profile, *Error) {
-	switch p := Profile(value); p {
-	case Fast, Normal, Unreliable:
-		return p, nil
+// signalNamed returns the signal with a name of kill -l, without SIG; 0 if there is none.
+func signalNamed(name string) syscall.Signal {
+	switch name { // other names of some
+	case "IOT":
+		name = "ABRT"
+	case "POLL":
+		name = "IO"
 	}
-	return "", &Error{Problem: "is not a profile", Hint: "use fast, normal or unreliable"}
-}
-
-func parseLeftovers(value string) (candidate.Leftovers, *Error) {
-	l, ok := map[string]candidate.Leftovers{
-		"stop":  candidate.LeftoversStop,
-		"wait":  candidate.LeftoversWait,
-		"leave": candidate.LeftoversLeave,
-	}[value]
-	if !ok {
-		return 0, &Error{Problem: "is neither stop, wait nor leave", Hint: "use stop, wait or leave"}
-	}
-	return l, nil
+	return unix.SignalNum("SIG" + name)
 }

@@ -138,7 +138,7 @@ func TestSetRefuses(t *testing.T) {
 		{"tries", "1001", "not a number of tries"},
 		{"rejoin", "maybe", "neither true nor false"},
 		{"wait", "Forever", "not a duration"},
-		{"profile", "slow", "not a profile"},
+		{"profile", "slow", "is neither fast, normal nor unreliable"},
 		{"skip-exit-code", "256", "not an exit status"},
 		{"skip-exit-code", "+1", "not an exit status"},
 		{"skip-exit-code", "0x1", "not an exit status"},

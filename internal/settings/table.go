@@ -8,6 +8,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/slots"
 	"github.com/leaderrun/leaderrun/internal/store"
 	"github.com/leaderrun/leaderrun/internal/store/location"
 )
@@ -39,6 +40,14 @@ type Group struct {
 	Settings []Setting
 }
 
+// The words of the settings that have only a few.
+var (
+	profiles     = []string{string(Fast), string(Normal), string(Unreliable)}
+	onRenewError = []string{"retry", "stop"}
+	leftovers    = []string{"stop", "wait", "leave"}
+	formats      = []string{"text", "json"}
+)
+
 // Groups are all settings of a run, in the order of the help.
 var Groups = []Group{
 	{"The lease (D is a duration with a unit: 500ms, 30s, 24h)", []Setting{
@@ -66,17 +75,17 @@ var Groups = []Group{
 		},
 		{
 			Name: "profile", Value: "NAME", Default: string(Normal), Usage: "fast, normal or unreliable: a TTL of 15s, 30s or 90s",
-			Choices: []string{string(Fast), string(Normal), string(Unreliable)},
-			set:     into(func(c *Config) *Profile { return &c.Profile }, parseProfile),
+			Choices: profiles,
+			set:     into(func(c *Config) *Profile { return &c.Profile }, oneOf(profiles, Fast, Normal, Unreliable)),
 		},
 		{
 			Name: "slots", Value: "N", Default: "1", Usage: "up to N runs lead at a time, each with a lease",
-			set: into(func(c *Config) *int { return &c.Slots }, parseSlots),
+			set: into(func(c *Config) *int { return &c.Slots }, count("slots", slots.Most)),
 		},
 		{
 			Name: "on-renew-error", Value: "WHAT", Default: "retry", Usage: "retry, or stop at the first failed renewal",
-			Choices: []string{"retry", "stop"},
-			set:     into(func(c *Config) *bool { return &c.StopOnRenewError }, either("retry", "stop")),
+			Choices: onRenewError,
+			set:     into(func(c *Config) *bool { return &c.StopOnRenewError }, oneOf(onRenewError, false, true)),
 		},
 	}},
 	{"When this host asks, and if somebody else leads", []Setting{
@@ -124,7 +133,7 @@ var Groups = []Group{
 		},
 		{
 			Name: "tries", Value: "N", Derived: strconv.Itoa(defaultTries), Usage: "at most N starts per tick, on all hosts together",
-			set: into(func(c *Config) *int { return &c.Tries }, parseTries),
+			set: into(func(c *Config) *int { return &c.Tries }, count("tries", 1000)),
 		},
 		{
 			Name: "min-hold", Value: "D", Default: "0s", Usage: "keep the lease for at least D, also if the command ends sooner",
@@ -156,8 +165,8 @@ var Groups = []Group{
 		{
 			Name: "leftovers", Value: "WHAT", Default: "stop", Usage: "descendants that outlive the command: stop, wait for, or leave them",
 			Help:    "descendants that outlive the command: stop them, wait for them, or leave them, without any promise",
-			Choices: []string{"stop", "wait", "leave"},
-			set:     into(func(c *Config) *candidate.Leftovers { return &c.Leftovers }, parseLeftovers),
+			Choices: leftovers,
+			set:     into(func(c *Config) *candidate.Leftovers { return &c.Leftovers }, oneOf(leftovers, candidate.LeftoversStop, candidate.LeftoversWait, candidate.LeftoversLeave)),
 		},
 	}},
 	{"Reporting", []Setting{
@@ -198,8 +207,8 @@ var Groups = []Group{
 			set: into(func(c *Config) *bool { return &c.Quiet }, parseBool),
 		},
 		{
-			Name: "log-format", Value: "FORMAT", Default: "text", Usage: "format of messages: text or json", Choices: []string{"text", "json"},
-			set: into(func(c *Config) *bool { return &c.JSONLog }, either("text", "json")),
+			Name: "log-format", Value: "FORMAT", Default: "text", Usage: "format of messages: text or json", Choices: formats,
+			set: into(func(c *Config) *bool { return &c.JSONLog }, oneOf(formats, false, true)),
 		},
 		{
 			Name: fileSetting, Common: true, Value: "FILE", Usage: "YAML file of settings",

@@ -48,7 +48,7 @@ var rules = []rule{
 		why: "it puts the parts of a run together; a store's client stays inside the store"},
 	{path: "internal/slots", only: []string{"context", "strconv", "sync", "time", "internal/lease"},
 		why: "it chooses among keys, and knows neither stores nor rules"},
-	{path: "internal/settings", only: []string{std, "github.com/spf13/pflag", "github.com/spf13/viper", "go.yaml.in/yaml/v3",
+	{path: "internal/settings", only: []string{std, "github.com/spf13/pflag", "github.com/spf13/viper", "go.yaml.in/yaml/v3", "golang.org/x/sys/unix",
 		"internal/candidate", "internal/elect", "internal/lease", "internal/schedule", "internal/slots", "internal/store", "internal/store/location"},
 		why: "it finds and checks what is said of a run, and does nothing with it"},
 	{path: "internal/schedule", only: []string{std, "github.com/robfig/cron/v3", "internal/lease"},
