@@ -56,9 +56,7 @@ func findingRows(findings []lease.Finding) [][]string {
 
 // broken turns an error into a finding, with its hint.
 func broken(subject string, err error) lease.Finding {
-	f := doctor.Broken(subject, err)
-	f.Hint = hintOf(err)
-	return f
+	return lease.Failed(subject, err.Error(), hintOf(err))
 }
 
 func diagnose(flags verbFlags) []lease.Finding {
@@ -105,21 +103,20 @@ func examineTick(ctx context.Context, store lease.Admin, c settings.Config) []le
 	case c.OncePer != 0:
 		text += ", which is served by a success for one of the " + lease.Span(c.OncePer/2) + " before"
 	}
-	return []lease.Finding{doctor.Fine("tick", text)}
+	return []lease.Finding{lease.Passed("tick", text)}
 }
 
 func examineEligible(c settings.Config) []lease.Finding {
 	if len(c.Eligible) == 0 {
 		return nil
 	}
-	f := doctor.Fine("eligible", "this host may lead")
+	f := lease.Passed("eligible", "this host may lead")
 	if err := run.CheckEligible(&c); err != nil {
 		f = broken("eligible", err)
-	} else if err := run.Eligible(context.Background(), c); err != nil {
-		f.Verdict, f.Text, f.Hint = lease.Doubtful, err.Error(), "it asks for no lease until that succeeds"
-		if errors.Is(err, elect.ErrUnchecked) {
-			f.Verdict, f.Hint = lease.Bad, observe.UncheckedHint
-		}
+	} else if err := run.Eligible(context.Background(), c); errors.Is(err, elect.ErrUnchecked) {
+		f = lease.Failed("eligible", err.Error(), observe.UncheckedHint)
+	} else if err != nil {
+		f = lease.Warned("eligible", err.Error(), "it asks for no lease until that succeeds")
 	}
 	return []lease.Finding{f}
 }
@@ -129,7 +126,7 @@ func examineHost(c settings.Config) []lease.Finding {
 	if err != nil { // it is read from /proc, which guards need, too
 		return []lease.Finding{broken("guard", runner.ErrNoProc)}
 	}
-	guard := doctor.Fine("guard", "it starts a command and sees its tree end")
+	guard := lease.Passed("guard", "it starts a command and sees its tree end")
 	if err := doctor.Guard(self, "check"); err != nil { // without a lease check prints nothing and exits with 1
 		guard = broken("guard", err)
 	}
@@ -140,25 +137,20 @@ func examineHost(c settings.Config) []lease.Finding {
 
 // examineSettings lists the settings that were given and their sources.
 func examineSettings(c settings.Config, s *settings.Sources) []lease.Finding {
-	findings := []lease.Finding{doctor.Fine("settings", "no file of settings")}
+	findings := []lease.Finding{lease.Passed("settings", "no file of settings")}
 	if s.File != "" {
 		findings[0].Text = "file " + s.File
 	}
 	for _, v := range s.Views(c) {
 		if v.From != "default" && v.Name != "config" {
-			findings = append(findings, doctor.Fine(v.Name, v.Value+" from "+v.From))
+			findings = append(findings, lease.Passed(v.Name, v.Value+" from "+v.From))
 		}
 	}
 	if c.StoreSource == "" {
-		findings = append(findings, lease.Finding{
-			Subject: "store", Verdict: lease.Doubtful, Hint: nameStore(),
-			Text: "none is named: Redis on THIS host is used, and other hosts are not excluded",
-		})
+		findings = append(findings, lease.Warned("store", "none is named: Redis on THIS host is used, and other hosts are not excluded", nameStore()))
 	}
 	if c.TTL < settings.ShortTTL {
-		findings = append(findings, lease.Finding{
-			Subject: "ttl", Verdict: lease.Doubtful, Hint: longerTTL, Text: lease.FormatDuration(c.TTL) + shortTTL,
-		})
+		findings = append(findings, lease.Warned("ttl", lease.FormatDuration(c.TTL)+shortTTL, longerTTL))
 	}
 	return findings
 }

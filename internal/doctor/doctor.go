@@ -36,12 +36,10 @@ func Examine(ctx context.Context, store Store, holder lease.Holder, t elect.Timi
 	var held *lease.HeldError
 	switch {
 	case errors.As(err, &held):
-		return []lease.Finding{{
-			Subject: "rights", Verdict: lease.Doubtful, Text: fmt.Sprintf("not tried: another doctor has the key %s: %q", Key, held.Value),
-			Hint: fmt.Sprintf("try again, after %s at most", held.Remaining.Round(time.Second)),
-		}}
+		return []lease.Finding{lease.Warned("rights", fmt.Sprintf("not tried: another doctor has the key %s: %q", Key, held.Value),
+			fmt.Sprintf("try again, after %s at most", held.Remaining.Round(time.Second)))}
 	case err != nil:
-		return []lease.Finding{Broken("store", err)}
+		return []lease.Finding{lease.Broken("store", err)}
 	}
 	findings := verbs(ctx, store, l, t)
 	_, _ = store.Forget(ctx, Key, true) // if it may not, the key stays; a run never needs that right
@@ -87,14 +85,14 @@ func verbs(ctx context.Context, store Store, l lease.Lease, t elect.Timing) []le
 	var findings []lease.Finding
 	for _, err := range []error{renewErr, clockErr, handOverErr, waitErr, passErr, releaseErr} {
 		if err != nil {
-			findings = append(findings, Broken("rights", err))
+			findings = append(findings, lease.Broken("rights", err))
 		}
 	}
 	if len(findings) > 0 {
 		return findings
 	}
 	return []lease.Finding{
-		Fine("rights", "acquire, renew, status, hand over, wait and release work"),
+		lease.Passed("rights", "acquire, renew, status, hand over, wait and release work"),
 		wakeups(heard), history(ctx, store, l), listing(ctx, store), latency(took[len(took)/2], took[len(took)-1], t), clock(gained, elapsed, t),
 	}
 }
@@ -152,44 +150,42 @@ const hintRights = "grant this user all the rights that the page of its store li
 
 func wakeups(heard bool) lease.Finding {
 	if heard {
-		return Fine("wake-ups", "standbys are woken, a holder is called")
+		return lease.Passed("wake-ups", "standbys are woken, a holder is called")
 	}
-	return lease.Finding{
-		Subject: "wake-ups", Verdict: lease.Doubtful, Text: "the store wakes nobody: a standby learns late that the key is free, and a holder learns of a hand-over by its next renewal",
-		Hint: hintRights + ", and name the server itself, not a pooler; with S3 it is always so",
-	}
+	return lease.Warned("wake-ups", "the store wakes nobody: a standby learns late that the key is free, and a holder learns of a hand-over by its next renewal",
+		hintRights+", and name the server itself, not a pooler; with S3 it is always so")
 }
 
 // history checks that the store has recorded the run of the lease.
 func history(ctx context.Context, store Store, l lease.Lease) lease.Finding {
 	s, err := store.Inspect(ctx, Key)
 	if err != nil {
-		return Broken("history", err)
+		return lease.Broken("history", err)
 	}
 	if !slices.ContainsFunc(s.Runs, func(r lease.Run) bool { return r.Token == l.Token }) {
-		return lease.Finding{Subject: "history", Verdict: lease.Doubtful, Text: "runs are not recorded: leaderrun history shows none", Hint: hintRights}
+		return lease.Warned("history", "runs are not recorded: leaderrun history shows none", hintRights)
 	}
-	return Fine("history", "runs are recorded")
+	return lease.Passed("history", "runs are recorded")
 }
 
 func listing(ctx context.Context, store lease.Admin) lease.Finding {
 	if _, err := store.Keys(ctx); err != nil {
-		f := Broken("listing", err)
+		f := lease.Broken("listing", err)
 		f.Verdict = lease.Doubtful // no run lists keys
 		return f
 	}
-	return Fine("listing", "leaderrun status shows all keys")
+	return lease.Passed("listing", "leaderrun status shows all keys")
 }
 
 func latency(median, worst time.Duration, t elect.Timing) lease.Finding {
-	f := Fine("latency", fmt.Sprintf("%s in the median, %s at most; a renewal may take %s", median.Round(10*time.Microsecond), worst.Round(10*time.Microsecond), t.Attempt.Round(time.Millisecond)))
+	text := fmt.Sprintf("%s in the median, %s at most; a renewal may take %s", median.Round(10*time.Microsecond), worst.Round(10*time.Microsecond), t.Attempt.Round(time.Millisecond))
 	switch {
 	case worst > t.Attempt:
-		f.Verdict, f.Hint = lease.Bad, "use a longer --ttl, or a store that is nearer"
+		return lease.Failed("latency", text, "use a longer --ttl, or a store that is nearer")
 	case worst > t.Attempt/4:
-		f.Verdict, f.Hint = lease.Doubtful, "use a longer --ttl, or find out what is slow between here and the store"
+		return lease.Warned("latency", text, "use a longer --ttl, or find out what is slow between here and the store")
 	}
-	return f
+	return lease.Passed("latency", text)
 }
 
 // clockSpan is how long the two clocks are compared. Stores give the time in milliseconds,
@@ -201,24 +197,9 @@ const clockSpan = time.Second
 func clock(gained float64, elapsed time.Duration, t elect.Timing) lease.Finding {
 	percent := 100 * math.Max(0, math.Abs(gained)-2) / float64(elapsed.Milliseconds()) // each of the two readings may be off by a millisecond
 	allowed := 100 * t.Margin.Seconds() / t.TTL.Seconds()
-	f := Fine("clock", fmt.Sprintf("the store's and this host's differ in speed by %.1f%% at most; %.1f%% is allowed", percent, allowed))
 	if percent > allowed {
-		f.Verdict, f.Text = lease.Bad, fmt.Sprintf("the store's and this host's differ in speed by %.1f%%; %.1f%% is allowed", percent, allowed)
-		f.Hint = "look after the time of both hosts: chrony, or what the virtual machine offers"
+		return lease.Failed("clock", fmt.Sprintf("the store's and this host's differ in speed by %.1f%%; %.1f%% is allowed", percent, allowed),
+			"look after the time of both hosts: chrony, or what the virtual machine offers")
 	}
-	return f
-}
-
-// Broken returns a finding about something that does not work.
-func Broken(subject string, err error) lease.Finding {
-	f := lease.Finding{Subject: subject, Verdict: lease.Bad, Text: err.Error()}
-	if failure, ok := errors.AsType[*lease.StoreError](err); ok {
-		f.Hint = failure.Hint
-	}
-	return f
-}
-
-// Fine returns a finding about something that works.
-func Fine(subject, text string) lease.Finding {
-	return lease.Finding{Subject: subject, Verdict: lease.Fine, Text: text}
+	return lease.Passed("clock", fmt.Sprintf("the store's and this host's differ in speed by %.1f%% at most; %.1f%% is allowed", percent, allowed))
 }

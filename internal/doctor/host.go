@@ -30,11 +30,11 @@ func Tasks(mounted, membership string) []lease.Finding {
 	if errMost != nil || errNow != nil { // "max" is not a number: no limit
 		return nil
 	}
-	f := Fine("cgroup", fmt.Sprintf("%d of %d tasks in use", now, most))
+	text := fmt.Sprintf("%d of %d tasks in use", now, most)
 	if most-now < tasksNeeded {
-		f.Verdict, f.Hint = lease.Doubtful, "raise TasksMax= of the unit, or the pids limit of the container"
+		return []lease.Finding{lease.Warned("cgroup", text, "raise TasksMax= of the unit, or the pids limit of the container")}
 	}
-	return []lease.Finding{f}
+	return []lease.Finding{lease.Passed("cgroup", text)}
 }
 
 // Processor checks that the control group's limit of processor time leaves enough for a guard that has
@@ -49,11 +49,8 @@ func Processor(mounted, membership string, ttl time.Duration) []lease.Finding {
 	if n, _ := fmt.Sscan(string(text), &quota, &period); n < 2 || quota >= enough*period || ttl >= longTTL { // "max" is not a number: no limit
 		return nil
 	}
-	return []lease.Finding{{
-		Subject: "processor", Verdict: lease.Doubtful,
-		Text: fmt.Sprintf("leaderrun and its command share %.2f of a processor: a busy tree may be killed too late", quota/period),
-		Hint: "raise limits.cpu of the container, or CPUQuota= of the unit, to half a processor, or use a --ttl of 90s or more",
-	}}
+	return []lease.Finding{lease.Warned("processor", fmt.Sprintf("leaderrun and its command share %.2f of a processor: a busy tree may be killed too late", quota/period),
+		"raise limits.cpu of the container, or CPUQuota= of the unit, to half a processor, or use a --ttl of 90s or more")}
 }
 
 // groupIn returns the directory of this process's control group in cgroup v2.
@@ -92,11 +89,8 @@ func Children(list string, ttl time.Duration) []lease.Finding {
 	if _, err := os.Stat(list); !os.IsNotExist(err) || ttl >= time.Minute {
 		return nil
 	}
-	return []lease.Finding{{
-		Subject: "kernel", Verdict: lease.Doubtful,
-		Text: "it is built without CONFIG_PROC_CHILDREN: each round of a kill reads all of /proc, which takes long where there are many processes",
-		Hint: "use a kernel that has it, or a --ttl of a minute or more",
-	}}
+	return []lease.Finding{lease.Warned("kernel", "it is built without CONFIG_PROC_CHILDREN: each round of a kill reads all of /proc, which takes long where there are many processes",
+		"use a kernel that has it, or a --ttl of a minute or more")}
 }
 
 // cronPath is what cron gives its commands on most systems: crontab(5).
@@ -107,8 +101,5 @@ func Path(self string) []lease.Finding {
 	if slices.Contains(cronPath, filepath.Dir(self)) {
 		return nil
 	}
-	return []lease.Finding{{
-		Subject: "path", Verdict: lease.Doubtful, Text: "cron does not look for commands in " + filepath.Dir(self),
-		Hint: "write " + self + " in crontabs",
-	}}
+	return []lease.Finding{lease.Warned("path", "cron does not look for commands in "+filepath.Dir(self), "write "+self+" in crontabs")}
 }

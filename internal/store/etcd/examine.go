@@ -31,12 +31,12 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	}
 	var all []lease.Finding
 	for _, m := range members {
-		f := lease.Finding{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("etcd %s at %s, %d KiB", lease.Readable(m.status.Version), m.host, m.status.Size>>10)}
-		if m.err != nil {
-			f = lease.Finding{Subject: "server", Verdict: lease.Bad, Text: m.host + ": " + m.err.Error(), Hint: m.err.Hint}
-			if answered > 0 {
-				f.Verdict = lease.Doubtful // runs use the other members
-			}
+		f := lease.Passed("server", fmt.Sprintf("etcd %s at %s, %d KiB", lease.Readable(m.status.Version), m.host, m.status.Size>>10))
+		switch {
+		case m.err != nil && answered > 0: // runs use the other members
+			f = lease.Warned("server", m.host+": "+m.err.Error(), m.err.Hint)
+		case m.err != nil:
+			f = lease.Failed("server", m.host+": "+m.err.Error(), m.err.Hint)
 		}
 		all = append(all, f)
 	}
@@ -65,13 +65,11 @@ func (s *Store) examine(ctx context.Context, host string, left int) member {
 func durability(members []member) lease.Finding {
 	for _, m := range members {
 		if m.err == nil && forgets(m.status.Version) {
-			return lease.Finding{
-				Subject: "durability", Verdict: lease.Doubtful, Text: fmt.Sprintf("etcd %s at %s can lose in a crash what it has acknowledged (etcd issues 14370 and 13766)", lease.Readable(m.status.Version), m.host),
-				Hint: "upgrade it to 3.4.21, 3.5.5 or later",
-			}
+			return lease.Warned("durability", fmt.Sprintf("etcd %s at %s can lose in a crash what it has acknowledged (etcd issues 14370 and 13766)", lease.Readable(m.status.Version), m.host),
+				"upgrade it to 3.4.21, 3.5.5 or later")
 		}
 	}
-	return lease.Finding{Subject: "durability", Verdict: lease.Fine, Text: "what was acknowledged is on the disks of most members"}
+	return lease.Passed("durability", "what was acknowledged is on the disks of most members")
 }
 
 // forgets reports whether a version has the fault of etcd issue 14370, which concerns an etcd of
@@ -87,19 +85,19 @@ func forgets(version string) bool {
 func quorum(members []member) lease.Finding {
 	for _, m := range members {
 		if m.err == nil && (m.status.Leader == "" || m.status.Leader == "0") {
-			return lease.Finding{Subject: "quorum", Verdict: lease.Bad, Text: m.host + " knows no leader: it grants nothing", Hint: hintQuorum}
+			return lease.Failed("quorum", m.host+" knows no leader: it grants nothing", hintQuorum)
 		}
 	}
-	return lease.Finding{Subject: "quorum", Verdict: lease.Fine, Text: "a leader is known"}
+	return lease.Passed("quorum", "a leader is known")
 }
 
 func alarms(members []member) lease.Finding {
 	for _, m := range members {
 		if len(m.status.Errors) > 0 {
-			return lease.Finding{Subject: "alarms", Verdict: lease.Bad, Text: m.host + ": " + lease.Readable(strings.Join(m.status.Errors, "; ")), Hint: "etcdctl alarm list; its --auto-compaction-retention and etcdctl defrag make room"}
+			return lease.Failed("alarms", m.host+": "+lease.Readable(strings.Join(m.status.Errors, "; ")), "etcdctl alarm list; its --auto-compaction-retention and etcdctl defrag make room")
 		}
 	}
-	return lease.Finding{Subject: "alarms", Verdict: lease.Fine, Text: "none"}
+	return lease.Passed("alarms", "none")
 }
 
 // clocks compares the members' clocks, and reports by how much they certainly differ.
@@ -113,10 +111,8 @@ func clocks(members []member, allowed time.Duration) lease.Finding {
 		}
 	}
 	if ahead > 0 {
-		return lease.Finding{
-			Subject: "clocks", Verdict: lease.Doubtful, Text: fmt.Sprintf("the members' clocks differ by %s at least, and by %s at most they must", ahead.Round(100*time.Millisecond), allowed),
-			Hint: "look after the time of all members: chrony, or what the virtual machine offers",
-		}
+		return lease.Warned("clocks", fmt.Sprintf("the members' clocks differ by %s at least, and by %s at most they must", ahead.Round(100*time.Millisecond), allowed),
+			"look after the time of all members: chrony, or what the virtual machine offers")
 	}
-	return lease.Finding{Subject: "clocks", Verdict: lease.Fine, Text: fmt.Sprintf("no difference is seen between the members; %s is allowed", allowed)}
+	return lease.Passed("clocks", fmt.Sprintf("no difference is seen between the members; %s is allowed", allowed))
 }

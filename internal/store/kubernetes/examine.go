@@ -18,11 +18,10 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 		err = errNoAnswer
 	}
 	if err != nil {
-		failure := s.storeError(ctx, "status", err)
-		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: failure.Error(), Hint: failure.Hint}}
+		return []lease.Finding{lease.Broken("server", s.storeError(ctx, "status", err))}
 	}
 	return []lease.Finding{
-		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("Kubernetes %s at %s, namespace %s; what was acknowledged is on the disks of most members of its etcd", lease.Readable(version.GitVersion), s.latest.Load().server, s.where.namespace)},
+		lease.Passed("server", fmt.Sprintf("Kubernetes %s at %s, namespace %s; what was acknowledged is on the disks of most members of its etcd", lease.Readable(version.GitVersion), s.latest.Load().server, s.where.namespace)),
 		clocks(time.UnixMilli(s.At(a.date.UnixMilli(), "").Wall), time.Now(), s.Now()-sent), //nolint:forbidigo // it compares wall clocks
 	}
 }
@@ -31,10 +30,8 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 func clocks(server, host time.Time, took time.Duration) lease.Finding {
 	behind, ahead := server.Sub(host), host.Add(-took).Sub(server.Add(time.Second))
 	if off := max(behind, ahead); off > apart*time.Millisecond {
-		return lease.Finding{
-			Subject: "clocks", Verdict: lease.Doubtful, Text: fmt.Sprintf("the API server's differs from this host's by %s", off.Round(time.Second)),
-			Hint: fmt.Sprintf("look after the time of all API servers: theirs may differ by %s, this host's does not matter", apart*time.Millisecond-time.Second),
-		}
+		return lease.Warned("clocks", fmt.Sprintf("the API server's differs from this host's by %s", off.Round(time.Second)),
+			fmt.Sprintf("look after the time of all API servers: theirs may differ by %s, this host's does not matter", apart*time.Millisecond-time.Second))
 	}
-	return lease.Finding{Subject: "clocks", Verdict: lease.Fine, Text: fmt.Sprintf("the API server's is that of this host; between API servers %s is allowed", apart*time.Millisecond-time.Second)}
+	return lease.Passed("clocks", fmt.Sprintf("the API server's is that of this host; between API servers %s is allowed", apart*time.Millisecond-time.Second))
 }

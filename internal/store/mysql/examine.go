@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -32,12 +31,10 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 		return err
 	})
 	if err != nil {
-		var failure *lease.StoreError
-		_ = errors.As(err, &failure) // conns has no others
-		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: err.Error(), Hint: failure.Hint}}
+		return []lease.Finding{lease.Broken("server", err)}
 	}
-	server := lease.Finding{Subject: "server", Verdict: lease.Fine, Text: found.name() + " at " + s.conns.latest.Load().addr}
-	return slices.Concat([]lease.Finding{server, found.role(), found.persistence()})
+	server := found.name() + " at " + s.conns.latest.Load().addr
+	return []lease.Finding{lease.Passed("server", server), found.role(), found.persistence()}
 }
 
 // name returns the server's name and version, with the comment that most servers have.
@@ -59,26 +56,24 @@ func (s setup) on(name string) bool {
 }
 
 func (s setup) role() lease.Finding {
-	f := lease.Finding{Subject: "role", Verdict: lease.Fine, Text: "takes writes"}
 	switch {
 	case s.on("read_only"):
-		f.Verdict, f.Text, f.Hint = lease.Bad, "read_only is on: it grants nothing", hintReplica
+		return lease.Failed("role", "read_only is on: it grants nothing", hintReplica)
 	case s.on("wsrep_on"), s.on("group_replication_group_name"):
-		f.Verdict, f.Text = lease.Doubtful, "a node of a cluster, each of which has a clock of its own, and wakes none of the others' standbys"
-		f.Hint = "have all hosts name the same node (docs/store-mysql.md)"
+		return lease.Warned("role", "a node of a cluster, each of which has a clock of its own, and wakes none of the others' standbys",
+			"have all hosts name the same node (docs/store-mysql.md)")
 	}
-	return f
+	return lease.Passed("role", "takes writes")
 }
 
 func (s setup) persistence() lease.Finding {
-	f := lease.Finding{Subject: "persistence", Verdict: lease.Fine, Text: "a commit is on the disk"}
 	switch {
 	case s["innodb_flush_log_at_trx_commit"] != "1":
-		f.Verdict, f.Text = lease.Bad, "innodb_flush_log_at_trx_commit is "+s["innodb_flush_log_at_trx_commit"]+": a crash can forget grants"
-		f.Hint = "set innodb_flush_log_at_trx_commit = 1"
+		return lease.Failed("persistence", "innodb_flush_log_at_trx_commit is "+s["innodb_flush_log_at_trx_commit"]+": a crash can forget grants",
+			"set innodb_flush_log_at_trx_commit = 1")
 	case s.on("log_bin") && s["sync_binlog"] != "1":
-		f.Verdict, f.Text = lease.Doubtful, "sync_binlog is "+s["sync_binlog"]+": after a crash replicas can lack grants that this server has, or have others"
-		f.Hint = "set sync_binlog = 1"
+		return lease.Warned("persistence", "sync_binlog is "+s["sync_binlog"]+": after a crash replicas can lack grants that this server has, or have others",
+			"set sync_binlog = 1")
 	}
-	return f
+	return lease.Passed("persistence", "a commit is on the disk")
 }

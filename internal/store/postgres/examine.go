@@ -2,9 +2,7 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,12 +40,10 @@ func (s *Store) Examine(ctx context.Context, _, margin time.Duration) []lease.Fi
 		return nil
 	})
 	if err != nil {
-		var failure *lease.StoreError
-		_ = errors.As(err, &failure) // conns has no others
-		return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: err.Error(), Hint: failure.Hint}}
+		return []lease.Finding{lease.Broken("server", err)}
 	}
-	server := lease.Finding{Subject: "server", Verdict: lease.Fine, Text: "postgres " + found.version + " at " + s.conns.addr}
-	return slices.Concat([]lease.Finding{server, found.role(), found.persistence()}, found.clock(margin))
+	server := "postgres " + found.version + " at " + s.conns.addr
+	return append([]lease.Finding{lease.Passed("server", server), found.role(), found.persistence()}, found.clock(margin)...)
 }
 
 func (s *setup) parse(columns [][]byte) bool {
@@ -68,37 +64,33 @@ func (s *setup) parse(columns [][]byte) bool {
 func (s *setup) waits() bool { return s.names != "" && s.commit != "local" }
 
 func (s *setup) role() lease.Finding {
-	f := lease.Finding{Subject: "role", Verdict: lease.Fine, Text: "primary"}
 	switch {
 	case s.recovers:
-		f.Verdict, f.Text = lease.Bad, "a standby server: it grants nothing"
-		f.Hint = "name the primary, or all hosts and target_session_attrs=read-write"
+		return lease.Failed("role", "a standby server: it grants nothing", "name the primary, or all hosts and target_session_attrs=read-write")
 	case s.waits():
-		f.Text = "primary; a grant waits for a replica (synchronous_standby_names = " + lease.Readable(s.names) + "): promote only one of those that it waits for"
+		return lease.Passed("role", "primary; a grant waits for a replica (synchronous_standby_names = "+lease.Readable(s.names)+"): promote only one of those that it waits for")
 	case s.names != "":
-		f.Verdict, f.Text = lease.Doubtful, "primary; synchronous_standby_names is set, but with synchronous_commit = "+s.commit+" no grant waits for a replica: a failover can lose the newest"
-		f.Hint = "ALTER ROLE this user SET synchronous_commit = on"
+		return lease.Warned("role", "primary; synchronous_standby_names is set, but with synchronous_commit = "+s.commit+" no grant waits for a replica: a failover can lose the newest",
+			"ALTER ROLE this user SET synchronous_commit = on")
 	case s.replicas > 0:
-		f.Verdict, f.Text = lease.Doubtful, fmt.Sprintf("primary, replicas: %d; they follow behind, and a failover can lose the newest grant", s.replicas)
-		f.Hint = "set synchronous_standby_names, or have the job's sink check the token (docs/fencing.md)"
+		return lease.Warned("role", fmt.Sprintf("primary, replicas: %d; they follow behind, and a failover can lose the newest grant", s.replicas),
+			"set synchronous_standby_names, or have the job's sink check the token (docs/fencing.md)")
 	}
-	return f
+	return lease.Passed("role", "primary")
 }
 
 func (s *setup) persistence() lease.Finding {
 	if s.fsync != "on" {
-		return lease.Finding{Subject: "persistence", Verdict: lease.Bad, Text: "fsync is off: a crash can forget grants", Hint: "set fsync = on"}
+		return lease.Failed("persistence", "fsync is off: a crash can forget grants", "set fsync = on")
 	}
-	return lease.Finding{Subject: "persistence", Verdict: lease.Fine, Text: "fsync is on"}
+	return lease.Passed("persistence", "fsync is on")
 }
 
 func (s *setup) clock(margin time.Duration) []lease.Finding {
 	if s.ahead <= margin {
 		return nil
 	}
-	return []lease.Finding{{
-		Subject: "replica clocks", Verdict: lease.Doubtful,
-		Text: fmt.Sprintf("a replica's clock is ahead of the primary's by %s at least, and %s is allowed: after a failover leases end early", s.ahead, margin.Round(time.Millisecond)),
-		Hint: "look after the time of all servers: chrony, or what the virtual machine offers",
-	}}
+	return []lease.Finding{lease.Warned("replica clocks",
+		fmt.Sprintf("a replica's clock is ahead of the primary's by %s at least, and %s is allowed: after a failover leases end early", s.ahead, margin.Round(time.Millisecond)),
+		"look after the time of all servers: chrony, or what the virtual machine offers")}
 }

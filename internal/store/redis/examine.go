@@ -37,7 +37,7 @@ func (s *Store) examineServer(ctx context.Context, margin time.Duration) []lease
 	}
 	info := v.(*redis.InfoCmd)
 	findings := []lease.Finding{
-		{Subject: "server", Verdict: lease.Fine, Text: product(info.Item) + " at " + s.servers.place(s.leaseKey(probe))},
+		lease.Passed("server", product(info.Item)+" at "+s.servers.place(s.leaseKey(probe))),
 		examineRole(info), examineEviction(info), examinePersistence(info),
 	}
 	if replicas := replicasOf(info); len(replicas) > 0 {
@@ -59,29 +59,26 @@ func product(item func(section, name string) string) string {
 
 // notExamined returns the finding that something cannot be examined.
 func notExamined(subject string, err error, hint string) lease.Finding {
-	f := lease.Finding{Subject: subject, Verdict: lease.Doubtful, Text: "cannot be examined: " + err.Error(), Hint: hint}
-	var failure *lease.StoreError
-	if errors.As(err, &failure) && !failure.Permanent {
-		f.Verdict, f.Hint = lease.Bad, failure.Hint
+	text := "cannot be examined: " + err.Error()
+	if failure, ok := errors.AsType[*lease.StoreError](err); ok && !failure.Permanent {
+		return lease.Failed(subject, text, failure.Hint)
 	}
-	return f
+	return lease.Warned(subject, text, hint)
 }
 
 func examineRole(info *redis.InfoCmd) lease.Finding {
-	f := lease.Finding{Subject: "role", Verdict: lease.Fine, Text: "primary without replicas"}
+	const subject = "role"
 	replicas, _ := strconv.Atoi(info.Item("Replication", "connected_slaves"))
 	switch {
 	case info.Item("Replication", "role") != "master":
-		f.Verdict, f.Text = lease.Bad, "a replica: it grants nothing"
-		f.Hint = "name the server it follows, or the sentinels of both"
+		return lease.Failed(subject, "a replica: it grants nothing", "name the server it follows, or the sentinels of both")
 	case replicas > 0 && info.Item("Replication", "min_slaves_good_slaves") == "": // which shows the setting
-		f.Verdict = lease.Doubtful
-		f.Text = fmt.Sprintf("primary, replicas: %d, without min-replicas-to-write: cut off from them it goes on granting for as long as the cut lasts", replicas)
-		f.Hint = "CONFIG SET min-replicas-to-write 1, and have the job's sink check the token (docs/fencing.md)"
+		return lease.Warned(subject, fmt.Sprintf("primary, replicas: %d, without min-replicas-to-write: cut off from them it goes on granting for as long as the cut lasts", replicas),
+			"CONFIG SET min-replicas-to-write 1, and have the job's sink check the token (docs/fencing.md)")
 	case replicas > 0:
-		f.Text = fmt.Sprintf("primary, replicas: %d; without enough of them it takes no writes. They follow behind: a failover can lose the newest grant (docs/fencing.md)", replicas)
+		return lease.Passed(subject, fmt.Sprintf("primary, replicas: %d; without enough of them it takes no writes. They follow behind: a failover can lose the newest grant (docs/fencing.md)", replicas))
 	}
-	return f
+	return lease.Passed(subject, "primary without replicas")
 }
 
 // replicasOf returns the addresses of the replicas that a server lists.
@@ -103,26 +100,22 @@ func replicasOf(info *redis.InfoCmd) (addrs []string) {
 // examineClocks compares the clocks of the replicas with the primary's: replicas get
 // expiries as points in time.
 func (s *Store) examineClocks(ctx context.Context, replicas []string, margin time.Duration) lease.Finding {
-	const look = "look after the time of all servers: chrony, or what the virtual machine offers"
-	f := lease.Finding{Subject: "replica clocks", Verdict: lease.Fine}
+	const subject = "replica clocks"
 	primary := s.servers.place(s.leaseKey(probe))
-	worst := time.Duration(0)
+	allowed := margin.Round(time.Millisecond)
+	worst := time.Millisecond
 	for _, addr := range replicas {
 		apart, err := s.clocksApart(ctx, primary, addr)
 		if err != nil {
 			failure := s.servers.failure(ctx, "status", "redis", addr, err)
-			f.Verdict, f.Text = lease.Doubtful, "one cannot be read: "+failure.Err.Error()
-			f.Hint = "let this host and this user reach every replica: one of them may take the primary's place"
-			return f
+			return lease.Warned(subject, "one cannot be read: "+failure.Err.Error(), "let this host and this user reach every replica: one of them may take the primary's place")
 		}
 		if worst = max(worst, apart); worst > margin {
-			f.Verdict, f.Hint = lease.Doubtful, look
-			f.Text = fmt.Sprintf("that of %s and the primary's are %s apart, and %s is allowed: after a failover leases end early, or late", addr, apart.Round(time.Millisecond), margin.Round(time.Millisecond))
-			return f
+			return lease.Warned(subject, fmt.Sprintf("that of %s and the primary's are %s apart, and %s is allowed: after a failover leases end early, or late", addr, apart.Round(time.Millisecond), allowed),
+				"look after the time of all servers: chrony, or what the virtual machine offers")
 		}
 	}
-	f.Text = fmt.Sprintf("within %s of the primary's; %s is allowed", max(worst, time.Millisecond).Round(time.Millisecond), margin.Round(time.Millisecond))
-	return f
+	return lease.Passed(subject, fmt.Sprintf("within %s of the primary's; %s is allowed", worst.Round(time.Millisecond), allowed))
 }
 
 // clocksApart returns by how much two servers' clocks differ at least. It reads the second
@@ -144,30 +137,25 @@ func (s *Store) clocksApart(ctx context.Context, primary, replica string) (time.
 // examineEviction looks for a server that may delete leases to save memory.
 func examineEviction(info *redis.InfoCmd) lease.Finding {
 	limit, policy := info.Item("Memory", "maxmemory"), info.Item("Memory", "maxmemory_policy")
-	f := lease.Finding{Subject: "eviction", Verdict: lease.Fine, Text: "maxmemory-policy " + policy}
+	text := "maxmemory-policy " + policy
 	switch {
 	case policy == "noeviction":
+		return lease.Passed("eviction", text)
 	case limit == "0":
-		f.Text += ", without a limit of memory"
-	default:
-		f.Verdict, f.Hint = lease.Bad, "CONFIG SET maxmemory-policy noeviction, or use a Redis that is no cache"
-		f.Text += ": leases may be evicted"
+		return lease.Passed("eviction", text+", without a limit of memory")
 	}
-	return f
+	return lease.Failed("eviction", text+": leases may be evicted", "CONFIG SET maxmemory-policy noeviction, or use a Redis that is no cache")
 }
 
 func examinePersistence(info *redis.InfoCmd) lease.Finding {
 	item := func(name string) string { return info.Item("Persistence", name) }
-	f := lease.Finding{Subject: "persistence", Verdict: lease.Fine, Text: "append-only file"}
 	switch {
 	case item("rdb_last_bgsave_status") == "err" || item("aof_last_write_status") == "err":
-		f.Verdict, f.Text = lease.Bad, "it cannot save its data: soon it refuses all writes"
-		f.Hint = "look at its log and its disk"
+		return lease.Failed("persistence", "it cannot save its data: soon it refuses all writes", "look at its log and its disk")
 	case item("aof_enabled") != "1":
-		f.Verdict, f.Text = lease.Doubtful, "no append-only file: a crash loses ticks and history; leases are put back by their holders"
-		f.Hint = "CONFIG SET appendonly yes, if jobs use --once-per"
+		return lease.Warned("persistence", "no append-only file: a crash loses ticks and history; leases are put back by their holders", "CONFIG SET appendonly yes, if jobs use --once-per")
 	}
-	return f
+	return lease.Passed("persistence", "append-only file")
 }
 
 // failoverTime is how long a failover takes once a server counts as down: the sentinels
@@ -197,19 +185,15 @@ func judgeSentinels(settings map[string]string, name string, outage time.Duratio
 	ms, _ := strconv.ParseInt(settings["down-after-milliseconds"], 10, 64)
 	others, _ := strconv.Atoi(settings["num-other-sentinels"])
 	failover := time.Duration(ms)*time.Millisecond + failoverTime
-	f := lease.Finding{Subject: "sentinels", Verdict: lease.Fine}
-	f.Text = fmt.Sprintf("%d, quorum %s; a failover takes about %s, and a run outlasts %s",
+	text := fmt.Sprintf("%d, quorum %s; a failover takes about %s, and a run outlasts %s",
 		others+1, settings["quorum"], failover.Round(time.Second), outage.Round(100*time.Millisecond))
 	switch {
+	case strings.Contains(settings["flags"], "down"):
+		return lease.Failed("sentinels", "they take the server for down", "look at SENTINEL MASTER "+name+" and at their logs")
 	case failover > outage:
-		f.Verdict = lease.Doubtful
-		f.Hint = fmt.Sprintf("use a longer --ttl, or SENTINEL SET %s down-after-milliseconds %d", name, max(1000, (outage-failoverTime).Milliseconds()))
+		return lease.Warned("sentinels", text, fmt.Sprintf("use a longer --ttl, or SENTINEL SET %s down-after-milliseconds %d", name, max(1000, (outage-failoverTime).Milliseconds())))
 	case others < 2:
-		f.Verdict, f.Hint = lease.Doubtful, "run three sentinels on three hosts: fewer cannot agree when one is gone"
+		return lease.Warned("sentinels", text, "run three sentinels on three hosts: fewer cannot agree when one is gone")
 	}
-	if strings.Contains(settings["flags"], "down") {
-		f.Verdict, f.Text = lease.Bad, "they take the server for down"
-		f.Hint = "look at SENTINEL MASTER " + name + " and at their logs"
-	}
-	return f
+	return lease.Passed("sentinels", text)
 }

@@ -26,24 +26,20 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 	most, last, err := 0, answer{}, error(nil)
 	for range races {
 		if last, err = k.ask(ctx, request{method: http.MethodGet, name: name}); err != nil && last.code != codeNoKey {
-			failure := s.storeError(ctx, "status", err)
-			return []lease.Finding{{Subject: "server", Verdict: lease.Bad, Text: failure.Error(), Hint: failure.Hint}}
+			return []lease.Finding{lease.Broken("server", s.storeError(ctx, "status", err))}
 		}
 		most = max(most, k.race(ctx, name, last))
 	}
 	_, _ = k.ask(ctx, request{method: http.MethodDelete, name: name}) // a run needs no such right
-	all := []lease.Finding{
-		{Subject: "server", Verdict: lease.Fine, Text: fmt.Sprintf("S3 at %s, bucket %s, region %s", s.place.host(), s.place.bucket, s.place.region)},
-		{Subject: "conditions", Verdict: lease.Fine, Text: fmt.Sprintf("of %d writes at a time one was taken, %d times", writers, races)},
-		s.clocks(last.date, s.Now()-sent),
-	}
+	conditions := lease.Passed("conditions", fmt.Sprintf("of %d writes at a time one was taken, %d times", writers, races))
 	switch {
 	case most > 1:
-		all[1] = lease.Finding{Subject: "conditions", Verdict: lease.Bad, Text: fmt.Sprintf("of %d writes at a time, with one condition, it took %d: two runs could lead at a time", writers, most), Hint: hintServer}
+		conditions = lease.Failed("conditions", fmt.Sprintf("of %d writes at a time, with one condition, it took %d: two runs could lead at a time", writers, most), hintServer)
 	case most == 0:
-		all[1] = lease.Finding{Subject: "conditions", Verdict: lease.Doubtful, Text: fmt.Sprintf("of %d writes at a time none was taken", writers), Hint: "try again: another doctor may have tried at the same time"}
+		conditions = lease.Warned("conditions", fmt.Sprintf("of %d writes at a time none was taken", writers), "try again: another doctor may have tried at the same time")
 	}
-	return all
+	server := fmt.Sprintf("S3 at %s, bucket %s, region %s", s.place.host(), s.place.bucket, s.place.region)
+	return []lease.Finding{lease.Passed("server", server), conditions, s.clocks(last.date, s.Now()-sent)}
 }
 
 // race sends several writes with one condition at a time, and returns how many were taken. Nobody sends
@@ -85,7 +81,7 @@ func (s *Store) clocks(date time.Time, took time.Duration) lease.Finding {
 	const allowed, refused = 5 * time.Minute, 15 * time.Minute
 	off := time.Until(date).Abs() //nolint:forbidigo // it compares wall clocks
 	if off > allowed+took {
-		return lease.Finding{Subject: "clocks", Verdict: lease.Doubtful, Text: fmt.Sprintf("the server's differs from this host's by %s; S3 refuses requests from %s on", off.Round(time.Second), refused), Hint: hintClock}
+		return lease.Warned("clocks", fmt.Sprintf("the server's differs from this host's by %s; S3 refuses requests from %s on", off.Round(time.Second), refused), hintClock)
 	}
-	return lease.Finding{Subject: "clocks", Verdict: lease.Fine, Text: fmt.Sprintf("this host's is good enough for signatures; between the servers' %s is allowed", apart*time.Millisecond-time.Second)}
+	return lease.Passed("clocks", fmt.Sprintf("this host's is good enough for signatures; between the servers' %s is allowed", apart*time.Millisecond-time.Second))
 }
