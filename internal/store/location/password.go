@@ -14,7 +14,7 @@ const filePrefix = "file:"
 
 // Password returns the password that an address gives: the text itself, or the first line
 // of a file if it has the form file:PATH. The caller has already decoded %-escapes.
-func Password(given string) (string, *Error) {
+func (k Kind) Password(given string) (string, error) {
 	file, ok := strings.CutPrefix(given, filePrefix)
 	if !ok {
 		return given, nil // without a line break, see Parse
@@ -24,11 +24,11 @@ func Password(given string) (string, *Error) {
 		if path, ok := errors.AsType[*fs.PathError](err); ok { // the message names the file already
 			err = path.Err
 		}
-		return "", &Error{Problem: "the password file " + strconv.Quote(file) + " cannot be read: " + err.Error(), Hint: "correct its path, or make it readable"}
+		return "", k.Refusal("the password file "+strconv.Quote(file)+" cannot be read: "+err.Error(), "correct its path, or make it readable")
 	}
 	first, _, _ := strings.Cut(string(content), "\n")
 	if first = strings.TrimSuffix(first, "\r"); first == "" {
-		return "", &Error{Problem: "the password file " + strconv.Quote(file) + " is empty", Hint: "put the password into its first line"}
+		return "", k.Refusal("the password file "+strconv.Quote(file)+" is empty", "put the password into its first line")
 	}
 	return first, nil
 }

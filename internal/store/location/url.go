@@ -40,15 +40,6 @@ func Parse[T any](k Kind, address, prefix string, parse func(string) (T, error))
 	return t, err
 }
 
-// Password is [Password] with a Refusal as its error.
-func (k Kind) Password(given string) (string, error) {
-	password, problem := Password(given)
-	if problem != nil {
-		return "", k.Refusal(problem.Problem, problem.Hint)
-	}
-	return password, nil
-}
-
 // Authority splits a URL after its scheme, since package url reads only one host. user ends with
 // the @, if there is one.
 func Authority(rest string) (user string, hosts []string, path string) {
@@ -57,6 +48,12 @@ func Authority(rest string) (user string, hosts []string, path string) {
 	}
 	at := strings.LastIndexByte(rest, '@') + 1
 	return rest[:at], strings.Split(rest[at:], ","), path
+}
+
+// IsName reports whether a text has only letters, digits, dots, hyphens and underscores.
+func IsName(text string) bool {
+	const signs = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+	return text != "" && strings.Trim(text, signs) == ""
 }
 
 // Host returns a host of a URL with its port or the default port. form is the hint of errors.
@@ -88,7 +85,7 @@ func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	}
 	for name, value := range values {
 		switch {
-		case !slices.Contains(known, name) && !isName(name, u.RawQuery):
+		case !slices.Contains(known, name) && !isParameter(name, u.RawQuery):
 			return nil, k.Refusal("the URL has a parameter that it cannot have", hintKnown(known))
 		case !slices.Contains(known, name):
 			return nil, k.Refusal("the URL has the parameter "+strconv.Quote(name)+", which this store does not know", hintKnown(known))
@@ -99,9 +96,9 @@ func (k Kind) Parameters(u *url.URL, known []string) (url.Values, error) {
 	return values, nil
 }
 
-// isName reports whether a text looks like the name of a parameter of a query, all of which are in
+// isParameter reports whether a text looks like the name of a parameter of a query, all of which are in
 // small letters, and not like a part of a password with a question mark.
-func isName(text, query string) bool {
+func isParameter(text, query string) bool {
 	const signs, most = "abcdefghijklmnopqrstuvwxyz_", 40
 	return strings.Trim(text, signs) == "" && len(text) <= most && strings.Contains(query, text+"=") && !strings.Contains(query, "@")
 }

@@ -151,12 +151,6 @@ func parameters(f form, u *url.URL) (url.Values, error) {
 	return urls.Parameters(u, f.parameters)
 }
 
-// nameSentinels reports whether Sentinel accepts the text as a name.
-func nameSentinels(text string) bool {
-	const signs = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	return text != "" && strings.TrimLeft(text, signs) == ""
-}
-
 // readDatabase reads the database number, and the name that precedes it.
 func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
 	number := strings.TrimPrefix(u.Path, "/")
@@ -165,7 +159,7 @@ func (t *target) readDatabase(f form, u *url.URL, values url.Values) error {
 		number = values.Get("db")
 	case sentinel:
 		t.name, number, _ = strings.Cut(number, "/")
-		if !nameSentinels(t.name) {
+		if !location.IsName(t.name) {
 			return urls.Refusal("the URL does not say under which name the sentinels know the server", f.text)
 		}
 	case cluster:

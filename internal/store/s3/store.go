@@ -100,7 +100,7 @@ func (p *place) complete(e env) (err error) {
 		return unreadable
 	case p.region == "":
 		return urls.Refusal("no region is named", "add ?region=REGION to the store's URL, or set AWS_REGION: the region of the bucket")
-	case !isName(p.region):
+	case !location.IsName(p.region):
 		return urls.Refusal("AWS_REGION, AWS_DEFAULT_REGION or region of the profile "+with.name+" names no region", "write one like eu-central-1")
 	}
 	return nil

@@ -56,12 +56,12 @@ func parseURL(text string) (p place, err error) {
 		return p, urls.Refusal("the URL has a user or a password, and S3 takes none from it", form+"; the credentials come from the environment or from AWS' files")
 	case err != nil || u.Fragment != "":
 		return p, urls.Refusal("the URL cannot be read", form)
-	case len(hosts) != 1 || !isName(hosts[0]) || len(hosts[0]) < 3 || len(hosts[0]) > 255:
+	case len(hosts) != 1 || !location.IsName(hosts[0]) || len(hosts[0]) < 3 || len(hosts[0]) > 255:
 		return p, urls.Refusal("the URL does not name a bucket by 3 letters, digits, dots or hyphens or more", form)
 	}
 	p.bucket = hosts[0]
 	if p.prefix = strings.Trim(u.Path, "/"); p.prefix != "" {
-		if slices.ContainsFunc(strings.Split(p.prefix, "/"), func(part string) bool { return !isName(part) || strings.Trim(part, ".") == "" }) {
+		if slices.ContainsFunc(strings.Split(p.prefix, "/"), func(part string) bool { return !location.IsName(part) || strings.Trim(part, ".") == "" }) {
 			return p, urls.Refusal("the prefix in the URL has characters that leaderrun does not use", "write names of letters, digits, dots, hyphens and underscores, with slashes between them")
 		}
 		p.prefix += "/"
@@ -69,18 +69,12 @@ func parseURL(text string) (p place, err error) {
 	return p, p.readParameters(u)
 }
 
-// isName reports whether a text can be the name of a bucket, or of a folder.
-func isName(text string) bool {
-	const signs = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
-	return text != "" && strings.Trim(text, signs) == ""
-}
-
 func (p *place) readParameters(u *url.URL) error {
 	values, err := urls.Parameters(u, parameters)
 	if err != nil {
 		return err
 	}
-	if p.region = values.Get("region"); p.region != "" && !isName(p.region) {
+	if p.region = values.Get("region"); p.region != "" && !location.IsName(p.region) {
 		return urls.Refusal("the region in the URL is none", "write one like eu-central-1, or what the server is set to")
 	}
 	if p.endpoint, err = endpoint(values.Get("endpoint"), "the parameter endpoint"); err != nil {
