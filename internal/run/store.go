@@ -21,8 +21,8 @@ func OpenExisting(c settings.Config, log *slog.Logger) (location.Store, error) {
 
 // open opens the store that the settings name. No request is sent yet.
 func open(c settings.Config, log *slog.Logger, mustExist bool) (location.Store, error) {
-	return store.Open(c.Store, location.Options{
-		Prefix: c.Prefix, MustExist: mustExist,
+	return store.Open(location.Options{
+		URL: c.Store, Prefix: c.Prefix, MustExist: mustExist,
 		Warn: func(problem, hint string) { log.Warn(problem, observe.EventAdvice, observe.HintAttr, hint) },
 	})
 }

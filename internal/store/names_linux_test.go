@@ -57,7 +57,7 @@ func TestOneAddressOfANameIsDark(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "k")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
 	for _, address := range []string{"redis://" + at, "postgres://u@" + at + "/d", "mysql://u@" + at + "/d", "etcd://" + at, "kubernetes://c/d", "s3://leases?endpoint=http://" + at} {
-		s, err := Open(address, location.Options{Prefix: "p"})
+		s, err := Open(location.Options{URL: address, Prefix: "p"})
 		must.Succeed(t, err)
 		defer s.Close()
 		holder := lease.NewHolder("h", 1)

@@ -34,12 +34,12 @@ const Default = redis.Default
 
 // Open returns the store of an address, and asks no server yet. If no store has the
 // address's scheme, the error is a *location.Error, else it is that of Factory.Open.
-func Open(url string, o location.Options) (location.Store, error) {
-	if f := factory(url); f != nil {
-		s, err := f.Open(url, o)
-		return s, location.HintPasswordFile(url, err)
+func Open(o location.Options) (location.Store, error) {
+	if f := factory(o.URL); f != nil {
+		s, err := f.Open(o)
+		return s, location.HintPasswordFile(o.URL, err)
 	}
-	return nil, unknownScheme(url)
+	return nil, unknownScheme(o.URL)
 }
 
 // unknownScheme is one short line. What is no URL may be a password: it is not shown.

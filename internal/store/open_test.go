@@ -20,7 +20,7 @@ func TestInsecureStoreWarns(t *testing.T) {
 		"redis://h": false, "rediss://h": false, "etcd://h": false, "etcds://h?insecure=false": false, "mysql://u@h/d": false, "mysql://u@h/d?tls=true": false,
 	} {
 		warned := ""
-		s, err := Open(address, location.Options{Prefix: "p", Warn: func(problem, _ string) { warned += problem }})
+		s, err := Open(location.Options{URL: address, Prefix: "p", Warn: func(problem, _ string) { warned += problem }})
 		must.Succeed(t, err)
 		defer s.Close()
 		if warns := strings.HasPrefix(warned, "insecure=true: "); warns != insecure || !insecure && warned != "" {
@@ -33,7 +33,7 @@ func TestInsecureStoreWarns(t *testing.T) {
 // are encoded.
 func TestPasswordFileHint(t *testing.T) {
 	for _, form := range []string{"redis://:%s@h", "redis-cluster://u:%s@h,g", "unix://:%s@/s", "postgres://u:%s@h/d", "mysql://u:%s@h/d", "etcd://u:%s@h"} {
-		_, err := Open(fmt.Sprintf(form, "file:/etc/sesame"), location.Options{Prefix: "p"})
+		_, err := Open(location.Options{URL: fmt.Sprintf(form, "file:/etc/sesame"), Prefix: "p"})
 		if failure, ok := errors.AsType[*lease.StoreError](err); !ok || !strings.Contains(failure.Hint, "%2F") || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%s: %v", form, err)
 		}
@@ -57,9 +57,9 @@ func TestStoreIsOneFactory(t *testing.T) {
 	factories = append(factories, location.Factory{
 		Schemes: []string{"toy"},
 		Form:    "toy:BOX",
-		Open: func(url string, o location.Options) (location.Store, error) {
+		Open: func(o location.Options) (location.Store, error) {
 			o.Warn("toys break", "do not bite")
-			return &toy{url: url, prefix: o.Prefix}, nil
+			return &toy{url: o.URL, prefix: o.Prefix}, nil
 		},
 		Redact: func(string) string { return "toy:***" },
 		FromEnvironment: func(environ []string) (location.Found, error) {
@@ -74,7 +74,7 @@ func TestStoreIsOneFactory(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	warned := ""
-	s, err := Open(found.Values["store"], location.Options{Prefix: "p", Warn: func(problem, hint string) { warned = problem + "; " + hint }})
+	s, err := Open(location.Options{URL: found.Values["store"], Prefix: "p", Warn: func(problem, hint string) { warned = problem + "; " + hint }})
 	if err != nil || warned != "toys break; do not bite" {
 		t.Fatalf("warned %q, %v", warned, err)
 	}
@@ -84,7 +84,7 @@ func TestStoreIsOneFactory(t *testing.T) {
 	if got := Redact("toy:secret"); got != "toy:***" {
 		t.Error(got)
 	}
-	if _, err := Open("lost://h", location.Options{}); err == nil || !strings.Contains(err.Error(), `, file: or toy:, not with lost://`) {
+	if _, err := Open(location.Options{URL: "lost://h"}); err == nil || !strings.Contains(err.Error(), `, file: or toy:, not with lost://`) {
 		t.Errorf("an address of no store: %v", err)
 	}
 	if usage := Usage(); !strings.Contains(usage, " or toy:BOX; also ") {
@@ -97,7 +97,7 @@ func TestStoreIsOneFactory(t *testing.T) {
 
 func TestUnknownAddressIsOneShortLine(t *testing.T) {
 	for _, address := range []string{"", "s3cret", "http://u:s3cret@h", "Redis://h", "127.0.0.1:6379"} {
-		_, err := Open(address, location.Options{})
+		_, err := Open(location.Options{URL: address})
 		var bad *location.Error
 		if !errors.As(err, &bad) || strings.Contains(bad.Problem+bad.Hint, "s3cret") {
 			t.Errorf("%q: %v", address, err)

@@ -23,12 +23,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/location"
-	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Options say where the leases are: URL is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]]
 // or etcds://, which has parameters of TLS.
-type Options = network.Options
+type Options = location.Options
 
 // Store is a [lease.Store] in one etcd. The context is the only bound of a call.
 type Store struct {
@@ -43,10 +42,11 @@ var _ lease.Examiner = (*Store)(nil)
 // *lease.StoreError that names what is wrong in the URL and never repeats any
 // part of it that may be a password.
 func New(o Options) (*Store, error) {
-	t, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
+	t, err := location.Parse(urls, o, parseURL)
 	if err != nil {
 		return nil, err
 	}
+	o.WarnIfInsecure(t.tls)
 	s := &Store{prefix: o.Prefix, client: newClient(o.URL, t, o.Dialer)}
 	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Follows: true, Instant: rules.Instant{Boot: "etcd", Settle: keep.Settle, Apart: apart}})
 	return s, nil

@@ -18,14 +18,8 @@ var schemes = []string{"etcd", "etcds"} // without TLS, with TLS
 var Factory = location.Factory{
 	Schemes: schemes,
 	Form:    "etcd://[USER:PASSWORD@]HOST[:PORT]",
-	Open: func(url string, o location.Options) (location.Store, error) {
-		s, err := New(Options{URL: url, Prefix: o.Prefix})
-		if err == nil {
-			o.WarnIfInsecure(s.client.latest.Load().tls)
-		}
-		return s, err
-	},
-	Redact: location.Redaction{Parameters: location.TLSParameters}.Redact,
+	Open:    func(o location.Options) (location.Store, error) { return New(o) },
+	Redact:  location.Redaction{Parameters: location.TLSParameters}.Redact,
 }
 
 // target is the content of a URL.

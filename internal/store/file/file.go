@@ -51,8 +51,8 @@ type Store struct {
 var Factory = location.Factory{
 	Schemes: []string{scheme},
 	Form:    "file:/DIR",
-	Open: func(url string, o location.Options) (location.Store, error) {
-		dir := strings.TrimPrefix(url, scheme+":")
+	Open: func(o location.Options) (location.Store, error) {
+		dir := strings.TrimPrefix(o.URL, scheme+":")
 		if _, err := os.Lstat(dir); o.MustExist && errors.Is(err, fs.ErrNotExist) {
 			return nil, &lease.StoreError{Op: "file store", Err: errors.New(dir + " does not exist"), Hint: "correct the path; the first run creates the directory"}
 		}

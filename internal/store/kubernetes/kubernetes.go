@@ -31,12 +31,13 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease"
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Options say where the leases are: URL is kubernetes:[//[CONTEXT/]NAMESPACE], and Prefix
 // begins the names of all objects.
-type Options = network.Options
+type Options = location.Options
 
 // Store is a [lease.Store] in one namespace of one cluster. The context is the only
 // bound of a call.
@@ -82,6 +83,7 @@ func open(o Options, where place) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.WarnIf(a.insecure, "insecure-skip-tls-verify in the kubeconfig", "give the cluster its certificate-authority instead")
 	where.context, where.namespace = a.context, a.namespace
 	s := &Store{prefix: o.Prefix, where: where}
 	s.latest.Store(&a)

@@ -17,17 +17,8 @@ var Factory = location.Factory{
 	Schemes:  []string{scheme},
 	Form:     scheme + ":",
 	Shortest: shortest,
-	Open: func(url string, o location.Options) (location.Store, error) {
-		s, err := New(Options{URL: url, Prefix: o.Prefix})
-		if err != nil {
-			return nil, err
-		}
-		if s.latest.Load().insecure {
-			o.Warn("insecure-skip-tls-verify in the kubeconfig: anybody on the way to the store can pose as it", "give the cluster its certificate-authority instead")
-		}
-		return s, nil
-	},
-	Redact: func(url string) string { return url },
+	Open:     func(o location.Options) (location.Store, error) { return New(o) },
+	Redact:   func(url string) string { return url },
 }
 
 // place is the content of a URL, and the relevant environment.

@@ -7,7 +7,9 @@
 package location
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +33,7 @@ type Factory struct {
 	Shortest time.Duration
 	// Open returns the store, and asks no server yet. An error is a *lease.StoreError,
 	// permanent if the address is wrong, and shows no password.
-	Open func(address string, o Options) (Store, error)
+	Open func(Options) (Store, error)
 	// Redact returns an address without its passwords.
 	Redact func(address string) string
 	// FromEnvironment returns the store that variables of other programs name. The error
@@ -39,21 +41,29 @@ type Factory struct {
 	FromEnvironment func(environ []string) (Found, error)
 }
 
-// Options are what a store is opened with, besides its address.
+// Options are what a store is opened with.
 type Options struct {
-	// Prefix starts the names of all keys.
+	URL string
+	// Prefix begins the names of all keys.
 	Prefix string
 	// MustExist is set if the store is only read: Open creates nothing.
 	MustExist bool
-	// Warn reports something that works but is dangerous, and what to do about it.
+	// Warn reports something that works but is dangerous, and what to do about it; nil: it is not told.
 	Warn func(problem, hint string)
+	// Dialer opens connections; nil means TCP. Only tests set it.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// WarnIfInsecure warns if TLS accepts any certificate.
-func (o Options) WarnIfInsecure(c *tls.Config) {
-	if c != nil && c.InsecureSkipVerify {
-		o.Warn("insecure=true: anybody on the way to the store can pose as it", "give the file of the CA's certificate with ca=FILE instead")
+// WarnIf warns if TLS accepts any certificate: insecure says by which setting, hint what to do.
+func (o Options) WarnIf(accepts bool, insecure, hint string) {
+	if accepts && o.Warn != nil {
+		o.Warn(insecure+": anybody on the way to the store can pose as it", hint)
 	}
+}
+
+// WarnIfInsecure warns if the parameters of TLS accept any certificate.
+func (o Options) WarnIfInsecure(c *tls.Config) {
+	o.WarnIf(c != nil && c.InsecureSkipVerify, "insecure=true", "give the file of the CA's certificate with ca=FILE instead")
 }
 
 // Found is what variables say: Values are settings by their names. Variables are the variables of

@@ -29,12 +29,12 @@ func (k Kind) Refusal(problem, hint string) error {
 }
 
 // Parse reads an address with the store's own parse, and refuses an empty prefix.
-func Parse[T any](k Kind, address, prefix string, parse func(string) (T, error)) (t T, err error) {
-	escaped := strings.ToUpper(address)
+func Parse[T any](k Kind, o Options, parse func(string) (T, error)) (t T, err error) {
+	escaped := strings.ToUpper(o.URL)
 	if strings.Contains(escaped, "%0A") || strings.Contains(escaped, "%0D") {
 		return t, k.Refusal("the URL has a line break in it, as %0A or %0D", hintLineBreak)
 	}
-	if t, err = parse(address); err == nil && prefix == "" {
+	if t, err = parse(o.URL); err == nil && o.Prefix == "" {
 		err = k.Refusal("the prefix of the keys is empty", "leave --prefix out, or give it a value")
 	}
 	return t, err

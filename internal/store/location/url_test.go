@@ -36,7 +36,7 @@ func TestUnknownParameter(t *testing.T) {
 
 func TestLineBreakInAnAddress(t *testing.T) {
 	for _, address := range []string{"toy://:s3cret%0a@h", "toy://u%0D:p@h", "toy://h/d%0A"} {
-		_, err := Parse(kind, address, "p", func(string) (string, error) { return "", nil })
+		_, err := Parse(kind, Options{URL: address, Prefix: "p"}, func(string) (string, error) { return "", nil })
 		if err == nil || !strings.Contains(err.Error(), "line break") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -29,12 +29,11 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/location"
-	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Options say where the leases are: URL is mysql://USER:PASSWORD@HOST[:PORT]/DATABASE, with
 // parameters of TLS, and Prefix the first column of every row.
-type Options = network.Options
+type Options = location.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a call.
 type Store struct {
@@ -52,10 +51,11 @@ var _ lease.Examiner = (*Store)(nil)
 // *lease.StoreError that names what is wrong in the URL and never repeats any
 // part of it that may be a password.
 func New(o Options) (*Store, error) {
-	t, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
+	t, err := location.Parse(urls, o, parseURL)
 	if err != nil {
 		return nil, err
 	}
+	o.WarnIfInsecure(t.tls)
 	s := &Store{prefix: o.Prefix, conns: newConns(o.URL, t, o.Dialer), listeners: newConns(o.URL, t, o.Dialer)}
 	s.listeners.accepted = s.conns.accepted
 	s.Store = keep.New(keep.Config{

@@ -15,14 +15,8 @@ const urlForm = "write mysql://USER:PASSWORD@HOST[:PORT]/DATABASE"
 var Factory = location.Factory{
 	Schemes: []string{"mysql"},
 	Form:    "mysql://USER:PASSWORD@HOST[:PORT]/DATABASE",
-	Open: func(url string, o location.Options) (location.Store, error) {
-		s, err := New(Options{URL: url, Prefix: o.Prefix})
-		if err == nil {
-			o.WarnIfInsecure(s.conns.latest.Load().tls)
-		}
-		return s, err
-	},
-	Redact: location.Redaction{LoneUser: true, Parameters: parameters}.Redact,
+	Open:    func(o location.Options) (location.Store, error) { return New(o) },
+	Redact:  location.Redaction{LoneUser: true, Parameters: parameters}.Redact,
 }
 
 // parameters are the parameters that an address may have. Each of them turns TLS on.

@@ -7,15 +7,6 @@ import (
 	"sync"
 )
 
-// Options are what a store is opened with.
-type Options struct {
-	URL string
-	// Prefix begins the names of all keys.
-	Prefix string
-	// Dialer opens connections; nil means TCP.
-	Dialer Dial
-}
-
 // ErrClosed says that a store was closed before the call.
 var ErrClosed = errors.New("the store is closed")
 

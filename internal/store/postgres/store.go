@@ -40,7 +40,7 @@ import (
 // Options say where the leases are. URL is
 // postgres://[user[:password]@]host[:port]/database[?sslmode=...]. PG* variables and files in
 // the home directory are ignored. Prefix is the first column of every row.
-type Options = network.Options
+type Options = location.Options
 
 // Store is a [lease.Store] in one database. The context is the only bound of a
 // call: one without a deadline may take as long as the network lets it.
@@ -65,7 +65,7 @@ const waitEndsEarly = 100 * time.Millisecond
 // *lease.StoreError that names what is wrong in the URL and never repeats any
 // part of it that may be a password.
 func New(o Options) (*Store, error) {
-	config, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
+	config, err := location.Parse(urls, o, parseURL)
 	if err != nil {
 		return nil, err
 	}

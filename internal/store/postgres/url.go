@@ -21,10 +21,8 @@ const urlForm = "write postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE"
 var Factory = location.Factory{
 	Schemes: []string{"postgres", "postgresql"},
 	Form:    "postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE",
-	Open: func(url string, o location.Options) (location.Store, error) {
-		return New(Options{URL: url, Prefix: o.Prefix})
-	},
-	Redact: location.Redaction{LoneUser: true, Parameters: slices.DeleteFunc(slices.Clone(parameters), func(p string) bool { return p == "sslpassword" })}.Redact,
+	Open:    func(o location.Options) (location.Store, error) { return New(o) },
+	Redact:  location.Redaction{LoneUser: true, Parameters: slices.DeleteFunc(slices.Clone(parameters), func(p string) bool { return p == "sslpassword" })}.Redact,
 }
 
 // parameters are the parameters of libpq that a URL may have.

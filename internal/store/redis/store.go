@@ -40,7 +40,7 @@ import (
 
 // Options say where the leases are: URL begins with one of [Schemes]; docs/settings.md has
 // the forms.
-type Options = network.Options
+type Options = location.Options
 
 // Store is a [lease.Store] on Redis. The context is the only bound of a call: one
 // without a deadline may take as long as the network lets it.
@@ -57,10 +57,11 @@ var _ lease.Examiner = (*Store)(nil)
 // *lease.StoreError that names what is wrong in the URL, or in a certificate that
 // it names, and never repeats any part of the URL that may be a password.
 func New(o Options) (*Store, error) {
-	t, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
+	t, err := location.Parse(urls, o, parseURL)
 	if err != nil {
 		return nil, err
 	}
+	o.WarnIfInsecure(t.tls)
 	s := &Store{prefix: o.Prefix, servers: newServers(o.URL, t, o.Dialer)}
 	conns := s.servers.conns
 	s.Store = keep.New(keep.Config{

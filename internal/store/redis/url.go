@@ -19,15 +19,9 @@ const Default = "redis://127.0.0.1:6379/0"
 // Factory opens this store by its address, which may name files: file:PATH instead of a
 // password, and those of TLS.
 var Factory = location.Factory{
-	Schemes: Schemes,
-	Form:    "redis://" + hostForm + "[/DATABASE]",
-	Open: func(url string, o location.Options) (location.Store, error) {
-		s, err := New(Options{URL: url, Prefix: o.Prefix})
-		if err == nil {
-			o.WarnIfInsecure(s.servers.tls)
-		}
-		return s, err
-	},
+	Schemes:         Schemes,
+	Form:            "redis://" + hostForm + "[/DATABASE]",
+	Open:            func(o location.Options) (location.Store, error) { return New(o) },
 	Redact:          location.Redaction{Parameters: append([]string{"db", "sentinel_username"}, location.TLSParameters...)}.Redact,
 	FromEnvironment: fromEnvironment,
 }

@@ -37,7 +37,7 @@ import (
 )
 
 // Options say where the leases are.
-type Options = network.Options
+type Options = location.Options
 
 // Store is a [lease.Store] in one bucket. The context is the only bound of a call.
 type Store struct {
@@ -69,13 +69,14 @@ const (
 func New(o Options) (*Store, error) { return open(o, os.Getenv) }
 
 func open(o Options, e env) (*Store, error) {
-	p, err := location.Parse(urls, o.URL, o.Prefix, parseURL)
+	p, err := location.Parse(urls, o, parseURL)
 	if err != nil {
 		return nil, err
 	}
 	if err := p.complete(e); err != nil {
 		return nil, err
 	}
+	o.WarnIfInsecure(p.tls)
 	s := &Store{url: o.URL, place: p, dir: p.prefix + fileName(o.Prefix) + "/"}
 	s.http = network.HTTP(o.Dialer, s.tls)
 	s.login = newLogin(e, p.region, o.Dialer)

@@ -22,14 +22,8 @@ var Factory = location.Factory{
 	Schemes:  []string{scheme},
 	Form:     "s3://BUCKET/PREFIX",
 	Shortest: shortest,
-	Open: func(url string, o location.Options) (location.Store, error) {
-		s, err := New(Options{URL: url, Prefix: o.Prefix})
-		if err == nil {
-			o.WarnIfInsecure(s.place.tls)
-		}
-		return s, err
-	},
-	Redact: location.Redaction{Parameters: parameters}.Redact,
+	Open:     func(o location.Options) (location.Store, error) { return New(o) },
+	Redact:   location.Redaction{Parameters: parameters}.Redact,
 }
 
 // place is the content of an address.

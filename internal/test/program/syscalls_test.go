@@ -309,7 +309,7 @@ func (l life) run(t *testing.T, failcall, server string, fault ...string) lived 
 
 // free waits until the key is granted: nobody's lease is left.
 func (l life) free(dir, server string) error {
-	s, err := store.Open(l.store(dir, server), location.Options{Prefix: "leaderrun"})
+	s, err := store.Open(location.Options{URL: l.store(dir, server), Prefix: "leaderrun"})
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ type backend interface {
 
 // open opens the store without a proxy.
 func open(b backend) location.Store {
-	s, err := stores.Open(b.url(nil), location.Options{Prefix: prefix, Warn: func(string, string) {}})
+	s, err := stores.Open(location.Options{URL: b.url(nil), Prefix: prefix, Warn: func(string, string) {}})
 	must.Check(err)
 	return s
 }
