@@ -34,23 +34,17 @@ Exit status: 0 while it leads, 1 otherwise.`,
 		if err != nil {
 			return err
 		}
-		leading := leads(left)
-		if !leading && isTerminal(os.Stderr) {
-			fmt.Fprintln(os.Stderr, "leaderrun: "+whyNot(left))
+		why := whyNot(left)
+		if why != "" && isTerminal(os.Stderr) {
+			fmt.Fprintln(os.Stderr, "leaderrun: "+why)
 		}
-		return yesOrNo(leading, nil)
+		return yesOrNo(why == "", nil)
 	}
 	return command
 }
 
-// leads reports whether the lease named by the environment has more than left until
-// stop-by. Missing variables can turn a yes into a no, never a no into a yes.
-func leads(left time.Duration) bool {
-	l, err := leasefile.Read(os.Getenv(settings.LeaseFileVariable))
-	return err == nil && matches(settings.HolderVariable, l.Holder) && matches(settings.TokenVariable, strconv.FormatInt(l.Token, 10)) && runner.Now()+left < l.StopBy
-}
-
-// whyNot says to somebody at a terminal why the answer is no.
+// whyNot says why the lease named by the environment has no more than left until stop-by; "": it has
+// more. Missing variables can turn a yes into a no, never a no into a yes.
 func whyNot(left time.Duration) string {
 	file := os.Getenv(settings.LeaseFileVariable)
 	l, err := leasefile.Read(file)
@@ -64,8 +58,10 @@ func whyNot(left time.Duration) string {
 		return "the lease is over: the time to stop was " + lease.Span(now-l.StopBy) + " ago"
 	case now+left >= l.StopBy:
 		return "it leads for " + lease.Span(l.StopBy-now) + " more, unless the lease is renewed"
+	case !matches(settings.HolderVariable, l.Holder) || !matches(settings.TokenVariable, strconv.FormatInt(l.Token, 10)):
+		return "the lease is that of another run: " + settings.HolderVariable + " or " + settings.TokenVariable + " differs from its file"
 	}
-	return "the lease is that of another run: " + settings.HolderVariable + " or " + settings.TokenVariable + " differs from its file"
+	return ""
 }
 
 // matches reports whether the variable is unset or has this value.
