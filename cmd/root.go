@@ -29,7 +29,7 @@ import (
 // so that a command of any name can be run.
 func Main(args []string) int {
 	log.SetOutput(io.Discard) // net/http writes there what a server says before it is asked
-	if run.IsEnder() {
+	if runner.IsEnder() {
 		return end()
 	}
 	if os.Args[0] == holdName && len(args) == 0 {

@@ -31,10 +31,7 @@ func forEnder(c settings.Config, l lease.Lease, file string) string {
 	return string(text)
 }
 
-// IsEnder reports whether this process is only to end the lease of a leaderrun that has died.
-func IsEnder() bool { return runner.IsEnder() }
-
-// End ends that lease, of whose tree nothing lives. It tries until the guard's kill-by: the lease
+// End ends the lease of a leaderrun that has died, of whose tree nothing lives. It tries until the guard's kill-by: the lease
 // ends by itself soon after that, so what End cannot do is no error.
 func End() error {
 	told, killBy, err := runner.Told()
