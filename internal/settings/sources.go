@@ -39,6 +39,24 @@ type Sources struct {
 	found  location.Found
 }
 
+// given is the value of a setting, and the place where it is given: in words, too.
+type given struct {
+	value  string
+	place  place
+	source string
+}
+
+// A place is where a setting is given. A smaller one wins.
+type place int
+
+const (
+	onCommandLine place = iota
+	inEnvironment
+	inFile
+	inFound // in variables of other programs
+	nowhere
+)
+
 // Read reads all settings. After an error the Config has the settings that could be
 // read, so that the error can be logged in the format that was asked for.
 func Read(flags *pflag.FlagSet, files []string) (Config, *Sources, error) {
