@@ -78,14 +78,20 @@ func Descends(pid, ancestor int) bool {
 
 // parentOf returns a process's parent, 0 if that is outside this namespace.
 func parentOf(pid int) (int, error) {
-	stat, err := readFile("/proc/" + itoa(pid) + "/stat")
-	const state = 2 // and a blank
-	if rest := afterName(stat); len(rest) > state {
-		if numbers := appendNumbers(nil, rest[state:]); len(numbers) > 0 {
-			return numbers[0], err
-		}
+	numbers, err := statOf(itoa(pid))
+	if len(numbers) == 0 {
+		return 0, err
 	}
-	return 0, err
+	return numbers[0], err
+}
+
+// statOf returns the numbers in /proc/PID/stat after the name and the state: the parent, the group,
+// the session, the terminal, as far as they are not negative.
+func statOf(pid string) ([]int, error) {
+	stat, err := readFile("/proc/" + pid + "/stat")
+	const state = 2 // and a blank
+	rest := afterName(stat)
+	return appendNumbers(nil, rest[min(len(rest), state):]), err
 }
 
 // afterName returns the fields of /proc/PID/stat after the second one, which is a name in

@@ -105,22 +105,9 @@ func MayLoseChildren() bool {
 // HasTerminal reports whether this process has a controlling terminal. A file /dev/tty may be missing
 // where there is one.
 func HasTerminal() bool {
-	const ttyNumber = 4 // the state, the parent, the group and the session come before it (proc_pid_stat(5))
-	stat, _ := readFile("/proc/self/stat")
-	field, rest := 0, stat
-	for i, c := range stat {
-		if c == ')' {
-			rest = stat[min(i+2, len(stat)):] // the name may contain parentheses and blanks
-		}
-	}
-	for i, c := range rest {
-		if c == ' ' {
-			if field++; field == ttyNumber {
-				return i+1 < len(rest) && rest[i+1] != '0'
-			}
-		}
-	}
-	return false
+	const terminal = 3
+	numbers, _ := statOf("self")
+	return len(numbers) > terminal && numbers[terminal] != 0
 }
 
 // SetName sets the process's name in ps and for killall, of at most 15 bytes.
