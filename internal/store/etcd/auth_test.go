@@ -220,7 +220,7 @@ func TestNoEtcd(t *testing.T) {
 		"not found":          {serve(404, "<html>not found"), "HTTP status 404", "names an etcd", false},
 		"another version":    {serve(404, `{"error":"Not Found","code":5}`), "Not Found", "3.4 or later", true},
 		"somewhere else":     {serve(302, "", "Location", "http://example.org"), "HTTP status 302", "names an etcd", false},
-		"no date":            {serve(200, nothing, "Date", ""), "no Date", "between this host and etcd", true},
+		"no date":            {serve(200, nothing, "Date", ""), "no Date", "between this host and that server", true},
 		"a change not taken": {serve(200, nothing), "it does not take what is written to it", "names an etcd", false},
 		"a write by nobody":  {writes(`{"header":{"revision":"2"},"succeeded":true}`), "something else than an etcd", "names an etcd", false},
 		"an old write":       {writes(`{"header":{"revision":"0"},"succeeded":true,"responses":[{"response_put":{"header":{"revision":"0"}}}]}`), "something else than an etcd", "names an etcd", false},

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -128,15 +127,13 @@ func (c *client) post(ctx context.Context, host, path string, question, answer a
 	if err != nil {
 		return date, err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	const most = 16 << 20 // more than the names of all keys need
-	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	text, err := network.ReadAll(resp)
 	if err != nil {
 		return date, err
 	}
 	date, err = http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		return date, errNoDate
+		return date, network.ErrNoDate
 	}
 	if json.Unmarshal(text, answer) != nil {
 		return date, errNoAnswer
@@ -226,9 +223,7 @@ func (c *client) send(ctx context.Context, host, path, token string, question an
 	if err != nil || resp.StatusCode == http.StatusOK {
 		return resp, err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	const most = 64 << 10
-	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	text, err := network.ReadAll(resp)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,6 @@ import (
 
 var (
 	errNoAnswer = errors.New("it answered something else than an etcd does")
-	errNoDate   = errors.New("its answer has no Date")
 	errMoved    = errors.New("another member is asked from now on")
 )
 
@@ -71,7 +70,6 @@ const (
 	hintTLS     = "write etcd:// instead of etcds://, or let it speak TLS (--cert-file, --key-file)"
 	hintKey     = "delete it with etcdctl del once no command of this key runs"
 	hintOther   = "check that the store's URL names an etcd (etcds:// where it speaks TLS, etcd:// where it does not), and look at its log"
-	hintDate    = "check what stands between this host and etcd, which sends one"
 )
 
 // words are those of etcd.
@@ -101,7 +99,7 @@ func elsewhere(err error) bool {
 	var answer *serverError
 	var own *lease.StoreError
 	switch {
-	case err == nil, errors.As(err, &own), errors.As(err, new(*keep.Untrusted)), errors.Is(err, errNoDate), errors.Is(err, keep.ErrNotSaved):
+	case err == nil, errors.As(err, &own), errors.As(err, new(*keep.Untrusted)), errors.Is(err, network.ErrNoDate), errors.Is(err, keep.ErrNotSaved):
 		return false
 	case !errors.As(err, &answer):
 		return true
@@ -146,8 +144,6 @@ func known(ctx context.Context, err error) *network.Known {
 		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
 	case errors.Is(err, errMoved):
 		return &network.Known{Text: err.Error()}
-	case errors.Is(err, errNoDate):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintDate}
 	}
 	return nil
 }

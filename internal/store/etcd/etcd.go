@@ -23,6 +23,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/store/location"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Options say where the leases are: URL is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]]
@@ -48,7 +49,7 @@ func New(o Options) (*Store, error) {
 	}
 	o.WarnIfInsecure(t.tls)
 	s := &Store{prefix: o.Prefix, client: newClient(o.URL, t, o.Dialer)}
-	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Follows: true, Instant: rules.Instant{Boot: "etcd", Settle: keep.Settle, Apart: apart}})
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Follows: true, Instant: rules.Instant{Boot: "etcd", Settle: keep.Settle, Apart: network.Apart}})
 	return s, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // member is what a member of etcd says about itself.
@@ -41,7 +42,7 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 		all = append(all, f)
 	}
 	if answered > 0 {
-		all = append(all, durability(members), quorum(members), alarms(members), clocks(members, apart*time.Millisecond))
+		all = append(all, durability(members), quorum(members), alarms(members), clocks(members, network.Apart*time.Millisecond))
 	}
 	return all
 }

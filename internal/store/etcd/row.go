@@ -12,10 +12,6 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
-// apart is how much, in ms, the Dates of two members may differ: half a minute between
-// their clocks, and one second because Dates have whole seconds.
-const apart = 31_000
-
 func (s *Store) leases() string            { return s.prefix + "/lease/" }
 func (s *Store) leaseOf(key string) string { return s.leases() + key }
 func (s *Store) runsOf(key string) string  { return s.prefix + "/runs/" + key }

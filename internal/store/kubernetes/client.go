@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -48,14 +47,12 @@ func (s *Store) ask(ctx context.Context, method, path string, body map[string]an
 	if err != nil {
 		return a, err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	const most = 16 << 20 // more than a page of leases needs
 	a.status = resp.StatusCode
-	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
+	if a.text, err = network.ReadAll(resp); err != nil {
 		return a, err
 	}
 	if a.date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
-		return a, errNoDate
+		return a, network.ErrNoDate
 	}
 	resource, _, _ := strings.Cut(path, "?")
 	err = s.judge(&a, method+" "+resource)

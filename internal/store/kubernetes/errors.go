@@ -14,10 +14,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-var (
-	errNoAnswer = errors.New("it answered something else than a Kubernetes API server does")
-	errNoDate   = errors.New("its answer has no Date")
-)
+var errNoAnswer = errors.New("it answered something else than a Kubernetes API server does")
 
 // serverError is an error that the API server, or a proxy in front of it, sent.
 type serverError struct {
@@ -37,7 +34,6 @@ const (
 	hintList      = "to list the keys it needs the verb list on leases of coordination.k8s.io, too; status --key KEY does without"
 	hintLogin     = "see whether the token or the certificate is still valid, and whose it is: kubectl auth whoami"
 	hintOther     = "check what the address names, and what stands before it: kubectl get --raw /version"
-	hintDate      = "check what stands between this host and the API server, which sends one"
 	hintBusy      = "see how the API server and its etcd are: kubectl get --raw /readyz"
 	hintMissing   = "see whether the namespace is there (kubectl get namespace), and the API (kubectl api-versions has coordination.k8s.io/v1)"
 	hintObject    = "delete it with kubectl delete lease once no command of this key runs"
@@ -114,8 +110,6 @@ func known(err error) *network.Known {
 		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
 	case errors.Is(err, keep.ErrNotSaved):
 		return &network.Known{Text: err.Error(), Hint: hintOther}
-	case errors.Is(err, errNoDate):
-		return &network.Known{Text: err.Error(), Permanent: true, Hint: hintDate}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // Examine implements [lease.Examiner].
@@ -29,9 +30,9 @@ func (s *Store) Examine(ctx context.Context, _, _ time.Duration) []lease.Finding
 // clocks compares this host's clock with the API server's, which is in whole seconds.
 func clocks(server, host time.Time, took time.Duration) lease.Finding {
 	behind, ahead := server.Sub(host), host.Add(-took).Sub(server.Add(time.Second))
-	if off := max(behind, ahead); off > apart*time.Millisecond {
+	if off := max(behind, ahead); off > network.Apart*time.Millisecond {
 		return lease.Warned("clocks", fmt.Sprintf("the API server's differs from this host's by %s", off.Round(time.Second)),
-			fmt.Sprintf("look after the time of all API servers: theirs may differ by %s, this host's does not matter", apart*time.Millisecond-time.Second))
+			fmt.Sprintf("look after the time of all API servers: theirs may differ by %s, this host's does not matter", network.Apart*time.Millisecond-time.Second))
 	}
-	return lease.Passed("clocks", fmt.Sprintf("the API server's is that of this host; between API servers %s is allowed", apart*time.Millisecond-time.Second))
+	return lease.Passed("clocks", fmt.Sprintf("the API server's is that of this host; between API servers %s is allowed", network.Apart*time.Millisecond-time.Second))
 }

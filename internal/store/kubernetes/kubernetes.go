@@ -55,13 +55,8 @@ type Store struct {
 
 var _ lease.Examiner = (*Store)(nil)
 
-const (
-	// apart is how much, in ms, the Dates of two API servers may differ: half a minute
-	// between their clocks, and one second because Dates have whole seconds.
-	apart = 31_000
-	// shortest is the shortest TTL: each renewal is a write to the cluster's etcd.
-	shortest = 10 * time.Second
-)
+// shortest is the shortest TTL: each renewal is a write to the cluster's etcd.
+const shortest = 10 * time.Second
 
 // New returns a store without a connection: the first call opens one. The pod or the
 // kubeconfig says how to reach the API server. An error is a *lease.StoreError.
@@ -88,7 +83,7 @@ func open(o Options, where place) (*Store, error) {
 	s := &Store{prefix: o.Prefix, where: where}
 	s.latest.Store(&a)
 	s.http = network.HTTP(o.Dialer, s.tls)
-	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Follows: true, Instant: rules.Instant{Boot: "kubernetes", Settle: keep.Settle, Apart: apart}})
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Follows: true, Instant: rules.Instant{Boot: "kubernetes", Settle: keep.Settle, Apart: network.Apart}})
 	return s, nil
 }
 

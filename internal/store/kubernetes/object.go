@@ -9,6 +9,7 @@ import (
 
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
 	"github.com/leaderrun/leaderrun/internal/store/keep"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 const (
@@ -96,7 +97,7 @@ func (is spec) shown(now rules.Instant) rules.Shown {
 	shown.Renewed = is.Renewed.UnixMilli()
 	if is.Seconds > 0 && is.Seconds <= math.MaxInt32 {
 		shown.TTL = is.Seconds * 1000
-		shown.Expires = min(shown.Renewed+shown.TTL, now.Up+shown.TTL+apart)
+		shown.Expires = min(shown.Renewed+shown.TTL, now.Up+shown.TTL+network.Apart)
 	}
 	return shown
 }

@@ -112,10 +112,8 @@ func (s *Store) beginWatch(ctx context.Context, key, version string) (*http.Resp
 		s.accepted.Call(watchKind)
 		return resp, nil
 	}
-	defer func() { _ = resp.Body.Close() }()
 	a := answer{status: resp.StatusCode}
-	const most = 64 << 10
-	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
+	if a.text, err = network.ReadAll(resp); err != nil {
 		return nil, err
 	}
 	return nil, expiredOr(s.judge(&a, watchKind))

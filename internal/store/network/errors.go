@@ -62,6 +62,8 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 		k = Known{Text: unreadable.Err.Error(), Permanent: unreadable.Permanent, Login: true, Hint: unreadable.Hint}
 	case known != nil:
 		k = *known
+	case errors.Is(err, ErrNoDate):
+		k = Known{Text: err.Error(), Permanent: true, Hint: "check what stands between this host and that server, which sends one"}
 	case errors.Is(ctx.Err(), context.Canceled):
 		k.Text = "given up before an answer came"
 	default:

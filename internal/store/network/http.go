@@ -3,6 +3,8 @@ package network
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -61,6 +63,20 @@ func callOf(ctx context.Context) context.Context {
 		return call
 	}
 	return ctx
+}
+
+// Apart is how much, in ms, the Dates of two servers may differ: half a minute between their clocks,
+// and one second because Dates have whole seconds.
+const Apart = 31_000
+
+// ErrNoDate says that an answer has no time.
+var ErrNoDate = errors.New("its answer has no Date")
+
+// ReadAll reads the body of an answer and closes it.
+func ReadAll(resp *http.Response) ([]byte, error) {
+	defer func() { _ = resp.Body.Close() }()
+	const most = 16 << 20 // more than a page of keys needs
+	return io.ReadAll(io.LimitReader(resp.Body, most))
 }
 
 // Begin runs begin, and fails if that does not return within limit. The context of begin

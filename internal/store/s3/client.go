@@ -67,20 +67,18 @@ func (s *Store) ask(ctx context.Context, q request) (a answer, err error) {
 	if err != nil {
 		return a, err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	const most = 16 << 20 // more than a page of a list needs
-	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
+	if a.body, err = network.ReadAll(resp); err != nil {
 		return a, err
 	}
 	a.status, a.etag = resp.StatusCode, resp.Header.Get("ETag")
 	a.page = strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
 	a.date, err = http.ParseTime(resp.Header.Get("Date"))
 	if err != nil && a.status < 300 {
-		return a, errNoDate
+		return a, network.ErrNoDate
 	}
 	failure := s.judge(&a, q)
 	if err != nil && a.code == codeNoKey { // an answer whose time counts; a proxy's errors have none
-		return a, errNoDate
+		return a, network.ErrNoDate
 	}
 	return a, failure
 }

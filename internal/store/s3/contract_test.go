@@ -17,7 +17,7 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	h := networktest.Shifted(apart*time.Millisecond, func(t *testing.T, dial network.Dial) (lease.Store, *keep.Store) {
+	h := networktest.Shifted(network.Apart*time.Millisecond, func(t *testing.T, dial network.Dial) (lease.Store, *keep.Store) {
 		s := openAs(t, Options{URL: at(b.Addr), Dialer: dial}, keys)
 		return s, s.Store
 	})
@@ -29,7 +29,7 @@ func TestContract(t *testing.T) {
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	leasetest.Histories(t, leasetest.Harness{Apart: apart * time.Millisecond, Open: func(t *testing.T) lease.Store {
+	leasetest.Histories(t, leasetest.Harness{Apart: network.Apart * time.Millisecond, Open: func(t *testing.T) lease.Store {
 		s := b.open(t)
 		s.Instant.Settle = 0 // otherwise the first grant of each key would wait
 		return s

@@ -12,10 +12,7 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
-var (
-	errNoAnswer = errors.New("it answered something else than S3 does")
-	errNoDate   = errors.New("its answer has no Date")
-)
+var errNoAnswer = errors.New("it answered something else than S3 does")
 
 // ignored says that a server does not compare the condition of a write.
 type ignored struct{ header string }
@@ -49,7 +46,6 @@ const (
 	hintRights = "it needs s3:GetObject and s3:PutObject on the objects, and s3:ListBucket on the bucket: docs/store-s3.md has a policy"
 	hintLogin  = "see whose they are, and whether they are still valid: aws sts get-caller-identity"
 	hintOther  = "check the endpoint and the region in the store's URL, and what stands between this host and S3"
-	hintDate   = "check what stands between this host and S3, which sends one"
 	hintBusy   = "see how the server is, and whether something else sends it too many requests"
 	hintServer = "use S3 itself, or a server that compares: docs/store-s3.md names some, and leaderrun doctor tries yours"
 	hintObject = "delete it, as with aws s3 rm, once no command of this key runs"
@@ -106,8 +102,6 @@ func known(err error) *network.Known {
 		k.Permanent, k.Hint = true, rules.Hint(err, hintObject)
 	case errors.As(err, new(*ignored)):
 		k.Permanent, k.Hint = true, hintServer
-	case errors.Is(err, errNoDate):
-		k.Permanent, k.Hint = true, hintDate
 	case errors.Is(err, errNoAnswer), errors.Is(err, keep.ErrNotSaved):
 		k.Hint = hintOther
 	default:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
 // The writers of a race, and how many races there are.
@@ -83,5 +84,5 @@ func (s *Store) clocks(date time.Time, took time.Duration) lease.Finding {
 	if off > allowed+took {
 		return lease.Warned("clocks", fmt.Sprintf("the server's differs from this host's by %s; S3 refuses requests from %s on", off.Round(time.Second), refused), hintClock)
 	}
-	return lease.Passed("clocks", fmt.Sprintf("this host's is good enough for signatures; between the servers' %s is allowed", apart*time.Millisecond-time.Second))
+	return lease.Passed("clocks", fmt.Sprintf("this host's is good enough for signatures; between the servers' %s is allowed", network.Apart*time.Millisecond-time.Second))
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -37,9 +36,7 @@ func (l login) ask(ctx context.Context, s source, method, address string, header
 		text, _, _ := words.Problem(ctx, err)
 		return nil, problem(s.name+": "+text, s.hint)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	const most = 64 << 10
-	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	text, err := network.ReadAll(resp)
 	if err != nil {
 		return nil, problem(s.name+" does not end its answer", s.hint)
 	}

@@ -56,13 +56,8 @@ type Store struct {
 
 var _ lease.Examiner = (*Store)(nil)
 
-const (
-	// apart is how much, in ms, the Dates of two servers may differ: half a minute between their
-	// clocks, and one second because Dates have whole seconds.
-	apart = 31_000
-	// shortest is the shortest TTL: each renewal is paid for.
-	shortest = 10 * time.Second
-)
+// shortest is the shortest TTL: each renewal is paid for.
+const shortest = 10 * time.Second
 
 // New returns a store without a connection: the first call opens one. An error is a
 // *lease.StoreError.
@@ -80,7 +75,7 @@ func open(o Options, e env) (*Store, error) {
 	s := &Store{url: o.URL, place: p, dir: p.prefix + fileName(o.Prefix) + "/"}
 	s.http = network.HTTP(o.Dialer, s.tls)
 	s.login = newLogin(e, p.region, o.Dialer)
-	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Instant: rules.Instant{Boot: scheme, Settle: keep.Settle, Uncalled: true, Apart: apart}})
+	s.Store = keep.New(keep.Config{Do: s.do, Hear: s.hear, Instant: rules.Instant{Boot: scheme, Settle: keep.Settle, Uncalled: true, Apart: network.Apart}})
 	return s, nil
 }
 
