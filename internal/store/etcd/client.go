@@ -77,10 +77,7 @@ func (c *client) do(ctx context.Context, op string, call func(ctx context.Contex
 // share returns a context for the first of several members, with its share of the time that
 // remains.
 func share(ctx context.Context, members int) (context.Context, context.CancelFunc) {
-	if deadline, bounded := ctx.Deadline(); bounded {
-		return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(members)) //nolint:forbidigo // a context's deadline is on that clock
-	}
-	return ctx, func() {}
+	return context.WithTimeout(ctx, network.Left(ctx)/time.Duration(members))
 }
 
 // inTurn runs one call at one member after the other until one answers. left is the number

@@ -101,13 +101,10 @@ func (s *Store) sleep(ctx context.Context, k keeper, key string, until func(keep
 		if err != nil || until(r) {
 			return err == nil, err
 		}
-		nap := lookEvery
-		if deadline, bounded := ctx.Deadline(); bounded {
-			left := time.Until(deadline) //nolint:forbidigo // a context's deadline is on that clock
-			nap = min(nap, left-min(waitEndsEarly, left/20))
-			if nap < time.Millisecond {
-				return false, nil
-			}
+		left := network.Left(ctx)
+		nap := min(lookEvery, left-min(waitEndsEarly, left/20))
+		if nap < time.Millisecond {
+			return false, nil
 		}
 		version, _ := r.Version.(int64)
 		if woken, err := k.nap(ctx, key, version, nap); woken || err != nil {

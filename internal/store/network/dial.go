@@ -128,10 +128,7 @@ func race(dial Dial, lookup lookupFunc) Dial {
 		if err != nil {
 			return nil, err
 		}
-		after := hedgeAfter
-		if deadline, ok := ctx.Deadline(); ok { // the last one needs time, too
-			after = min(after, time.Until(deadline)/time.Duration(len(ips)+1)) //nolint:forbidigo // of a context, whose deadline is on this clock
-		}
+		after := min(hedgeAfter, Left(ctx)/time.Duration(len(ips)+1)) // the last one needs time, too
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		answers := newAnswers()

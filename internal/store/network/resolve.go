@@ -40,11 +40,8 @@ func newResolver(f lookupFunc) *resolver { return &resolver{lookup: f, running: 
 // addresses returns the addresses of a host. It returns a little before ctx ends, so that its
 // caller can still say why there is no connection. Its lookup goes on.
 func (r *resolver) addresses(ctx context.Context, host string) ([]net.IPAddr, error) {
-	if deadline, bounded := ctx.Deadline(); bounded {
-		earlier, cancel := context.WithTimeout(ctx, time.Until(deadline)*19/20) //nolint:forbidigo // of a context, whose deadline is on this clock
-		defer cancel()
-		ctx = earlier
-	}
+	ctx, cancel := context.WithTimeout(ctx, Left(ctx)/20*19)
+	defer cancel()
 	l := r.join(host)
 	select {
 	case <-l.over:

@@ -111,8 +111,8 @@ func (c *conn) connect(ctx context.Context, p *conns) error {
 	// one does not take all of the time.
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	config.MaxProtocolMessageBodyLen = maxAnswer
-	if left, bounded := remaining(ctx); bounded && p.hosts > 1 {
-		config.ConnectTimeout = left / time.Duration(p.hosts)
+	if p.hosts > 1 {
+		config.ConnectTimeout = network.Left(ctx) / time.Duration(p.hosts)
 	}
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if ctx.Value(callKey{}) == nil {
@@ -156,7 +156,7 @@ type statement struct {
 // prepare is run before every statement, in the same round trip and transaction. A request
 // that waits for a lock must end with its call: repeated calls would use up the server's
 // connections. And what was acknowledged must be on the disk, whatever the server's default.
-const prepare = `SELECT set_config('lock_timeout', coalesce(nullif($1, ''), current_setting('lock_timeout')), true),
+const prepare = `SELECT set_config('lock_timeout', $1, true),
 	set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)`
 
 // run executes statements in one round trip and one transaction, and returns the rows of the
@@ -188,17 +188,7 @@ func (c *conn) run(ctx context.Context, statements ...statement) (rows, error) {
 // lockTimeout returns a little less than the time that ctx still has, so that the server can
 // still say why there is no answer.
 func lockTimeout(ctx context.Context) string {
-	left, bounded := remaining(ctx)
-	if !bounded {
-		return ""
-	}
-	return strconv.FormatInt(min(max(1, left.Milliseconds()*9/10), math.MaxInt32), 10)
-}
-
-// remaining returns the time that ctx still has, if it has a deadline.
-func remaining(ctx context.Context) (time.Duration, bool) {
-	deadline, bounded := ctx.Deadline()
-	return time.Until(deadline), bounded //nolint:forbidigo // a context's deadline is on that clock
+	return strconv.FormatInt(min(max(1, network.Left(ctx).Milliseconds()*9/10), math.MaxInt32), 10)
 }
 
 // listen makes the connection listen to channel, and to no other.

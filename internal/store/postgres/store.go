@@ -94,12 +94,9 @@ func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, until func
 	if bell == keep.Call {
 		conns = s.listeners
 	}
-	hearing := context.Background() // the end of ctx cuts the connection
-	if left, bounded := remaining(ctx); bounded {
-		var cancel context.CancelFunc
-		hearing, cancel = context.WithTimeout(hearing, left-min(waitEndsEarly, left/20))
-		defer cancel()
-	}
+	left := network.Left(ctx)
+	hearing, end := context.WithTimeout(context.Background(), left-min(waitEndsEarly, left/20)) // the end of ctx cuts the connection
+	defer end()
 	pooled, heard := false, false
 	calling, cancel := network.Lingering(ctx)
 	defer cancel()

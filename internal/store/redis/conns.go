@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -107,8 +106,8 @@ func (p *conns) do(ctx context.Context, addr string, call func(*redis.Client) (a
 // ask is do for a question that changes nothing. A kept connection may be broken, so it has half of
 // the time, and then a new one the rest.
 func (p *conns) ask(ctx context.Context, addr string, question func(*redis.Client) (any, error)) (any, error) {
-	if deadline, ok := ctx.Deadline(); ok && p.keeps(addr) {
-		half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2) //nolint:forbidigo // of a context, whose deadline is on this clock
+	if p.keeps(addr) {
+		half, cancel := context.WithTimeout(ctx, network.Left(ctx)/2)
 		defer cancel()
 		v, err := p.do(half, addr, question)
 		if err == nil || isReply(err) || ctx.Err() != nil {

@@ -154,11 +154,8 @@ func (s *servers) askGuides(ctx context.Context, later int, ask func(ctx context
 	var failures []*lease.StoreError
 	first := int(s.next.Load())
 	for i := range s.addrs {
-		guide, share := (first+i)%len(s.addrs), guideLimit
-		if deadline, ok := ctx.Deadline(); ok {
-			share = min(share, time.Until(deadline)/time.Duration(len(s.addrs)-i+later)) //nolint:forbidigo // of a context, whose deadline is on this clock
-		}
-		bounded, cancel := context.WithTimeout(ctx, share)
+		guide := (first + i) % len(s.addrs)
+		bounded, cancel := context.WithTimeout(ctx, min(guideLimit, network.Left(ctx)/time.Duration(len(s.addrs)-i+later)))
 		addr, failure := ask(bounded, s.addrs[guide])
 		cancel()
 		if failure == nil {

@@ -102,11 +102,8 @@ const (
 // which reaches everybody who waits: after network cuts the server may still have many dead
 // connections of the holder.
 func (s *Store) hear(ctx context.Context, bell keep.Bell, key string, _ func(keep.Row) bool) error {
-	atMost, list := hearsAtMost, s.companion(string(bell), key)
-	if deadline, ok := ctx.Deadline(); ok {
-		left := time.Until(deadline)                                                  //nolint:forbidigo // of a context, whose deadline is on this clock
-		atMost = min(atMost, max(10*time.Millisecond, left-min(timeoutLag, left/10))) // 0 would wait for ever
-	}
+	list, left := s.companion(string(bell), key), network.Left(ctx)
+	atMost := min(hearsAtMost, max(10*time.Millisecond, left-min(timeoutLag, left/10))) // 0 would wait for ever
 	command := []any{"BLPOP", list}
 	if bell == keep.Call {
 		command = []any{"BRPOPLPUSH", list, list}
