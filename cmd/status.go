@@ -55,13 +55,7 @@ func statusText(ctx context.Context, store lease.Admin, key string, output forma
 }
 
 func metricsText(ctx context.Context, store lease.Admin, key string) (string, error) {
-	list := inspectKnown
-	if key != "" {
-		list = func(ctx context.Context, store lease.Admin) ([]lease.Status, error, error) {
-			return inspectAll(ctx, store, []string{key})
-		}
-	}
-	all, damage, err := list(ctx, store)
+	all, damage, err := inspectKnown(ctx, store, key)
 	if err != nil {
 		return "", err
 	}
@@ -79,7 +73,7 @@ func keyText(ctx context.Context, store lease.Admin, key string, output format) 
 }
 
 func listText(ctx context.Context, store lease.Admin, output format) (string, error) {
-	all, damage, err := inspectKnown(ctx, store)
+	all, damage, err := inspectKnown(ctx, store, "")
 	if err != nil {
 		return "", err
 	}
@@ -90,9 +84,12 @@ func listText(ctx context.Context, store lease.Admin, output format) (string, er
 	return output.text(views, func(b *bytes.Buffer) { report.WriteKeys(b, all, output == asWide) }), yesOrNo(slices.ContainsFunc(all, taken), damage)
 }
 
-// inspectKnown inspects all keys of the prefix except those that were forgotten with
-// their token.
-func inspectKnown(ctx context.Context, store lease.Admin) (all []lease.Status, damage, err error) {
+// inspectKnown inspects one key, or with "" all keys of the prefix except those that were
+// forgotten with their token.
+func inspectKnown(ctx context.Context, store lease.Admin, key string) (all []lease.Status, damage, err error) {
+	if key != "" {
+		return inspectAll(ctx, store, []string{key})
+	}
 	listing, cancel := context.WithTimeout(ctx, run.StoreTimeout)
 	defer cancel()
 	keys, err := store.Keys(listing)

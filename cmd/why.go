@@ -54,7 +54,7 @@ func diagnosed(s lease.Status, told settings.Told) report.Diagnosis {
 
 // whyAll says which keys are not well.
 func whyAll(store lease.Admin, told settings.Told, output format) error {
-	all, damage, err := inspectKnown(context.Background(), store)
+	all, damage, err := inspectKnown(context.Background(), store, "")
 	if err != nil {
 		return err
 	}
