@@ -61,19 +61,11 @@ func unknownScheme(url string) error {
 
 // Usage shows people how addresses are written.
 func Usage() string {
-	var others []string // schemes that the forms do not show
+	var forms, others []string // others: schemes that the forms do not show
 	for _, f := range factories {
-		others = append(others, f.Schemes[1:]...)
+		forms, others = append(forms, f.Form), append(others, f.Schemes[1:]...)
 	}
-	return forms() + "; also " + list(others, ":")
-}
-
-func forms() string {
-	var all []string
-	for _, f := range factories {
-		all = append(all, f.Form)
-	}
-	return list(all, "")
+	return list(forms, "") + "; also " + list(others, ":")
 }
 
 // list joins words with commas and an "or", and adds end to each word.

@@ -61,8 +61,6 @@ func newClient(url string, t *target, dial network.Dial) *client {
 	return c
 }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
-
 // do runs one call at the first member that answers. Each member gets its share of the time
 // that remains. The call must be one that can be repeated: a member that gave no answer may
 // have carried it out.

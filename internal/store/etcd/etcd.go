@@ -60,6 +60,6 @@ func (s *Store) do(ctx context.Context, op string, call func(context.Context, ke
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.
 func (s *Store) Close() error {
-	s.client.close()
+	s.client.http.CloseIdleConnections()
 	return nil
 }

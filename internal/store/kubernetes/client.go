@@ -37,9 +37,6 @@ func (a answer) missing() bool {
 	return a.status == http.StatusNotFound && a.reason == "NotFound" && a.named == "leases"
 }
 
-// conflict reports whether another client has changed or created the object.
-func (a answer) conflict() bool { return a.status == http.StatusConflict }
-
 // ask sends a request and reads the whole answer. Any status but 2xx is an error, too, and so
 // is the answer to a write unless it is what was written.
 func (s *Store) ask(ctx context.Context, method, path string, body map[string]any) (a answer, err error) {

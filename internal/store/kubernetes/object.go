@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease/rules"
@@ -116,7 +117,7 @@ func (k keeper) Swap(ctx context.Context, r keep.Row, _ keep.Effect) (now keep.R
 	switch {
 	case err == nil:
 		return r, true, nil
-	case !a.conflict() && !a.missing():
+	case a.status != http.StatusConflict && !a.missing(): // another client has changed, created or deleted the object
 		return r, false, err
 	}
 	now, err = k.Read(ctx, r.Key)

@@ -12,10 +12,8 @@ import (
 	"github.com/leaderrun/leaderrun/internal/store/keep"
 )
 
-const (
-	// maxState is larger than any state that leaderrun writes: those have 256 KiB at most.
-	maxState = 1 << 20
-)
+// maxState is larger than any state that leaderrun writes: those have 256 KiB at most.
+const maxState = 1 << 20
 
 // The time is that at which the statement starts, not a transaction.
 const (

@@ -254,9 +254,3 @@ func (s *servers) slot(key string) string {
 	}
 	return ""
 }
-
-func (s *servers) close() {
-	s.conns.Close()
-	s.listeners.Close()
-	s.guides.Close()
-}

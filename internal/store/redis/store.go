@@ -147,7 +147,9 @@ func (s *Store) pass(ctx context.Context, key string) error {
 
 // Close implements [lease.Store]. Calls that are under way end by themselves.
 func (s *Store) Close() error {
-	s.servers.close()
+	s.servers.conns.Close()
+	s.servers.listeners.Close()
+	s.servers.guides.Close()
 	return nil
 }
 
