@@ -123,7 +123,7 @@ func copyFolder(from, to string) {
 func keepBusy(addr string, d time.Duration) error {
 	const command = "for i = 1, 1.2e7 do end"
 	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	var all sync.WaitGroup
 	errs := make([]error, 3)
 	till := clock() + d
