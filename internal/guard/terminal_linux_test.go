@@ -27,24 +27,28 @@ func underShell(t *testing.T) func(*exec.Cmd) {
 func TestElectorStopsWithTheCommand(t *testing.T) {
 	for _, test := range []struct {
 		name  string
+		trap  string // what the command does at SIGTSTP: '-' is the default
 		stop  syscall.Signal
 		group bool // the command is in the terminal's
 		stops bool
 		ends  syscall.Signal
 	}{
-		{"suspended, continued", syscall.SIGTSTP, true, true, syscall.SIGCONT},
-		{"reads, continued", syscall.SIGTTIN, true, true, syscall.SIGCONT},
-		{"writes, killed", syscall.SIGTTOU, true, true, syscall.SIGKILL},
-		{"stopped by hand", syscall.SIGSTOP, true, false, syscall.SIGKILL},
-		{"no terminal", syscall.SIGSTOP, false, false, syscall.SIGKILL},
+		{"suspended, continued", "-", syscall.SIGTSTP, true, true, syscall.SIGCONT},
+		{"reads, continued", "-", syscall.SIGTTIN, true, true, syscall.SIGCONT},
+		{"writes, killed", "-", syscall.SIGTTOU, true, true, syscall.SIGKILL},
+		{"stopped by hand", "-", syscall.SIGSTOP, true, false, syscall.SIGKILL},
+		{"stops itself as top does, continued", ":", syscall.SIGSTOP, true, true, syscall.SIGCONT},
+		{"stops itself as an interactive shell does, continued", "''", syscall.SIGSTOP, true, true, syscall.SIGCONT},
+		{"no terminal", ":", syscall.SIGSTOP, false, false, syscall.SIGKILL},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := start(t, underShell(t))
-			command := shell("exec sleep 60")
+			up := t.TempDir() + "/up"
+			command := shell("trap " + test.trap + " TSTP; mkfifo " + up + "; read line <" + up)
 			command.Shared = test.group
 			g.order(t, OrderStart, far(), command)
 			pid := int(g.next(t, ReportStarted))
-			await(t, "the command runs", func() bool { return state(pid) == "S" })
+			await(t, "the command runs", func() bool { _, err := os.Stat(up); return err == nil && state(pid) == "S" })
 			_ = syscall.Kill(pid, test.stop)
 			await(t, "the command stops", func() bool { return state(pid) == "T" })
 			elector := g.cmd.Process.Pid

@@ -78,20 +78,29 @@ func Descends(pid, ancestor int) bool {
 
 // parentOf returns a process's parent, 0 if that is outside this namespace.
 func parentOf(pid int) (int, error) {
-	numbers, err := statOf(itoa(pid))
-	if len(numbers) == 0 {
-		return 0, err
+	stat, err := readFile("/proc/" + itoa(pid) + "/stat")
+	const parent = 1
+	if number := appendNumbers(nil, statField(stat, parent)); len(number) > 0 {
+		return number[0], err
 	}
-	return numbers[0], err
+	return 0, err
 }
 
-// statOf returns the numbers in /proc/PID/stat after the name and the state: the parent, the group,
-// the session, the terminal, as far as they are not negative.
-func statOf(pid string) ([]int, error) {
-	stat, err := readFile("/proc/" + pid + "/stat")
-	const state = 2 // and a blank
-	rest := afterName(stat)
-	return appendNumbers(nil, rest[min(len(rest), state):]), err
+// statField returns a field of /proc/PID/stat. The state, which comes after the name, is number 0
+// (proc_pid_stat(5) counts it as the third).
+func statField(stat []byte, number int) []byte {
+	begin, rest := 0, afterName(stat)
+	for i, c := range rest {
+		if c != ' ' && c != '\n' {
+			continue
+		}
+		if number == 0 {
+			return rest[begin:i]
+		}
+		begin = i + 1
+		number--
+	}
+	return nil
 }
 
 // afterName returns the fields of /proc/PID/stat after the second one, which is a name in

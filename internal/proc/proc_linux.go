@@ -105,9 +105,23 @@ func MayLoseChildren() bool {
 // HasTerminal reports whether this process has a controlling terminal. A file /dev/tty may be missing
 // where there is one.
 func HasTerminal() bool {
-	const terminal = 3
-	numbers, _ := statOf("self")
-	return len(numbers) > terminal && numbers[terminal] != 0
+	const ttyNumber = 4
+	stat, _ := readFile("/proc/self/stat")
+	number := statField(stat, ttyNumber)
+	return len(number) > 0 && number[0] != '0'
+}
+
+// HasDefaultAction reports whether the process neither catches nor ignores the signal, whose number is
+// below 32.
+func HasDefaultAction(pid int, sig syscall.Signal) bool {
+	const ignored, caught = 30, 31
+	stat, _ := readFile("/proc/" + itoa(pid) + "/stat")
+	for _, field := range []int{ignored, caught} {
+		if set := appendNumbers(nil, statField(stat, field)); len(set) > 0 && set[0]>>(sig-1)&1 == 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // SetName sets the process's name in ps and for killall, of at most 15 bytes.

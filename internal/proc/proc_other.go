@@ -59,6 +59,9 @@ func HasTerminal() bool {
 	return true
 }
 
+// HasDefaultAction does nothing here: nobody can ask.
+func HasDefaultAction(int, syscall.Signal) bool { return true }
+
 // SetName does nothing here.
 func SetName(string) {}
 

@@ -125,6 +125,21 @@ func TestTerminal(t *testing.T) {
 			s.expect("got word")
 			s.status(0)
 		},
+		// As top does: it answers SIGTSTP with a SIGSTOP for itself.
+		"a command that stops itself at ctrl-z": asDirectly(func(s *terminal, through string) {
+			needs(s.t, "perl")
+			s.run(through + `perl -e '$| = 1; $SIG{TSTP} = sub { kill STOP => $$; print "back\n" }; print "up\n"; while (<STDIN>) { print "got $_" }'`)
+			for range 2 {
+				s.enter(ctrlZ)
+				s.expect("Stopped.*perl")
+				s.enter("fg\n")
+				s.expect(`\nback\r\n`)
+			}
+			s.enter("word\n")
+			s.expect("got word")
+			s.enter(ctrlD)
+			s.status(0)
+		}),
 		// Only the command is stopped and continued. leaderrun must follow, else a command
 		// would go on without renewals.
 		"leaderrun stops and goes on with the command": func(s *terminal) {
