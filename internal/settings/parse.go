@@ -95,9 +95,14 @@ func parseWords(value string) ([]string, *Error) {
 	if len(words) == 0 {
 		return nil, &Error{Problem: "is blank", Hint: "name a program, or leave it out"}
 	}
+	const operators = "|&;<>"
 	for _, word := range words {
-		if strings.Trim(word, "|&;<>") == "" {
-			return nil, &Error{Problem: "contains " + word + ", and no shell reads it", Hint: hint}
+		operator := word[:len(word)-len(strings.TrimLeft(word, operators+"0123456789"))] // as in 2>/dev/null
+		if strings.HasSuffix(word, ";") {
+			operator = ";"
+		}
+		if strings.ContainsAny(operator, operators) {
+			return nil, &Error{Problem: "contains " + operator + ", and no shell reads it", Hint: hint}
 		}
 	}
 	return words, nil
