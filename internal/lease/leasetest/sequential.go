@@ -220,6 +220,9 @@ func (m memory) instant(c call) span { return span{max(m.now, c.at.from), c.at.t
 
 // settled returns m before and after the key has settled.
 func (m memory) settled(c call) []memory {
+	if c.verb == acquires {
+		m.see(c)
+	}
 	ready := m
 	ready.ready = true
 	switch at := m.instant(c); {
@@ -231,16 +234,17 @@ func (m memory) settled(c call) []memory {
 		return []memory{m}
 	case at.to < m.due.from-grain:
 		return []memory{m}
-	default: // a candidate counts from when it has seen the call, for longer if that was slow, and anew if it had no answer
-		until := &m.until[c.client]
-		if *until == 0 || c.unheard {
-			*until = max(m.due.to, c.at.to+2*(c.at.to-c.at.from)+settlingTime)
-		}
-		ready.until = m.until
-		if at.from < *until+grain {
-			return []memory{m, ready}
-		}
-		return []memory{ready}
+	case at.from < m.until[c.client]+grain:
+		return []memory{m, ready}
+	}
+	return []memory{ready}
+}
+
+// see records that the client sees the call of the holder, if there is one. It counts from then on,
+// for longer if that was slow, and anew if it had no answer in between.
+func (m *memory) see(c call) {
+	if until := &m.until[c.client]; m.due != (span{}) && (*until == 0 || c.unheard) {
+		*until = max(m.due.to, c.at.to+2*(c.at.to-c.at.from)+settlingTime)
 	}
 }
 
@@ -265,7 +269,9 @@ func (m memory) do(c call, got *answer) (answer, memory) {
 	case releases:
 		return m.release(c)
 	case asks:
-		m.asked = m.asked || m.phase == led
+		if m.phase == led {
+			m.asked, m.until = true, [crowd]int64{} // it is called, and clients count from then on
+		}
 		return m.status(map[bool]string{false: no, true: yes}[m.phase == led], got)
 	case revokes, frees:
 		return m.revoke(c, got)
@@ -293,6 +299,7 @@ func (m memory) call(c call) memory {
 		if m.phase == gone { // it settles until the lease that was lost is over
 			m.due = span{min(m.due.from, m.ends.from-punctual), max(m.due.to, m.ends.to)}
 		}
+		m.see(c)
 	}
 	return m
 }
