@@ -236,7 +236,7 @@ cat "$FILE"
 	}
 	_, err := s.Acquire(short(), request("k"))
 	networktest.WantError(t, err, false, "has not answered yet", "")
-	says("leaderrun", time.Now().Add(ahead/2))
+	says("leaderrun", time.Now().Add(ahead-2*time.Second))
 	opens := func() { write(t, dir, "gate", "") }
 	opens()
 	l := grant(t, s, request("k"))

@@ -204,7 +204,7 @@ func TestCredentialsAreReplaced(t *testing.T) {
 	says("another", time.Now().Add(time.Hour))
 	s.login.Forget()
 	networktest.WantError(t, networktest.NotRenewed(t, s, l), false, "credential_process of the profile default", "get-caller-identity")
-	says(script.S3Secret, time.Now().Add(ahead/2))
+	says(script.S3Secret, time.Now().Add(ahead-2*time.Second))
 	renew(t, s, l) // they were not accepted, so it asks
 	before := asked()
 	must.Await(t, "the next question", func() bool {
