@@ -94,7 +94,7 @@ func (h *Hooks) call(hook observe.Hook) {
 			settings.StartedVariable+"="+hook.Started.UTC().Format(time.RFC3339), settings.EndedVariable+"="+hook.Ended.UTC().Format(time.RFC3339))
 	}
 	if err := h.run(p.path, p.argv, env, hookLimit, h.cut); err != nil {
-		h.log.Warn(fmt.Sprintf("--on-%s failed: %v", hook.Event, err), observe.EventHookFailed, observe.HintAttr, "run it by hand: "+settings.Redact(p.path))
+		h.log.Warn(fmt.Sprintf("--on-%s failed: %v", hook.Event, err), observe.EventHookFailed, observe.HintAttr, "run its command by hand, with the arguments and as this user")
 	}
 }
 
