@@ -45,7 +45,8 @@ var replies = []reply{
 	{"WRONGTYPE", true, hintType},
 	{"LEADERRUN", true, hintType},
 	{"ERR unknown command", true, "name a Redis of version 6 or later that may run scripts; for sentinels write redis-sentinel://"},
-	{"ERR Unknown Redis command called from script", true, "remove rename-command from its configuration: scripts need get, set, del, pexpire, pttl, hset, hmget, time and rpush under their own names"},
+	{"ERR Unknown Redis command called from script", true, hintRenamed},
+	{"ERR Unknown command called from script", true, hintRenamed}, // by Valkey
 	{"ERR DB index is out of range", true, "choose a smaller database number in the store's URL"},
 	{"ERR SELECT is not allowed", true, hintCluster},
 	{"MOVED", true, hintCluster},
@@ -113,6 +114,7 @@ const noList = "NOPERM: no right to list"
 
 const (
 	hintRights  = "grant this user ~PREFIX:* " + rights
+	hintRenamed = "remove rename-command from its configuration: scripts need get, set, del, pexpire, pttl, hset, hmget, time and rpush under their own names"
 	hintType    = "another program uses a key of this name: choose another --prefix, or delete that key"
 	hintCluster = "it is a node of a cluster: write redis-cluster://HOST for redis://HOST"
 	hintTooMany = "raise its maxclients or end idle clients"

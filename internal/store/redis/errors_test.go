@@ -36,7 +36,7 @@ func TestServerRefuses(t *testing.T) {
 		{name: "no eval", args: user(acl + strings.Replace(rights, "+eval ", "", 1)), user: "cron:sesame@", permanent: true, says: "NOPERM", hint: "+eval"},
 		{name: "no get", args: user(acl + strings.Replace(rights, "+get ", "", 1)), user: "cron:sesame@", permanent: true, says: " run th", hint: "+get"},
 		{name: "no scripts", args: []string{"--rename-command", "EVAL", ""}, permanent: true, says: "unknown command", hint: "version 6"},
-		{name: "renamed", args: []string{"--rename-command", "PTTL", ""}, permanent: true, says: "Unknown Redis command", hint: "rename-command"},
+		{name: "renamed", args: []string{"--rename-command", "PTTL", ""}, permanent: true, says: "command called from script", hint: "rename-command"},
 		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, prepare: []string{"CLUSTER ADDSLOTSRANGE 0 16383"}, permanent: true, says: "CROSSSLOT", hint: "redis-cluster://HOST"},
 		{name: "replica", prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "READONLY", hint: "replica"},
 		{name: "replica cut off", args: []string{"--replica-serve-stale-data", "no"}, prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "MASTERDOWN", hint: "replica"},
