@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -120,7 +122,7 @@ func TestRenewDuringWait(t *testing.T) {
 // A distant server has to answer early enough that nothing came.
 func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 	b := realBackend(t)
-	for atMost, asked := range map[time.Duration]string{time.Minute: "59.750", time.Second: "0.900"} {
+	for atMost, asked := range map[time.Duration]float64{time.Minute: 59.75, time.Second: 0.9} {
 		var w networktest.Wire
 		s := openWith(t, Options{URL: "redis://" + b.addr, Prefix: prefix, Dialer: w.Dial})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -134,8 +136,9 @@ func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 		}
 		cancel()
 		<-waited
-		if !strings.Contains(w.Sent(), "\r\n"+asked+"\r\n") {
-			t.Errorf("a wait of %s is one of another time than %s s for the server: %q", atMost, asked, w.Sent())
+		seconds := regexp.MustCompile(`[0-9]+\.[0-9]+`).FindString(w.Sent())
+		if got, err := strconv.ParseFloat(seconds, 64); err != nil || got > asked || got < asked-0.5 { // what it took until then
+			t.Errorf("a wait of %s is one of another time than %.3f s for the server: %q", atMost, asked, w.Sent())
 		}
 	}
 }
