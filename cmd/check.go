@@ -43,8 +43,8 @@ Exit status: 0 while it leads, 1 otherwise.`,
 	return command
 }
 
-// whyNot says why the lease named by the environment has no more than left until stop-by; "": it has
-// more. Missing variables can turn a yes into a no, never a no into a yes.
+// whyNot returns "" if the lease named by the environment has more than left until stop-by, otherwise
+// why not. Missing variables can turn a yes into a no, never a no into a yes.
 func whyNot(left time.Duration) string {
 	file := os.Getenv(settings.LeaseFileVariable)
 	l, err := leasefile.Read(file)

@@ -20,15 +20,15 @@ const (
 )
 
 // stopElector stops the elector if the terminal has stopped the command, so that the shell
-// sees a stopped job. A program with an action of its own for SIGTSTP, as top, stops itself by SIGSTOP
-// then. It continues the elector when the command goes on or is dead. Nobody
+// sees a stopped job. At Ctrl-Z a program that catches SIGTSTP, as top, stops itself by SIGSTOP.
+// stopElector continues the elector when the command goes on or is dead. Nobody
 // renews in between, so the lease runs out unless the job goes on in time.
 func (g *guard) stopElector(status syscall.WaitStatus) {
 	stop := false
 	switch status.StopSignal() {
 	case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
 		stop = g.command.Shared
-	case syscall.SIGSTOP: // of the guard, if it kills
+	case syscall.SIGSTOP: // a guard that kills sends it, too
 		stop = g.command.Shared && !g.killing && !proc.HasDefaultAction(g.pid, syscall.SIGTSTP)
 	}
 	switch {

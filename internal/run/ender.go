@@ -31,8 +31,8 @@ func forEnder(c settings.Config, l lease.Lease, file string) string {
 	return string(text)
 }
 
-// End ends the lease of a leaderrun that has died, of whose tree nothing lives. It tries until the guard's kill-by: the lease
-// ends by itself soon after that, so what End cannot do is no error.
+// End ends the lease of a leaderrun that has died, of whose tree nothing lives. It tries until the
+// guard's kill-by: the lease ends by itself soon after that, so what End cannot do is no error.
 func End() error {
 	told, killBy, err := runner.Told()
 	if err != nil {

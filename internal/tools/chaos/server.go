@@ -25,7 +25,7 @@ type server struct {
 	leads
 	addr, at string // at is the store's address
 	dir      string // of its data
-	// lock makes requests that write wait for that long, if it is not nil.
+	// lock makes requests that write wait for that long. Without the need locks it is nil.
 	lock func(time.Duration) error
 }
 
