@@ -165,11 +165,11 @@ func rival(r lease.Request) lease.Request {
 	return r
 }
 
-// patience is how long a call may take on a busy machine.
+// patience is how late an event may be on a busy machine.
 const patience = 10 * time.Second
 
 func bounded(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), must.Patience) // a grant may come after many conflicts
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -355,8 +355,8 @@ func TestContainerWithTerminal(t *testing.T) {
 	for sig, want := range map[syscall.Signal]string{syscall.SIGINT: "INT 2", syscall.SIGQUIT: "QUIT 1"} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			s := onTerminal(t, false, append(container, "setsid", "--ctty", "bash", "-c", "exec leaderrun "+counting)...)
-			s.expect(`up\r\n`)
+			s := onTerminal(t, false, append(container, "setsid", "--ctty", "bash", "-c", "exec leaderrun -v "+counting)...)
+			s.expect(`(?s)(?:up|has started)\r\n.*(?:up|has started)\r\n`) // before the start is reported, Ctrl-C ends the run
 			s.enter(ctrlC)
 			s.expect(`INT 1\r\n`)
 			list := must.Read(t, fmt.Sprintf("/proc/%d/task/%[1]d/children", s.sid))
