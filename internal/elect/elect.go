@@ -87,10 +87,14 @@ const quitPatience = 500 * time.Millisecond
 // its child, and then its whole process group.
 const sameOrder = 100 * time.Millisecond
 
+// settleMoment is how long a key settles mostly: the stores' 300 ms on a slower clock. By then a
+// living holder that was called has renewed, so a candidate asks again even if the key settles
+// for longer.
+const settleMoment = 400 * time.Millisecond
+
 // settlePatience is how long every candidate waits for a settling, even one without
-// --wait: the stores' 300 ms on a slower clock, and some time for the last attempt. Where no holder
-// can be called, a key settles for two fifths of a TTL.
-func (s *Settings) settlePatience() time.Duration { return max(400*time.Millisecond, s.TTL/2) }
+// --wait: a TTL at most, and some time for the last attempt.
+func (s *Settings) settlePatience() time.Duration { return s.TTL + settleMoment }
 
 // callAhead is how long before the end of a lease a standby asks. If the holder has not
 // renewed by then, the store calls it and the key settles. The settling is over when the

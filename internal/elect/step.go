@@ -113,9 +113,9 @@ func (m *machine) denied(d lease.Condition) {
 	case lease.Settling:
 		m.settling(d.Remaining)
 	case lease.Paused: // the wake-up at its end may get lost
-		m.awaitWakeup(candidate.Paused, min(after(d.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
+		m.awaitWakeup(candidate.Paused, m.WaitUntil, min(after(d.Remaining, time.Millisecond), m.set.varied(m.set.TTL)))
 	default:
-		m.awaitWakeup(candidate.Denied, m.untilNext(d.Remaining))
+		m.awaitWakeup(candidate.Denied, m.WaitUntil, m.untilNext(d.Remaining))
 	}
 }
 
@@ -187,18 +187,24 @@ func (m *machine) untilNext(remaining time.Duration) time.Duration {
 	return after(remaining, time.Millisecond)
 }
 
-// settling waits while the store waits for a living holder, for a moment even without
-// --wait. A longer settling counts as held.
+// settling waits while the store waits for a living holder, even without --wait. A settling that
+// lasts for more than a TTL counts as held.
 func (m *machine) settling(remaining time.Duration) {
 	m.Refused = 0
+	pause := remaining
 	if m.SettleUntil == 0 {
 		m.SettleUntil = m.now + m.set.settlePatience()
+		pause = min(pause, settleMoment)
 	}
-	if m.now+remaining > m.SettleUntil {
-		m.awaitWakeup(candidate.Denied, remaining)
-		return
+	until := m.WaitUntil
+	if m.now+remaining <= m.SettleUntil {
+		until = max(until, m.SettleUntil)
 	}
-	m.standBy(candidate.Denied, max(m.WaitUntil, m.SettleUntil), remaining)
+	if pause > settleMoment {
+		m.awaitWakeup(candidate.Denied, until, pause)
+	} else {
+		m.standBy(candidate.Denied, until, pause)
+	}
 }
 
 // unavailable tries again as long as the candidate stands by, and for a moment without
@@ -249,9 +255,9 @@ func (m *machine) standBy(why candidate.Outcome, until, pause time.Duration) {
 	m.WakeAt = min(after(m.now, pause), until)
 }
 
-// awaitWakeup stands by until the store wakes the candidate, for at most pause.
-func (m *machine) awaitWakeup(why candidate.Outcome, pause time.Duration) {
-	m.standBy(why, m.WaitUntil, pause)
+// awaitWakeup is standBy until the store wakes the candidate.
+func (m *machine) awaitWakeup(why candidate.Outcome, until, pause time.Duration) {
+	m.standBy(why, until, pause)
 	if m.Phase == candidate.Standby {
 		m.do(Action{Kind: Wait, Timeout: m.WakeAt - m.now})
 	}

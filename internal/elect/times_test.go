@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leaderrun/leaderrun/internal/candidate"
 	"github.com/leaderrun/leaderrun/internal/lease"
@@ -67,14 +66,11 @@ var courses = []struct {
 	{"a call is asked for as soon as its pause is over", nil, append(slices.Clip(leading), event(Broken, 0.5), event(Renewed, 0.7).sent(0.5))},
 	{"a connection that has lasted a second was worth it", nil, append(slices.Clip(leading),
 		event(Broken, 0.5), event(Renewed, 0.6).sent(0.5), event(Timer, 0.7), event(Broken, 1.7), event(Renewed, 1.71).sent(1.7), event(Timer, 2.1), event(Broken, 3.2))},
-	{"a store that settles is followed for a while", nil, []Event{
-		event(Begin, 0), denied(lease.Settling, 0.1).remaining(14), event(Timer, 14.1), denied(lease.Settling, 14.2).remaining(0.5), event(Timer, 14.7), denied(lease.Settling, 14.8).remaining(0.5),
+	{"a long settling is asked about soon, and followed for a TTL", nil, []Event{
+		event(Begin, 0), denied(lease.Settling, 0.1).remaining(29.5), event(Timer, 0.5), denied(lease.Settling, 0.6).remaining(29), event(Timer, 29.6), denied(lease.Settling, 29.7).remaining(0.9),
 	}},
-	{"a long settling is like a lease", waits(at(60)), []Event{
-		event(Begin, 0), denied(lease.Settling, 0.1).remaining(15.001), event(Woke, 0.2), denied(lease.Settling, 0.3).remaining(14.8), event(Timer, 15.1), denied(lease.Settling, 15.2).remaining(0.3),
-	}},
-	{"a short TTL is followed for a second", func(s *Settings) { s.Timing = NewTiming(3*time.Second, time.Second, time.Second) }, []Event{
-		event(Begin, 0), denied(lease.Settling, 0.1).remaining(0.9), event(Timer, 1), denied(lease.Settling, 1.05).remaining(0.3),
+	{"a standby follows it for longer", waits(at(60)), []Event{
+		event(Begin, 0), denied(lease.Settling, 0.1).remaining(40), event(Timer, 0.5), denied(lease.Settling, 0.6).remaining(39.5), event(Woke, 0.7), denied(lease.Settling, 0.8).remaining(39.3),
 	}},
 	{"the tick is that of the first answer: settling", ticks, []Event{event(Begin, 0), denied(lease.Settling, 0.1).remaining(0.3).tick(1000), event(Timer, 0.4), denied(lease.Held, 0.5).remaining(20).tick(2000), event(Woke, 1)}},
 	{"the tick is that of the first answer: paused", ticks, []Event{event(Begin, 0), denied(lease.Paused, 0.1).remaining(30).tick(1000), event(Woke, 0.4)}},

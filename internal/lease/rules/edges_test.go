@@ -88,6 +88,14 @@ func TestSettles(t *testing.T) {
 	brief.TTL = time.Second
 	grant := func() *State { st := New("k"); _, _ = st.Acquire(request(), settled()); return &st }
 	at, ends := settled().later(ttl), noon.Up+ttl
+	// on returns the time of a candidate whose host's clock shows a time after the grant, and who
+	// has watched it for a while.
+	asked := func() *State { st := grant(); st.Grant.Asked = 1_000_000; return st }
+	on := func(after, watched int64) Instant {
+		now := at
+		now.Here, now.Unrenewed = 1_000_000+after, watched
+		return now
+	}
 	none := func() *State { st := New("k"); return &st }
 	for name, c := range map[string]struct {
 		st   *State
@@ -111,6 +119,10 @@ func TestSettles(t *testing.T) {
 		"another one was seen":                        {grant(), seen(noon.Wall-1, ends, 10*time.Second), at, 300, over},
 		"the kernel's clock needs no other one":       {grant(), seen(noon.Wall, ends, 10*time.Second), fileStore, 0, ""},
 		"a millisecond of a lease that has been lost": {none(), lostSoon, fileStore, 1, rolled},
+		"by the hosts' clocks it is not over":         {asked(), request(), on(20_000, 0), 40_000, over},
+		"by the hosts' clocks it is over":             {asked(), request(), on(ttl-300, 0), 300, over},
+		"the hosts' clocks differ by far":             {asked(), request(), on(-1<<40, 0), ttl, over},
+		"it was watched, and they differ":             {asked(), request(), on(0, ttl-300), 300, over},
 		"a newer lease than the store knows was seen": {grant(), seen(noon.Wall+1, 0, 0), at, ttl, rolled},
 	} {
 		var settling *lease.SettlingError

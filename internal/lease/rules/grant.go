@@ -47,7 +47,7 @@ func (g *Grant) isLease() bool { return g != nil && !g.Cooldown && !g.Revoked &&
 // extend lets the newest grant last for a TTL from now.
 func (st *State) extend(now Instant) {
 	g := st.Grant
-	g.Expires, g.Vanished = now.Up+max(g.TTL, g.rest(now)), false
+	g.Expires, g.Asked, g.Vanished = now.Up+max(g.TTL, g.rest(now)), now.Here, false
 	st.Renewed, st.Settling, st.Server = nextStamp(st.Renewed, now), nil, now.Server
 }
 

@@ -70,6 +70,7 @@ type Grant struct {
 	MinHoldUntil int64        `json:"min_hold_until"`
 	Expires      int64        `json:"expires"`             // never before MinHoldUntil
 	AcquiredWall int64        `json:"acquired_wall"`       // the same as Acquired, in wall time, ms
+	Asked        int64        `json:"asked,omitempty"`     // when its holder wrote this or renewed it, by the wall clock of its own host, ms
 	Tick         int64        `json:"tick"`                // wall time, ms
 	Recent       int64        `json:"recent_ms,omitempty"` // see Request.Recent: the tick is none of a schedule
 	Cooldown     bool         `json:"cooldown"`            // released, its minimum hold goes on
@@ -117,6 +118,9 @@ type Instant struct {
 	// none.
 	Server  string
 	Serving int64
+	// Here is the wall clock of the caller's host, which only doubt compares, with that of
+	// another host; 0 if unknown.
+	Here int64
 	// Apart is the largest difference between the servers' clocks, 0 if there is one clock. A
 	// lease that was not released counts until Expires+Apart, or until the caller has watched
 	// it unrenewed for its TTL. Unrenewed and Settled are how long the caller has seen the

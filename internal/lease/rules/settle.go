@@ -51,6 +51,11 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 	if r.Seen.Token == st.Token && r.Seen.Expires == g.Expires { // its own clock may ask for longer
 		wait(min((r.Seen.Left+time.Millisecond-1).Milliseconds(), g.TTL), lease.SettleExpired)
 	}
+	// The store's clock may have been set ahead, and the holder be out of reach. So the clocks of
+	// both hosts must agree that the lease is over, or the candidate have watched it for a TTL.
+	if g.Asked > 0 {
+		wait(min(g.Asked+g.TTL-now.Here, g.TTL-now.Unrenewed), lease.SettleExpired)
+	}
 	return need, why
 }
 

@@ -16,7 +16,7 @@ import (
 // shifted returns a store whose members' clocks are ahead.
 func shifted(t *testing.T, b backend, c *networktest.Clock, ahead time.Duration) *Store {
 	s := b.open(t)
-	c.Set(&s.Now, &s.Wall)
+	c.Set(s.Store)
 	wall := s.Wall
 	s.Wall = func(ms int64) int64 { return wall(ms) + ahead.Milliseconds() }
 	return s

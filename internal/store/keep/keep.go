@@ -128,8 +128,10 @@ type Config struct {
 	// Instant is what all instants of the store have in common: Boot, which is not empty (the name
 	// of the store, unless its leases end with a boot), Settle, Uncalled and Apart.
 	Instant rules.Instant
-	// Now is the clock of this process, and Wall corrects a store's. Only tests set them.
+	// Now is the clock of this process, Here the wall clock of its host in ms, and Wall corrects
+	// a store's. Only tests set them.
 	Now  func() time.Duration
+	Here func() int64
 	Wall func(ms int64) int64
 }
 
@@ -145,6 +147,9 @@ func New(c Config) *Store {
 	began := time.Now() //nolint:forbidigo // a clock that stands still in between makes this process wait longer, no more
 	if c.Now == nil {
 		c.Now = func() time.Duration { return time.Since(began) } //nolint:forbidigo // the same
+	}
+	if c.Here == nil {
+		c.Here = func() int64 { return time.Now().UnixMilli() } //nolint:forbidigo // it is only compared with that of other hosts
 	}
 	return &Store{Config: c, observed: observations{of: map[string]observation{}}}
 }

@@ -104,6 +104,7 @@ func (s *Store) remembered(c change) (r Row, known bool) {
 // grant and its call unchanged.
 func (s *Store) instant(r Row) (now rules.Instant) {
 	now = r.Now
+	now.Here = s.Here()
 	s.observed.mu.Lock()
 	defer s.observed.mu.Unlock()
 	if seen, ok := s.observed.of[r.Key]; ok {

@@ -51,7 +51,7 @@ func TestRivalLeads(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	var now networktest.Clock
-	now.Set(&s.Now, &s.Wall)
+	now.Set(s.Store)
 	rival := b.StartRival(objectName(prefix, "k"))
 	awaits(t, "rival that leads", func() bool { return rival.Said("leads") })
 	r := request("k")
@@ -105,7 +105,7 @@ func TestClocksOfRivals(t *testing.T) {
 		}})
 		s := b.open(t)
 		var now networktest.Clock
-		now.Set(&s.Now, &s.Wall)
+		now.Set(s.Store)
 		var denied *lease.HeldError
 		if _, err := s.Acquire(bounded(t), request(key)); key == "ahead" && (!errors.As(err, &denied) || denied.Remaining > 6*time.Second) {
 			t.Errorf("%s: %v", key, err)
@@ -128,7 +128,7 @@ func TestRivalAfterHolder(t *testing.T) {
 	b := newBackend(t)
 	s := b.open(t)
 	var now networktest.Clock
-	now.Set(&s.Now, &s.Wall)
+	now.Set(s.Store)
 	last := grant(t, s, request("k"))
 	b.put(t, "k", map[string]any{"spec": map[string]any{
 		"holderIdentity": "rival", "leaseDurationSeconds": 60, "renewTime": "2100-01-01T00:00:00.000000Z",
@@ -182,7 +182,7 @@ func TestEdited(t *testing.T) {
 
 	b.put(t, "endless", map[string]any{"spec": map[string]any{"holderIdentity": "somebody"}})
 	var now networktest.Clock
-	now.Set(&s.Now, &s.Wall)
+	now.Set(s.Store)
 	now.Advance(time.Hour)
 	if held := denied(t, s, request("endless")); held.Value != "somebody" {
 		t.Errorf("a lease without a duration: %+v", held)

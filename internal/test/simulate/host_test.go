@@ -452,6 +452,9 @@ func (h *host) wallStep() time.Duration {
 	return h.wall
 }
 
+// shows is what its wall clock shows, in ms.
+func (h *host) shows() int64 { return h.w.start.Add(h.w.at() + h.wallStep()).UnixMilli() }
+
 // reachedSince reports whether nothing has come between this host and the store
 // since, but what happened to the store itself.
 func (h *host) reachedSince(at time.Duration) bool {

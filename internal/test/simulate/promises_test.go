@@ -85,8 +85,7 @@ func (w *world) expectsPassOn(p *process, t *tree, signal int) {
 	})
 }
 
-// setHostClock sets the wall clock of a host. That must not matter; a leader may have stood
-// still, and asks the store.
+// setHostClock sets the wall clock of a host. A leader may have stood still, and asks the store.
 func (w *world) setHostClock(p *process, step time.Duration) {
 	w.note("%s: the host's clock is set by %s", p, step)
 	h := p.host
@@ -97,6 +96,9 @@ func (w *world) setHostClock(p *process, step time.Duration) {
 	case p.clockSet <- struct{}{}:
 	default: // the one before was not heard yet
 	}
+	w.mu.Lock()
+	w.hostsDiffer = true
+	w.mu.Unlock()
 	since, t := w.at(), p.held()
 	w.faults.Go(func() {
 		time.Sleep(slack)

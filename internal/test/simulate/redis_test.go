@@ -50,7 +50,11 @@ func newRedis(w *world) backend {
 }
 
 func (r *redisServer) client(p *process) (client, error) {
-	return redis.New(redis.Options{URL: "redis://192.0.2.1", Prefix: prefix, Dialer: p.dial})
+	s, err := redis.New(redis.Options{URL: "redis://192.0.2.1", Prefix: prefix, Dialer: p.dial})
+	if err == nil {
+		s.Here = p.host.shows
+	}
+	return s, err
 }
 
 func (r *redisServer) dial() (net.Conn, error) { return r.Dial() }

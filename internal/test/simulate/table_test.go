@@ -261,7 +261,8 @@ func (t *table) client(p *process) (client, error) {
 			}
 			return c.follow(ctx, bell.Op(), kind, func(r reply) bool { return t.apart == 0 && r.heard || until(r.value()) })
 		},
-		Now: func() time.Duration { return p.host.w.at() + p.offset },
+		Now:  func() time.Duration { return p.host.w.at() + p.offset },
+		Here: p.host.shows,
 	}), c}, nil
 }
 

@@ -55,11 +55,11 @@ func (w *world) born(t *tree) {
 }
 
 // explained reports whether t may live beside another tree. That is so if the store has lost
-// its lease since the last renewal, or its clock was set forward, and its holder could not be
+// its lease since the last renewal, or its clock and a host's were set, and its holder could not be
 // called: it was stopped or killed, its network failed, or the connection on which it waits
 // for calls lost an answer.
 func (w *world) explained(t *tree) bool {
-	if t.out == 0 && w.stepped < t.seen && w.forgot < t.seen {
+	if t.out == 0 && (w.stepped < t.seen || !w.hostsDiffer) && w.forgot < t.seen {
 		return false
 	}
 	if at := w.revoked[string(t.lease.Holder)]; at > 0 && w.takenAt < at { // the key stays taken until its holder has released it

@@ -70,21 +70,22 @@ type world struct {
 	processes sync.WaitGroup
 	faults    sync.WaitGroup
 
-	mu         sync.Mutex
-	generators uint64
-	holders    int
-	down       int
-	over       bool
-	lastFault  time.Duration
-	lastLive   time.Duration
-	forgot     time.Duration // when the store last lost data
-	restarted  time.Duration
-	stepped    time.Duration // until then a request may have read its clock before it was set forward
-	backed     time.Duration // the same before it was set back
-	setBack    time.Duration // by how much its clock was set back in all
-	evicted    bool          // it lost everything but the lease
-	takenAt    time.Duration // when another program last took the key
-	saved      bool
+	mu          sync.Mutex
+	generators  uint64
+	holders     int
+	down        int
+	over        bool
+	lastFault   time.Duration
+	lastLive    time.Duration
+	forgot      time.Duration // when the store last lost data
+	restarted   time.Duration
+	hostsDiffer bool          // the clock of a host was set
+	stepped     time.Duration // until then a request may have read its clock before it was set forward
+	backed      time.Duration // the same before it was set back
+	setBack     time.Duration // by how much its clock was set back in all
+	evicted     bool          // it lost everything but the lease
+	takenAt     time.Duration // when another program last took the key
+	saved       bool
 	// pausedUntil, by the store's clock, nobody may be granted the key; 0 if that was never
 	// so. It was set at pausedAt.
 	pausedUntil int64

@@ -88,10 +88,10 @@ var kinds = []kind{
 	{name: "store-lag", on: store, needs: replicas, inject: lag(true), settles: true, uncalled: true},
 	{name: "store-lag-return", on: store, needs: replicas, inject: lag(false), settles: true, twoServers: true},
 	{name: "store-full", on: store, needs: connections, inject: fillStore, kept: true},
-	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true, uncalled: true},
-	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true, uncalled: true},
+	{name: "store-clock-ahead", on: store, needs: ownClock, inject: stepClock(+1), kept: true, settles: true},
+	{name: "store-clock-back", on: store, needs: ownClock, inject: stepClock(-1), kept: true, settles: true},
 	// The call of the holder is held up.
-	{name: "store-locked-clock-ahead", on: store, needs: locks, inject: lockAndStep, settles: true, uncalled: true},
+	{name: "store-locked-clock-ahead", on: store, needs: locks, inject: lockAndStep, settles: true},
 	{name: "store-rollback", on: store, needs: oldData, inject: rollBack, settles: true, uncalled: true},
 	{name: "store-empty", on: store, needs: oldData, inject: emptyStore, settles: true, uncalled: true},
 	{name: "store-quota", on: store, needs: quota, inject: useUpQuota},

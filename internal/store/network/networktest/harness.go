@@ -33,7 +33,7 @@ func Shifted(apart time.Duration, open func(*testing.T, network.Dial) (lease.Sto
 	var clock Clock
 	h := Harness(func(t *testing.T, dial network.Dial) lease.Store {
 		s, config := open(t, dial)
-		clock.Set(&config.Now, &config.Wall)
+		clock.Set(config)
 		return s
 	})
 	h.Unit, h.Apart, h.Advance = apart+10*time.Second, apart, clock.Advance

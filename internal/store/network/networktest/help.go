@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/keep"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
@@ -154,11 +155,12 @@ type Clock struct{ ahead atomic.Int64 }
 // Advance advances it.
 func (c *Clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// Set gives a store the clock: now and wall are those of its keep.Config.
-func (c *Clock) Set(now *func() time.Duration, wall *func(ms int64) int64) {
+// Set gives a store the clock.
+func (c *Clock) Set(s *keep.Store) {
 	began := time.Now()
-	*now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
-	*wall = func(ms int64) int64 {
+	s.Now = func() time.Duration { return time.Since(began) + time.Duration(c.ahead.Load()) }
+	s.Here = func() int64 { return time.Now().Add(time.Duration(c.ahead.Load())).UnixMilli() }
+	s.Wall = func(ms int64) int64 {
 		return time.UnixMilli(ms).Add(time.Duration(c.ahead.Load())).Truncate(time.Second).UnixMilli()
 	}
 }
