@@ -301,8 +301,9 @@ func TestSettlingGrowsOld(t *testing.T) {
 	for _, later := range []int64{61_000, hour} { // the holder has died, or the clock was set
 		now = now.later(later)
 		var settling *lease.SettlingError
-		if _, err := st.Acquire(request(), now); !errors.As(err, &settling) || settling.Remaining != 300*time.Millisecond {
-			t.Errorf("after %d ms more: %v, want it to settle for 300ms", later, err)
+		before := st.Called
+		if _, err := st.Acquire(request(), now); !errors.As(err, &settling) || settling.Remaining != 300*time.Millisecond || st.Called == before {
+			t.Errorf("after %d ms more: %v, want the holder called, and it to settle for 300ms", later, err)
 		}
 	}
 }
