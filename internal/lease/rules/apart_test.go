@@ -65,6 +65,7 @@ func TestApartClockSetBack(t *testing.T) {
 	st := &State{}
 	granted(t, st, request(), apartNoon())
 	back := apartNoon().later(-year)
+	back.Here = noon.Here
 	if _, err := st.Acquire(request(), back); !errors.As(err, new(*lease.HeldError)) {
 		t.Fatal(err)
 	}

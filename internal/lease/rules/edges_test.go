@@ -88,12 +88,10 @@ func TestSettles(t *testing.T) {
 	brief.TTL = time.Second
 	grant := func() *State { st := New("k"); _, _ = st.Acquire(request(), settled()); return &st }
 	at, ends := settled().later(ttl), noon.Up+ttl
-	// on returns the time of a candidate whose host's clock shows a time after the grant, and who
-	// has watched it for a while.
-	asked := func() *State { st := grant(); st.Grant.Asked = 1_000_000; return st }
+	// on is at for a candidate on whose host it is so long after the grant, which it has watched.
 	on := func(after, watched int64) Instant {
 		now := at
-		now.Here, now.Unrenewed = 1_000_000+after, watched
+		now.Here, now.Unrenewed = noon.Here+after, watched
 		return now
 	}
 	none := func() *State { st := New("k"); return &st }
@@ -119,10 +117,10 @@ func TestSettles(t *testing.T) {
 		"another one was seen":                        {grant(), seen(noon.Wall-1, ends, 10*time.Second), at, 300, over},
 		"the kernel's clock needs no other one":       {grant(), seen(noon.Wall, ends, 10*time.Second), fileStore, 0, ""},
 		"a millisecond of a lease that has been lost": {none(), lostSoon, fileStore, 1, rolled},
-		"by the hosts' clocks it is not over":         {asked(), request(), on(20_000, 0), 40_000, over},
-		"by the hosts' clocks it is over":             {asked(), request(), on(ttl-300, 0), 300, over},
-		"the hosts' clocks differ by far":             {asked(), request(), on(-1<<40, 0), ttl, over},
-		"it was watched, and they differ":             {asked(), request(), on(0, ttl-300), 300, over},
+		"by the hosts' clocks it is not over":         {grant(), request(), on(20_000, 0), 40_000, over},
+		"by the hosts' clocks it is over":             {grant(), request(), on(ttl-300, 0), 300, over},
+		"the hosts' clocks differ by far":             {grant(), request(), on(-1<<40, 0), ttl, over},
+		"it was watched, and they differ":             {grant(), request(), on(0, ttl-300), 300, over},
 		"a newer lease than the store knows was seen": {grant(), seen(noon.Wall+1, 0, 0), at, ttl, rolled},
 	} {
 		var settling *lease.SettlingError

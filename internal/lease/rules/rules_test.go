@@ -14,9 +14,9 @@ import (
 const year = int64(365 * 24 * time.Hour / time.Millisecond)
 
 // noon is a time of a boot.
-var noon = Instant{Boot: "b1", Up: 5_000_000, Wall: 1_800_000_000_000}
+var noon = Instant{Boot: "b1", Up: 5_000_000, Wall: 1_800_000_000_000, Here: 1_800_000_000_000}
 
-func (i Instant) later(ms int64) Instant { i.Up += ms; i.Wall += ms; return i }
+func (i Instant) later(ms int64) Instant { i.Up += ms; i.Wall += ms; i.Here += ms; return i }
 
 func request() lease.Request {
 	return lease.Request{Key: "k", Holder: lease.NewHolder("host", 1), TTL: time.Minute}

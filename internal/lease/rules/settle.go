@@ -53,9 +53,7 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 	}
 	// The store's clock may have been set ahead, and the holder be out of reach. So the clocks of
 	// both hosts must agree that the lease is over, or the candidate have watched it for a TTL.
-	if g.Asked > 0 {
-		wait(min(g.Asked+g.TTL-now.Here, g.TTL-now.Unrenewed), lease.SettleExpired)
-	}
+	wait(min(g.Asked+g.TTL-now.Here, g.TTL-now.Unrenewed), lease.SettleExpired)
 	return need, why
 }
 
