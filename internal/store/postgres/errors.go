@@ -22,12 +22,20 @@ var (
 	errOneCopy = errors.New("no replica has confirmed the change")
 )
 
+// hiddenTable says that the table is in a schema in which this user does not see it.
+type hiddenTable struct{ schema string }
+
+func (e *hiddenTable) Error() string {
+	return "the table leaderrun_leases is out of sight in the schema " + e.schema
+}
+
 // The errors (SQLSTATE) after which the store does more than report them.
 const (
 	undefinedTable       = "42P01"
 	noRight              = "42501"
 	noObject             = "42" // the class of what is missing, is another kind, or is not allowed
 	noSchema             = "3F"
+	raised               = "P0" // the class of errors of a function, as of a trigger
 	serializationFailure = "40001"
 	tooManyConnections   = "53300"
 	invalidAuthorization = "28" // its class
@@ -45,6 +53,7 @@ var states = []struct {
 	{"28", true, "let this user log in (ALTER ROLE … LOGIN, pg_hba.conf), or correct user, sslmode and sslcert in the store's URL"},
 	{noDatabase, true, "create that database, or correct its name in the store's URL"},
 	{noRight, true, hintRights},
+	{raised, true, hintRefused},
 	{"3F000", true, hintTable},
 	{"23", true, hintShape},    // a constraint
 	{"22", true, hintShape},    // a value that the column's type cannot have
@@ -63,6 +72,15 @@ var states = []struct {
 	{"25006", false, hintReplica + "; if it is no replica, see who has turned on its default_transaction_read_only: some providers do when the disk is full"},
 	{tooManyConnections, false, "raise its max_connections, or the CONNECTION LIMIT of this user or database, or end idle sessions"},
 	{"53", false, "give it what it lacks: disk or memory"},
+}
+
+// loginStates are errors of a server that opens no session, by the beginning of their SQLSTATE.
+// They say nothing about the table.
+var loginStates = []struct{ state, hint string }{
+	{noRight, "GRANT CONNECT ON DATABASE that one TO this user"},
+	{"55000", "ALTER DATABASE that one ALLOW_CONNECTIONS true, or correct its name in the store's URL"},
+	{"22", hintSession},
+	{"42", hintSession},
 }
 
 // poolerError is the only SQLSTATE of PgBouncer.
@@ -90,6 +108,7 @@ const (
 	hintRights    = "GRANT " + rights + " ON leaderrun_leases TO this user"
 	hintTable     = "have somebody who may create tables run scripts/postgres.sql there, once; packages have it in /usr/share/doc/leaderrun"
 	hintShape     = "another program uses that name, or another version: choose another database, or drop the table once no command runs"
+	hintSession   = "correct options= in the store's URL, or what ALTER ROLE … SET or ALTER DATABASE … SET has made the default of this user there"
 	hintReplica   = "name the server that takes writes, or both: postgres://HOST:PORT,HOST:PORT/DATABASE"
 	hintOneCopy   = "see why the replica does not answer, and leave sessions alone that wait for it"
 	hintIsolation = "ALTER ROLE this user SET default_transaction_isolation = 'read committed'; if it is that, another transaction changes leaderrun_leases: pg_stat_activity shows it"
@@ -122,12 +141,21 @@ func known(ctx context.Context, err error) *network.Known {
 
 func serverProblem(err error, answer *pgconn.PgError) *network.Known {
 	hasClass := func(class string) bool { return strings.HasPrefix(answer.Code, class) }
-	k := &network.Known{Text: fmt.Sprintf("%s (%s)", answer.Message, answer.Code), Login: hasClass(invalidAuthorization) || answer.Code == noDatabase, Rights: hasClass(noObject) || hasClass(noSchema), Hint: hintOther}
+	k := &network.Known{Text: fmt.Sprintf("%s (%s)", answer.Message, answer.Code), Login: hasClass(invalidAuthorization) || answer.Code == noDatabase, Rights: hasClass(noObject) || hasClass(noSchema) || hasClass(raised), Hint: hintOther}
 	for _, s := range states {
 		if hasClass(s.state) {
 			k.Permanent, k.Hint = s.permanent, s.hint
 			break
 		}
+	}
+	for _, s := range loginStates {
+		if errors.As(err, new(*pgconn.ConnectError)) && hasClass(s.state) {
+			k.Permanent, k.Login, k.Hint = true, true, s.hint
+			break
+		}
+	}
+	if answer.Routine == "ExecWithCheckOptions" { // the name of a right, but no right: a policy
+		k.Hint = hintRefused
 	}
 	for _, p := range poolerErrors {
 		if answer.Code == poolerError && strings.Contains(answer.Message, p.part) {
@@ -151,6 +179,9 @@ func ownProblem(err error) *network.Known {
 		return &network.Known{Text: "it closed the connection", Hint: hintOther}
 	case network.Cause(err).Error() == "server refused TLS connection":
 		return &network.Known{Text: "it speaks no TLS", Permanent: true, Login: true, Hint: hintTLS}
+	}
+	if hidden, ok := errors.AsType[*hiddenTable](err); ok {
+		return &network.Known{Text: err.Error(), Permanent: true, Rights: true, Hint: "GRANT USAGE ON SCHEMA " + hidden.schema + " TO this user, and see that its search_path names that schema"}
 	}
 	k := hints.Known(err)
 	if errors.Is(err, keep.ErrNotSaved) || errors.Is(err, keep.ErrShape) { // as of a row security policy, or in another search_path

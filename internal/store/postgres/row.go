@@ -26,7 +26,11 @@ const (
 	floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint, pg_last_wal_replay_lsn() IS NOT NULL`
 	readRow = readClock + `, l.version, l.leader_id, l.term, l.state, l.runs
 	FROM (VALUES (1)) one LEFT JOIN leaderrun_leases l ON l.prefix = $1 AND l.service_name = $2`
-	noRow = readClock + `, NULL, NULL, NULL, NULL, NULL`
+	// The table may be out of sight: a second one would be another store.
+	noRow = readClock + `, (SELECT min(n.nspname::text) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	WHERE c.relname = 'leaderrun_leases' AND NOT pg_table_is_visible(c.oid) AND has_table_privilege(c.oid, 'UPDATE')
+	AND (current_schema() IS NULL OR n.nspname =
+	ANY (regexp_split_to_array(replace(replace(current_setting('search_path'), '"', ''), '$user', current_user), ' *, *')))), NULL, NULL, NULL, NULL`
 
 	// An unchanged column keeps its values that are stored outside of the row.
 	updateRow = `WITH saved AS (
@@ -36,10 +40,11 @@ const (
 	WHERE prefix = $1 AND service_name = $2 AND version = $11 RETURNING version, state
 ) ` + wake
 
+	// The update that never is needs the right to update, as each renewal does.
 	insertRow = `WITH saved AS (
 	INSERT INTO leaderrun_leases (prefix, service_name, leader_id, term, last_heartbeat, metadata, version, state, runs)
 	VALUES ($1, $2, $3, $4, to_timestamp(nullif($5, '')::bigint / 1000.0), nullif($6, '')::jsonb, $7, $8::jsonb, nullif($9, '')::jsonb)
-	ON CONFLICT (prefix, service_name) DO NOTHING RETURNING version, state
+	ON CONFLICT (prefix, service_name) DO UPDATE SET version = 0 WHERE false RETURNING version, state
 ) ` + wake
 
 	// wake notifies the listeners at the end of the transaction, if the row is as it was
@@ -76,7 +81,8 @@ var _ keep.Pruner = keeper{}
 func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
 	r.State = rules.New(key)
 	found, err := k.run(ctx, statement{readRow, []string{k.prefix, key}})
-	if hasState(err, undefinedTable) {
+	missing := hasState(err, undefinedTable)
+	if missing {
 		found, err = k.run(ctx, statement{sql: noRow})
 	}
 	if _, ok := errors.AsType[*pgproto3.ExceededMaxBodyLenErr](err); ok {
@@ -106,8 +112,11 @@ func (k keeper) Read(ctx context.Context, key string) (r keep.Row, err error) {
 	if string(answer[2]) != "f" {
 		return r, errReplica
 	}
-	if answer[own] == nil {
+	switch {
+	case answer[own] == nil:
 		return r, nil
+	case missing:
+		return r, &hiddenTable{string(answer[own])}
 	}
 	return k.parsed(r, answer[own:])
 }
@@ -158,6 +167,9 @@ func (k keeper) Swap(ctx context.Context, r keep.Row, e keep.Effect) (now keep.R
 	}
 	changed, err := k.run(ctx, write)
 	if hasState(err, undefinedTable) {
+		if _, err := k.Read(ctx, r.Key); err != nil {
+			return r, false, err
+		}
 		if _, err := k.run(ctx, statement{sql: oneCreator}, statement{sql: createTable}, statement{sql: storeRuns}); err != nil {
 			return r, false, &keep.NoTable{Err: err}
 		}
@@ -224,7 +236,8 @@ func columns(r keep.Row) (state, runs string, err error) {
 func (k keeper) Names(ctx context.Context) (names []string, err error) {
 	found, err := k.run(ctx, statement{`SELECT service_name FROM leaderrun_leases WHERE prefix = $1`, []string{k.prefix}})
 	if hasState(err, undefinedTable) {
-		return nil, nil
+		_, err = k.Read(ctx, "")
+		return nil, err
 	}
 	for _, columns := range found {
 		if len(columns) != 1 {
