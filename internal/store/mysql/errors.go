@@ -25,6 +25,8 @@ const (
 	noSuchTable  = 1146
 	duplicateRow = 1062
 	interrupted  = 1317
+	// refusedByTrigger is what SIGNAL sends.
+	refusedByTrigger = 1644
 )
 
 var (
@@ -36,7 +38,7 @@ var (
 	// logins are the errors about a user, a password, a certificate or the database.
 	logins = []uint16{1045, 1044, 1049, 1130, 1698, 1820, 1862, 3118, 4151}
 	// denials are the errors about what a user may do.
-	denials = []uint16{1044, 1142, 1143, 1227}
+	denials = []uint16{1044, 1142, 1143, 1227, refusedByTrigger}
 )
 
 // numbers are the errors of a server. A permanent one stays until a person acts.
@@ -50,7 +52,6 @@ var numbers = []struct {
 	{[]uint16{1820, 1862}, true, "give this user a new password: ALTER USER"},
 	{[]uint16{3118, 4151}, true, "unlock this user: ALTER USER … ACCOUNT UNLOCK"},
 	{[]uint16{1044}, true, "correct the name of the database in the store's URL, or " + hintRights},
-	{denials, true, hintRights},
 	{[]uint16{1049}, true, "create that database, or correct its name in the store's URL"},
 	{[]uint16{1129}, false, "end the block there: mysqladmin flush-hosts"},
 	{[]uint16{1054, 1364, 1366, 1406, 3140, 4025}, true, hintShape},
@@ -63,6 +64,9 @@ var numbers = []struct {
 	{[]uint16{1053, 1927, 3169}, false, "wait until it is back, or look at its log"},
 	{[]uint16{3159}, true, "write ?tls=true behind the database in the store's URL, or ?ca=FILE"},
 	{[]uint16{4031}, false, "raise its wait_timeout"}, // MySQL since 8.0.24, of an idle session
+	{[]uint16{refusedByTrigger}, true, hintRefused},
+	{denials, true, hintRights},
+	{[]uint16{1184}, false, "correct its init_connect: its log has the error"},
 	{[]uint16{1153}, true, "raise its max_allowed_packet"},
 	{[]uint16{1021, 1114}, false, "give it what it lacks: disk"},
 	{[]uint16{1203, 1226}, false, "raise this user's limits: ALTER USER … WITH, or max_user_connections"},

@@ -47,14 +47,15 @@ func TestServerRefuses(t *testing.T) {
 	}{
 		{name: "no right to the database", user: "cron", permanent: true, says: "(1044)", hint: "correct the name of the database"},
 		{name: "a narrow column", prepare: strings.Replace(createTable, "mediumtext", "varchar(9)", 1), permanent: true, says: "is not leaderrun's: Data too long", hint: "choose another database"},
-		{name: "a trigger", prepare: createTable + "; CREATE TRIGGER t BEFORE INSERT ON leaderrun_leases FOR EACH ROW SIGNAL SQLSTATE '45000' SET message_text = 'no'", says: "no (1644)", hint: "look at its log"},
+		{name: "a trigger", prepare: createTable + "; CREATE TRIGGER t BEFORE INSERT ON leaderrun_leases FOR EACH ROW SIGNAL SQLSTATE '45000' SET message_text = 'no'", permanent: true, says: "no (1644)", hint: "trigger"},
+		{name: "init_connect fails", user: "cron", prepare: "GRANT ALL ON jobs.* TO cron; SET GLOBAL init_connect = 'SELECT 1 FROM nowhere'", says: "(1184)", hint: "init_connect"},
 		{name: "read-only", prepare: "SET GLOBAL read_only = 1", says: "it is read-only", hint: "name the server that takes writes"},
 		{name: "no connections", user: "cron", prepare: createTable + "; GRANT SELECT, INSERT, UPDATE ON jobs.leaderrun_leases TO cron; ALTER USER cron WITH MAX_QUERIES_PER_HOUR 1", says: "has exceeded the 'max_queries_per_hour' resource", hint: "this user's limits"},
 		{name: "locked", user: "cron", prepare: "ALTER USER cron ACCOUNT LOCK", permanent: true, says: "this account is locked (4151)", hint: "unlock this user"},
 		{name: "expired password", user: "cron", prepare: "GRANT SELECT ON jobs.* TO cron; ALTER USER cron PASSWORD EXPIRE", permanent: true, says: "(1820)", hint: "give this user a new password"}, // it refuses not the login, but all statements
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b.do(t, "SET GLOBAL read_only = 0; DROP TABLE IF EXISTS leaderrun_leases; DROP USER IF EXISTS cron; CREATE USER cron IDENTIFIED BY 'sesame'; "+c.prepare)
+			b.do(t, "SET GLOBAL read_only = 0, init_connect = ''; DROP TABLE IF EXISTS leaderrun_leases; DROP USER IF EXISTS cron; CREATE USER cron IDENTIFIED BY 'sesame'; "+c.prepare)
 			url := b.URL
 			if c.user != "" {
 				url = networktest.As(t, b.URL, c.user)
