@@ -33,13 +33,14 @@ type reply struct {
 }
 
 var replies = []reply{
-	{noAuth, true, "give a password in the store's URL: redis://:PASSWORD@HOST"},
+	{noAuth, true, "give a password in the store's URL: redis://[USER]:PASSWORD@HOST"},
 	{"WRONGPASS", true, "correct the user or the password in the store's URL"},
 	{"ERR invalid password", true, "correct the password in the store's URL"},
-	{"ERR AUTH <password> called without any password", true, "take the password out of the store's URL"},
-	{"ERR Client sent AUTH, but no password is set", true, "take the password out of the store's URL"},
+	{"ERR AUTH <password> called without any password", true, hintNoPassword},
+	{"ERR Client sent AUTH, but no password is set", true, hintNoPassword},
 	{"DENIED", true, "give that Redis a password: it is in protected mode"},
 	{noList, true, "grant this user " + listing + ", or name the key"},
+	{noSelect, true, "grant this user +select, or choose database 0 in the store's URL"},
 	{"NOPERM", true, hintRights},
 	{"ERR The user executing the script can't", true, hintRights},
 	{"WRONGTYPE", true, hintType},
@@ -112,17 +113,21 @@ func noSlot(err error) bool {
 // noList replaces a NOPERM for the requests that only Keys sends.
 const noList = "NOPERM: no right to list"
 
+// noSelect replaces a NOPERM for the request that only a database other than 0 needs.
+const noSelect = "NOPERM: no right to select"
+
 const (
-	hintRights  = "grant this user ~PREFIX:* " + rights
-	hintRenamed = "remove rename-command from its configuration: scripts need get, set, del, pexpire, pttl, hset, hmget, time and rpush under their own names"
-	hintType    = "another program uses a key of this name: choose another --prefix, or delete that key"
-	hintCluster = "it is a node of a cluster: write redis-cluster://HOST for redis://HOST"
-	hintTooMany = "raise its maxclients or end idle clients"
-	hintDown    = "look at CLUSTER INFO and CLUSTER NODES"
-	hintMoving  = "the key's slot is on its way to another node: wait until CLUSTER SETSLOT has ended that"
+	hintNoPassword = "take the password out of the store's URL, or name the user whose password it is"
+	hintRights     = "grant this user ~PREFIX:* " + rights
+	hintRenamed    = "remove rename-command from its configuration: scripts need get, set, del, pexpire, pttl, hset, hmget, time and rpush under their own names"
+	hintType       = "another program uses a key of this name: choose another --prefix, or delete that key"
+	hintCluster    = "it is a node of a cluster: write redis-cluster://HOST for redis://HOST"
+	hintTooMany    = "raise its maxclients or end idle clients"
+	hintDown       = "look at CLUSTER INFO and CLUSTER NODES"
+	hintMoving     = "the key's slot is on its way to another node: wait until CLUSTER SETSLOT has ended that"
 	// Sentinels name a replica if a failover is not over yet, or went wrong.
 	hintFailover = "wait for the end of the failover, or look at SENTINEL MASTERS"
-	hintSocket   = "let this user write to the socket: unixsocketperm, or the group of the server"
+	hintSocket   = "let this user reach the socket and write to it: its directories, unixsocketperm, or the group of the server"
 	hintOther    = "check that the store's URL names a Redis server (rediss:// where it speaks TLS), and look at its log"
 )
 
@@ -180,6 +185,9 @@ func (s *servers) replyProblem(what string, err error) *network.Known {
 	}
 	if strings.HasPrefix(class, "NOPERM") && (strings.Contains(class, "'scan'") || strings.Contains(class, "'cluster")) {
 		class = noList
+	}
+	if strings.HasPrefix(class, "NOPERM") && strings.Contains(class, "'select'") {
+		class = noSelect
 	}
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "LEADERRUN "), "ERR "), ".")
 	k := &network.Known{Text: text, Login: slices.ContainsFunc(loginReplies, func(begin string) bool { return strings.HasPrefix(text, begin) })}

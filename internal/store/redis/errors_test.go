@@ -35,10 +35,13 @@ func TestServerRefuses(t *testing.T) {
 	}{
 		{name: "no eval", args: user(acl + strings.Replace(rights, "+eval ", "", 1)), user: "cron:sesame@", permanent: true, says: "NOPERM", hint: "+eval"},
 		{name: "no get", args: user(acl + strings.Replace(rights, "+get ", "", 1)), user: "cron:sesame@", permanent: true, says: " run th", hint: "+get"},
+		{name: "no select", args: user(acl + rights), user: "cron:sesame@", path: "/3", permanent: true, says: "NOPERM", hint: "+select"},
+		{name: "no such user", args: user("default off nopass"), user: ":sesame@", permanent: true, says: "AUTH <password> called", hint: "name the user"},
 		{name: "no scripts", args: []string{"--rename-command", "EVAL", ""}, permanent: true, says: "unknown command", hint: "version 6"},
 		{name: "renamed", args: []string{"--rename-command", "PTTL", ""}, permanent: true, says: "command called from script", hint: "rename-command"},
 		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, prepare: []string{"CLUSTER ADDSLOTSRANGE 0 16383"}, permanent: true, says: "CROSSSLOT", hint: "redis-cluster://HOST"},
 		{name: "replica", prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "READONLY", hint: "replica"},
+		{name: "a replica that takes writes", args: []string{"--replica-read-only", "no"}, prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "READONLY", hint: "replica"},
 		{name: "replica cut off", args: []string{"--replica-serve-stale-data", "no"}, prepare: []string{"REPLICAOF 127.0.0.1 1"}, says: "MASTERDOWN", hint: "replica"},
 		{name: "too few replicas", args: []string{"--min-replicas-to-write", "1"}, says: "NOREPLICAS", hint: "replicas"},
 	} {
@@ -96,7 +99,7 @@ func TestServerIsUnwell(t *testing.T) {
 		{"-MOVED 3999 127.0.0.1:6381", true, "MOVED", "redis-cluster://HOST"},
 		{"-ERR max number of clients reached", false, "max number of clients", "maxclients"},
 		{"-DENIED Redis is running in protected mode because protected mode is enabled", true, "DENIED", "password"},
-		{"-NOAUTH Authentication required.", true, "NOAUTH", "redis://:PASSWORD@HOST"},
+		{"-NOAUTH Authentication required.", true, "NOAUTH", "redis://[USER]:PASSWORD@HOST"},
 		{"-ERR Error running script (call to f_0123): @user_script:47: READONLY You can't write against a read only replica.", false, ": READONLY", "replica"},
 		{"-ERR ACL failure in script: User cron has no permissions to run the 'time' command script: 0123, on @user_script:47.", true, ": NOPERM User cron has no permissions to run the 'time' command", "grant this user"},
 		{"-ERR something new", false, "something new", ""},

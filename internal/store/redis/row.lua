@@ -6,10 +6,12 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local function info(section, name) -- '' without the right to read it
+local function info(section) -- '' without the right to read it
   local text = redis.pcall('INFO', section)
-  return type(text) == 'string' and string.match(text, name .. ':(%x+)') or ''
+  return type(text) == 'string' and text or ''
 end
+
+local function field(text, name) return string.match(text, name .. ':(%w+)') or '' end
 
 local function get(key, read) -- an error names the key
   if type(read) == 'table' and read.err then return nil, redis.error_reply('LEADERRUN ' .. key .. ': ' .. read.err) end
@@ -17,7 +19,8 @@ local function get(key, read) -- an error names the key
 end
 
 -- The server's process and the history of its data: another one may lack acknowledged writes.
-local server = string.sub(info('server', 'run_id'), 1, 20) .. string.sub(info('replication', 'master_replid'), 1, 20)
+local replication = info('replication')
+local server = string.sub(field(info('server'), 'run_id'), 1, 20) .. string.sub(field(replication, 'master_replid'), 1, 20)
 local lease, bad = get(KEYS[1], redis.pcall('GET', KEYS[1]))
 local state, worse = get(KEYS[2], redis.pcall('HMGET', KEYS[2], 'version', 'state', 'runs', 'expires'))
 if bad or worse then return bad or worse end

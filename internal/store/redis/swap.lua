@@ -4,6 +4,7 @@
 --      7 new lease 8 for how long, in ms (0: none, -1: it stays as it is)
 --      9 renewed 0|1 10 calls 0|1 11 wakes 0|1 12 since when this server has served ('': is known)
 if (state[1] or '') ~= ARGV[1] or (lease and '=' .. lease or '') ~= ARGV[2] then return row(0) end
+if field(replication, 'role') == 'slave' then return redis.error_reply('READONLY it is a replica, which loses what is written to it') end
 local hold = tonumber(ARGV[8])
 if hold > 0 then redis.call('SET', KEYS[1], ARGV[7], 'PX', hold) end
 if hold == 0 and lease then redis.call('DEL', KEYS[1]) end
