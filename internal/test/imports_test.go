@@ -92,7 +92,7 @@ var rules = []rule{
 		why: "it applies the rules to states that stores keep, and knows none of them"},
 	{path: "internal/store/kubernetes", only: []string{std, "go.yaml.in/yaml/v3", "internal/lease", "internal/lease/rules", "internal/store/keep", "internal/store/location", "internal/store/network"}, why: oneStore},
 	{path: "internal/store/s3", only: []string{std, "internal/lease", "internal/lease/rules", "internal/store/keep", "internal/store/location", "internal/store/network"}, why: oneStore},
-	{path: "internal/store/network", only: []string{std, "golang.org/x/sys/unix", "internal/lease"},
+	{path: "internal/store/network", only: []string{std, "golang.org/x/sys/unix", "internal/lease", "internal/store/location"},
 		why: "it is what the stores share that are reached by a network, and knows none of them"},
 }
 

@@ -3,11 +3,12 @@ package location
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 const hintLineBreak = "remove it, probably at its end: printf makes a secret without one, echo does not"
 
-// Oddity says what is invisible or easily overlooked at the ends of a value: blanks, line breaks, and
+// Oddity says what is invisible or easily overlooked in a value: line breaks, marks of editors, blanks, and
 // quotes that no shell has removed, as in a file for docker --env-file. It returns "" if there is
 // nothing, else text to put behind a message.
 func Oddity(value string) string {
@@ -15,6 +16,8 @@ func Oddity(value string) string {
 	switch {
 	case strings.ContainsAny(value, "\r\n"):
 		return ": it has a line break in it"
+	case strings.HasPrefix(value, "\ufeff"):
+		return ": it begins with a byte order mark, which editors add to a file"
 	case first != value:
 		return ": it begins with a blank"
 	case last != value:
@@ -23,6 +26,8 @@ func Oddity(value string) string {
 		return ": it begins with a quote, which is part of the value where no shell reads it (docker --env-file, EnvironmentFile of old systemd)"
 	case value != "" && strings.ContainsAny(value[len(value)-1:], `'"`):
 		return ": it ends with a quote"
+	case !utf8.ValidString(value), strings.ContainsFunc(value, unicode.IsControl):
+		return ": it has bytes that are no text"
 	}
 	return ""
 }

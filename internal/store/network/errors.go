@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 )
 
 // Words are the parts of error messages that differ between stores.
@@ -73,10 +74,23 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 			k.Text, refused, k.Hint = w.Problem(ctx, err)
 		}
 	}
+	if k.Login && strings.Contains(k.Hint, "password") {
+		k.Text += odd(secrets)
+	}
 	if k.Login && accepted.HasLogin() || k.Rights && accepted.Has(op) { // somebody is changing it, at the server or here
 		k.Permanent = false
 	}
 	return &lease.StoreError{Op: op, Err: fmt.Errorf("%s: %s", at, lease.Readable(k.Text, secrets...)), Refused: refused, Permanent: k.Permanent, Hint: k.Hint}
+}
+
+// odd says what a user may have overlooked in a password, which no message shows.
+func odd(passwords []string) string {
+	for _, p := range passwords {
+		if oddity := location.Oddity(p); oddity != "" {
+			return " (the password" + strings.TrimPrefix(oddity, ": it") + ")"
+		}
+	}
+	return ""
 }
 
 // Problem returns the text and the hint of an error that kept a server from answering,

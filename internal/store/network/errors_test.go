@@ -83,6 +83,17 @@ func TestTLSProblem(t *testing.T) {
 	}
 }
 
+// What a user may have overlooked in a password is said where it was refused.
+func TestRefusedPassword(t *testing.T) {
+	refused := &Known{Text: "it is wrong", Login: true, Hint: "correct the password"}
+	for password, want := range map[string]string{"s3cret": "it is wrong$", "'s3cret'": "it is wrong (the password begins with a quote", "s3cret ": "(the password ends with a blank)"} {
+		err := words.StoreError(t.Context(), "acquire", "store", errors.New(""), refused, &Accepted{}, password)
+		if got := err.Error(); !strings.Contains(got+"$", want) || strings.Contains(got, "s3cret") {
+			t.Errorf("%q: %q", password, got)
+		}
+	}
+}
+
 func TestCatchPanic(t *testing.T) {
 	err := CatchPanic(func() error { panic("length -5") })
 	if err == nil || err.Error() != "unreadable answer: length -5" {

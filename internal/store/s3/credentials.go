@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/location"
 	"github.com/leaderrun/leaderrun/internal/store/network"
 )
 
@@ -58,7 +59,7 @@ func (l login) find(ctx context.Context) (c credential, err error) {
 	p, errProfile := l.env.profile()
 	switch id, token, role := l.env("AWS_ACCESS_KEY_ID"), l.env("AWS_WEB_IDENTITY_TOKEN_FILE"), l.env("AWS_ROLE_ARN"); {
 	case id != "":
-		c = credential{ID: id, Secret: l.env("AWS_SECRET_ACCESS_KEY"), Token: l.env("AWS_SESSION_TOKEN"), from: "the environment"}
+		c, err = l.env.credential()
 	case token != "":
 		c, err = l.webIdentity(ctx, token, role, l.env("AWS_ROLE_SESSION_NAME"))
 	case errProfile != nil:
@@ -84,6 +85,21 @@ func (l login) find(ctx context.Context) (c credential, err error) {
 		err = urls.Refusal("the credentials from "+cmp.Or(c.from, "there")+" lack a key or its secret", hintCredentials)
 	}
 	return c, err
+}
+
+// credential returns the credentials of the environment. No message may show them, so each says what is
+// easily overlooked in them.
+func (e env) credential() (credential, error) {
+	c := credential{ID: e("AWS_ACCESS_KEY_ID"), Secret: e("AWS_SECRET_ACCESS_KEY"), Token: e("AWS_SESSION_TOKEN"), from: "the environment"}
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+		if refused := location.CheckSecret(e(name)); refused != nil {
+			return c, urls.Refusal(name+" "+refused.Problem, refused.Hint)
+		}
+		if oddity := location.Oddity(e(name)); oddity != "" {
+			c.from += ", where " + name + strings.TrimPrefix(oddity, ": it")
+		}
+	}
+	return c, nil
 }
 
 // unable refuses a profile whose credentials another one's, or a person's login, must give.

@@ -117,6 +117,7 @@ aws_access_key_id = HALF
 	}{
 		"environment":                    {map[string]string{"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": "s3cret", "AWS_SESSION_TOKEN": "t", "AWS_PROFILE": "both"}, "ENV t"},
 		"half an environment":            {map[string]string{"AWS_ACCESS_KEY_ID": "ENV"}, "the environment lack a key or its secret"},
+		"a line break of echo":           {map[string]string{"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": "s3cret\n"}, "AWS_SECRET_ACCESS_KEY has a line break in it"},
 		"the default profile":            {map[string]string{}, "SHARED "},
 		"the file of credentials":        {map[string]string{"AWS_PROFILE": "both"}, "FILE "},
 		"the file of settings":           {map[string]string{"AWS_PROFILE": "both", "AWS_SHARED_CREDENTIALS_FILE": "/does/not/exist"}, "CONFIG "},
