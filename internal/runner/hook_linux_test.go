@@ -101,6 +101,21 @@ func TestLeftByAHook(t *testing.T) {
 	}
 }
 
+// What a hook has left is reaped after its end, at the latest by the next hook.
+func TestLeftByAHookIsReaped(t *testing.T) {
+	r := New("/bin/true", []string{"true"})
+	file := filepath.Join(t.TempDir(), "pids")
+	endOf(t, startHook(r, time.Minute, nil, "sleep 60 & echo $! >"+file))
+	for _, pid := range pidsIn(t, file) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		proc.AwaitEnd(pid)
+		endOf(t, startHook(r, time.Minute, nil, "exit 0"))
+		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+			t.Errorf("process %d of an earlier hook: %v", pid, err)
+		}
+	}
+}
+
 // The tree of a dead guard is killed. A hook is not killed with it, and its status is not
 // lost.
 func TestBesideOutlivesTheGuard(t *testing.T) {
