@@ -145,14 +145,19 @@ func stopStore(_ context.Context, w *worker, _ fault) func() {
 	return undo
 }
 
-// mayBeReplaced returns undo for a fault of a server that a replica may replace meanwhile. The
-// replica may lack the newest writes.
+// mayBeReplaced returns undo for a fault of a server that a replica may replace meanwhile, or soon
+// after its return. The replica may lack the newest writes.
 func (w *worker) mayBeReplaced(undo func()) func() {
 	if !slices.Contains(w.world.has, replicas) {
 		return undo
 	}
 	during := w.losing()
-	return func() { during(undo) }
+	return func() {
+		during(func() {
+			undo()
+			time.Sleep(failover)
+		})
+	}
 }
 
 // clocked is a backend whose wall clock can be set to a distance from this host's.

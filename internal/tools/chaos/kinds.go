@@ -57,9 +57,10 @@ type kind struct {
 	// that knows nothing waits for the holder to be called, but less than a TTL. So both run
 	// until the holder's own clock ends its lease, at most for a TTL.
 	uncalled bool
-	// twoServers excuses two trees and renewals of a lease that another has. A server that
-	// comes back before it is replaced takes its holder's renewals until then, and the one
-	// that takes its place cannot call a holder that listens there. Sentinels cannot prevent it.
+	// twoServers excuses two trees and renewals of a lease that another has, where there are
+	// replicas. A server that comes back before it is replaced takes its holder's renewals until
+	// then, and the one that takes its place cannot call a holder that listens there. Sentinels
+	// cannot prevent it.
 	twoServers bool
 }
 
@@ -80,11 +81,8 @@ var kinds = []kind{
 	{name: "net-drop-replies", on: network, needs: proxied, inject: onNet(faultnet.DropReplies), silences: true},
 	{name: "net-delay", on: network, needs: proxied, inject: delay, silences: true, settles: true},
 	{name: "net-dark", on: network, inject: goDark, silences: true, dark: true, settles: true},
-	// With sentinels a replica without the newest writes may take over, as in store-lag. These two
-	// neither settle nor excuse two trees then, which is stricter than the promise: no round has
-	// needed it.
-	{name: "store-kill", on: store, inject: killStore},
-	{name: "store-stop", on: store, inject: stopStore},
+	{name: "store-kill", on: store, inject: killStore, twoServers: true},
+	{name: "store-stop", on: store, inject: stopStore, twoServers: true},
 	{name: "store-lag", on: store, needs: replicas, inject: lag(true), settles: true, uncalled: true},
 	{name: "store-lag-return", on: store, needs: replicas, inject: lag(false), settles: true, twoServers: true},
 	{name: "store-full", on: store, needs: connections, inject: fillStore, kept: true},

@@ -44,10 +44,12 @@ func (s *sentinels) servers() []string { return nil }
 
 func (s *sentinels) url([]string) string { return "redis-sentinel://" + s.set.Addrs() + "/mymaster" }
 
+// failover is how long sentinels take to replace a server.
+const failover = 5 * time.Second
+
 // replaced waits until all sentinels name another server than the one that failed. That may
 // never happen, since they choose no replica that was cut off for long.
 func (s *sentinels) replaced(ctx context.Context) {
-	const failover = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, failover)
 	defer cancel()
 	_ = await(ctx, "another server that leads", func() bool {

@@ -358,7 +358,7 @@ func (w *worker) expect(faults []fault) {
 	silent := slices.ContainsFunc(faults, func(f fault) bool { return f.silences })
 	for _, f := range faults {
 		w.found.faults[f.name]++
-		if f.twoServers {
+		if f.twoServers && slices.Contains(w.world.has, replicas) {
 			w.excuses[overlap], w.excuses[stale] = f.name, f.name
 		}
 		if f.uncalled && silent {
