@@ -35,8 +35,12 @@ type Words struct {
 // Hints for errors of the network.
 const (
 	HintNetwork = "check that it runs there, that host and port are right, and that nothing on the way drops packets"
-	hintFiles   = "raise the limit of open files on this host: ulimit -n, or LimitNOFILE= of a systemd unit"
+	// HintSilent is for a server that has accepted the login before.
+	HintSilent = "it has accepted this login, so host and port are right: see whether it is overloaded or stands still, whether a pooler has connections left, and that nothing on the way drops packets"
+	hintFiles  = "raise the limit of open files on this host: ulimit -n, or LimitNOFILE= of a systemd unit"
 )
+
+const noAnswer = "no answer in time"
 
 // Known is what a store knows about an error that its server sent, or that it found itself.
 type Known struct {
@@ -72,6 +76,9 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 			k.Login = true
 		} else {
 			k.Text, refused, k.Hint = w.Problem(ctx, err)
+			if k.Text == noAnswer && accepted.HasLogin() {
+				k.Hint = HintSilent
+			}
 		}
 	}
 	if k.Login && strings.Contains(k.Hint, "password") {
@@ -104,7 +111,7 @@ func (w Words) Problem(ctx context.Context, err error) (text string, refused boo
 	case errors.As(err, &dns):
 		return "the name of the host cannot be looked up now", false, w.hintName()
 	case ctx.Err() != nil, IsTimeout(err):
-		return "no answer in time", false, HintNetwork
+		return noAnswer, false, HintNetwork
 	case Closed(err):
 		return "it closed the connection", false, w.Other
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -94,6 +94,17 @@ func TestRefusedPassword(t *testing.T) {
 	}
 }
 
+// Who has accepted a login is not at the wrong address.
+func TestSilentServer(t *testing.T) {
+	accepted := &Accepted{}
+	for _, want := range []string{HintNetwork, HintSilent} {
+		if err := words.StoreError(t.Context(), "renew", "store", os.ErrDeadlineExceeded, nil, accepted); err.Hint != want {
+			t.Errorf("hint %q, want %q", err.Hint, want)
+		}
+		accepted.Login()
+	}
+}
+
 func TestCatchPanic(t *testing.T) {
 	err := CatchPanic(func() error { panic("length -5") })
 	if err == nil || err.Error() != "unreadable answer: length -5" {

@@ -201,7 +201,7 @@ func worst(failures []*lease.StoreError) *lease.StoreError {
 		switch {
 		case e.Permanent:
 			return 3
-		case !e.Refused && e.Hint != network.HintNetwork:
+		case !e.Refused && e.Hint != network.HintNetwork && e.Hint != network.HintSilent:
 			return 2
 		case !e.Refused: // silence
 			return 1
