@@ -143,13 +143,20 @@ func New(key string) State {
 	return State{Version: Version, Key: key, Keep: MinKeep.Milliseconds()}
 }
 
-// errNewer refuses a state of a newer version: this program could lose parts of it.
-var errNewer = errors.New("it was written by a newer leaderrun")
+var (
+	// errNewer refuses a state of a newer version: this program could lose parts of it.
+	errNewer = errors.New("it was written by a newer leaderrun")
+	// errOther refuses the state of another key: there a name may be the same in capitals.
+	errOther = errors.New("it belongs to key")
+)
 
 // Hint returns the hint for an error of Check: otherwise, unless the state is newer.
 func Hint(err error, otherwise string) string {
 	if errors.Is(err, errNewer) {
 		return "update leaderrun on this host"
+	}
+	if errors.Is(err, errOther) {
+		return "if the store takes the names of both keys for one, change one of them; else " + otherwise
 	}
 	return otherwise
 }
@@ -164,7 +171,7 @@ func (st *State) Check(key string) error {
 	case st.Version != Version:
 		return fmt.Errorf("format version %d, this leaderrun writes %d", st.Version, Version)
 	case st.Key != key:
-		return fmt.Errorf("it belongs to key %q", st.Key)
+		return fmt.Errorf("%w %q", errOther, st.Key)
 	case st.Token < 0 || st.Token > maxToken:
 		return fmt.Errorf("token %d is out of range", st.Token)
 	case st.Keep < 0 || st.Keep > maxToken:

@@ -81,8 +81,9 @@ func TestFileOfAnotherKeyIsRefused(t *testing.T) {
 	s := open(t, dir)
 	acquire(t, s, request("job"))
 	must.Succeed(t, os.Link(filepath.Join(dir, "job.json"), filepath.Join(dir, "Job.json")))
-	if l, err := s.Acquire(t.Context(), request("Job")); err == nil || !strings.Contains(err.Error(), `belongs to key "job"`) {
-		t.Errorf("acquire: %+v, error %v", l, err)
+	_, err := s.Acquire(t.Context(), request("Job"))
+	if e, ok := errors.AsType[*lease.StoreError](err); !ok || !strings.Contains(e.Error(), `belongs to key "job"`) || !strings.Contains(e.Hint, "names of both keys for one") {
+		t.Errorf("error %v", err)
 	}
 }
 
