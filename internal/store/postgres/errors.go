@@ -173,8 +173,8 @@ func ownProblem(err error) *network.Known {
 		return &network.Known{Text: errReplica.Error(), Hint: hintReplica}
 	case errors.Is(err, errOneCopy):
 		return &network.Known{Text: err.Error(), Hint: hintOneCopy}
-	case errors.Is(err, errNoAnswer):
-		return &network.Known{Text: err.Error(), Hint: hintOther}
+	case errors.Is(err, errNoAnswer), strings.Contains(err.Error(), "received unexpected message"):
+		return &network.Known{Text: errNoAnswer.Error(), Hint: hintOther}
 	case errors.Is(err, pgconn.ErrConnClosed):
 		return &network.Known{Text: "it closed the connection", Hint: hintOther}
 	case network.Cause(err).Error() == "server refused TLS connection":
