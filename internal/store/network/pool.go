@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 )
 
 // ErrClosed says that a store was closed before the call.
@@ -73,14 +74,17 @@ func (p *Pool[C]) Drop(fits func(C) bool) {
 	})
 }
 
-// IsCut reports whether the peer has closed a TCP connection. It never blocks, not even
-// during a Read by another goroutine, and consumes no data.
+// IsCut reports whether the peer has closed a connection, below TLS if it has that. It never blocks,
+// not even during a Read by another goroutine, and consumes no data.
 func IsCut(c net.Conn) (cut bool) {
-	tcp, ok := c.(*net.TCPConn)
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secure.NetConn()
+	}
+	kernel, ok := c.(syscall.Conn)
 	if !ok {
 		return false
 	}
-	raw, err := tcp.SyscallConn()
+	raw, err := kernel.SyscallConn()
 	if err != nil {
 		return true
 	}

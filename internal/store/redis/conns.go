@@ -41,13 +41,15 @@ type conn struct {
 	ctx  context.Context
 	warm bool // it has been answered
 
-	user, password string // as they were read for the last dial
+	// Of the last dial: the connection, and the login as it was read then.
+	opened         net.Conn
+	user, password string
 }
 
 // newConns returns no connection yet. dial opens one, and returns the address's target as it
 // is then; who returns the login of a target.
 func newConns(db int, who func(*target) (user, password string), dial func(context.Context, string) (net.Conn, *target, error)) *conns {
-	pool := network.NewPool(func(c *conn) { _ = c.Close() }, func(*conn) bool { return false }) // the client dials again
+	pool := network.NewPool(func(c *conn) { _ = c.Close() }, func(c *conn) bool { return c.opened != nil && network.IsCut(c.opened) })
 	return &conns{Pool: pool, dial: dial, who: who, accepted: &network.Accepted{}, opt: redis.Options{
 		// The greeting has user and password; a new connection sends nothing else.
 		DB:              db,
@@ -135,6 +137,7 @@ func (p *conns) take(addr string) (*conn, error) {
 	opt.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		opened, now, err := p.dial(c.ctx, addr)
 		if err == nil {
+			c.opened = opened
 			c.user, c.password = p.who(now)
 		}
 		return opened, err

@@ -14,10 +14,26 @@ import (
 	"testing"
 
 	"github.com/leaderrun/leaderrun/internal/lease"
+	"github.com/leaderrun/leaderrun/internal/store/network"
 	"github.com/leaderrun/leaderrun/internal/store/network/networktest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 	"github.com/leaderrun/leaderrun/internal/test/script"
 )
+
+// Proxies and servers cut idle connections; with TLS the client itself does not look.
+func TestCutWhileIdle(t *testing.T) {
+	t.Parallel()
+	certs := script.NewCertificates(t, t.TempDir())
+	server := script.StartRedis(t)
+	secure := "rediss://" + certs.ServeTLS(t, rawClient(t, server.Addr), "server") + "?ca=" + certs.File("ca.pem")
+	for name, url := range map[string]string{"plain": "redis://" + server.Addr, "TLS": secure} {
+		t.Run(name, func(t *testing.T) {
+			networktest.CutWhileIdle(t, func(dial network.Dial) networktest.Store {
+				return openWith(t, Options{URL: url, Prefix: name, Dialer: dial})
+			})
+		})
+	}
+}
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
@@ -97,11 +113,15 @@ func (c *resetConn) Write(p []byte) (int, error) {
 	return 0, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.ECONNRESET)}
 }
 
-// If one connection breaks, all idle ones are closed: the next call opens a new one.
+// If one connection breaks, all idle ones are closed: the next call opens a new one. The kernel does
+// not say here which are broken, as when packets vanish.
 func TestBrokenConnectionsAreLeftTogether(t *testing.T) {
 	certs := script.NewCertificates(t, t.TempDir())
 	b := realBackend(t)
-	s := openWith(t, Options{URL: "rediss://" + certs.ServeTLS(t, b.raw, "server") + "?insecure=true", Prefix: prefix})
+	s := openWith(t, Options{URL: "rediss://" + certs.ServeTLS(t, b.raw, "server") + "?insecure=true", Prefix: prefix, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return struct{ net.Conn }{c}, err
+	}})
 	l := grant(t, s, request("k"))
 	heard := listening(t, b, s, "k")
 	renew(t, s, l) // beside the one that listens
