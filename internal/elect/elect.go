@@ -83,8 +83,9 @@ const CheckLimit = 10 * time.Second
 // candidate that runs nothing ends within a second.
 const quitPatience = 500 * time.Millisecond
 
-// sameOrder is how long a repeated signal counts as the same order: timeout(1) signals
-// its child, and then its whole process group.
+// sameOrder is how long a further signal counts as the same order: timeout(1) signals
+// its child, and then its whole process group, and a wrapper may answer SIGINT with SIGTERM. The
+// command gets the other signal, too: it may ignore the first.
 const sameOrder = 100 * time.Millisecond
 
 // settleMoment is how long a key settles mostly: the stores' 300 ms on a slower clock. By then a

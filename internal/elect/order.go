@@ -12,9 +12,9 @@ type Orders struct {
 	At            time.Duration // when the last one came
 }
 
-// take counts an order, unless it is the last one once more.
+// take counts an order, unless it belongs to the last one.
 func (o *Orders) take(signal int, now time.Duration) bool {
-	if o.Count > 0 && signal == o.Signal && now < o.At+sameOrder {
+	if o.Count > 0 && now < o.At+sameOrder {
 		return false
 	}
 	o.At = now
@@ -34,8 +34,11 @@ func (m *machine) signalled(e Event) {
 	case tree && !order:
 		m.do(Action{Kind: Signal, Signal: e.Signal})
 	case order, m.Phase.Waiting() && ends(e.Signal):
-		if m.Orders.take(e.Signal, m.now) {
+		switch {
+		case m.Orders.take(e.Signal, m.now):
 			m.ordered(m.Orders.Count > 1)
+		case tree && e.Signal != m.Orders.Signal && !m.set.StopSignalNamed:
+			m.do(Action{Kind: Signal, Signal: e.Signal})
 		}
 	}
 }

@@ -242,6 +242,8 @@ var table = []struct {
 	{nil, killing[:len(killing)-1], event(Timer, 15), "Stopping(ordered) | timer | Killing(ordered) | kill"},
 	{nil, ordered, event(Order, 5.1).signal(15), "Stopping(ordered) | order 15 | Killing(ordered) | kill"},
 	{nil, ordered, event(Order, 5.05).signal(15), "Stopping(ordered) | order 15 | Stopping(ordered) | "},
+	{nil, ordered, event(Order, 5.05).signal(2), "Stopping(ordered) | order 2 | Stopping(ordered) | signal 2"},
+	{func(s *Settings) { s.StopSignalNamed = true }, ordered, event(Order, 5.05).signal(2), "Stopping(ordered) | order 2 | Stopping(ordered) | "},
 	{nil, handedOver, event(Order, 11).signal(15), "Stopping(handed-over) | order 15 | Stopping(handed-over) | "},
 	{nil, append(slices.Clip(handedOver), event(Order, 11).signal(15)), event(Order, 12).signal(15), "Stopping(handed-over) | order 15 | Killing(handed-over) | kill"},
 	{nil, ordered, event(CommandEnded, 6), "Stopping(ordered) | command ended 0 | Stopping(ordered) | signal rest 15"},

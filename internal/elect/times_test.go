@@ -76,7 +76,7 @@ var courses = []struct {
 	{"the tick is that of the first answer: paused", ticks, []Event{event(Begin, 0), denied(lease.Paused, 0.1).remaining(30).tick(1000), event(Woke, 0.4)}},
 	{"without --rejoin a loss is the end", nil, append(slices.Clip(lost), event(TreeGone, 11), event(Released, 11.1))},
 	{"with --rejoin a command that ends by itself is the end", rejoins, append(slices.Clip(leading), event(TreeGone, 5), event(Released, 5.1))},
-	{"another signal is another order, also right after the first", nil, append(slices.Clip(leading), event(Order, 5).signal(15), event(Order, 5.05).signal(2))},
+	{"another signal right after an order belongs to it, and is passed on", nil, append(slices.Clip(leading), event(Order, 5).signal(15), event(Order, 5.05).signal(2))},
 	{"the last attempts are short", waits(at(5)), append(slices.Clip(standby), event(Woke, 4.9), denied(lease.Held, 4.95).remaining(20), event(Timer, 5))},
 	{"orders while a grant is given back", waits(at(60)), []Event{
 		event(Begin, 0), event(Granted, 21.2), event(Order, 21.3).signal(15), event(Order, 21.35).signal(15), event(Timer, 22), event(Order, 22.1).signal(15),
