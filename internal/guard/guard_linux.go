@@ -52,17 +52,30 @@ func (g *guard) signalRest(sig syscall.Signal) {
 func (g *guard) signalOutside(sig syscall.Signal) { g.signalUngrouped(sig) }
 
 // signalUngrouped signals every child that is not in the command's group, and reports whether a child
-// is in it.
+// is in it. A child that leads a group gets the signal with its group, like the command: what a shell
+// waits for would outlive it.
 func (g *guard) signalUngrouped(sig syscall.Signal) (grouped bool) {
 	pids, _ := g.children.List()
-	for _, pid := range pids {
-		if group, err := syscall.Getpgid(pid); err == nil && group == g.pid && !g.command.Shared {
+	for _, pid := range pids { // not reaped, so its id is still its own, or its group's
+		switch group, err := syscall.Getpgid(pid); {
+		case err == nil && group == g.pid && !g.command.Shared:
 			grouped = true
-		} else {
-			_ = syscall.Kill(pid, sig) // not reaped, so its id is still its own
+		case group == pid:
+			_ = syscall.Kill(-pid, sig)
+		case !has(pids, group):
+			_ = syscall.Kill(pid, sig)
 		}
 	}
 	return grouped
+}
+
+func has(pids []int, pid int) bool {
+	for _, p := range pids {
+		if p == pid {
+			return true
+		}
+	}
+	return false
 }
 
 // killChildren kills every child of the guard, and reports how many it has met, whether there

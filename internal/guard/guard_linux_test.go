@@ -215,7 +215,7 @@ func TestGuardLetsGo(t *testing.T) {
 // lives, and to nobody who got it after the command's end.
 func TestSignalRest(t *testing.T) {
 	heard := t.TempDir() + "/heard"
-	worker := `for sig in USR1 USR2; do trap "echo $sig >>` + heard + `" $sig; done; echo up >>` + heard + `; while :; do sleep 0.01; done`
+	worker := `exec 2>/dev/null; for sig in USR1 USR2; do trap "echo $sig >>` + heard + `" $sig; done; echo up >>` + heard + `; while :; do sleep 0.01; done`
 	hears := func(want string) {
 		t.Helper()
 		got := ""

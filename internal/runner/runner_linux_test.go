@@ -47,8 +47,9 @@ echo ready
 wait
 `
 
+// What outlives the command is signalled as the command is, with its group: a shell and what it waits for.
 func TestLeftoversAreSignalled(t *testing.T) {
-	r, reports := start(t, far(), "setsid sleep 60 & exit 4")
+	r, reports := start(t, far(), "setsid sh -c 'sleep 60; :' & exit 4")
 	next(t, reports, Started)
 	if ended := next(t, reports, Ended); ended.Status.ExitStatus() != 4 || !regexp.MustCompile(`^process [0-9]+ \((sh|setsid|sleep)\)$`).MatchString(ended.Left) {
 		t.Errorf("%+v", ended)
