@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"os"
+	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -29,6 +31,7 @@ import (
 // so that a command of any name can be run.
 func Main(args []string) int {
 	log.SetOutput(io.Discard) // net/http writes there what a server says before it is asked
+	collectGarbage()
 	if runner.IsEnder() {
 		return end()
 	}
@@ -57,6 +60,16 @@ func Main(args []string) int {
 		return exitUsage
 	}
 	return leave(lead(flags, flags.Args(), false))
+}
+
+// collectGarbage has the Go runtime collect garbage as usual, whatever GOGC and GOMEMLIMIT say: they are
+// meant for the command, and with GOGC=off a leader's memory would grow for as long as it leads.
+func collectGarbage() {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		const usual = 100
+		debug.SetGCPercent(usual)
+		debug.SetMemoryLimit(math.MaxInt64)
+	}
 }
 
 func runVerb(root *cobra.Command, args []string) int {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,17 @@ import (
 	"github.com/leaderrun/leaderrun/internal/settings/settingstest"
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
+
+// GOGC is meant for the command.
+func TestGarbageIsCollected(t *testing.T) {
+	settingstest.NoSettings(t)
+	t.Setenv("GOGC", "off")
+	before := debug.SetGCPercent(-1)
+	ran(t, "--version")
+	if got := debug.SetGCPercent(before); got != 100 {
+		t.Errorf("GOGC is %d", got)
+	}
+}
 
 func TestHelpGoesToStdout(t *testing.T) {
 	settingstest.NoSettings(t)
