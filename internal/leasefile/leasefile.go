@@ -295,11 +295,15 @@ func parse(text, boot string) (l Lease, ok bool) {
 	return l, errors.Join(tokenErr, stopByErr) == nil && text == line(l, boot)
 }
 
+// ErrNoBoot says that it is not known which boot this is, so nobody could tell whether a file is of an
+// earlier one.
+var ErrNoBoot = errors.New("this boot has no id: /proc/sys/kernel/random/boot_id cannot be read")
+
 // clockID names the clock of proc.Now: the boot, and the offset of a time namespace.
 func clockID() (string, error) {
 	id := proc.BootID()
 	if id == "" {
-		return "", errors.New("this boot has no id: /proc/sys/kernel/random/boot_id cannot be read")
+		return "", ErrNoBoot
 	}
 	return id + clockOffset(), nil
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -42,8 +43,11 @@ func (l *leaseFile) create(s elect.State) {
 	var err error
 	l.file, err = leasefile.Create(l.dirs, leasefile.Lease{Token: s.Lease.Token, Holder: string(s.Lease.Holder), StopBy: leadsUntil(s)})
 	if err != nil {
-		l.log.Warn("there is no lease file, leaderrun check says no in this run: "+err.Error(),
-			observe.EventLeaseFile, observe.HintAttr, "make a directory that this user may write to, and name it in XDG_RUNTIME_DIR or TMPDIR")
+		hint := "make a directory that this user may write to, and name it in XDG_RUNTIME_DIR or TMPDIR"
+		if errors.Is(err, leasefile.ErrNoBoot) {
+			hint = "show the whole of /proc: no ProcSubset=pid in a unit, no mask over /proc/sys in a container"
+		}
+		l.log.Warn("there is no lease file, leaderrun check says no in this run: "+err.Error(), observe.EventLeaseFile, observe.HintAttr, hint)
 	}
 }
 

@@ -77,7 +77,7 @@ func Open(dir string) (*Store, error) {
 	dir = filepath.Clean(dir) // a slash at the end would hide a symbolic link
 	boot, err := bootID()
 	if err != nil {
-		return nil, refusal(fmt.Errorf("cannot tell this boot from another: %w", err), "use another kind of store here")
+		return nil, refusal(fmt.Errorf("cannot tell this boot from another: %w", err), "show it (no ProcSubset=pid in a unit, no mask over /proc/sys in a container), or use another kind of store")
 	}
 	if err := makeDir(dir); err != nil {
 		return nil, refusal(err, "make the directory for this user first, or choose another")
