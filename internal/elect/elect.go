@@ -85,7 +85,7 @@ const quitPatience = 500 * time.Millisecond
 
 // sameOrder is how long a further signal counts as the same order: timeout(1) signals
 // its child, and then its whole process group, and a wrapper may answer SIGINT with SIGTERM. The
-// command gets the other signal, too: it may ignore the first.
+// command gets the other signal, too, unless --signal is named: it may ignore the first.
 const sameOrder = 100 * time.Millisecond
 
 // settleMoment is how long a key settles mostly: the stores' 300 ms on a slower clock. By then a
@@ -93,9 +93,9 @@ const sameOrder = 100 * time.Millisecond
 // for longer.
 const settleMoment = 400 * time.Millisecond
 
-// settlePatience is how long every candidate waits for a settling, even one without
-// --wait: a TTL at most, and some time for the last attempt.
-func (s *Settings) settlePatience() time.Duration { return s.TTL + settleMoment }
+// settlePatience is how long every candidate waits for a settling, even one without --wait: a TTL
+// at most, twice the time of a slow request, and some time for the last attempt.
+func (s *Settings) settlePatience() time.Duration { return s.TTL + 2*s.FirstAttempt + settleMoment }
 
 // callAhead is how long before the end of a lease a standby asks. If the holder has not
 // renewed by then, the store calls it and the key settles. The settling is over when the

@@ -232,7 +232,7 @@ func (m *machine) unavailable(err error) {
 	case m.Refused >= refusedTries:
 		m.standBy(candidate.Unavailable, m.now, 0)
 	default:
-		m.standBy(candidate.Unavailable, m.patience(), m.set.varied(m.set.Pause))
+		m.standBy(candidate.Unavailable, max(m.patience(), m.SettleUntil), m.set.varied(m.set.Pause))
 	}
 }
 

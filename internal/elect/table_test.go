@@ -102,7 +102,7 @@ var table = []struct {
 	{waits(at(60)), leading[:1], denied(lease.Held, 0.01).remaining(20), "Campaigning | held | Standby(denied) | wait"},
 	{nil, leading[:1], denied(lease.Settling, 0.01).remaining(0.3), "Campaigning | settling | Standby(denied) | "},
 	{nil, leading[:1], denied(lease.Settling, 0.01).remaining(20), "Campaigning | settling | Standby(denied) | "},
-	{nil, leading[:1], denied(lease.Settling, 0.01).remaining(31), "Campaigning | settling | Done(denied) | "},
+	{nil, leading[:1], denied(lease.Settling, 0.01).remaining(41), "Campaigning | settling | Done(denied) | "},
 	{ticks, append(slices.Clip(standby), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7, Tick: 1003}}, "Campaigning(denied) | granted | Releasing(unavailable) | release"},
 	{ticks, append(slices.Clip(standby), event(Woke, 3)), Event{Kind: Granted, At: at(3.1), Sent: at(3), Lease: lease.Lease{Token: 7, Tick: 1000}}, "Campaigning(denied) | granted | Starting | start"},
 	{nil, leading[:1], denied(lease.Served, 0.01), "Campaigning | served | Done(skipped) | "},

@@ -67,8 +67,9 @@ var courses = []struct {
 	{"a connection that has lasted a second was worth it", nil, append(slices.Clip(leading),
 		event(Broken, 0.5), event(Renewed, 0.6).sent(0.5), event(Timer, 0.7), event(Broken, 1.7), event(Renewed, 1.71).sent(1.7), event(Timer, 2.1), event(Broken, 3.2))},
 	{"a long settling is asked about soon, and followed for a TTL", nil, []Event{
-		event(Begin, 0), denied(lease.Settling, 0.1).remaining(29.5), event(Timer, 0.5), denied(lease.Settling, 0.6).remaining(29), event(Timer, 29.6), denied(lease.Settling, 29.7).remaining(0.9),
+		event(Begin, 0), denied(lease.Settling, 0.1).remaining(29.5), event(Timer, 0.5), denied(lease.Settling, 0.6).remaining(29), event(Timer, 29.6), denied(lease.Settling, 29.7).remaining(20),
 	}},
+	{"an answer that is lost while a key settles is asked for again", nil, []Event{event(Begin, 0), denied(lease.Settling, 0.1).remaining(20), event(Timer, 0.5), event(NoAnswer, 2.5), event(Timer, 6), denied(lease.Held, 6.1).remaining(20)}},
 	{"a standby follows it for longer", waits(at(60)), []Event{
 		event(Begin, 0), denied(lease.Settling, 0.1).remaining(40), event(Timer, 0.5), denied(lease.Settling, 0.6).remaining(39.5), event(Woke, 0.7), denied(lease.Settling, 0.8).remaining(39.3),
 	}},

@@ -52,7 +52,7 @@ func (s inMemory) do(ctx context.Context, key string, verb func(*rules.State, ru
 		s.mu.Lock()
 	}
 	s.states[key] = st
-	now := rules.Instant{Boot: "b", Up: time.Since(s.began).Milliseconds(), Wall: time.Now().UnixMilli(), Serving: year.Milliseconds()}
+	now := rules.Instant{Boot: "b", Up: time.Since(s.began).Milliseconds(), Wall: time.Now().UnixMilli(), Here: time.Now().UnixMilli(), Serving: year.Milliseconds()}
 	if s.settles && s.fault != "an expired lease is granted at once" {
 		now.Settle = 300
 	}

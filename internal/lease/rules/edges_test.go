@@ -94,6 +94,12 @@ func TestSettles(t *testing.T) {
 		now.Here, now.Unrenewed = noon.Here+after, watched
 		return now
 	}
+	settling := func() *State {
+		st := grant()
+		st.Settling = &Settling{Boot: at.Boot, Since: at.Up - 200, Due: at.Up + 100, Server: at.Server}
+		return st
+	}
+	since := func(now Instant) Instant { now.Settled = 200; return now }
 	none := func() *State { st := New("k"); return &st }
 	for name, c := range map[string]struct {
 		st   *State
@@ -120,6 +126,8 @@ func TestSettles(t *testing.T) {
 		"by the hosts' clocks it is not over":         {grant(), request(), on(20_000, 0), 40_000, over},
 		"by the hosts' clocks it is over":             {grant(), request(), on(ttl-300, 0), 300, over},
 		"the hosts' clocks differ by far":             {grant(), request(), on(-1<<40, 0), ttl, over},
+		"they say so, and it settles already":         {settling(), request(), since(on(20_000, 0)), 40_000, over},
+		"by the own clock, and it settles already":    {settling(), seen(noon.Wall, ends, 10*time.Second), since(at), 10_000, over},
 		"it was watched, and they differ":             {grant(), request(), on(0, ttl-300), 300, over},
 		"a newer lease than the store knows was seen": {grant(), seen(noon.Wall+1, 0, 0), at, ttl, rolled},
 	} {

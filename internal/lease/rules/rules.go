@@ -118,8 +118,8 @@ type Instant struct {
 	// none.
 	Server  string
 	Serving int64
-	// Here is the wall clock of the caller's host, which only doubt compares, with that of
-	// another host; 0 if unknown.
+	// Here is the wall clock of the caller's host, in ms. A holder's is kept as Asked of its grant,
+	// and doubt compares a candidate's with that.
 	Here int64
 	// Apart is the largest difference between the servers' clocks, 0 if there is one clock. A
 	// lease that was not released counts until Expires+Apart, or until the caller has watched
@@ -146,7 +146,7 @@ func New(key string) State {
 var (
 	// errNewer refuses a state of a newer version: this program could lose parts of it.
 	errNewer = errors.New("it was written by a newer leaderrun")
-	// errOther refuses the state of another key: there a name may be the same in capitals.
+	// errOther refuses the state of another key: a store may ignore case in names.
 	errOther = errors.New("it belongs to key")
 )
 

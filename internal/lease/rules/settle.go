@@ -48,12 +48,17 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 		wait(min(g.Expires-now.Up, max(g.TTL, g.rest(now))), lease.SettleVanished) // the clock may have gone back
 	}
 	wait(now.settling(g.TTL), lease.SettleExpired)
-	if r.Seen.Token == st.Token && r.Seen.Expires == g.Expires { // its own clock may ask for longer
-		wait(min((r.Seen.Left+time.Millisecond-1).Milliseconds(), g.TTL), lease.SettleExpired)
+	begun := int64(0)
+	if st.settles(now) { // what is left of the lease counts from now on
+		begun = now.Settled
 	}
-	// The store's clock may have been set ahead, and the holder be out of reach. So the clocks of
-	// both hosts must agree that the lease is over, or the candidate have watched it for a TTL.
-	wait(min(g.Asked+g.TTL-now.Here, g.TTL-now.Unrenewed), lease.SettleExpired)
+	if r.Seen.Token == st.Token && r.Seen.Expires == g.Expires { // its own clock may ask for longer
+		wait(begun+min((r.Seen.Left+time.Millisecond-1).Milliseconds(), g.TTL), lease.SettleExpired)
+	}
+	// The store's clock may have been set ahead, and the holder be out of reach. So the lease counts
+	// as over only if the clock of the candidate's host has passed its end by the clock of the
+	// holder's host, or if the candidate has seen no renewal for a TTL.
+	wait(begun+min(g.Asked+g.TTL-now.Here, g.TTL-now.Unrenewed), lease.SettleExpired)
 	return need, why
 }
 
@@ -62,19 +67,25 @@ func (st *State) doubt(r lease.Request, now Instant) (need int64, why lease.Sett
 // a TTL above 45 s it is two TTLs.
 const serving = 90_000
 
-// settle starts a settling or continues the current one, and returns how long it still
-// lasts.
-func (st *State) settle(need int64, now Instant) (left int64) {
+// settles reports whether the key settles: not so if that began on another server or in another
+// boot, long ago, or by a wrong clock.
+func (st *State) settles(now Instant) bool {
 	const (
 		asked   = 60_000     // by then every candidate that waited has asked again
 		longest = 86_400_000 // no settling lasts longer
 	)
 	s := st.Settling
-	if s == nil || s.Boot != now.Boot || s.Server != now.Server || s.Since > now.Up+now.Apart || s.Due-now.Up > longest || now.Up-s.Due > asked+now.Apart {
-		s = &Settling{Boot: now.Boot, Since: now.Up, Due: now.Up, Server: now.Server}
-		st.Settling, now.Settled = s, 0
+	return s != nil && s.Boot == now.Boot && s.Server == now.Server && s.Since <= now.Up+now.Apart && s.Due-now.Up <= longest && now.Up-s.Due <= asked+now.Apart
+}
+
+// settle starts a settling or continues the current one, and returns how long it still
+// lasts.
+func (st *State) settle(need int64, now Instant) (left int64) {
+	if !st.settles(now) {
+		st.Settling, now.Settled = &Settling{Boot: now.Boot, Since: now.Up, Due: now.Up, Server: now.Server}, 0
 		st.call(now)
 	}
+	s := st.Settling
 	s.Due = max(s.Due, s.Since+need)
 	return s.Due - s.Since - now.Settled
 }
