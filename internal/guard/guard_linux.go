@@ -52,17 +52,20 @@ func (g *guard) signalRest(sig syscall.Signal) {
 func (g *guard) signalOutside(sig syscall.Signal) { g.signalUngrouped(sig) }
 
 // signalUngrouped signals every child that is not in the command's group, and reports whether a child
-// is in it. A child that leads a group gets the signal with its group, like the command: what a shell
+// is in it. A group that a child leads gets the signal as a whole, like the command's: what a shell
 // waits for would outlive it.
 func (g *guard) signalUngrouped(sig syscall.Signal) (grouped bool) {
-	pids, _ := g.children.List()
-	for _, pid := range pids { // not reaped, so its id is still its own, or its group's
+	pids, _ := g.children.List() // none is reaped, so neither their ids nor those of their groups are used again
+	var signalled []int
+	for _, pid := range pids {
 		switch group, err := syscall.Getpgid(pid); {
 		case err == nil && group == g.pid && !g.command.Shared:
 			grouped = true
-		case group == pid:
-			_ = syscall.Kill(-pid, sig)
-		case !has(pids, group):
+		case has(signalled, group):
+		case has(pids, group):
+			signalled = append(signalled, group)
+			_ = syscall.Kill(-group, sig)
+		default:
 			_ = syscall.Kill(pid, sig)
 		}
 	}

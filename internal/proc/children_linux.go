@@ -78,9 +78,21 @@ func Descends(pid, ancestor int) bool {
 
 // parentOf returns a process's parent, 0 if that is outside this namespace.
 func parentOf(pid int) (int, error) {
-	stat, err := readFile("/proc/" + itoa(pid) + "/stat")
 	const parent = 1
-	if number := appendNumbers(nil, statField(stat, parent)); len(number) > 0 {
+	return statNumber(pid, parent)
+}
+
+// SessionOf returns a process's session, also of one that has ended and was not reaped; 0 if it is
+// unknown, or outside this namespace.
+func SessionOf(pid int) int {
+	const session = 3
+	id, _ := statNumber(pid, session)
+	return id
+}
+
+func statNumber(pid, field int) (int, error) {
+	stat, err := readFile("/proc/" + itoa(pid) + "/stat")
+	if number := appendNumbers(nil, statField(stat, field)); len(number) > 0 {
 		return number[0], err
 	}
 	return 0, err

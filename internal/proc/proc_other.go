@@ -105,6 +105,9 @@ func Inherited(fd int) bool {
 // ChildrenOf lists nothing: children are not known here.
 func ChildrenOf(int) (pids []int, all bool) { return nil, true }
 
+// SessionOf knows no sessions.
+func SessionOf(int) int { return 0 }
+
 // Descends knows no parents.
 func Descends(pid, ancestor int) bool { return pid == ancestor }
 

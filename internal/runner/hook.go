@@ -69,7 +69,7 @@ func (r *Runner) startHook(report func(Report)) (*guarded, error) {
 		return nil, fmt.Errorf("%w: %w", ErrGuard, err)
 	}
 	h.hook, h.report = true, report
-	r.guards.reapSome() // what earlier hooks left and has ended: a check runs again and again
+	r.guards.reapLeft() // what earlier hooks left and has ended: a check runs again and again
 	<-r.reserved
 	return h, nil
 }

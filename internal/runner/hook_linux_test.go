@@ -106,6 +106,9 @@ func TestLeftByAHookIsReaped(t *testing.T) {
 	r := New("/bin/true", []string{"true"})
 	file := filepath.Join(t.TempDir(), "pids")
 	endOf(t, startHook(r, time.Minute, nil, "sleep 60 & echo $! >"+file))
+	own := exec.Command("true") // as a plugin that prints a login
+	must.Succeed(t, own.Start())
+	proc.AwaitEnd(own.Process.Pid)
 	for _, pid := range pidsIn(t, file) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		proc.AwaitEnd(pid)
@@ -114,6 +117,7 @@ func TestLeftByAHookIsReaped(t *testing.T) {
 			t.Errorf("process %d of an earlier hook: %v", pid, err)
 		}
 	}
+	must.Succeed(t, own.Wait())
 }
 
 // The tree of a dead guard is killed. A hook is not killed with it, and its status is not
@@ -149,7 +153,7 @@ func TestOthersAreReaped(t *testing.T) {
 	}
 	proc.AwaitEnd(own.pid)
 	proc.AwaitEnd(other)
-	g.reapSome()
+	g.reapSome(nil)
 	if _, err := syscall.Wait4(other, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
 		t.Errorf("the other child was not reaped: %v", err)
 	}

@@ -130,19 +130,26 @@ func (p *process) reap() (status syscall.WaitStatus, ended bool) {
 func (g *guards) reapOthers() {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
-	g.reapSome()
+	g.reapSome(nil)
 	for range died {
-		g.reapSome()
+		g.reapSome(nil)
 	}
 }
 
-// reapSome reaps the other children that have ended.
-func (g *guards) reapSome() {
+// reapLeft reaps what hooks have left and has ended. Each hook has a session of its own, other than what
+// this process itself starts and waits for.
+func (g *guards) reapLeft() {
+	own := proc.SessionOf(os.Getpid())
+	g.reapSome(func(pid int) bool { return proc.SessionOf(pid) != own })
+}
+
+// reapSome reaps the children that have ended and are no guards: those of which which is true, or all.
+func (g *guards) reapSome(which func(pid int) bool) {
 	g.Lock()
 	defer g.Unlock()
 	pids, _ := proc.ChildrenOf(os.Getpid())
 	for _, pid := range pids {
-		if g.has(pid) {
+		if g.has(pid) || which != nil && !which(pid) {
 			continue
 		}
 		if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped == pid {
