@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,14 +19,14 @@ import (
 	"github.com/leaderrun/leaderrun/internal/test/must"
 )
 
-// GOGC is meant for the command.
+// GOGC and GOMEMLIMIT are meant for the command.
 func TestGarbageIsCollected(t *testing.T) {
 	settingstest.NoSettings(t)
 	t.Setenv("GOGC", "off")
-	before := debug.SetGCPercent(-1)
+	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(1<<20)
 	ran(t, "--version")
-	if got := debug.SetGCPercent(before); got != 100 {
-		t.Errorf("GOGC is %d", got)
+	if p, l := debug.SetGCPercent(percent), debug.SetMemoryLimit(limit); p != 100 || l != math.MaxInt64 {
+		t.Errorf("GOGC is %d, the limit %d", p, l)
 	}
 }
 

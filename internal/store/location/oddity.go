@@ -26,8 +26,10 @@ func Oddity(value string) string {
 		return ": it begins with a quote, which is part of the value where no shell reads it (docker --env-file, EnvironmentFile of old systemd)"
 	case value != "" && strings.ContainsAny(value[len(value)-1:], `'"`):
 		return ": it ends with a quote"
-	case !utf8.ValidString(value), strings.ContainsFunc(value, unicode.IsControl):
-		return ": it has bytes that are no text"
+	case !utf8.ValidString(value):
+		return ": it is not in UTF-8"
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return ": it has a control character in it"
 	}
 	return ""
 }

@@ -47,7 +47,7 @@ func TestOddity(t *testing.T) {
 	for value, want := range map[string]string{
 		"": "", "h": "", "a b": "", "it's": "", " h": "begins with a blank", "h\t": "ends with a blank", "h\n": "line break", "h\r\n": "line break",
 		`"h"`: "begins with a quote", `'h'`: "begins with a quote", `h"`: "ends with a quote", `"`: "begins with a quote",
-		"\ufeffh": "byte order mark", "\xff\xfeh\x00": "are no text", "h\x00": "are no text",
+		"\ufeffh": "byte order mark", "\xff\xfeh\x00": "not in UTF-8", "h\x00": "control character",
 	} {
 		if got := Oddity(value); !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("%q: %q, want %q", value, got, want)

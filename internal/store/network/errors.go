@@ -35,8 +35,8 @@ type Words struct {
 // Hints for errors of the network.
 const (
 	HintNetwork = "check that it runs there, that host and port are right, and that nothing on the way drops packets"
-	// HintSilent is for a server that has accepted the login before.
-	HintSilent = "it has accepted this login, so host and port are right: see whether it is overloaded or stands still, whether a pooler has connections left, and that nothing on the way drops packets"
+	// HintSilent is for a store that has accepted the login before.
+	HintSilent = "the login was accepted before, so the address was right: check that it still runs, is not overloaded or stopped, that a pooler has connections left, and that nothing on the way drops packets"
 	hintFiles  = "raise the limit of open files on this host: ulimit -n, or LimitNOFILE= of a systemd unit"
 )
 
@@ -81,8 +81,8 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 			}
 		}
 	}
-	if k.Login && strings.Contains(k.Hint, "password") {
-		k.Text += odd(secrets)
+	if k.Login && strings.Contains(k.Hint, "password") && len(secrets) > 0 {
+		k.Text += odd(secrets[0])
 	}
 	if k.Login && accepted.HasLogin() || k.Rights && accepted.Has(op) { // somebody is changing it, at the server or here
 		k.Permanent = false
@@ -91,13 +91,12 @@ func (w Words) StoreError(ctx context.Context, op, at string, err error, known *
 }
 
 // odd says what a user may have overlooked in a password, which no message shows.
-func odd(passwords []string) string {
-	for _, p := range passwords {
-		if oddity := location.Oddity(p); oddity != "" {
-			return " (the password" + strings.TrimPrefix(oddity, ": it") + ")"
-		}
+func odd(password string) string {
+	oddity := location.Oddity(password)
+	if oddity == "" {
+		return ""
 	}
-	return ""
+	return " (the password" + strings.TrimPrefix(oddity, ": it") + ")"
 }
 
 // Problem returns the text and the hint of an error that kept a server from answering,

@@ -74,13 +74,13 @@ var states = []struct {
 	{"53", false, "give it what it lacks: disk or memory"},
 }
 
-// loginStates are errors of a server that opens no session, by the beginning of their SQLSTATE.
-// They say nothing about the table.
-var loginStates = []struct{ state, hint string }{
-	{noRight, "GRANT CONNECT ON DATABASE that one TO this user"},
-	{"55000", "ALTER DATABASE that one ALLOW_CONNECTIONS true, or correct its name in the store's URL"},
-	{"22", hintSession},
-	{"42", hintSession},
+// loginStates are errors of a server that opens no session, by the beginning of their SQLSTATE and by
+// the server's routine, if that is named. They say nothing about the table.
+var loginStates = []struct{ state, routine, hint string }{
+	{noRight, "CheckMyDatabase", "GRANT CONNECT ON DATABASE that one TO this user"},
+	{"55000", "", "ALTER DATABASE that one ALLOW_CONNECTIONS true, or correct its name in the store's URL"},
+	{"22", "", hintSession},
+	{noObject, "", hintSession},
 }
 
 // poolerError is the only SQLSTATE of PgBouncer.
@@ -149,7 +149,7 @@ func serverProblem(err error, answer *pgconn.PgError) *network.Known {
 		}
 	}
 	for _, s := range loginStates {
-		if errors.As(err, new(*pgconn.ConnectError)) && hasClass(s.state) {
+		if errors.As(err, new(*pgconn.ConnectError)) && hasClass(s.state) && (s.routine == "" || s.routine == answer.Routine) {
 			k.Permanent, k.Login, k.Hint = true, true, s.hint
 			break
 		}

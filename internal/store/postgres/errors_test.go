@@ -32,10 +32,10 @@ func TestServerRefuses(t *testing.T) {
 		metadata jsonb, version bigint, state jsonb, runs jsonb`
 	key := ", PRIMARY KEY (prefix, service_name))"
 	for i, c := range []struct {
-		name, user, database string
-		prepare              string // SQL in the database
-		permanent            bool
-		says, hint           string
+		name, user, database, query string
+		prepare                     string // SQL in the database
+		permanent                   bool
+		says, hint                  string
 	}{
 		{name: "not admitted", user: "shut", permanent: true, says: "pg_hba.conf", hint: "pg_hba.conf"},
 		{name: "no login", user: "mute", permanent: true, says: "is not permitted to log in (28000)", hint: "ALTER ROLE"},
@@ -45,6 +45,7 @@ func TestServerRefuses(t *testing.T) {
 		{name: "a schema that is not in the path", user: "cron", prepare: createTable + "; GRANT ALL ON leaderrun_leases TO cron; ALTER DATABASE %s SET search_path = ''", permanent: true, says: "is out of sight in the schema public", hint: "search_path"},
 		{name: "no update", user: "cron", prepare: createTable + "; GRANT SELECT, INSERT ON leaderrun_leases TO cron", permanent: true, says: "permission denied", hint: "UPDATE"},
 		{name: "no connect", user: "cron", prepare: "REVOKE CONNECT ON DATABASE %s FROM PUBLIC", permanent: true, says: "permission denied for database", hint: "GRANT CONNECT"},
+		{name: "an option without the right", user: "cron", query: "options=-c%20log_statement%3Dall", permanent: true, says: "permission denied to set parameter", hint: "options="},
 		{name: "no connections", prepare: "UPDATE pg_database SET datallowconn = false WHERE datname = '%s'", permanent: true, says: "is not currently accepting connections", hint: "ALLOW_CONNECTIONS"},
 		{name: "row security", user: "cron", prepare: table + key + "; GRANT ALL ON leaderrun_leases TO cron; ALTER TABLE leaderrun_leases ENABLE ROW LEVEL SECURITY", permanent: true, says: "row-level security", hint: "row security policy"},
 		{name: "numbers for names", prepare: strings.ReplaceAll(table, "service_name text", "service_name int") + key, permanent: true, says: "22P02", hint: "another version"},
@@ -73,6 +74,9 @@ func TestServerRefuses(t *testing.T) {
 			}
 			if c.database != "" {
 				address = strings.ReplaceAll(address, "/"+db, "/"+c.database)
+			}
+			if c.query != "" {
+				address += "?" + c.query
 			}
 			s := openWith(t, Options{URL: address})
 			for range 2 {

@@ -149,12 +149,12 @@ func (s *servers) failure(ctx context.Context, op, what, addr string, err error)
 	case errors.Is(err, syscall.EACCES):
 		known = &network.Known{Text: "permission denied", Hint: hintSocket}
 	}
-	accepted := s.conns.accepted
-	if what == "sentinel" {
-		accepted = s.guides.accepted
-	}
 	now := s.latest.Load()
-	e := words.StoreError(ctx, op, what+" at "+addr, err, known, accepted, now.password, now.sentinelPassword)
+	accepted, sent, other := s.conns.accepted, now.password, now.sentinelPassword
+	if what == "sentinel" {
+		accepted, sent, other = s.guides.accepted, other, sent
+	}
+	e := words.StoreError(ctx, op, what+" at "+addr, err, known, accepted, sent, other)
 	if s.tls != nil && e.Hint == network.HintNetwork {
 		e.Hint += ", and that this port speaks TLS"
 	}

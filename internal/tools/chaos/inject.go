@@ -155,7 +155,7 @@ func (w *worker) mayBeReplaced(undo func()) func() {
 	return func() {
 		during(func() {
 			undo()
-			time.Sleep(failover)
+			time.Sleep(failover) // one that has begun goes on
 		})
 	}
 }
