@@ -125,7 +125,7 @@ func TestMajorityIsLost(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := s.Renew(ctx, l)
-	networktest.WantError(t, err, false, "", "check that it runs")
+	networktest.WantError(t, err, false, "", "check that it still runs")
 	networktest.WantError(t, endOf(t, listening), false, "", "") // the member has lost the others
 	members[1].Restart()
 	renew(t, s, l)
