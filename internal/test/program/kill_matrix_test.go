@@ -55,7 +55,10 @@ func TestKillMatrix(t *testing.T) {
 				t.Parallel()
 				m := lead(t, script)
 				guard := childOf(t, m.elector.Process.Pid)
-				if hit.name == "both killed" { // or the elector might be done before its turn comes
+				if hit.name == "both killed" {
+					// Since then the kernel kills the command's group with the guard.
+					eventually(t, "the guard has a session of its own", func() bool { return proc.SessionOf(guard) == guard })
+					// Otherwise the elector might be done before its turn comes.
 					send(t, m.elector.Process.Pid, syscall.SIGSTOP)
 				}
 				send(t, guard, hit.guard) // first: a guard whose elector is dead is gone at once
