@@ -188,7 +188,7 @@ func (m *machine) untilNext(remaining time.Duration) time.Duration {
 }
 
 // settling waits while the store waits for a living holder, even without --wait. A settling that
-// lasts for more than a TTL counts as held.
+// outlasts settlePatience counts as held.
 func (m *machine) settling(remaining time.Duration) {
 	m.Refused = 0
 	pause := remaining

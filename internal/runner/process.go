@@ -140,16 +140,19 @@ func (g *guards) reapOthers() {
 // this process itself starts and waits for.
 func (g *guards) reapLeft() {
 	own := proc.SessionOf(os.Getpid())
-	g.reapSome(func(pid int) bool { return proc.SessionOf(pid) != own })
+	g.reapSome(func(pid int) bool {
+		session := proc.SessionOf(pid)
+		return session != 0 && session != own
+	})
 }
 
-// reapSome reaps the children that have ended and are no guards: those of which which is true, or all.
-func (g *guards) reapSome(which func(pid int) bool) {
+// reapSome reaps the children that have ended, are no guards, and are chosen; if chosen is nil, all are.
+func (g *guards) reapSome(chosen func(pid int) bool) {
 	g.Lock()
 	defer g.Unlock()
 	pids, _ := proc.ChildrenOf(os.Getpid())
 	for _, pid := range pids {
-		if g.has(pid) || which != nil && !which(pid) {
+		if g.has(pid) || chosen != nil && !chosen(pid) {
 			continue
 		}
 		if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped == pid {

@@ -70,7 +70,7 @@ type Grant struct {
 	MinHoldUntil int64        `json:"min_hold_until"`
 	Expires      int64        `json:"expires"`             // never before MinHoldUntil
 	AcquiredWall int64        `json:"acquired_wall"`       // the same as Acquired, in wall time, ms
-	Asked        int64        `json:"asked,omitempty"`     // when its holder wrote this or renewed it, by the wall clock of its own host, ms
+	Asked        int64        `json:"asked,omitempty"`     // when its holder asked for it or renewed it, by the wall clock of that host, ms
 	Tick         int64        `json:"tick"`                // wall time, ms
 	Recent       int64        `json:"recent_ms,omitempty"` // see Request.Recent: the tick is none of a schedule
 	Cooldown     bool         `json:"cooldown"`            // released, its minimum hold goes on
